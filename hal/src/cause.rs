@@ -1,0 +1,250 @@
+//! Why something did not happen: one vocabulary from the driver to the user's error.
+
+use core::fmt;
+
+/// A bounded pool of the kernel or of a transport: what to enlarge when it is full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum Resource {
+    /// Request slots of the storage.
+    Requests,
+    /// Envelope slots (messages that have arrived unmatched).
+    Envelopes,
+    /// Eager payload blocks.
+    Blocks,
+    /// Blocks set aside for pooled receives.
+    PooledBlocks,
+    /// Communicator slots.
+    Communicators,
+    /// Peer slots: the largest job that the storage was sized for.
+    Peers,
+    /// Registered memory regions.
+    Regions,
+    /// A collective's scratch memory.
+    Scratch,
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Requests => "request slots (storage parameter `requests`)",
+            Self::Envelopes => "envelope slots (storage parameter `envelopes`)",
+            Self::Blocks => "eager blocks (storage parameter `blocks`)",
+            Self::PooledBlocks => "pooled receive blocks (storage parameter `pooled`)",
+            Self::Communicators => "communicator slots (storage parameter `communicators`)",
+            Self::Peers => "peer slots (storage parameter `peers`)",
+            Self::Regions => "registered regions",
+            Self::Scratch => "scratch bytes (the collective's `scratch` argument)",
+        })
+    }
+}
+
+/// What is wrong with bytes that came from the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum Malformed {
+    /// Shorter than the fixed part of its kind of header.
+    Short {
+        /// Bytes that came.
+        got: u16,
+        /// Bytes that the header needs.
+        need: u16,
+    },
+    /// A protocol version that this build does not speak.
+    Version(u8),
+    /// An unknown header kind.
+    Kind(u8),
+    /// Reserved bits or fields that are not zero.
+    Reserved,
+    /// A length or offset that disagrees with the bytes that came or with what was granted.
+    Length,
+    /// A sequence number other than the next one of an ordered stream.
+    Sequence {
+        /// The number that came.
+        got: u16,
+        /// The number that was next.
+        need: u16,
+    },
+    /// More messages than credits were granted for.
+    Credit,
+    /// A source, context or tag outside its range.
+    Envelope,
+    /// A control message that does not decode.
+    Control,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Short { got, need } => write!(f, "header of {got} bytes where {need} are needed"),
+            Self::Version(version) => write!(f, "protocol version {version} is not spoken here"),
+            Self::Kind(kind) => write!(f, "unknown header kind {kind}"),
+            Self::Reserved => f.write_str("reserved bits are set"),
+            Self::Length => f.write_str("a length or offset outside what was granted"),
+            Self::Sequence { got, need } => write!(f, "sequence {got} where {need} was next"),
+            Self::Credit => f.write_str("more messages than credits"),
+            Self::Envelope => f.write_str("a source, context or tag out of range"),
+            Self::Control => f.write_str("a control message that does not decode"),
+        }
+    }
+}
+
+/// The cause of a refusal or of a failed operation. `Copy`, at most 24 bytes, so that it fits into every error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum Cause {
+    /// A pool is full; nothing was lost, try again when something has completed, or size it larger.
+    Full(Resource),
+    /// A table of the storage is smaller than the job needs.
+    TooSmall {
+        /// Which table.
+        what: Resource,
+        /// Entries needed.
+        need: u32,
+        /// Entries there.
+        have: u32,
+    },
+    /// The deadline passed first.
+    TimedOut,
+    /// The operation was cancelled by this side.
+    Cancelled,
+    /// A rank outside the communicator.
+    RankOutOfRange {
+        /// The rank asked for.
+        rank: u32,
+        /// Ranks there are.
+        size: u32,
+    },
+    /// A tag above the largest allowed.
+    TagOutOfRange {
+        /// The tag asked for.
+        tag: u32,
+        /// The largest allowed.
+        max: u32,
+    },
+    /// The message was longer than the receive buffer; the buffer holds its first bytes.
+    Truncated {
+        /// Bytes that were sent.
+        sent: u64,
+        /// Bytes the buffer has room for.
+        room: u64,
+    },
+    /// A received byte count that is no whole number of elements of the type asked for.
+    PartialElement {
+        /// Bytes received.
+        bytes: u64,
+        /// Bytes an element has.
+        element: u32,
+    },
+    /// Two buffers or counts that must agree do not.
+    LengthMismatch {
+        /// Length of the first.
+        left: u64,
+        /// Length of the second.
+        right: u64,
+    },
+    /// A handle, communicator or region that has been freed.
+    Stale,
+    /// The peer died or cannot be reached any more.
+    PeerDead,
+    /// The peer ended the job in an orderly way before this operation completed.
+    PeerLeft,
+    /// The peer withdrew the message (its send timed out or was cancelled) after it had been matched here.
+    Withdrawn,
+    /// The job was aborted by a rank.
+    Aborted {
+        /// The rank's abort code.
+        code: i32,
+    },
+    /// The peer broke the protocol.
+    Malformed(Malformed),
+    /// The transport lacks a feature.
+    Unsupported,
+    /// The message is larger than the transport or pool can ever take in this class.
+    TooBig {
+        /// Bytes asked for.
+        len: u64,
+        /// The most there can be.
+        max: u64,
+    },
+    /// Memory that is not aligned as the operation needs.
+    Unaligned {
+        /// The alignment needed, in bytes.
+        need: u32,
+    },
+    /// This transport has no way to that peer.
+    Unreachable,
+    /// The peer's build or sizing cannot work with ours.
+    Incompatible,
+    /// A memory region that is not what was agreed upon: foreign, truncated or of another job.
+    BadRegion,
+    /// A device or link reported an error.
+    Device,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Full(what) => write!(f, "no free {what}"),
+            Self::TooSmall { what, need, have } => write!(f, "{need} needed but only {have} there: {what}"),
+            Self::TimedOut => f.write_str("the deadline passed"),
+            Self::Cancelled => f.write_str("cancelled"),
+            Self::RankOutOfRange { rank, size } => write!(f, "rank {rank} is outside 0..{size}"),
+            Self::TagOutOfRange { tag, max } => write!(f, "tag {tag} is above {max}"),
+            Self::Truncated { sent, room } => {
+                write!(f, "truncated: a message of {sent} bytes met a buffer of {room}")
+            }
+            Self::PartialElement { bytes, element } => {
+                write!(f, "{bytes} bytes are no whole number of {element}-byte elements")
+            }
+            Self::LengthMismatch { left, right } => write!(f, "lengths {left} and {right} must be equal"),
+            Self::Stale => f.write_str("a handle that has been freed"),
+            Self::PeerDead => f.write_str("the peer is dead"),
+            Self::PeerLeft => f.write_str("the peer has left the job"),
+            Self::Withdrawn => f.write_str("the sender withdrew the message"),
+            Self::Aborted { code } => write!(f, "the job was aborted with code {code}"),
+            Self::Malformed(what) => write!(f, "the peer broke the protocol: {what}"),
+            Self::Unsupported => f.write_str("not supported by the transport"),
+            Self::TooBig { len, max } => write!(f, "{len} bytes where at most {max} fit"),
+            Self::Unaligned { need } => write!(f, "memory is not aligned to {need} bytes"),
+            Self::Unreachable => f.write_str("the transport does not reach this peer"),
+            Self::Incompatible => f.write_str("the peer's version or sizing does not fit ours"),
+            Self::BadRegion => f.write_str("a foreign, truncated or stale memory region"),
+            Self::Device => f.write_str("the device or link failed"),
+        }
+    }
+}
+
+impl core::error::Error for Cause {}
+
+/// A byte link's error, reduced to what the layers above act upon.
+impl From<embedded_io::ErrorKind> for Cause {
+    fn from(kind: embedded_io::ErrorKind) -> Self {
+        use embedded_io::ErrorKind as Kind;
+        match kind {
+            Kind::TimedOut => Self::TimedOut,
+            Kind::ConnectionReset | Kind::ConnectionAborted | Kind::BrokenPipe => Self::PeerDead,
+            Kind::NotConnected | Kind::ConnectionRefused | Kind::AddrNotAvailable => Self::Unreachable,
+            Kind::Unsupported => Self::Unsupported,
+            Kind::Interrupted => Self::Cancelled,
+            _ => Self::Device,
+        }
+    }
+}
+
+const _: () = assert!(size_of::<Cause>() <= 24, "a cause must leave room for the rest of a 64-byte error");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_links_errors_keep_their_meaning() {
+        assert_eq!(Cause::from(embedded_io::ErrorKind::BrokenPipe), Cause::PeerDead);
+        assert_eq!(Cause::from(embedded_io::ErrorKind::TimedOut), Cause::TimedOut);
+        assert_eq!(Cause::from(embedded_io::ErrorKind::Other), Cause::Device);
+    }
+}

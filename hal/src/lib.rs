@@ -1,0 +1,44 @@
+//! # aldis-hal: the contracts
+//!
+//! The lowest floor of the house. Everything above meets here: a driver implements [`Transport`] (or [`Nic`], a
+//! floor lower), a board implements [`Platform`], and the kernel is written against those two alone. There is no
+//! logic in this crate beyond arithmetic on its own value types.
+//!
+//! | module | what it fixes |
+//! |---|---|
+//! | [`transport`] | how messages and one-sided operations are posted, delivered and quiesced |
+//! | [`post`] | the four outcomes of a post: done, queued, again, never |
+//! | [`caps`] | what a transport can do, its limits and its cost |
+//! | [`nic`] | frames: the contract below an Ethernet transport |
+//! | [`platform`] | clock, idle policy, entropy, and the note of what a rank is doing |
+//! | [`mmio`], [`memory`] | device registers and memory that a device reads or writes |
+//! | [`id`], [`time`], [`cause`] | value types everyone shares |
+//!
+//! Invariants: no heap, no `std`, nothing here blocks, and no type names a driver or a protocol.
+//! Deliberately absent: a registration cache (registration is explicit), dynamic dispatch (`impl Sink`, never
+//! `dyn`), and any notion of tag or communicator, which belong to the kernel.
+#![no_std]
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+#[macro_use]
+mod fmt;
+
+pub mod caps;
+pub mod cause;
+pub mod id;
+pub mod memory;
+pub mod mmio;
+pub mod nic;
+pub mod platform;
+pub mod post;
+pub mod time;
+pub mod transport;
+
+pub use caps::{Caps, Cost, Features, Limits};
+pub use cause::{Cause, Resource};
+pub use id::{Epoch, Handle, PeerId, RegionId, Token};
+pub use nic::Nic;
+pub use platform::{Activity, Operation, Platform};
+pub use post::{Again, Post, Refusal};
+pub use time::Instant;
+pub use transport::{Sink, Slot, Transport};

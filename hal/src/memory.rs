@@ -1,0 +1,62 @@
+//! Memory as devices see it. Plain descriptions: whoever turns them into accesses carries the `unsafe`.
+
+use core::ptr::NonNull;
+
+use bitflags::bitflags;
+
+use crate::id::RegionId;
+
+bitflags! {
+    /// What peers and devices may do with a registered region.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+    pub struct Access: u8 {
+        /// This side's transport reads it (a send buffer).
+        const LOCAL_READ = 1 << 0;
+        /// This side's transport writes it (a receive buffer).
+        const LOCAL_WRITE = 1 << 1;
+        /// Peers may read it.
+        const REMOTE_READ = 1 << 2;
+        /// Peers may write it.
+        const REMOTE_WRITE = 1 << 3;
+        /// Peers may update words in it.
+        const REMOTE_ATOMIC = 1 << 4;
+    }
+}
+
+/// A stretch of this process's memory, by address. Holding one grants nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Memory {
+    /// First byte.
+    pub start: NonNull<u8>,
+    /// Bytes.
+    pub len: usize,
+}
+
+/// A piece of a registered region, for gather lists and one-sided operations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Gather {
+    /// The region.
+    pub region: RegionId,
+    /// Offset into it, in bytes.
+    pub offset: usize,
+    /// Bytes.
+    pub len: usize,
+}
+
+/// Memory that a device reads and writes by bus address.
+///
+/// # Implementation safety
+///
+/// The memory from `start` for `len` bytes must be valid for reads and writes as long as the value lives, must not
+/// be reachable by any other owner, and must stand at `bus_address` for the device.
+pub unsafe trait DmaMemory {
+    /// Where the processor sees it.
+    fn memory(&self) -> Memory;
+    /// Where the device sees it.
+    fn bus_address(&self) -> u64;
+    /// Makes the processor's writes visible to the device. Nothing to do on coherent machines.
+    fn flush(&self, _offset: usize, _len: usize) {}
+    /// Makes the device's writes visible to the processor. Nothing to do on coherent machines.
+    fn invalidate(&self, _offset: usize, _len: usize) {}
+}

@@ -1,0 +1,79 @@
+//! `Nic`: frames, the contract below an Ethernet transport. Virtio-net, AF_XDP, memif, TAP and the simulator's
+//! wire are `Nic`s; the reliable protocol turns one into a [`Transport`](crate::Transport).
+//!
+//! Descriptors are borrowed, after smoltcp's token device: a received frame is read in place and its descriptor
+//! returns to the device when the token drops; a transmit token is a frame of the device to be filled and sent.
+
+use bitflags::bitflags;
+
+/// A MAC address.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Mac(pub [u8; 6]);
+
+/// Whether frames can pass.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Link {
+    /// No carrier.
+    Down,
+    /// Carrier.
+    Up,
+}
+
+bitflags! {
+    /// Checksums that the device computes or checks by itself.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+    pub struct Offload: u8 {
+        /// IPv4 header checksum on transmit.
+        const IPV4_TX = 1 << 0;
+        /// IPv4 header checksum on receive.
+        const IPV4_RX = 1 << 1;
+        /// UDP checksum on transmit.
+        const UDP_TX = 1 << 2;
+        /// UDP checksum on receive.
+        const UDP_RX = 1 << 3;
+    }
+}
+
+/// A received frame, without preamble and check sequence. Dropping it returns the descriptor.
+pub trait RxFrame {
+    /// The frame from the destination address on.
+    fn bytes(&self) -> &[u8];
+}
+
+/// A frame to be sent. Dropping it without [`send`](Self::send) returns the descriptor and sends nothing.
+pub trait TxFrame {
+    /// The frame's bytes, as long as was asked for.
+    fn bytes(&mut self) -> &mut [u8];
+    /// Hands the frame to the device; it may still be lost on the wire.
+    fn send(self);
+}
+
+/// A device that sends and receives Ethernet frames without blocking.
+pub trait Nic {
+    /// A borrowed received frame.
+    type Rx<'a>: RxFrame
+    where
+        Self: 'a;
+    /// A borrowed frame to fill.
+    type Tx<'a>: TxFrame
+    where
+        Self: 'a;
+
+    /// The next received frame, if one is there.
+    fn receive(&mut self) -> Option<Self::Rx<'_>>;
+    /// A frame of `len` bytes to fill, if a descriptor is free and `len` is at most MTU + 14.
+    fn transmit(&mut self, len: usize) -> Option<Self::Tx<'_>>;
+    /// The largest payload of a frame, in bytes.
+    fn mtu(&self) -> usize;
+    /// The device's address.
+    fn mac(&self) -> Mac;
+    /// The state of the link.
+    fn link(&self) -> Link;
+    /// Checksums it takes over.
+    fn offload(&self) -> Offload {
+        Offload::empty()
+    }
+}

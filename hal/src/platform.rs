@@ -1,0 +1,195 @@
+//! `Platform`: the clock, what to do while idle, entropy, and a note of what this rank is doing.
+
+use core::fmt;
+
+use embedded_hal::delay::DelayNs;
+
+use crate::id::PeerId;
+use crate::time::Instant;
+
+/// The user-visible operation that an error or an [`Activity`] belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum Operation {
+    /// Nothing: computing, or not started.
+    #[default]
+    None = 0,
+    /// Joining the job.
+    Join = 1,
+    /// A send, blocking or not.
+    Send = 2,
+    /// A receive, blocking or not.
+    Recv = 3,
+    /// A combined send and receive.
+    SendRecv = 4,
+    /// A probe.
+    Probe = 5,
+    /// Waiting for requests.
+    Wait = 6,
+    /// A barrier.
+    Barrier = 7,
+    /// A broadcast.
+    Bcast = 8,
+    /// An all-reduce.
+    Allreduce = 9,
+    /// Leaving the job.
+    Leave = 10,
+    /// Ending the job at once.
+    Abort = 11,
+}
+
+impl Operation {
+    /// Every operation, by its number.
+    pub const ALL: [Self; 12] = [
+        Self::None,
+        Self::Join,
+        Self::Send,
+        Self::Recv,
+        Self::SendRecv,
+        Self::Probe,
+        Self::Wait,
+        Self::Barrier,
+        Self::Bcast,
+        Self::Allreduce,
+        Self::Leave,
+        Self::Abort,
+    ];
+
+    /// The operation with this number, for whoever reads a note of another process.
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "computing",
+            Self::Join => "join",
+            Self::Send => "send",
+            Self::Recv => "recv",
+            Self::SendRecv => "sendrecv",
+            Self::Probe => "probe",
+            Self::Wait => "wait",
+            Self::Barrier => "barrier",
+            Self::Bcast => "bcast",
+            Self::Allreduce => "allreduce",
+            Self::Leave => "leave",
+            Self::Abort => "abort",
+        })
+    }
+}
+
+/// What a rank is doing, for whoever has to explain why it hangs or where it died.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Activity {
+    /// The call that the rank is in.
+    pub operation: Operation,
+    /// The rank it waits for; `None` for any, or for none in particular.
+    pub peer: Option<PeerId>,
+    /// The message's tag; `None` for any.
+    pub tag: Option<u32>,
+    /// The communicator's context id.
+    pub context: u32,
+    /// The message's bytes, or the buffer's.
+    pub bytes: u64,
+}
+
+/// What the kernel needs from the machine it runs on.
+pub trait Platform {
+    /// Monotonic time. Needs no common origin with other ranks.
+    fn now(&self) -> Instant;
+
+    /// Called by blocking calls after a poll that found nothing; `idle` is how many such polls came in a row
+    /// (saturating). The explicit idle policy: spin, pause, wait for an event, yield, park; in the simulator, the
+    /// scheduling point. Must return in bounded time.
+    fn relax(&mut self, idle: u32);
+
+    /// 64 bits that differ between boots, for epochs. Not for cryptography.
+    fn entropy(&mut self) -> u64;
+
+    /// A note of what this rank is about to wait for; [`Operation::None`] when the wait is over. Called off the
+    /// fast path only: when a blocking call has found nothing for a while.
+    fn note(&mut self, _activity: Activity) {}
+}
+
+/// A platform from any `embedded-hal` delay and a free-running nanosecond clock: what a board has before its own
+/// platform is written.
+///
+/// `relax` spins for `SPINS` polls and then sleeps `delay_ns` between polls.
+#[derive(Debug)]
+pub struct DelayPlatform<D, C> {
+    delay: D,
+    clock: C,
+    delay_ns: u32,
+    seed: u64,
+}
+
+impl<D: DelayNs, C: Fn() -> u64> DelayPlatform<D, C> {
+    /// Polls without a sleep before the first one with.
+    pub const SPINS: u32 = 64;
+
+    /// `clock` counts nanoseconds and never runs backwards; `seed` must differ between boots (a noisy ADC, a
+    /// counter in flash, the clock at an operator's key press).
+    pub const fn new(delay: D, clock: C, delay_ns: u32, seed: u64) -> Self {
+        Self { delay, clock, delay_ns, seed }
+    }
+}
+
+impl<D: DelayNs, C: Fn() -> u64> Platform for DelayPlatform<D, C> {
+    fn now(&self) -> Instant {
+        Instant((self.clock)())
+    }
+
+    fn relax(&mut self, idle: u32) {
+        if idle < Self::SPINS {
+            core::hint::spin_loop();
+        } else {
+            self.delay.delay_ns(self.delay_ns);
+        }
+    }
+
+    fn entropy(&mut self) -> u64 {
+        // SplitMix64 (Steele, Lea, Flood 2014) over the seed and the clock.
+        self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15).wrapping_add((self.clock)());
+        let mut z = self.seed;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Slept(u64);
+    impl DelayNs for Slept {
+        fn delay_ns(&mut self, ns: u32) {
+            self.0 += u64::from(ns);
+        }
+    }
+
+    #[test]
+    fn a_delay_platform_spins_first_and_sleeps_later() {
+        let mut platform = DelayPlatform::new(Slept(0), || 42, 500, 1);
+        platform.relax(0);
+        assert_eq!(platform.delay.0, 0);
+        platform.relax(64);
+        assert_eq!(platform.delay.0, 500);
+        assert_eq!(platform.now(), Instant(42));
+        assert_ne!(platform.entropy(), platform.entropy());
+    }
+
+    #[test]
+    fn operations_are_numbered_as_listed() {
+        for (number, operation) in Operation::ALL.into_iter().enumerate() {
+            assert_eq!(operation as usize, number);
+            assert_eq!(Operation::from_number(number as u8), Some(operation));
+        }
+        assert_eq!(Operation::from_number(200), None);
+    }
+}

@@ -1,0 +1,192 @@
+//! `Transport`: the one contract between the kernel and the drivers, the useful union of Open MPI's BTL and UCX's
+//! UCT. The kernel owns requests, matching and protocols; a transport moves bytes to a peer and says what became
+//! of them.
+//!
+//! # Rules both sides keep
+//!
+//! * **Order.** On a transport with [`Features::ORDERED`], messages to one peer arrive in the order in which their
+//!   posts returned `Done` or `Queued`. A post answered [`Again`](crate::Again) changed nothing. The kernel keeps
+//!   what is pending in its own request slots and lets no later send overtake; the transport calls
+//!   [`Sink::ready`] for that peer once another try can succeed.
+//! * **Delivery.** [`Transport::poll`] is the only place where arrivals and completions are delivered. What it
+//!   hands to the sink is borrowed from the transport's memory and is free for reuse when the call returns.
+//! * **No re-entry.** A sink cannot post; it records what is to be posted and the kernel does so after the poll.
+//! * **Bounds.** No call blocks, allocates or loops more than its arguments allow.
+
+use crate::caps::{Caps, Features};
+use crate::cause::Cause;
+use crate::id::{PeerId, RegionId, Token};
+use crate::memory::{Access, Gather, Memory};
+use crate::post::{Post, Refusal};
+use crate::time::Instant;
+
+/// Memory of the transport that was reserved for one message.
+///
+/// # Drop contract
+///
+/// Reserve, fill, commit. The slot has exactly the length asked for and holds arbitrary bytes until filled.
+/// [`commit`](Self::commit) cannot fail. A slot that is dropped without a commit returns by itself: nothing is
+/// sent, nothing is leaked and no place in the order is used up.
+pub trait Slot {
+    /// The bytes of the message: header and payload, as long as was asked for.
+    fn bytes(&mut self) -> &mut [u8];
+    /// Sends the message.
+    fn commit(self);
+}
+
+/// What a transport delivers to while it is polled. Implemented by the kernel's engine.
+pub trait Sink {
+    /// A whole active message from `from`, in the transport's own memory.
+    fn arrived(&mut self, from: PeerId, message: &[u8]);
+    /// The post with `token` is complete; its memory is the caller's again.
+    fn completed(&mut self, token: Token, result: Result<(), Cause>);
+    /// A post to `peer` that was refused with `Again` can be tried again.
+    fn ready(&mut self, peer: PeerId);
+    /// `peer` is gone; nothing more will arrive from it and every later post answers `Never`.
+    fn lost(&mut self, peer: PeerId, cause: Cause);
+}
+
+/// Which memory or peer to let go of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Quiesce {
+    /// Everything queued to or from this peer.
+    Peer(PeerId),
+    /// Everything that touches this registered region.
+    Region(RegionId),
+    /// The one queued post with this token.
+    Post(Token),
+}
+
+/// A place in a peer's registered memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Remote<'a> {
+    /// The key that the peer packed for its region.
+    pub key: &'a [u8],
+    /// Offset into the region, in bytes.
+    pub offset: u64,
+}
+
+/// A one-sided read-modify-write on an aligned little-endian 64-bit word of a peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Atomic {
+    /// Adds and fetches the old value.
+    FetchAdd(u64),
+    /// Stores `swap` if the word equals `compare`; fetches the old value.
+    CompareSwap {
+        /// The value expected.
+        compare: u64,
+        /// The value to store.
+        swap: u64,
+    },
+}
+
+/// One transport's answer for one peer, for [`Transport::survey`].
+#[derive(Clone, Copy, Debug)]
+pub struct Route<'a> {
+    /// The transport's name.
+    pub transport: &'static str,
+    /// Its capabilities towards the peer, or why it cannot reach it.
+    pub caps: Result<&'a Caps, Cause>,
+}
+
+/// A way to move bytes to peers. See the [module](self) for the rules.
+///
+/// The active-message classes `short` and `reserve` are required; everything else has a default that answers
+/// `Never(Unsupported)`, which must agree with the [`Features`] that the transport declares.
+pub trait Transport {
+    /// A reserved message slot.
+    type Slot<'a>: Slot
+    where
+        Self: 'a;
+
+    /// A short name for tables and errors: `self`, `shm`, `tcp`.
+    fn name(&self) -> &'static str;
+
+    /// Capabilities towards `peer`.
+    ///
+    /// # Errors
+    /// Why this transport cannot reach it.
+    fn reach(&self, peer: PeerId) -> Result<&Caps, Cause>;
+
+    /// Visits this transport's route to `peer`; a composite visits each of its parts, the preferred one first.
+    fn survey(&self, peer: PeerId, mut visit: impl FnMut(Route<'_>)) {
+        visit(Route { transport: self.name(), caps: self.reach(peer) });
+    }
+
+    /// Sends `header` and `payload` as one message, copied before the call returns. Never answers `Queued`.
+    fn short(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post;
+
+    /// Reserves a message of `len` bytes for the caller to fill and commit.
+    ///
+    /// # Errors
+    /// [`Refusal::Again`] when there is no room now, [`Refusal::Never`] when there never can be.
+    fn reserve(&mut self, peer: PeerId, len: usize) -> Result<Self::Slot<'_>, Refusal>;
+
+    /// Sends `header` (copied) and a gather list of registered memory as one message; completed by `token`.
+    fn zcopy(&mut self, _peer: PeerId, _header: &[u8], _gather: &[Gather], _token: Token) -> Post {
+        Post::Never(Cause::Unsupported)
+    }
+
+    /// Writes registered local memory to a peer's registered memory.
+    fn put(&mut self, _peer: PeerId, _local: Gather, _remote: Remote<'_>, _token: Token) -> Post {
+        Post::Never(Cause::Unsupported)
+    }
+
+    /// Reads a peer's registered memory into registered local memory.
+    fn get(&mut self, _peer: PeerId, _local: Gather, _remote: Remote<'_>, _token: Token) -> Post {
+        Post::Never(Cause::Unsupported)
+    }
+
+    /// Updates a word of a peer and fetches its old value into registered local memory of 8 bytes.
+    fn atomic(
+        &mut self,
+        _peer: PeerId,
+        _op: Atomic,
+        _local: Gather,
+        _remote: Remote<'_>,
+        _token: Token,
+    ) -> Post {
+        Post::Never(Cause::Unsupported)
+    }
+
+    /// Registers memory for zero-copy or one-sided use. Explicit: there is no hidden cache.
+    ///
+    /// # Errors
+    /// The table of regions is full, or the transport registers nothing.
+    fn register(&mut self, _memory: Memory, _access: Access) -> Result<RegionId, Cause> {
+        Err(Cause::Unsupported)
+    }
+
+    /// Takes a region back. The transport no longer touches it when this returns.
+    ///
+    /// # Errors
+    /// [`Cause::Stale`] if the region was taken back before.
+    fn deregister(&mut self, _region: RegionId) -> Result<(), Cause> {
+        Err(Cause::Stale)
+    }
+
+    /// Writes the key that lets peers reach `region` into `key` and returns its length.
+    ///
+    /// # Errors
+    /// [`Cause::Stale`] for a region taken back, [`Cause::TooBig`] when `key` is too short.
+    fn pack_key(&self, _region: RegionId, _key: &mut [u8]) -> Result<usize, Cause> {
+        Err(Cause::Unsupported)
+    }
+
+    /// Ends, in bounded local time and without the peer's help, every use of the named memory: when this returns
+    /// the transport touches it no more. Completions of what was cut off are still delivered, as
+    /// [`Cause::Cancelled`].
+    ///
+    /// # Errors
+    /// [`Cause::Stale`] when there is nothing of that name.
+    fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause>;
+
+    /// Handles at most `budget` events, delivering them to `sink`; returns how many. `now` may be a few
+    /// microseconds old unless the transport declares [`Features::TIMED`].
+    fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32;
+
+    /// The union of features over all peers; decides whether the idle loop must read the clock.
+    fn features(&self) -> Features;
+}
