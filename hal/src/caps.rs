@@ -5,7 +5,6 @@ use bitflags::bitflags;
 bitflags! {
     /// Capabilities of a transport towards one peer.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-    #[cfg_attr(feature = "defmt", derive(defmt::Format))]
     pub struct Features: u32 {
         /// Active messages that are copied into one slot before the post returns.
         const SHORT = 1 << 0;
@@ -40,6 +39,8 @@ bitflags! {
         const TIMED = 1 << 15;
     }
 }
+
+defmt_bits!(Features);
 
 /// Largest sizes of each class, in bytes of header and payload together. Zero where the class is missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

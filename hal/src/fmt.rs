@@ -12,3 +12,15 @@ macro_rules! debug {
         { $( let _ = &$value; )* }
     }};
 }
+
+/// `defmt::Format` for a bitflags type: its bits, since the derive cannot see through the macro.
+macro_rules! defmt_bits {
+    ($flags:ty) => {
+        #[cfg(feature = "defmt")]
+        impl defmt::Format for $flags {
+            fn format(&self, f: defmt::Formatter<'_>) {
+                defmt::write!(f, "{=u32:#b}", u32::from(self.bits()));
+            }
+        }
+    };
+}

@@ -9,7 +9,6 @@ use crate::id::RegionId;
 bitflags! {
     /// What peers and devices may do with a registered region.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    #[cfg_attr(feature = "defmt", derive(defmt::Format))]
     pub struct Access: u8 {
         /// This side's transport reads it (a send buffer).
         const LOCAL_READ = 1 << 0;
@@ -23,6 +22,8 @@ bitflags! {
         const REMOTE_ATOMIC = 1 << 4;
     }
 }
+
+defmt_bits!(Access);
 
 /// A stretch of this process's memory, by address. Holding one grants nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

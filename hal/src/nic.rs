@@ -24,7 +24,6 @@ pub enum Link {
 bitflags! {
     /// Checksums that the device computes or checks by itself.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-    #[cfg_attr(feature = "defmt", derive(defmt::Format))]
     pub struct Offload: u8 {
         /// IPv4 header checksum on transmit.
         const IPV4_TX = 1 << 0;
@@ -36,6 +35,8 @@ bitflags! {
         const UDP_RX = 1 << 3;
     }
 }
+
+defmt_bits!(Offload);
 
 /// A received frame, without preamble and check sequence. Dropping it returns the descriptor.
 pub trait RxFrame {

@@ -1,2 +1,44 @@
-//! Under construction.
+//! # aldis-protocols: wire formats and sans-IO state machines
+//!
+//! Second floor of the house, above `hal`. Nothing here performs I/O, reads a clock or owns a message: bytes and
+//! facts come in, typed actions go out, so the same code runs on the wire, in the simulator and under exhaustive
+//! exploration.
+//!
+//! | module | what it fixes |
+//! |---|---|
+//! | [`header`] | the fixed little-endian headers of every message, their golden bytes and checks |
+//! | [`credit`] | how many messages a sender may inject: the receiver's bound, kept by both sides |
+//! | [`rendezvous`] | announce, clear to send, data fragments, finish; deferral is the same with another name |
+//! | [`select`] | which protocol a message takes, by capabilities and cost, and why not another |
+//! | [`card`] | what a rank tells its peers before the first message (`postcard`) |
+//! | [`control`] | rare messages between kernels: abort, goodbye (`postcard`) |
+//!
+//! Invariants: `forbid(unsafe_code)`, no heap, no panic, no arithmetic that can overflow on values from the wire;
+//! a decoder never trusts a length. Deliberately absent: matching and requests, which are the kernel's.
 #![no_std]
+#![forbid(unsafe_code)]
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod card;
+pub mod control;
+pub mod credit;
+pub mod header;
+pub mod rendezvous;
+pub mod select;
+
+pub use card::Card;
+pub use control::Control;
+pub use credit::{Grant, Window};
+pub use header::{Body, Header, Kind, Packet};
+pub use select::{Protocol, Thresholds};
+
+/// The version of the wire format. Peers of another version are refused by name at connect, and their messages
+/// are discarded and counted.
+pub const VERSION: u8 = 1;
+
+/// Largest payload that an envelope slot holds by itself: messages up to here need an envelope credit and no
+/// block. 24 bytes, so that header and payload fill the 56 bytes of a shared-memory slot.
+pub const INLINE_BYTES: usize = 24;

@@ -1,0 +1,68 @@
+//! Rare messages between kernels, `postcard`-encoded after the fixed header.
+
+use aldis_hal::Cause;
+use aldis_hal::cause::Malformed;
+use serde::{Deserialize, Serialize};
+
+/// Longest encoded control message, bytes.
+pub const CONTROL_MESSAGE_BYTES_MAX: usize = 16;
+
+/// A control message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Control {
+    /// The sender leaves the job in good order; nothing follows from it.
+    Goodbye,
+    /// The sender ends the whole job.
+    Abort {
+        /// The code for the job's exit.
+        code: i32,
+    },
+}
+
+impl Control {
+    /// Writes the message.
+    ///
+    /// # Errors
+    /// [`Cause::TooBig`] if `buffer` is too short; [`CONTROL_MESSAGE_BYTES_MAX`] is always enough.
+    pub fn encode<'b>(&self, buffer: &'b mut [u8]) -> Result<&'b [u8], Cause> {
+        let max = buffer.len() as u64;
+        match postcard::to_slice(self, buffer) {
+            Ok(bytes) => Ok(bytes),
+            Err(_) => Err(Cause::TooBig { len: CONTROL_MESSAGE_BYTES_MAX as u64, max }),
+        }
+    }
+
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// [`Malformed::Control`] for anything else.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        match postcard::take_from_bytes(bytes) {
+            Ok((control, [])) => Ok(control),
+            _ => Err(Malformed::Control),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn every_code_survives(code in any::<i32>()) {
+            let mut buffer = [0; CONTROL_MESSAGE_BYTES_MAX];
+            for control in [Control::Goodbye, Control::Abort { code }] {
+                prop_assert_eq!(Control::decode(control.encode(&mut buffer).unwrap()), Ok(control));
+            }
+        }
+
+        #[test]
+        fn decoding_is_total(bytes in proptest::collection::vec(any::<u8>(), 0..20)) {
+            let _ = Control::decode(&bytes);
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Credits: the receiver's bound, kept by both sides.
+//!
+//! A receiver has, for every peer, room for a fixed number of unmatched messages (envelopes) and eager payloads
+//! (blocks). It tells the peer how far it may send as a running *limit*: the count, modulo 2^16, of messages that
+//! the peer may ever have sent. Limits are absolute, so that a lost, repeated or reordered one does no harm; every
+//! header carries the two of the opposite direction, and a message of its own ([`Kind::Credit`](crate::Kind)) is
+//! sent only when half of the room has been freed without one. That suffices: a sender that has run dry has
+//! filled the whole room, so freeing it crosses the half.
+
+use aldis_hal::cause::Malformed;
+
+/// Most messages a receiver can grant a peer at a time, so that differences of 16-bit counts keep their sign.
+pub const WINDOW_MAX: u16 = 1 << 14;
+
+/// The two running limits that a header carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Limits {
+    /// Matchable messages.
+    pub envelopes: u16,
+    /// Eager messages that need a block.
+    pub blocks: u16,
+}
+
+/// The sender's side: how much more may be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Window {
+    sent: u16,
+    limit: u16,
+    size: u16,
+}
+
+impl Window {
+    /// A window onto a receiver with room for `size` messages.
+    ///
+    /// # Errors
+    /// [`Malformed::Credit`] above [`WINDOW_MAX`].
+    pub const fn new(size: u16) -> Result<Self, Malformed> {
+        if size > WINDOW_MAX { Err(Malformed::Credit) } else { Ok(Self { sent: 0, limit: size, size }) }
+    }
+
+    /// Messages that may be sent now.
+    #[inline]
+    pub const fn available(&self) -> u16 {
+        self.limit.wrapping_sub(self.sent)
+    }
+
+    /// Uses one credit up; false, and nothing changed, if there is none.
+    #[inline]
+    #[must_use]
+    pub const fn take(&mut self) -> bool {
+        if self.limit == self.sent {
+            return false;
+        }
+        self.sent = self.sent.wrapping_add(1);
+        true
+    }
+
+    /// Takes back a credit whose message was not sent after all.
+    #[inline]
+    pub const fn undo(&mut self) {
+        self.sent = self.sent.wrapping_sub(1);
+    }
+
+    /// Learns the receiver's limit. An older one than known changes nothing.
+    ///
+    /// # Errors
+    /// [`Malformed::Credit`] for a limit that grants more than the receiver has.
+    #[inline]
+    pub const fn raise(&mut self, limit: u16) -> Result<(), Malformed> {
+        if limit == self.limit || (limit.wrapping_sub(self.limit) as i16) < 0 {
+            return Ok(());
+        }
+        if limit.wrapping_sub(self.sent) > self.size {
+            return Err(Malformed::Credit);
+        }
+        self.limit = limit;
+        Ok(())
+    }
+}
+
+/// The receiver's side: what was promised, what is taken, what is to be told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Grant {
+    received: u16,
+    freed: u16,
+    told: u16,
+    size: u16,
+}
+
+impl Grant {
+    /// Room for `size` messages, promised to one peer.
+    ///
+    /// # Errors
+    /// [`Malformed::Credit`] above [`WINDOW_MAX`].
+    pub const fn new(size: u16) -> Result<Self, Malformed> {
+        if size > WINDOW_MAX {
+            Err(Malformed::Credit)
+        } else {
+            Ok(Self { received: 0, freed: 0, told: 0, size })
+        }
+    }
+
+    /// A message arrived and takes its place.
+    ///
+    /// # Errors
+    /// [`Malformed::Credit`] if the peer had no credit for it.
+    #[inline]
+    pub const fn accept(&mut self) -> Result<(), Malformed> {
+        if self.taken() >= self.size {
+            return Err(Malformed::Credit);
+        }
+        self.received = self.received.wrapping_add(1);
+        Ok(())
+    }
+
+    /// A place is free again.
+    #[inline]
+    pub const fn free(&mut self) {
+        self.freed = self.freed.wrapping_add(1);
+    }
+
+    /// Places taken.
+    #[inline]
+    pub const fn taken(&self) -> u16 {
+        self.received.wrapping_sub(self.freed)
+    }
+
+    /// The limit to put into a header; from then on it counts as told.
+    #[inline]
+    pub const fn tell(&mut self) -> u16 {
+        self.told = self.freed;
+        self.freed.wrapping_add(self.size)
+    }
+
+    /// Whether so much is freed and untold that a message of its own is due.
+    #[inline]
+    pub const fn is_due(&self) -> bool {
+        let untold = self.freed.wrapping_sub(self.told);
+        untold != 0 && untold >= self.size / 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_sender_stops_at_the_limit_and_resumes() {
+        let (mut window, mut grant) = (Window::new(2).unwrap(), Grant::new(2).unwrap());
+        for _ in 0..2 {
+            assert!(window.take());
+            grant.accept().unwrap();
+        }
+        assert!(!window.take());
+        assert_eq!(grant.accept(), Err(Malformed::Credit), "a third message broke the promise");
+        grant.free();
+        assert!(grant.is_due());
+        window.raise(grant.tell()).unwrap();
+        assert!(!grant.is_due());
+        assert!(window.take() && !window.take());
+    }
+
+    #[test]
+    fn an_impossible_limit_is_refused_and_an_old_one_ignored() {
+        let mut window = Window::new(4).unwrap();
+        assert_eq!(window.raise(5), Err(Malformed::Credit), "nothing was sent yet");
+        assert!(window.take());
+        window.raise(5).unwrap();
+        window.raise(4).unwrap();
+        assert_eq!(window.available(), 4);
+        assert_eq!(Window::new(WINDOW_MAX + 1), Err(Malformed::Credit));
+    }
+
+    proptest! {
+        /// Over any interleaving, also across the wrap of the counters: the bound holds, credits are conserved and
+        /// a dry sender always gets a message once everything is freed.
+        #[test]
+        fn credits_are_conserved(size in 1u16..40, start in any::<u16>(), moves in proptest::collection::vec(0u8..4, 0..400)) {
+            let mut window = Window { sent: start, limit: start.wrapping_add(size), size };
+            let mut grant = Grant { received: start, freed: start, told: start, size };
+            let mut limits_in_flight = std::vec::Vec::new();
+            for step in moves {
+                match step {
+                    0 => if window.take() { prop_assert!(grant.accept().is_ok()); },
+                    1 => if grant.taken() > 0 { grant.free(); },
+                    2 => limits_in_flight.push(grant.tell()),
+                    _ => for limit in limits_in_flight.drain(..).rev() {
+                        prop_assert!(window.raise(limit).is_ok());
+                    },
+                }
+                prop_assert!(window.available() + grant.taken() <= size);
+            }
+            for limit in limits_in_flight { window.raise(limit).unwrap(); }
+            while grant.taken() > 0 { grant.free(); }
+            if window.available() == 0 { prop_assert!(grant.is_due()); }
+            window.raise(grant.tell()).unwrap();
+            prop_assert_eq!(window.available(), size);
+        }
+    }
+}

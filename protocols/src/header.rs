@@ -1,0 +1,393 @@
+//! Headers on the wire. Fixed layout, little-endian, no padding, reserved fields zero; a checked view over bytes on
+//! one side ([`Packet::parse`]) and a plain value on the other ([`Header`], [`Body`]).
+//!
+//! ```text
+//!  0      kind         1  version      2  envelope limit (u16)
+//!  4      epoch of the sender (u32)
+//!  8      context (u32)               12  source: the sender's rank in the context (u32)
+//! 16      tag (u32)                   20  sequence (u16)    22  block limit (u16)
+//! 24      length (u64)
+//! 32      body, by kind
+//! ```
+//!
+//! The two limits are the credits that every message carries back, see [`credit`](crate::credit). `length` is the
+//! whole message for eager and announcements, the end of the granted range for clear-to-send, the fragment for
+//! data. The sequence counts matchable messages per peer; other kinds carry zero.
+
+use aldis_hal::cause::Malformed;
+use aldis_hal::{Epoch, Handle};
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::VERSION;
+use crate::credit::Limits;
+
+/// Bytes of the fixed header.
+pub const HEADER_BYTES: usize = size_of::<RawHeader>();
+/// Bytes of a data fragment in front of its payload.
+pub const DATA_HEADER_BYTES: usize = HEADER_BYTES + size_of::<RawData>();
+/// The longest message that is not payload: clear-to-send.
+pub const CONTROL_BYTES_MAX: usize = HEADER_BYTES + size_of::<RawClearToSend>();
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
+#[repr(C)]
+struct RawHeader {
+    kind: u8,
+    version: u8,
+    envelope_limit: U16,
+    epoch: U32,
+    context: U32,
+    source: U32,
+    tag: U32,
+    sequence: U16,
+    block_limit: U16,
+    length: U64,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
+#[repr(C)]
+struct RawHandle {
+    slot: U32,
+    generation: U32,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
+#[repr(C)]
+struct RawClearToSend {
+    sender: RawHandle,
+    receiver: RawHandle,
+    offset: U64,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
+#[repr(C)]
+struct RawData {
+    receiver: RawHandle,
+    offset: U64,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
+#[repr(C)]
+struct RawFinish {
+    receiver: RawHandle,
+    status: U32,
+    reserved: U32,
+}
+
+const _: () = {
+    assert!(HEADER_BYTES == 32 && align_of::<RawHeader>() == 1);
+    assert!(size_of::<RawHandle>() == 8);
+    assert!(DATA_HEADER_BYTES == 48);
+    assert!(CONTROL_BYTES_MAX == 56, "a clear-to-send fits one shared-memory slot");
+    assert!(size_of::<RawFinish>() == 16);
+};
+
+impl From<Handle> for RawHandle {
+    fn from(handle: Handle) -> Self {
+        Self { slot: handle.slot.into(), generation: handle.generation.into() }
+    }
+}
+
+impl From<RawHandle> for Handle {
+    fn from(raw: RawHandle) -> Self {
+        Self { slot: raw.slot.get(), generation: raw.generation.get() }
+    }
+}
+
+/// What a message is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[repr(u8)]
+pub enum Kind {
+    /// A whole message with its payload.
+    Eager = 1,
+    /// Rendezvous request: a message too large for eager is announced (RTS).
+    Announce = 2,
+    /// A message of eager size that found no block credit: announced, its data asked for later.
+    Defer = 3,
+    /// The receiver has matched an announcement and asks for a range of its data (RTR).
+    ClearToSend = 4,
+    /// A fragment of the data asked for.
+    Data = 5,
+    /// The sender has sent what was asked for, or will not.
+    Finish = 6,
+    /// Nothing but the credits that every header carries.
+    Credit = 7,
+    /// A [`Control`](crate::Control) message.
+    Control = 8,
+}
+
+impl Kind {
+    #[inline]
+    fn from_wire(kind: u8) -> Result<Self, Malformed> {
+        Ok(match kind {
+            1 => Self::Eager,
+            2 => Self::Announce,
+            3 => Self::Defer,
+            4 => Self::ClearToSend,
+            5 => Self::Data,
+            6 => Self::Finish,
+            7 => Self::Credit,
+            8 => Self::Control,
+            other => return Err(Malformed::Kind(other)),
+        })
+    }
+
+    /// Whether the message takes part in matching: takes an envelope credit and a sequence number.
+    #[inline]
+    pub const fn is_matchable(self) -> bool {
+        matches!(self, Self::Eager | Self::Announce | Self::Defer)
+    }
+}
+
+/// The fixed part of every message. See the [module](self) for the meaning of each field by kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Header {
+    /// What the message is.
+    pub kind: Kind,
+    /// How far the receiver of this message may send in return.
+    pub limits: Limits,
+    /// The sender's boot id.
+    pub epoch: Epoch,
+    /// Context id of the communicator.
+    pub context: u32,
+    /// The sender's rank in the context.
+    pub source: u32,
+    /// The message's tag.
+    pub tag: u32,
+    /// Position in the stream of matchable messages from this peer.
+    pub sequence: u16,
+    /// Bytes; see the module.
+    pub length: u64,
+}
+
+impl Header {
+    fn raw(&self) -> RawHeader {
+        RawHeader {
+            kind: self.kind as u8,
+            version: VERSION,
+            envelope_limit: self.limits.envelopes.into(),
+            epoch: self.epoch.0.into(),
+            context: self.context.into(),
+            source: self.source.into(),
+            tag: self.tag.into(),
+            sequence: self.sequence.into(),
+            block_limit: self.limits.blocks.into(),
+            length: self.length.into(),
+        }
+    }
+
+    /// The header's bytes.
+    #[inline]
+    pub fn emit(&self) -> [u8; HEADER_BYTES] {
+        zerocopy::transmute!(self.raw())
+    }
+
+    /// Header and body of an announcement (RTS or deferral) by the request `sender`.
+    pub fn emit_announce(&self, sender: Handle) -> [u8; HEADER_BYTES + 8] {
+        zerocopy::transmute!((self.raw(), RawHandle::from(sender)).pack())
+    }
+
+    /// Header and body of a clear-to-send from `offset` up to `self.length`.
+    pub fn emit_clear_to_send(
+        &self,
+        sender: Handle,
+        receiver: Handle,
+        offset: u64,
+    ) -> [u8; CONTROL_BYTES_MAX] {
+        let body = RawClearToSend { sender: sender.into(), receiver: receiver.into(), offset: offset.into() };
+        zerocopy::transmute!((self.raw(), body).pack())
+    }
+
+    /// Header and fixed body of a data fragment; its payload follows on the wire.
+    #[inline]
+    pub fn emit_data(&self, receiver: Handle, offset: u64) -> [u8; DATA_HEADER_BYTES] {
+        let body = RawData { receiver: receiver.into(), offset: offset.into() };
+        zerocopy::transmute!((self.raw(), body).pack())
+    }
+
+    /// Header and body of a finish.
+    pub fn emit_finish(&self, receiver: Handle, status: Finish) -> [u8; HEADER_BYTES + 16] {
+        let body =
+            RawFinish { receiver: receiver.into(), status: (status as u32).into(), reserved: U32::ZERO };
+        zerocopy::transmute!((self.raw(), body).pack())
+    }
+}
+
+/// Two wire structs one after the other.
+#[derive(IntoBytes, Immutable, Unaligned)]
+#[repr(C)]
+struct Joined<A, B>(A, B);
+
+trait Pack<A, B> {
+    fn pack(self) -> Joined<A, B>;
+}
+
+impl<A, B> Pack<A, B> for (A, B) {
+    #[inline]
+    fn pack(self) -> Joined<A, B> {
+        Joined(self.0, self.1)
+    }
+}
+
+/// How a rendezvous ended at the sender.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[repr(u32)]
+pub enum Finish {
+    /// All bytes asked for were sent.
+    Complete = 0,
+    /// The sender withdrew the message before it was matched.
+    Withdrawn = 1,
+}
+
+/// The part of a message that depends on its kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Body<'a> {
+    /// A whole message's payload.
+    Eager(&'a [u8]),
+    /// An announced message; the data is asked for from `sender`.
+    Announce {
+        /// The sending request: the token by which the receiver resumes it.
+        sender: Handle,
+        /// Whether it was deferred for want of a block, not for its size.
+        deferred: bool,
+    },
+    /// The receiver asks for `offset..header.length`.
+    ClearToSend {
+        /// The request asked.
+        sender: Handle,
+        /// The request that will take the data.
+        receiver: Handle,
+        /// First byte wanted.
+        offset: u64,
+    },
+    /// A fragment.
+    Data {
+        /// The request it is for.
+        receiver: Handle,
+        /// Its place in the message.
+        offset: u64,
+        /// Its bytes.
+        payload: &'a [u8],
+    },
+    /// The end of a rendezvous.
+    Finish {
+        /// The request it is for.
+        receiver: Handle,
+        /// How it ended.
+        status: Finish,
+    },
+    /// Credits only.
+    Credit,
+    /// A control message, still encoded.
+    Control(&'a [u8]),
+}
+
+/// A received message, checked: every length in it agrees with the bytes that came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packet<'a> {
+    /// The fixed part.
+    pub header: Header,
+    /// The rest.
+    pub body: Body<'a>,
+}
+
+impl<'a> Packet<'a> {
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// What is wrong with it. The bytes are untrusted; no input panics.
+    #[inline]
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let Ok((raw, rest)) = RawHeader::read_from_prefix(bytes) else {
+            return Err(short(bytes.len(), HEADER_BYTES));
+        };
+        if raw.version != VERSION {
+            return Err(Malformed::Version(raw.version));
+        }
+        let kind = Kind::from_wire(raw.kind)?;
+        let header = Header {
+            kind,
+            limits: Limits { envelopes: raw.envelope_limit.get(), blocks: raw.block_limit.get() },
+            epoch: Epoch(raw.epoch.get()),
+            context: raw.context.get(),
+            source: raw.source.get(),
+            tag: raw.tag.get(),
+            sequence: raw.sequence.get(),
+            length: raw.length.get(),
+        };
+        let body = match kind {
+            Kind::Eager if header.length == rest.len() as u64 => Body::Eager(rest),
+            Kind::Eager => return Err(Malformed::Length),
+            _ => Self::parse_rare(&header, rest)?,
+        };
+        Ok(Self { header, body })
+    }
+
+    fn parse_rare(header: &Header, rest: &'a [u8]) -> Result<Body<'a>, Malformed> {
+        if !header.kind.is_matchable() && (header.sequence != 0 || header.source != 0 || header.tag != 0) {
+            return Err(Malformed::Reserved);
+        }
+        Ok(match header.kind {
+            Kind::Eager => Body::Eager(rest),
+            Kind::Announce | Kind::Defer => {
+                let sender: RawHandle = exactly(rest)?;
+                Body::Announce { sender: sender.into(), deferred: header.kind == Kind::Defer }
+            }
+            Kind::ClearToSend => {
+                let raw: RawClearToSend = exactly(rest)?;
+                let offset = raw.offset.get();
+                if offset > header.length {
+                    return Err(Malformed::Length);
+                }
+                Body::ClearToSend { sender: raw.sender.into(), receiver: raw.receiver.into(), offset }
+            }
+            Kind::Data => {
+                let Ok((raw, payload)) = RawData::read_from_prefix(rest) else {
+                    return Err(short(rest.len(), size_of::<RawData>()));
+                };
+                let offset = raw.offset.get();
+                if header.length != payload.len() as u64 || offset.checked_add(header.length).is_none() {
+                    return Err(Malformed::Length);
+                }
+                Body::Data { receiver: raw.receiver.into(), offset, payload }
+            }
+            Kind::Finish => {
+                let raw: RawFinish = exactly(rest)?;
+                let status = match raw.status.get() {
+                    0 => Finish::Complete,
+                    1 => Finish::Withdrawn,
+                    _ => return Err(Malformed::Reserved),
+                };
+                if raw.reserved != U32::ZERO {
+                    return Err(Malformed::Reserved);
+                }
+                Body::Finish { receiver: raw.receiver.into(), status }
+            }
+            Kind::Credit if rest.is_empty() && header.length == 0 => Body::Credit,
+            Kind::Credit => return Err(Malformed::Length),
+            Kind::Control if header.length == rest.len() as u64 => Body::Control(rest),
+            Kind::Control => return Err(Malformed::Length),
+        })
+    }
+}
+
+fn short(got: usize, need: usize) -> Malformed {
+    Malformed::Short {
+        got: got.min(usize::from(u16::MAX)) as u16,
+        need: need.min(usize::from(u16::MAX)) as u16,
+    }
+}
+
+/// The struct that `bytes` holds and nothing more.
+fn exactly<R: FromBytes>(bytes: &[u8]) -> Result<R, Malformed> {
+    if bytes.len() < size_of::<R>() {
+        return Err(short(bytes.len(), size_of::<R>()));
+    }
+    R::read_from_bytes(bytes).map_err(|_| Malformed::Length)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn header(kind: Kind, length: u64) -> Header {
+    let matchable = kind.is_matchable();
+    Header {
+        kind,
+        limits: Limits { envelopes: 0x0102, blocks: 0x0304 },
+        epoch: Epoch(0x1111_2222),
+        context: 0x3333_4444,
+        source: if matchable { 5 } else { 0 },
+        tag: if matchable { 0x7788 } else { 0 },
+        sequence: if matchable { 0x0900 } else { 0 },
+        length,
+    }
+}
+
+const SENDER: Handle = Handle { slot: 0xA, generation: 0xB };
+const RECEIVER: Handle = Handle { slot: 0xC, generation: 0xD };
+
+#[test]
+fn golden_bytes_of_an_eager_header() {
+    let golden = [
+        1, 1, 0x02, 0x01, // kind, version, envelope limit
+        0x22, 0x22, 0x11, 0x11, // epoch
+        0x44, 0x44, 0x33, 0x33, // context
+        5, 0, 0, 0, // source
+        0x88, 0x77, 0, 0, // tag
+        0x00, 0x09, 0x04, 0x03, // sequence, block limit
+        3, 0, 0, 0, 0, 0, 0, 0, // length
+    ];
+    assert_eq!(header(Kind::Eager, 3).emit(), golden);
+}
+
+#[test]
+fn golden_bytes_of_a_clear_to_send_body() {
+    let bytes = header(Kind::ClearToSend, 0x1000).emit_clear_to_send(SENDER, RECEIVER, 0x20);
+    assert_eq!(
+        bytes[32..],
+        [0xA, 0, 0, 0, 0xB, 0, 0, 0, 0xC, 0, 0, 0, 0xD, 0, 0, 0, 0x20, 0, 0, 0, 0, 0, 0, 0]
+    );
+}
+
+#[test]
+fn every_kind_survives_the_wire() {
+    let eager = header(Kind::Eager, 3);
+    let bytes = [&eager.emit()[..], b"abc"].concat();
+    assert_eq!(Packet::parse(&bytes), Ok(Packet { header: eager, body: Body::Eager(b"abc") }));
+
+    for (kind, deferred) in [(Kind::Announce, false), (Kind::Defer, true)] {
+        let header = header(kind, 1 << 40);
+        let body = Body::Announce { sender: SENDER, deferred };
+        assert_eq!(Packet::parse(&header.emit_announce(SENDER)), Ok(Packet { header, body }));
+    }
+
+    let clear = header(Kind::ClearToSend, 100);
+    let body = Body::ClearToSend { sender: SENDER, receiver: RECEIVER, offset: 7 };
+    assert_eq!(
+        Packet::parse(&clear.emit_clear_to_send(SENDER, RECEIVER, 7)),
+        Ok(Packet { header: clear, body })
+    );
+
+    let data = header(Kind::Data, 2);
+    let bytes = [&data.emit_data(RECEIVER, 9)[..], b"xy"].concat();
+    let body = Body::Data { receiver: RECEIVER, offset: 9, payload: b"xy" };
+    assert_eq!(Packet::parse(&bytes), Ok(Packet { header: data, body }));
+
+    for status in [Finish::Complete, Finish::Withdrawn] {
+        let header = header(Kind::Finish, 0);
+        let body = Body::Finish { receiver: RECEIVER, status };
+        assert_eq!(Packet::parse(&header.emit_finish(RECEIVER, status)), Ok(Packet { header, body }));
+    }
+
+    let credit = header(Kind::Credit, 0);
+    assert_eq!(Packet::parse(&credit.emit()), Ok(Packet { header: credit, body: Body::Credit }));
+}
+
+#[test]
+fn lies_are_named() {
+    let eager = header(Kind::Eager, 4);
+    assert_eq!(Packet::parse(&eager.emit()), Err(Malformed::Length), "payload is missing");
+    assert_eq!(Packet::parse(&[1, 1, 0]), Err(Malformed::Short { got: 3, need: 32 }));
+
+    let mut bytes = eager.emit();
+    bytes[1] = 9;
+    assert_eq!(Packet::parse(&bytes), Err(Malformed::Version(9)));
+    bytes[1] = VERSION;
+    bytes[0] = 77;
+    assert_eq!(Packet::parse(&bytes), Err(Malformed::Kind(77)));
+
+    let backwards = header(Kind::ClearToSend, 5).emit_clear_to_send(SENDER, RECEIVER, 6);
+    assert_eq!(Packet::parse(&backwards), Err(Malformed::Length));
+
+    let wraps = [&header(Kind::Data, 2).emit_data(RECEIVER, u64::MAX)[..], b"xy"].concat();
+    assert_eq!(Packet::parse(&wraps), Err(Malformed::Length));
+
+    let mut reserved = header(Kind::Finish, 0).emit_finish(RECEIVER, Finish::Complete);
+    reserved[47] = 1;
+    assert_eq!(Packet::parse(&reserved), Err(Malformed::Reserved));
+    let mut tagged = header(Kind::Credit, 0).emit();
+    tagged[16] = 1;
+    assert_eq!(Packet::parse(&tagged), Err(Malformed::Reserved));
+}
+
+proptest! {
+    /// No bytes panic, and whatever parses is made of exactly the bytes that emitting it gives.
+    #[test]
+    fn parsing_is_total_and_canonical(mut bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in 0u8..10) {
+        if let Some(first) = bytes.first_mut() {
+            *first = kind;
+        }
+        if let Some(version) = bytes.get_mut(1) {
+            *version = VERSION;
+        }
+        for length in [bytes.len().saturating_sub(32) as u64, bytes.len().saturating_sub(48) as u64, 0] {
+            if let Some(field) = bytes.get_mut(24..32) {
+                field.copy_from_slice(&length.to_le_bytes());
+            }
+            let Ok(Packet { header, body }) = Packet::parse(&bytes) else { continue };
+            let again = match body {
+                Body::Eager(payload) | Body::Control(payload) => [&header.emit()[..], payload].concat(),
+                Body::Announce { sender, .. } => header.emit_announce(sender).to_vec(),
+                Body::ClearToSend { sender, receiver, offset } => {
+                    header.emit_clear_to_send(sender, receiver, offset).to_vec()
+                }
+                Body::Data { receiver, offset, payload } => {
+                    [&header.emit_data(receiver, offset)[..], payload].concat()
+                }
+                Body::Finish { receiver, status } => header.emit_finish(receiver, status).to_vec(),
+                Body::Credit => header.emit().to_vec(),
+            };
+            prop_assert_eq!(&again, &bytes);
+        }
+    }
+}

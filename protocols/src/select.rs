@@ -1,0 +1,243 @@
+//! Which protocol a message takes, from the transport's capabilities and cost and the receiver's limits - and why
+//! each other protocol was not taken.
+//!
+//! Prices are LogGP sums over the messages a protocol sends (see [`Cost`](aldis_hal::Cost)): eager is one message
+//! and, at worst, one more copy; rendezvous is two control messages, the data in fragments that follow each other
+//! without a pause, and a finish that overlaps with them.
+
+use core::fmt;
+
+use aldis_hal::{Caps, Cause, Features};
+
+use crate::INLINE_BYTES;
+use crate::card::Room;
+use crate::header::{CONTROL_BYTES_MAX, DATA_HEADER_BYTES, HEADER_BYTES};
+
+/// The ways a message can take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Protocol {
+    /// Header and payload in one short message; the receiver needs an envelope and no block.
+    Inline,
+    /// Header and payload packed into one slot of the transport.
+    Eager,
+    /// Announced; data on demand.
+    Rendezvous,
+}
+
+impl Protocol {
+    /// Every protocol, the leanest first.
+    pub const ALL: [Self; 3] = [Self::Inline, Self::Eager, Self::Rendezvous];
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Inline => "inline eager",
+            Self::Eager => "eager",
+            Self::Rendezvous => "rendezvous",
+        })
+    }
+}
+
+/// The sizes up to which each protocol serves one peer; worked out once, at connect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Thresholds {
+    /// Largest inline payload plus one; zero if there is no inline protocol.
+    pub inline_end: u32,
+    /// Largest eager payload plus one; zero if there is no eager protocol.
+    pub eager_end: u32,
+    /// Payload of a data fragment, bytes.
+    pub fragment_bytes_max: u32,
+}
+
+impl Thresholds {
+    /// Works the sizes out for a peer that has set `room` aside.
+    ///
+    /// # Errors
+    /// [`Cause::Unsupported`] if the transport is not ordered and reliable or cannot carry even a clear-to-send;
+    /// such a transport needs a protocol of its own in between.
+    pub fn new(caps: &Caps, room: &Room) -> Result<Self, Cause> {
+        let limits = &caps.limits;
+        let needed = Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE;
+        let control = CONTROL_BYTES_MAX as u32;
+        if !caps.features.contains(needed)
+            || limits.short_bytes_max < control
+            || limits.bcopy_bytes_max <= DATA_HEADER_BYTES as u32
+        {
+            return Err(Cause::Unsupported);
+        }
+        let header = HEADER_BYTES as u32;
+        let inline_max = (limits.short_bytes_max - header).min(INLINE_BYTES as u32);
+        let mut thresholds = Self {
+            inline_end: inline_max + 1,
+            eager_end: 0,
+            fragment_bytes_max: limits.bcopy_bytes_max - DATA_HEADER_BYTES as u32,
+        };
+        let eager_max = (limits.bcopy_bytes_max - header).min(room.block_bytes);
+        let dearer =
+            |len: &u32| thresholds.eager_ns(caps, *len) > thresholds.rendezvous_ns(caps, u64::from(*len));
+        if room.blocks > 0 && eager_max > inline_max {
+            // Eager starts cheaper and grows faster: the first size at which it is dearer ends it.
+            let mut end = eager_max + 1;
+            let mut start = inline_max + 1;
+            if dearer(&eager_max) {
+                while start < end {
+                    let middle = start + (end - start) / 2;
+                    if dearer(&middle) { end = middle } else { start = middle + 1 }
+                }
+            }
+            thresholds.eager_end = end;
+        }
+        Ok(thresholds)
+    }
+
+    /// The protocol for a message of `len` bytes.
+    #[inline]
+    pub const fn protocol(&self, len: u64) -> Protocol {
+        if len < self.inline_end as u64 {
+            Protocol::Inline
+        } else if len < self.eager_end as u64 {
+            Protocol::Eager
+        } else {
+            Protocol::Rendezvous
+        }
+    }
+
+    fn eager_ns(&self, caps: &Caps, len: u32) -> u64 {
+        let copy = u64::from(len) * u64::from(caps.cost.per_kib_ns) / 1024;
+        caps.cost.message_ns(u64::from(len) + HEADER_BYTES as u64).saturating_add(copy)
+    }
+
+    fn rendezvous_ns(&self, caps: &Caps, len: u64) -> u64 {
+        let control = caps.cost.message_ns(CONTROL_BYTES_MAX as u64);
+        let fragments = len.div_ceil(u64::from(self.fragment_bytes_max.max(1)));
+        let overheads = fragments.saturating_mul(u64::from(caps.cost.overhead_ns));
+        (2 * control).saturating_add(caps.cost.message_ns(len)).saturating_add(overheads)
+    }
+
+    /// Everything that decides about a message of `len` bytes.
+    pub fn plan(&self, caps: &Caps, room: &Room, len: u64) -> Plan {
+        let verdict = |protocol| match protocol {
+            Protocol::Inline if len < u64::from(self.inline_end) => {
+                Verdict::Possible { ns: caps.cost.message_ns(len + HEADER_BYTES as u64) }
+            }
+            Protocol::Inline => Verdict::TooBig { max: u64::from(self.inline_end.saturating_sub(1)) },
+            Protocol::Eager if room.blocks == 0 => Verdict::NoBlocks,
+            Protocol::Eager => {
+                let max =
+                    (caps.limits.bcopy_bytes_max.saturating_sub(HEADER_BYTES as u32)).min(room.block_bytes);
+                if len > u64::from(max) {
+                    Verdict::TooBig { max: u64::from(max) }
+                } else {
+                    Verdict::Possible { ns: self.eager_ns(caps, len as u32) }
+                }
+            }
+            Protocol::Rendezvous => Verdict::Possible { ns: self.rendezvous_ns(caps, len) },
+        };
+        Plan {
+            chosen: self.protocol(len),
+            verdicts: Protocol::ALL.map(|protocol| (protocol, verdict(protocol))),
+        }
+    }
+}
+
+/// What speaks for or against a protocol at some size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Verdict {
+    /// It would take about this long.
+    Possible {
+        /// Predicted time from send to receive, ns.
+        ns: u64,
+    },
+    /// The message does not fit.
+    TooBig {
+        /// The most that fits, bytes.
+        max: u64,
+    },
+    /// The receiver has granted no eager blocks.
+    NoBlocks,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Possible { ns } => write!(f, "about {ns} ns"),
+            Self::TooBig { max } => write!(f, "at most {max} bytes fit"),
+            Self::NoBlocks => f.write_str("the receiver has no eager blocks"),
+        }
+    }
+}
+
+/// The protocol for one size and the verdict on each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Plan {
+    /// The protocol taken.
+    pub chosen: Protocol,
+    /// Every protocol with what was found.
+    pub verdicts: [(Protocol, Verdict); 3],
+}
+
+#[cfg(test)]
+mod tests {
+    use aldis_hal::{Cost, Limits};
+
+    use super::*;
+
+    fn caps(bcopy: u32, cost: Cost) -> Caps {
+        Caps {
+            features: Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE,
+            limits: Limits { short_bytes_max: 56, bcopy_bytes_max: bcopy, ..Limits::default() },
+            cost,
+        }
+    }
+
+    fn room(blocks: u16, block_bytes: u32) -> Room {
+        Room { envelopes: 8, blocks, block_bytes }
+    }
+
+    const CHEAP: Cost = Cost { overhead_ns: 20, latency_ns: 150, per_kib_ns: 100 };
+
+    #[test]
+    fn sizes_follow_limits() {
+        let thresholds = Thresholds::new(&caps(8192, CHEAP), &room(4, 1024)).unwrap();
+        assert_eq!(thresholds.protocol(0), Protocol::Inline);
+        assert_eq!(thresholds.protocol(24), Protocol::Inline);
+        assert_eq!(thresholds.protocol(25), Protocol::Eager);
+        assert_eq!(thresholds.protocol(1024), Protocol::Eager);
+        assert_eq!(thresholds.protocol(1025), Protocol::Rendezvous);
+        assert_eq!(thresholds.fragment_bytes_max, 8192 - 48);
+    }
+
+    #[test]
+    fn a_dear_copy_ends_eager_early_and_exactly() {
+        let (caps, room) = (caps(65536, Cost { per_kib_ns: 1000, ..CHEAP }), room(4, 65536));
+        let thresholds = Thresholds::new(&caps, &room).unwrap();
+        let end = thresholds.eager_end;
+        assert!(end > 25 && end < 60_000, "{end}");
+        assert!(thresholds.eager_ns(&caps, end) > thresholds.rendezvous_ns(&caps, u64::from(end)));
+        assert!(thresholds.eager_ns(&caps, end - 1) <= thresholds.rendezvous_ns(&caps, u64::from(end - 1)));
+        assert_eq!(thresholds.plan(&caps, &room, u64::from(end)).chosen, Protocol::Rendezvous);
+    }
+
+    #[test]
+    fn without_blocks_there_is_no_eager_and_the_plan_says_so() {
+        let (caps, room) = (caps(8192, CHEAP), room(0, 0));
+        let thresholds = Thresholds::new(&caps, &room).unwrap();
+        let plan = thresholds.plan(&caps, &room, 100);
+        assert_eq!(plan.chosen, Protocol::Rendezvous);
+        assert_eq!(plan.verdicts[0].1, Verdict::TooBig { max: 24 });
+        assert_eq!(plan.verdicts[1].1, Verdict::NoBlocks);
+    }
+
+    #[test]
+    fn an_unordered_or_tiny_transport_is_refused() {
+        let mut unordered = caps(8192, CHEAP);
+        unordered.features.remove(Features::ORDERED);
+        assert_eq!(Thresholds::new(&unordered, &room(1, 64)), Err(Cause::Unsupported));
+        assert_eq!(Thresholds::new(&caps(48, CHEAP), &room(1, 64)), Err(Cause::Unsupported));
+    }
+}
