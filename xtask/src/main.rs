@@ -1,1 +1,39 @@
-fn main() {}
+//! The one entry to every chore: `cargo xtask COMMAND`. One file a command; the doc comments of the arguments are
+//! the help texts. Scripts (`.ci/run`) hold no logic of their own.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod bench;
+mod shell;
+mod table;
+mod workspace;
+
+/// The chores of Aldis.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Measure, side by side with the peers and with what the hardware alone can do
+    #[command(subcommand)]
+    Bench(bench::Command),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Bench(command) => command.run(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The workspace as cargo sees it: where it stands, where it builds to, its packages and what they use.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use crate::shell;
+
+/// What `cargo metadata` says.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Workspace {
+    #[serde(rename = "workspace_root")]
+    pub(crate) root: PathBuf,
+    #[serde(rename = "target_directory")]
+    pub(crate) target: PathBuf,
+    /// All packages, those of the registry too unless loaded with [`Workspace::members`].
+    pub(crate) packages: Vec<Package>,
+    workspace_members: Vec<String>,
+}
+
+/// A package of the workspace or of the registry.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Package {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) license: Option<String>,
+    pub(crate) rust_version: Option<String>,
+    pub(crate) features: std::collections::BTreeMap<String, Vec<String>>,
+    pub(crate) dependencies: Vec<Dependency>,
+}
+
+/// A dependency as a package declares it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Dependency {
+    pub(crate) name: String,
+}
+
+impl Workspace {
+    /// The members alone; needs no network.
+    pub(crate) fn members() -> Result<Self> {
+        Self::load(&["--no-deps"])
+    }
+
+    /// The members and everything that they are built from.
+    pub(crate) fn with_dependencies() -> Result<Self> {
+        Self::load(&["--locked"])
+    }
+
+    fn load(flags: &[&str]) -> Result<Self> {
+        let mut command = cargo();
+        command.args(["metadata", "--format-version", "1"]).args(flags).current_dir(checkout());
+        let text = shell::output(&mut command)?;
+        let mut workspace: Self = serde_json::from_str(&text).context("reading cargo metadata")?;
+        if flags.contains(&"--no-deps") {
+            workspace.packages.sort_by(|a, b| a.name.cmp(&b.name));
+        }
+        Ok(workspace)
+    }
+
+    pub(crate) fn is_member(&self, package: &Package) -> bool {
+        self.workspace_members.contains(&package.id)
+    }
+
+    /// The lowest Rust version that the workspace promises to build with, as (major, minor).
+    pub(crate) fn rust_version(&self) -> Result<(u32, u32)> {
+        let Some(text) = self.packages.iter().find_map(|package| package.rust_version.as_deref()) else {
+            bail!("no package states its rust-version");
+        };
+        parse_version(text).with_context(|| format!("rust-version {text:?}"))
+    }
+}
+
+/// `1.95` or `1.95.0` as (major, minor).
+pub(crate) fn parse_version(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split('.');
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+/// The checkout that this xtask was built from.
+pub(crate) fn checkout() -> &'static Path {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.parent().unwrap_or(own)
+}
+
+/// The cargo that started xtask, so that `cargo +toolchain xtask` stays with its toolchain.
+pub(crate) fn cargo() -> Command {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let mut command = Command::new(program);
+    command.current_dir(checkout());
+    command
+}
