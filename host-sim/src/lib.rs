@@ -1,1 +1,8 @@
 //! Under construction.
+
+pub mod board;
+pub mod entropy;
+mod memory;
+pub mod platform;
+pub mod segment;
+pub mod wireup;

@@ -1,0 +1,253 @@
+//! UNSAFE: maps shared memory. Segments: anonymous shared memory of one rank, status board first, inbox behind it.
+//!
+//! A segment is a memfd: it has no name in any file system, so nothing can be left behind, whatever is killed when;
+//! the kernel frees it with the last process that holds it. It is private to the user (mode 0600), sealed against
+//! shrinking and growing, so that no peer can turn an access into SIGBUS, and backed by memory from the first
+//! moment (`fallocate`), so that a lack of memory is [`SegmentError::NoMemory`] at creation and never a fault later.
+//! A segment that comes from elsewhere is checked for size, seals and label before a byte of it is believed.
+
+use core::fmt;
+use core::num::NonZeroUsize;
+use core::ptr::NonNull;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl};
+use nix::libc::off_t;
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use nix::sys::stat::{Mode, fchmod, fstat};
+use nix::unistd::ftruncate;
+
+use crate::board::{BOARD_BYTES, Board, Label};
+use crate::memory::available_bytes;
+
+/// The seals that every segment carries.
+const SEALS: SealFlag = SealFlag::F_SEAL_SHRINK.union(SealFlag::F_SEAL_GROW);
+
+/// Why a segment could not be made or was not accepted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum SegmentError {
+    /// There is not enough memory for it.
+    NoMemory {
+        /// Bytes needed.
+        need: u64,
+        /// Bytes available.
+        have: u64,
+    },
+    /// Truncated or of another layout.
+    Size {
+        /// Bytes agreed upon.
+        expected: u64,
+        /// Bytes found.
+        found: u64,
+    },
+    /// Not sealed: its owner could shrink it under our feet.
+    Unsealed {
+        /// Seal bits needed.
+        expected: i32,
+        /// Seal bits found; -1 if the file cannot be sealed at all.
+        found: i32,
+    },
+    /// Not a segment of Aldis, or of another version.
+    Foreign {
+        /// The magic word of this version.
+        expected: u64,
+        /// The word found in its place.
+        found: u64,
+    },
+    /// A segment of another job or another rank.
+    Mislabelled {
+        /// The label agreed upon.
+        expected: Label,
+        /// The label found.
+        found: Label,
+    },
+    /// The system refused.
+    System {
+        /// The system call.
+        call: &'static str,
+        /// Why.
+        errno: Errno,
+    },
+}
+
+impl fmt::Display for SegmentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::NoMemory { need, have } => {
+                write!(f, "not enough memory: {need} bytes needed, {have} available")
+            }
+            Self::Size { expected, found } => {
+                write!(f, "truncated or of another layout: {expected} bytes expected, {found} found")
+            }
+            Self::Unsealed { expected, found } => {
+                write!(f, "not sealed against shrinking: seals {expected:#x} expected, {found:#x} found")
+            }
+            Self::Foreign { expected, found } => {
+                write!(
+                    f,
+                    "a foreign segment: it begins with {found:#018x} where {expected:#018x} was expected"
+                )
+            }
+            Self::Mislabelled { expected, found } => write!(
+                f,
+                "a segment of rank {} of {} of job {:016x} where rank {} of {} of job {:016x} was expected",
+                found.rank, found.size, found.job, expected.rank, expected.size, expected.job
+            ),
+            Self::System { call, errno } => write!(f, "{call} failed: {}", errno.desc()),
+        }
+    }
+}
+
+impl core::error::Error for SegmentError {}
+
+/// Names the call that failed.
+fn system(call: &'static str) -> impl Fn(Errno) -> SegmentError {
+    move |errno| SegmentError::System { call, errno }
+}
+
+/// Makes a segment of `bytes` bytes (board included): zeroed, backed by memory, sealed and labelled.
+///
+/// # Errors
+/// [`SegmentError::NoMemory`] with both numbers, or the system call that failed.
+pub fn create(label: Label, bytes: usize) -> Result<OwnedFd, SegmentError> {
+    let need = bytes as u64;
+    let length =
+        off_t::try_from(bytes).map_err(|_| SegmentError::NoMemory { need, have: available_bytes() })?;
+    let have = available_bytes();
+    if have < need {
+        return Err(SegmentError::NoMemory { need, have });
+    }
+    let name = format!("aldis-{:016x}-{}", label.job, label.rank);
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    let file = memfd_create(name.as_str(), flags).map_err(system("memfd_create"))?;
+    fchmod(&file, Mode::S_IRUSR | Mode::S_IWUSR).map_err(system("fchmod"))?;
+    ftruncate(&file, length).map_err(system("ftruncate"))?;
+    fallocate(&file, FallocateFlags::empty(), 0, length).map_err(|errno| match errno {
+        Errno::ENOSPC | Errno::ENOMEM | Errno::EFBIG => SegmentError::NoMemory { need, have },
+        errno => SegmentError::System { call: "fallocate", errno },
+    })?;
+    fcntl(&file, FcntlArg::F_ADD_SEALS(SEALS)).map_err(system("fcntl(F_ADD_SEALS)"))?;
+    BoardView::map(file.as_fd())?.board().label(label, need);
+    Ok(file)
+}
+
+/// Checks size and seals of a file that is said to be a segment of `bytes` bytes.
+fn check_file(file: BorrowedFd<'_>, bytes: usize) -> Result<(), SegmentError> {
+    let found = fstat(file).map_err(system("fstat"))?.st_size;
+    let (expected, found) = (bytes as u64, u64::try_from(found).unwrap_or(0));
+    if expected != found {
+        return Err(SegmentError::Size { expected, found });
+    }
+    let seals = fcntl(file, FcntlArg::F_GET_SEALS).unwrap_or(-1);
+    if seals < 0 || !SealFlag::from_bits_truncate(seals).contains(SEALS) {
+        return Err(SegmentError::Unsealed { expected: SEALS.bits(), found: seals });
+    }
+    Ok(())
+}
+
+/// A mapping of a file, unmapped on drop.
+#[derive(Debug)]
+struct Mapping {
+    start: NonNull<u8>,
+    bytes: NonZeroUsize,
+}
+
+// SAFETY: the mapping is plain memory of the process, not bound to a thread, and the type hands out nothing but its
+// address and, through `Segment` and `BoardView`, shared references to atomics.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; there is no method that changes the mapping itself.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn new(file: BorrowedFd<'_>, bytes: usize) -> Result<Self, SegmentError> {
+        let bytes = NonZeroUsize::new(bytes).ok_or(SegmentError::Size { expected: 1, found: 0 })?;
+        let (protection, flags) =
+            (ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED | MapFlags::MAP_POPULATE);
+        // SAFETY: a new mapping at an address of the kernel's choice; it overlaps nothing that Rust knows of.
+        let start = unsafe { mmap(None, bytes, protection, flags, file, 0) }.map_err(system("mmap"))?;
+        Ok(Self { start: start.cast(), bytes })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: exactly the range that `new` mapped; every reference into it borrows from `self`. A failure
+        // leaves it mapped, which harms nobody.
+        let _ = unsafe { munmap(self.start.cast(), self.bytes.get()) };
+    }
+}
+
+/// A mapped segment, checked.
+#[derive(Debug)]
+pub struct Segment {
+    mapping: Mapping,
+}
+
+impl Segment {
+    /// Bytes of a segment whose inbox has `inbox_bytes`; `None` on overflow.
+    pub const fn bytes_for(inbox_bytes: usize) -> Option<usize> {
+        inbox_bytes.checked_add(BOARD_BYTES)
+    }
+
+    /// Maps a segment that should be `label`'s and `bytes` long. Pages are present when this returns.
+    ///
+    /// # Errors
+    /// What [`SegmentError`] names: size, seals, foreign, mislabelled, or the system.
+    pub fn open(file: &OwnedFd, label: Label, bytes: usize) -> Result<Self, SegmentError> {
+        if bytes < BOARD_BYTES {
+            return Err(SegmentError::Size { expected: BOARD_BYTES as u64, found: bytes as u64 });
+        }
+        check_file(file.as_fd(), bytes)?;
+        let segment = Self { mapping: Mapping::new(file.as_fd(), bytes)? };
+        segment.board().check(label, bytes as u64)?;
+        Ok(segment)
+    }
+
+    /// The status board.
+    pub fn board(&self) -> &Board {
+        // SAFETY: the mapping is page-aligned and at least `BOARD_BYTES` long (checked in `open`), `Board` is made
+        // of atomics for which every bit pattern is valid, and all processes access it as such.
+        unsafe { self.mapping.start.cast::<Board>().as_ref() }
+    }
+
+    /// Where the inbox begins and how many bytes it has. Shared with peers: not to be made a reference of.
+    pub fn inbox(&self) -> (NonNull<u8>, usize) {
+        // SAFETY: `open` made sure that the mapping is at least `BOARD_BYTES` long.
+        let start = unsafe { self.mapping.start.add(BOARD_BYTES) };
+        (start, self.mapping.bytes.get() - BOARD_BYTES)
+    }
+
+    /// Keeps the mapping for the rest of the process, so that a `'static` endpoint can stand on it.
+    pub fn leak(self) -> &'static Self {
+        Box::leak(Box::new(self))
+    }
+}
+
+/// The launcher's view of a segment: the board alone. Outlives the rank.
+#[derive(Debug)]
+pub struct BoardView {
+    mapping: Mapping,
+}
+
+impl BoardView {
+    /// Maps the first page of a segment that this process made.
+    ///
+    /// # Errors
+    /// The system call that failed.
+    pub fn map(file: BorrowedFd<'_>) -> Result<Self, SegmentError> {
+        Ok(Self { mapping: Mapping::new(file, BOARD_BYTES)? })
+    }
+
+    /// The board.
+    pub fn board(&self) -> &Board {
+        // SAFETY: page-aligned, `BOARD_BYTES` long, atomics of any bit pattern. The file is sealed against
+        // shrinking and at least that long, so no access faults.
+        unsafe { self.mapping.start.cast::<Board>().as_ref() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,254 @@
+//! UNSAFE: takes ownership of inherited and received descriptors. One end of a wire-up socket.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Instant;
+
+use nix::cmsg_space;
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::sockopt::SockType as SocketType;
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, getsockopt, recvmsg,
+    sendmsg, socketpair,
+};
+use serde::{Deserialize, Serialize};
+
+use super::message::{decode, encode};
+use super::{DESCRIPTORS_MAX, MESSAGE_BYTES_MAX, WireError};
+
+/// Names the call that failed; a broken connection is [`WireError::Closed`].
+fn system(call: &'static str) -> impl Fn(Errno) -> WireError {
+    move |errno| match errno {
+        Errno::EPIPE | Errno::ECONNRESET => WireError::Closed,
+        errno => WireError::System { call, errno },
+    }
+}
+
+/// One end of the socket.
+#[derive(Debug)]
+pub struct Channel {
+    socket: OwnedFd,
+}
+
+/// A message as it came, with the descriptors beside it.
+#[derive(Debug)]
+pub struct Received {
+    bytes: [u8; MESSAGE_BYTES_MAX],
+    length: usize,
+    /// Descriptors, in the sender's order; closed on drop unless taken.
+    pub descriptors: Vec<OwnedFd>,
+}
+
+impl Received {
+    /// The message.
+    ///
+    /// # Errors
+    /// [`WireError::Malformed`].
+    pub fn message<'a, M: Deserialize<'a>>(&'a self) -> Result<M, WireError> {
+        decode(self.bytes.get(..self.length).unwrap_or_default())
+    }
+}
+
+impl Channel {
+    /// Both ends of a new socket; neither is inherited by a child until that is asked for.
+    ///
+    /// # Errors
+    /// The system call that failed.
+    pub fn pair() -> Result<(Self, Self), WireError> {
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let (left, right) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags)
+            .map_err(system("socketpair"))?;
+        Ok((Self { socket: left }, Self { socket: right }))
+    }
+
+    /// Takes over the descriptor that the launcher left open, by its number, and hides it from further children.
+    /// To be called once per number: the caller owns what it names.
+    ///
+    /// # Errors
+    /// [`WireError::NoSocket`] when the number is not that of a message-keeping local socket.
+    pub fn inherited(number: RawFd) -> Result<Self, WireError> {
+        if number <= 2 {
+            return Err(WireError::NoSocket);
+        }
+        // SAFETY: borrowed only to ask what it is; a number that is not open answers EBADF.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
+        match getsockopt(&borrowed, SocketType) {
+            Ok(SockType::SeqPacket) => {}
+            _ => return Err(WireError::NoSocket),
+        }
+        fcntl(borrowed, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).map_err(|_| WireError::NoSocket)?;
+        // SAFETY: open, and by the launcher's convention this process's own to close.
+        Ok(Self { socket: unsafe { OwnedFd::from_raw_fd(number) } })
+    }
+
+    /// Sends a message with descriptors beside it. Returns false, with nothing sent, when the socket is full now.
+    ///
+    /// # Errors
+    /// [`WireError::Closed`], [`WireError::TooLong`], or the system call that failed.
+    pub fn try_send<M: Serialize>(
+        &self,
+        message: &M,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<bool, WireError> {
+        if descriptors.len() > DESCRIPTORS_MAX {
+            return Err(WireError::TooLong);
+        }
+        let mut buffer = [0; MESSAGE_BYTES_MAX];
+        let bytes = [IoSlice::new(encode(message, &mut buffer)?)];
+        let numbers: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
+        let rights = [ControlMessage::ScmRights(&numbers)];
+        let beside = if numbers.is_empty() { &[][..] } else { &rights[..] };
+        let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+        match sendmsg::<()>(self.socket.as_raw_fd(), &bytes, beside, flags, None) {
+            Ok(_) => Ok(true),
+            Err(Errno::EAGAIN | Errno::EINTR) => Ok(false),
+            Err(errno) => Err(system("sendmsg")(errno)),
+        }
+    }
+
+    /// Sends a message, waiting for room until `deadline`.
+    ///
+    /// # Errors
+    /// As [`try_send`](Self::try_send), and [`WireError::TimedOut`].
+    pub fn send<M: Serialize>(&self, message: &M, deadline: Instant) -> Result<(), WireError> {
+        while !self.try_send(message, &[])? {
+            self.wait(PollFlags::POLLOUT, deadline)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the next message if one is there.
+    ///
+    /// # Errors
+    /// [`WireError::Closed`] at the end of the stream, [`WireError::TooLong`], or the system call that failed.
+    pub fn try_receive(&self) -> Result<Option<Received>, WireError> {
+        let mut received = Received { bytes: [0; MESSAGE_BYTES_MAX], length: 0, descriptors: Vec::new() };
+        let mut room = [IoSliceMut::new(&mut received.bytes)];
+        let mut beside = cmsg_space!([RawFd; DESCRIPTORS_MAX]);
+        let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;
+        let answer = match recvmsg::<()>(self.socket.as_raw_fd(), &mut room, Some(&mut beside), flags) {
+            Err(Errno::EAGAIN | Errno::EINTR) => return Ok(None),
+            answer => answer.map_err(system("recvmsg"))?,
+        };
+        for message in answer.cmsgs().map_err(|_| WireError::TooLong)? {
+            if let ControlMessageOwned::ScmRights(numbers) = message {
+                // SAFETY: the kernel has just made these descriptors for this process; nothing else owns them.
+                let owned = numbers.into_iter().map(|number| unsafe { OwnedFd::from_raw_fd(number) });
+                received.descriptors.extend(owned);
+            }
+        }
+        let (length, cut) = (answer.bytes, MsgFlags::MSG_TRUNC | MsgFlags::MSG_CTRUNC);
+        if answer.flags.intersects(cut) {
+            return Err(WireError::TooLong);
+        }
+        if length == 0 {
+            return Err(WireError::Closed);
+        }
+        received.length = length;
+        Ok(Some(received))
+    }
+
+    /// Waits for the next message until `deadline`.
+    ///
+    /// # Errors
+    /// As [`try_receive`](Self::try_receive), and [`WireError::TimedOut`].
+    pub fn receive(&self, deadline: Instant) -> Result<Received, WireError> {
+        loop {
+            if let Some(received) = self.try_receive()? {
+                return Ok(received);
+            }
+            self.wait(PollFlags::POLLIN, deadline)?;
+        }
+    }
+
+    fn wait(&self, events: PollFlags, deadline: Instant) -> Result<(), WireError> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = PollTimeout::try_from(left.as_millis().saturating_add(1)).unwrap_or(PollTimeout::MAX);
+        match poll(&mut [PollFd::new(self.socket.as_fd(), events)], timeout) {
+            Ok(0) if Instant::now() >= deadline => Err(WireError::TimedOut),
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
+            Err(errno) => Err(system("poll")(errno)),
+        }
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use nix::unistd::write;
+
+    use super::*;
+    use crate::wireup::{FromLauncher, FromRank};
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(5)
+    }
+
+    #[test]
+    fn messages_and_descriptors_arrive_together() {
+        let (launcher, rank) = Channel::pair().unwrap();
+        let files = [std::fs::File::open("/dev/null").unwrap(), std::fs::File::open("/dev/zero").unwrap()];
+        let borrowed: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+        assert!(launcher.try_send(&FromLauncher::Segments { first: 3 }, &borrowed).unwrap());
+        let received = rank.receive(soon()).unwrap();
+        assert_eq!(received.message(), Ok(FromLauncher::Segments { first: 3 }));
+        assert_eq!(received.descriptors.len(), 2);
+        let flags = fcntl(&received.descriptors[0], FcntlArg::F_GETFD).unwrap();
+        assert_eq!(flags, FdFlag::FD_CLOEXEC.bits(), "not inherited by accident");
+    }
+
+    #[test]
+    fn silence_ends_at_the_deadline_and_a_closed_end_at_once() {
+        let (launcher, rank) = Channel::pair().unwrap();
+        assert!(rank.try_receive().unwrap().is_none());
+        let deadline = Instant::now() + Duration::from_millis(20);
+        assert_eq!(rank.receive(deadline).unwrap_err(), WireError::TimedOut);
+        assert!(Instant::now() >= deadline);
+        drop(launcher);
+        assert_eq!(rank.receive(soon()).unwrap_err(), WireError::Closed);
+        assert_eq!(rank.send(&FromRank::Leave, soon()), Err(WireError::Closed));
+    }
+
+    #[test]
+    fn nonsense_and_overlong_messages_are_typed_errors() {
+        let (launcher, rank) = Channel::pair().unwrap();
+        write(&launcher, &[0xFF; 40]).unwrap();
+        let received = rank.receive(soon()).unwrap();
+        assert_eq!(received.message::<FromLauncher<'_>>(), Err(WireError::Malformed { bytes: 40 }));
+        write(&launcher, &[0; MESSAGE_BYTES_MAX + 1]).unwrap();
+        assert_eq!(rank.receive(soon()).unwrap_err(), WireError::TooLong);
+        launcher.send(&FromLauncher::Segments { first: 0 }, soon()).unwrap();
+        assert!(rank.receive(soon()).is_ok(), "the next message is whole again");
+    }
+
+    #[test]
+    fn a_full_socket_is_not_an_error() {
+        let (launcher, rank) = Channel::pair().unwrap();
+        let message = FromLauncher::Card { rank: 0, bytes: &[7; 1024] };
+        let sent = (0..10_000).take_while(|_| launcher.try_send(&message, &[]).unwrap()).count();
+        assert!(sent >= 64, "a job's cards fit: {sent}");
+        assert_eq!(launcher.send(&message, Instant::now()), Err(WireError::TimedOut));
+        rank.receive(soon()).unwrap();
+        for _ in 0..4 {
+            rank.receive(soon()).unwrap();
+        }
+        launcher.send(&message, soon()).unwrap();
+    }
+
+    #[test]
+    fn only_a_message_socket_can_be_inherited() {
+        assert_eq!(Channel::inherited(0).unwrap_err(), WireError::NoSocket);
+        assert_eq!(Channel::inherited(9_999).unwrap_err(), WireError::NoSocket);
+        let file = std::fs::File::open("/dev/null").unwrap();
+        assert_eq!(Channel::inherited(file.as_raw_fd()).unwrap_err(), WireError::NoSocket);
+    }
+}
