@@ -6,8 +6,11 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod bench;
+mod firmware;
 mod shell;
+mod steps;
 mod table;
+mod toolchain;
 mod workspace;
 
 /// The chores of Aldis.
@@ -23,11 +26,13 @@ enum Command {
     /// Measure, side by side with the peers and with what the hardware alone can do
     #[command(subcommand)]
     Bench(bench::Command),
+    Firmware(firmware::Firmware),
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Bench(command) => command.run(),
+        Command::Firmware(firmware) => firmware.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

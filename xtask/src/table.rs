@@ -1,4 +1,4 @@
-//! Plain-text tables: first column to the left, the others to the right.
+//! Plain-text tables: words to the left, columns of numbers to the right.
 
 use std::fmt;
 
@@ -16,6 +16,12 @@ impl Table {
     pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
         self.rows.push(cells.to_vec());
     }
+
+    /// Whether every cell below the head is a number, or a dash where there is none.
+    fn is_numeric(&self, column: usize) -> bool {
+        let mut cells = self.rows.iter().skip(1).filter_map(|row| row.get(column));
+        cells.all(|cell| cell == "-" || cell.parse::<f64>().is_ok())
+    }
 }
 
 impl fmt::Display for Table {
@@ -30,14 +36,15 @@ impl fmt::Display for Table {
                 .unwrap_or(0)
         };
         let widths: Vec<usize> = (0..columns).map(width).collect();
+        let numbers: Vec<bool> = (0..columns).map(|column| self.is_numeric(column)).collect();
         for (number, row) in self.rows.iter().enumerate() {
             let mut line = String::new();
-            for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-                if column == 0 {
-                    line.push_str(&format!("  {cell:<width$}"));
+            for ((cell, width), numeric) in row.iter().zip(&widths).zip(&numbers) {
+                line.push_str(&if *numeric {
+                    format!("  {cell:>width$}")
                 } else {
-                    line.push_str(&format!("  {cell:>width$}"));
-                }
+                    format!("  {cell:<width$}")
+                });
             }
             writeln!(f, "{}", line.trim_end())?;
             if number == 0 {
@@ -55,9 +62,12 @@ mod tests {
 
     #[test]
     fn columns_line_up() {
-        let mut table = Table::new(["step", "ns"]);
-        table.row(["raw".into(), "7".into()]);
-        table.row(["longer".into(), "123".into()]);
-        assert_eq!(table.to_string(), "  step     ns\n  -----------\n  raw       7\n  longer  123\n");
+        let mut table = Table::new(["step", "ns", "x"]);
+        table.row(["raw".into(), "7".into(), "a".into()]);
+        table.row(["longer".into(), "123".into(), "bc".into()]);
+        assert_eq!(
+            table.to_string(),
+            "  step     ns  x\n  ---------------\n  raw       7  a\n  longer  123  bc\n"
+        );
     }
 }

@@ -1,0 +1,188 @@
+//! Where a bare-metal target's `libcore` comes from, and how cargo is made to build with it.
+//!
+//! For each target, in this order:
+//!
+//! 1. `ALDIS_RUSTC_<TARGET>` (upper case, `-` as `_`) names a rustc that has the target's core;
+//! 2. `rustc` in the search path has it (`rustup target add`);
+//! 3. a core that was built before from 4's source by the very same compiler, kept in the target folder;
+//! 4. any rustc that comes with the library's source and its vendored dependencies (Debian's `rustc-web` with
+//!    `rust-web-src`): core is built from it, once;
+//! 5. for `x86_64-unknown-none` alone, the core of a hosted x86_64 target: other calling conditions, the same code;
+//! 6. none: the target is skipped, with a line that says how to enable it.
+//!
+//! Nothing is ever downloaded. Whoever provides it, the firmware sees a sysroot that holds core and
+//! compiler_builtins *alone*: a crate of the build that named `alloc` or `std` could not be compiled.
+
+use core::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::shell;
+use crate::workspace::{self, Workspace};
+
+mod provider;
+
+use provider::Provider;
+
+/// A target that can be built.
+#[derive(Debug)]
+pub(crate) struct Toolchain {
+    /// What cargo is given as `--target`.
+    triple: String,
+    origin: Origin,
+    provider: Provider,
+    /// The rustc that shows the target core alone.
+    wrapper: PathBuf,
+    /// Where cargo builds to: one folder a compiler, so that they do not undo each other's work.
+    build: PathBuf,
+}
+
+/// Where the target's core is from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Origin {
+    Override,
+    Installed,
+    Cached,
+    Provisioned,
+    Hosted,
+}
+
+/// The answer to "how can this target be built here?".
+#[derive(Debug)]
+pub(crate) enum Found {
+    Toolchain(Box<Toolchain>),
+    /// Not at all; how to change that.
+    Missing {
+        enable: String,
+    },
+}
+
+/// What a target's core is searched in and built to.
+#[derive(Debug)]
+pub(crate) struct Finder {
+    target_folder: PathBuf,
+    in_path: Option<Provider>,
+    with_source: Vec<Provider>,
+}
+
+impl Finder {
+    pub(crate) fn new(workspace: &Workspace) -> Result<Self> {
+        let oldest = workspace.rust_version()?;
+        Ok(Self {
+            target_folder: workspace.target.clone(),
+            in_path: Provider::in_path(),
+            with_source: Provider::with_source(oldest),
+        })
+    }
+
+    /// Finds or provisions the target's core and prepares the sysroot that shows nothing else.
+    pub(crate) fn find(&self, target: &str) -> Result<Found> {
+        let variable = format!("ALDIS_RUSTC_{}", target.to_uppercase().replace('-', "_"));
+        if let Some(rustc) = std::env::var_os(&variable) {
+            let provider = Provider::probe(Path::new(&rustc)).with_context(|| variable.clone())?;
+            let Some(core) = provider.core_of(target) else { bail!("{variable} has no core for {target}") };
+            return self.prepare(provider, target, Origin::Override, &core);
+        }
+        if let Some((provider, core)) =
+            self.in_path.as_ref().and_then(|one| Some((one, one.core_of(target)?)))
+        {
+            return self.prepare(provider.clone(), target, Origin::Installed, &core);
+        }
+        if let Some(provider) = self.with_source.first() {
+            let built = self.folder("sysroots", provider).join(target);
+            let origin = if provider.has_built(&built) { Origin::Cached } else { Origin::Provisioned };
+            if origin == Origin::Provisioned {
+                provider.build_core(target, &built)?;
+            }
+            return self.prepare(provider.clone(), target, origin, &built);
+        }
+        let hosted = self.in_path.as_ref().filter(|one| one.host.starts_with("x86_64-"));
+        if let (Some(provider), "x86_64-unknown-none") = (hosted, target)
+            && let Some(core) = provider.core_of(&provider.host)
+        {
+            return self.prepare(provider.clone(), &provider.host, Origin::Hosted, &core);
+        }
+        let enable = format!("rustup target add {target}, or apt-get install {}", provider::DEBIAN_PACKAGES);
+        Ok(Found::Missing { enable })
+    }
+
+    fn folder(&self, kind: &str, provider: &Provider) -> PathBuf {
+        self.target_folder.join(kind).join(provider.slug())
+    }
+
+    /// Lays out the sysroot with core alone and the rustc that uses it.
+    fn prepare(&self, provider: Provider, triple: &str, origin: Origin, core: &Path) -> Result<Found> {
+        let sysroot = self.folder("bare", &provider).join(triple);
+        let libraries = sysroot.join("lib/rustlib").join(triple).join("lib");
+        fs::create_dir_all(&libraries)?;
+        for stale in fs::read_dir(&libraries)? {
+            fs::remove_file(stale?.path())?;
+        }
+        for file in provider::core_files(core)? {
+            let Some(name) = file.file_name() else { continue };
+            std::os::unix::fs::symlink(&file, libraries.join(name))?;
+        }
+        let wrapper = sysroot.join("rustc");
+        write_wrapper(&wrapper, &provider.rustc, &sysroot)?;
+        let build = self.folder("firmware", &provider);
+        Ok(Found::Toolchain(Box::new(Toolchain { triple: triple.into(), origin, provider, wrapper, build })))
+    }
+}
+
+/// Units for the target see core alone; build scripts and macros, which cargo compiles without `--target`, see all
+/// that the compiler brings.
+fn write_wrapper(wrapper: &Path, rustc: &Path, sysroot: &Path) -> Result<()> {
+    let (rustc, sysroot) = (rustc.display(), sysroot.display());
+    let script = format!(
+        "#!/bin/sh\nfor word; do\n  case \"$word\" in\n  --target | --target=*) exec \"{rustc}\" --sysroot=\"{sysroot}\" \"$@\" ;;\n  esac\ndone\nexec \"{rustc}\" \"$@\"\n"
+    );
+    // An unchanged script keeps its time stamp, and with it what cargo has built.
+    if fs::read_to_string(wrapper).is_ok_and(|old| old == script) {
+        return Ok(());
+    }
+    fs::write(wrapper, script)?;
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(wrapper, executable)
+        .with_context(|| format!("making {} executable", wrapper.display()))
+}
+
+impl Toolchain {
+    /// A cargo command that builds for this target with this compiler.
+    pub(crate) fn cargo(&self, subcommand: &str) -> Command {
+        let mut command = workspace::cargo();
+        command
+            .arg(subcommand)
+            .args(["--quiet", "--locked", "--profile", "firmware", "--target", &self.triple])
+            .env("RUSTC", &self.wrapper)
+            .env("CARGO_TARGET_DIR", &self.build)
+            .env_remove("RUSTC_WRAPPER");
+        command
+    }
+
+    /// Where cargo puts the artifacts of the profile `firmware`.
+    pub(crate) fn artifacts(&self) -> PathBuf {
+        self.build.join(&self.triple).join("firmware")
+    }
+
+    /// A linker for ELF: the compiler's own lld or the system's.
+    pub(crate) fn linker(&self) -> Option<PathBuf> {
+        let own = self.provider.sysroot.join("lib/rustlib").join(&self.provider.host).join("bin/rust-lld");
+        if own.is_file() { Some(own) } else { shell::all_in_path("ld.lld").into_iter().next() }
+    }
+}
+
+impl fmt::Display for Toolchain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let release = &self.provider.release;
+        match self.origin {
+            Origin::Override => write!(f, "rustc {release} by override"),
+            Origin::Installed => write!(f, "rustc {release}, target installed"),
+            Origin::Cached => write!(f, "rustc {release}, core built before"),
+            Origin::Provisioned => write!(f, "rustc {release}, core built now"),
+            Origin::Hosted => write!(f, "rustc {release}, hosted core of {}", self.triple),
+        }
+    }
+}
