@@ -1,0 +1,50 @@
+//! Dissemination: everyone signals at distance 1, 2, 4, .. until everyone has heard of everyone.
+
+use aldis_hal::Operation;
+
+use crate::schedule::{Instance, Schedule, Span, Step, Work, log2_ceil};
+
+/// The dissemination barrier: ceil(log2 p) rounds, any p.
+///
+/// In round k each rank signals the rank 2^k places after it and awaits the one 2^k places before it. After round k
+/// a rank has heard, directly or not, of the 2^(k+1) ranks that end with itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Dissemination;
+
+impl Schedule for Dissemination {
+    fn operation(&self) -> Operation {
+        Operation::Barrier
+    }
+
+    fn name(&self) -> &'static str {
+        "dissemination"
+    }
+
+    fn source(&self) -> &'static str {
+        "Hensgen, Finkel, Manber 1988; Open MPI ompi_coll_base_barrier_intra_bruck; MPICH barrier_intra_k_dissemination"
+    }
+
+    fn rounds(&self, instance: &Instance) -> u32 {
+        log2_ceil(instance.size())
+    }
+
+    fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
+        if round >= self.rounds(instance) {
+            return None;
+        }
+        let distance = 1u32.checked_shl(round)?;
+        match index {
+            0 => Some(Step::Recv { from: instance.before(distance), into: Span::EMPTY }),
+            1 => Some(Step::Send { to: instance.after(distance), from: Span::EMPTY }),
+            _ => None,
+        }
+    }
+
+    fn capacity(&self, _size: u32, _scratch: usize) -> usize {
+        usize::MAX
+    }
+
+    fn work(&self, size: u32, _count: usize) -> Work {
+        Work { rounds: log2_ceil(size).into(), ..Work::default() }
+    }
+}

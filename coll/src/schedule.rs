@@ -1,0 +1,334 @@
+//! The schedule form: an algorithm as a pure function from (rank, size, root, count, round) to steps.
+//!
+//! # What a round means
+//!
+//! A round is a short list of [`Step`]s, asked for one at a time by index: first its receives, then its sends,
+//! then its local steps. The rank posts every receive and every send, waits until all of them are complete, then
+//! carries out the local steps in order. Rounds are local: nothing keeps ranks in the same round but the messages.
+//!
+//! # Rules for every schedule (the symbolic checker holds each algorithm to them)
+//!
+//! 1. Messages between two ranks match in order: the k-th send from a to b is the k-th receive of b from a, with
+//!    the same length.
+//! 2. It completes although every send waits for its receive (nothing is buffered on the way).
+//! 3. Within a round a receive overlaps no other receive and no send; a reduction's two spans do not overlap.
+//! 4. A round has at most [`IN_FLIGHT_MAX`] receives and sends. An algorithm with more peers (linear gather, direct
+//!    all-to-all) takes more rounds, as MPICH's throttled `alltoall_scattered` does.
+//! 5. Spans lie inside `count` elements of data and inside the scratch that [`Schedule::capacity`] was asked about.
+//!
+//! # Why `step(round, index)` and not a list
+//!
+//! A list needs a bound on all steps and is copied at each round; a step asked for by index needs no storage in the
+//! algorithm, the executor or the checker, costs a few instructions, and is the same for 2 ranks and for 65,536.
+
+use core::fmt;
+use core::num::NonZeroU32;
+
+use aldis_hal::{Cause, Operation};
+
+/// The most receives and sends together that one round may have; a request slot is held for each while the round
+/// runs.
+pub const IN_FLIGHT_MAX: usize = 8;
+
+/// A buffer that steps refer to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum Buffer {
+    /// The caller's data: what is broadcast, or what is reduced in place.
+    Data,
+    /// Scratch memory, lent by the caller; undefined before the first step that writes it.
+    Scratch,
+}
+
+/// A range of a buffer, in elements. In a segmented run both are relative to the segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Span {
+    /// Which buffer.
+    pub buffer: Buffer,
+    /// First element.
+    pub start: usize,
+    /// Elements.
+    pub len: usize,
+}
+
+impl Span {
+    /// No elements: the span of a message that only signals.
+    pub const EMPTY: Self = Self::data(0, 0);
+
+    /// `len` elements of the data from `start` on.
+    pub const fn data(start: usize, len: usize) -> Self {
+        Self { buffer: Buffer::Data, start, len }
+    }
+
+    /// The first `len` elements of scratch.
+    pub const fn scratch(len: usize) -> Self {
+        Self { buffer: Buffer::Scratch, start: 0, len }
+    }
+
+    /// One past the last element, saturating.
+    pub const fn end(&self) -> usize {
+        self.start.saturating_add(self.len)
+    }
+
+    /// Whether the two share an element.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.buffer == other.buffer && self.start < other.end() && other.start < self.end()
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.buffer {
+            Buffer::Data => "data",
+            Buffer::Scratch => "scratch",
+        };
+        write!(f, "{name}[{}..{}]", self.start, self.end())
+    }
+}
+
+/// Which operand of a reduction stands on the left. It decides the result of operations that do not commute, and is
+/// what makes two ranks that combine the same pair get the same bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Order {
+    /// `into = into op from`.
+    IntoFirst,
+    /// `into = from op into`.
+    FromFirst,
+}
+
+/// One step of a round.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Step {
+    /// Receives a message of exactly `into.len` elements.
+    Recv {
+        /// The sender's rank.
+        from: u32,
+        /// Where it goes.
+        into: Span,
+    },
+    /// Sends a message of `from.len` elements.
+    Send {
+        /// The receiver's rank.
+        to: u32,
+        /// What is sent.
+        from: Span,
+    },
+    /// Reduces `from` into `into`, element by element; both have the same length.
+    Reduce {
+        /// Left or right operand, and the result.
+        into: Span,
+        /// The other operand.
+        from: Span,
+        /// Which one is the left.
+        order: Order,
+    },
+    /// Copies `from` to `into`; both have the same length.
+    Copy {
+        /// The target.
+        into: Span,
+        /// The source.
+        from: Span,
+    },
+}
+
+impl Step {
+    /// Whether this is a receive or a send, which come first in a round.
+    pub const fn is_message(&self) -> bool {
+        matches!(self, Self::Recv { .. } | Self::Send { .. })
+    }
+}
+
+/// One collective as one rank sees it: the whole input of a schedule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Instance {
+    rank: u32,
+    size: NonZeroU32,
+    root: u32,
+    count: usize,
+}
+
+impl Instance {
+    /// Rank `rank` of `size`, with root `root` (0 where the operation has none) and `count` elements.
+    ///
+    /// # Errors
+    /// [`Cause::RankOutOfRange`] unless both ranks are below `size`.
+    pub fn new(rank: u32, size: u32, root: u32, count: usize) -> Result<Self, Cause> {
+        let outside = if rank < size { root } else { rank };
+        match NonZeroU32::new(size) {
+            Some(nonzero) if rank < size && root < size => Ok(Self { rank, size: nonzero, root, count }),
+            _ => Err(Cause::RankOutOfRange { rank: outside, size }),
+        }
+    }
+
+    /// The same with another count: one segment of it.
+    #[must_use]
+    pub const fn with_count(self, count: usize) -> Self {
+        Self { count, ..self }
+    }
+
+    /// This rank.
+    pub const fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Ranks in all, at least 1.
+    pub const fn size(&self) -> u32 {
+        self.size.get()
+    }
+
+    /// The root's rank.
+    pub const fn root(&self) -> u32 {
+        self.root
+    }
+
+    /// Elements of data (0 in a barrier).
+    pub const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The rank `by` places after this one on the ring of all ranks.
+    pub fn after(&self, by: u32) -> u32 {
+        self.shift(self.rank, by)
+    }
+
+    /// The rank `by` places before this one on the ring of all ranks.
+    pub fn before(&self, by: u32) -> u32 {
+        self.shift(self.rank, self.size.get() - by % self.size)
+    }
+
+    /// This rank's place counted from the root: 0 is the root.
+    pub fn from_root(&self) -> u32 {
+        self.before(self.root)
+    }
+
+    /// The rank at place `place` counted from the root.
+    pub fn at_place(&self, place: u32) -> u32 {
+        self.shift(self.root, place)
+    }
+
+    /// `rank + by` modulo the size, without overflow.
+    fn shift(&self, rank: u32, by: u32) -> u32 {
+        let by = by % self.size;
+        let room = self.size.get() - rank;
+        if by < room { rank + by } else { by - room }
+    }
+
+    /// The data cut into one chunk per rank, as even as can be: the first `count % size` chunks are one element
+    /// longer. Chunk `index` modulo the size; chunks may be empty.
+    pub fn chunk(&self, index: u32) -> Span {
+        let index = (index % self.size) as usize;
+        let size = self.size.get() as usize;
+        let (base, longer) = divide(self.count, size);
+        let start = index.saturating_mul(base).saturating_add(index.min(longer));
+        Span::data(start, base + usize::from(index < longer))
+    }
+}
+
+/// Quotient and remainder; (0, 0) for a zero divisor, so that no panic is left in the image.
+pub(crate) fn divide(dividend: usize, divisor: usize) -> (usize, usize) {
+    (dividend.checked_div(divisor).unwrap_or(0), dividend.checked_rem(divisor).unwrap_or(0))
+}
+
+/// The number of times 2 must be multiplied with itself to reach `size`: the rounds of a binomial tree.
+pub const fn log2_ceil(size: u32) -> u32 {
+    u32::BITS - size.saturating_sub(1).leading_zeros()
+}
+
+/// What a schedule costs on its critical path: summed over the rounds, the most that any rank does in that round.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Work {
+    /// Rounds that carry messages.
+    pub rounds: u64,
+    /// Elements sent.
+    pub elements: u64,
+    /// Elements reduced.
+    pub reduced: u64,
+    /// Elements copied.
+    pub copied: u64,
+}
+
+/// An algorithm: pure, without storage and without I/O. See the [module](self) for the rules it keeps.
+///
+/// Implementations are unit structs, passed around as [`Algorithm`].
+pub trait Schedule: fmt::Debug + Sync {
+    /// The collective that it carries out.
+    fn operation(&self) -> Operation;
+
+    /// Its name within the operation, as Open MPI, MPICH or gloo call it.
+    fn name(&self) -> &'static str;
+
+    /// Where it is published, and which of the big three has it under what name.
+    fn source(&self) -> &'static str;
+
+    /// Rounds, the same on every rank. O(1).
+    fn rounds(&self, instance: &Instance) -> u32;
+
+    /// The step of `round` with `index`, counted from 0; `None` past the last one. O(1).
+    fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step>;
+
+    /// The most elements of data that can be worked on at once with `scratch` elements of scratch. A longer
+    /// operation is cut into segments of at most this many, each run by itself.
+    fn capacity(&self, size: u32, scratch: usize) -> usize;
+
+    /// The cost on the critical path in closed form. O(1), the same on every rank.
+    fn work(&self, size: u32, count: usize) -> Work;
+
+    /// Whether operands are combined in the order of their ranks, as an operation that does not commute needs.
+    fn keeps_rank_order(&self) -> bool {
+        true
+    }
+}
+
+/// A reference to an algorithm. `&'static dyn`: one indirect call a step, and only the algorithms that a program
+/// names are linked into it.
+pub type Algorithm = &'static dyn Schedule;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instance_needs_its_ranks_inside_the_size() {
+        assert_eq!(Instance::new(0, 0, 0, 1), Err(Cause::RankOutOfRange { rank: 0, size: 0 }));
+        assert_eq!(Instance::new(4, 4, 9, 1), Err(Cause::RankOutOfRange { rank: 4, size: 4 }));
+        assert_eq!(Instance::new(3, 4, 9, 1), Err(Cause::RankOutOfRange { rank: 9, size: 4 }));
+        assert!(Instance::new(3, 4, 0, 1).is_ok());
+    }
+
+    #[test]
+    fn the_ring_closes_even_at_the_largest_size() {
+        let last = Instance::new(u32::MAX - 1, u32::MAX, 5, 0).unwrap();
+        assert_eq!(last.after(1), 0);
+        assert_eq!(last.after(u32::MAX), last.rank());
+        assert_eq!(last.before(u32::MAX - 1), 0);
+        assert_eq!(last.at_place(last.from_root()), last.rank());
+        let first = last.after(1);
+        assert_eq!(Instance::new(first, u32::MAX, 5, 0).unwrap().before(1), u32::MAX - 1);
+    }
+
+    #[test]
+    fn chunks_are_even_and_cover_the_data() {
+        for (size, count) in [(1, 0), (3, 10), (4, 4), (7, 3), (5, 0), (64, 1000)] {
+            let instance = Instance::new(0, size, 0, count).unwrap();
+            let mut next = 0;
+            for index in 0..size {
+                let chunk = instance.chunk(index);
+                assert_eq!(chunk.start, next);
+                assert!(chunk.len.abs_diff(count / size as usize) <= 1);
+                next = chunk.end();
+            }
+            assert_eq!(next, count);
+        }
+    }
+
+    #[test]
+    fn rounds_of_a_tree() {
+        assert_eq!([1, 2, 3, 4, 5, 64, 65, u32::MAX].map(log2_ceil), [0, 1, 2, 2, 3, 6, 7, 32]);
+    }
+}

@@ -1,0 +1,314 @@
+//! Selection: each candidate is priced with the cost model and the cheapest is taken, unless the caller names one.
+//!
+//! The price of a schedule is `rounds * alpha + bytes * beta + reduced bytes * gamma` over its critical path
+//! ([`Schedule::work`]), after Thakur, Rabenseifner, Gropp 2005, section 3, summed over the segments that the
+//! scratch allows.
+//!
+//! **Every rank must select the same algorithm**, so nothing that a rank measures for itself goes in: count,
+//! element size, scratch size and [`Prices`] are arguments that the caller gives alike on all ranks.
+//!
+//! [`Schedule::work`]: crate::schedule::Schedule::work
+
+use core::fmt;
+
+use aldis_hal::{Cause, Cost, Operation, Resource};
+
+use crate::op::{Element, Kernel, Reduce};
+use crate::schedule::{Algorithm, Work};
+
+/// The prices of the cost model. The same on every rank.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Prices {
+    /// What a message costs (alpha and beta).
+    pub message: Cost,
+    /// Processor time to reduce or copy a KiB (gamma), ns.
+    pub local_per_kib_ns: u32,
+}
+
+impl Prices {
+    /// Two processes of one machine over shared memory, as measured on 2020s x86 servers.
+    pub const SHARED_MEMORY: Self =
+        Self { message: Cost { overhead_ns: 60, latency_ns: 120, per_kib_ns: 100 }, local_per_kib_ns: 50 };
+
+    /// The price of `work` with elements of `element_bytes` bytes, in ns, saturating.
+    pub fn of(&self, work: &Work, element_bytes: u32) -> u64 {
+        let span = |elements: u64, per_kib_ns: u32| {
+            Cost { per_kib_ns, ..Cost::default() }.message_ns(elements.saturating_mul(element_bytes.into()))
+        };
+        let local = work.reduced.saturating_add(work.copied);
+        (work.rounds.saturating_mul(self.message.message_ns(0)))
+            .saturating_add(span(work.elements, self.message.per_kib_ns))
+            .saturating_add(span(local, self.local_per_kib_ns))
+    }
+}
+
+impl Default for Prices {
+    fn default() -> Self {
+        Self::SHARED_MEMORY
+    }
+}
+
+/// Which algorithm a call uses. The same on every rank.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Choice {
+    /// The cheapest by the cost model.
+    #[default]
+    Auto,
+    /// This one: a library's or the caller's own.
+    Named(Algorithm),
+}
+
+impl Choice {
+    /// The algorithm of `operation` that is called `name`; `auto` is [`Choice::Auto`].
+    ///
+    /// # Errors
+    /// [`UnknownAlgorithm`], which lists the known ones when displayed.
+    pub fn named(operation: Operation, name: &str) -> Result<Self, UnknownAlgorithm<'_>> {
+        if name == "auto" {
+            return Ok(Self::Auto);
+        }
+        let known = algorithms(operation).iter().find(|algorithm| algorithm.name() == name);
+        known.map(|&algorithm| Self::Named(algorithm)).ok_or(UnknownAlgorithm { operation, name })
+    }
+}
+
+/// A name that no algorithm of the operation has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnknownAlgorithm<'n> {
+    /// The operation asked about.
+    pub operation: Operation,
+    /// The name asked for.
+    pub name: &'n str,
+}
+
+impl fmt::Display for UnknownAlgorithm<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no {} algorithm is called `{}`; known: auto", self.operation, self.name)?;
+        algorithms(self.operation).iter().try_for_each(|known| write!(f, ", {}", known.name()))
+    }
+}
+
+impl core::error::Error for UnknownAlgorithm<'_> {}
+
+/// Every algorithm of an operation, in order of preference between equals. Empty for what is no collective.
+pub fn algorithms(operation: Operation) -> &'static [Algorithm] {
+    match operation {
+        Operation::Barrier => &crate::barrier::ALGORITHMS,
+        Operation::Bcast => &crate::bcast::ALGORITHMS,
+        Operation::Allreduce => &crate::allreduce::ALGORITHMS,
+        _ => &[],
+    }
+}
+
+/// Per-call options. The same on every rank.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Which algorithm.
+    pub choice: Choice,
+    /// Prices for [`Choice::Auto`].
+    pub prices: Prices,
+}
+
+impl Options {
+    /// Options that use `algorithm`.
+    pub fn using(algorithm: Algorithm) -> Self {
+        Self { choice: Choice::Named(algorithm), ..Self::default() }
+    }
+}
+
+/// A collective call, as far as selection looks at it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Call {
+    /// The collective.
+    pub operation: Operation,
+    /// Ranks.
+    pub size: u32,
+    /// Elements of data.
+    pub count: usize,
+    /// Bytes of an element.
+    pub element_bytes: u32,
+    /// Elements of scratch.
+    pub scratch: usize,
+    /// Whether the reduction commutes; `true` where there is none.
+    pub commutes: bool,
+}
+
+impl Call {
+    /// A barrier of `size` ranks.
+    pub const fn barrier(size: u32) -> Self {
+        Self { operation: Operation::Barrier, size, count: 0, element_bytes: 1, scratch: 0, commutes: true }
+    }
+
+    /// A broadcast of `count` elements to `size` ranks.
+    pub const fn bcast<E: Element>(size: u32, count: usize) -> Self {
+        let element_bytes = size_of::<E>() as u32;
+        Self { operation: Operation::Bcast, size, count, element_bytes, scratch: 0, commutes: true }
+    }
+
+    /// An all-reduce of `count` elements over `size` ranks with `scratch` elements of scratch.
+    pub const fn allreduce<R: Reduce<E>, E: Element>(size: u32, count: usize, scratch: usize) -> Self {
+        let kernel = Kernel::of::<R, E>();
+        let (element_bytes, commutes) = (kernel.element_bytes(), kernel.commutes());
+        Self { operation: Operation::Allreduce, size, count, element_bytes, scratch, commutes }
+    }
+
+    /// How `algorithm` would carry it out, or why it cannot.
+    ///
+    /// # Errors
+    /// [`Cause::Unsupported`] if it is an algorithm for something else or would mix the order of operands that do
+    /// not commute; [`Cause::TooSmall`] if there is not one element of scratch and it needs some.
+    pub fn plan(&self, algorithm: Algorithm) -> Result<Plan, Cause> {
+        if algorithm.operation() != self.operation || !(self.commutes || algorithm.keeps_rank_order()) {
+            return Err(Cause::Unsupported);
+        }
+        let capacity = algorithm.capacity(self.size, self.scratch);
+        let segments = self.count.checked_div(capacity).map(|_| self.count.div_ceil(capacity.max(1)));
+        match segments {
+            Some(segments) => Ok(Plan { algorithm, segment: self.count.div_ceil(segments.max(1)) }),
+            None if self.count == 0 => Ok(Plan { algorithm, segment: 0 }),
+            None => Err(self.no_scratch()),
+        }
+    }
+
+    fn no_scratch(&self) -> Cause {
+        let have = (self.scratch as u64).saturating_mul(self.element_bytes.into());
+        let have = u32::try_from(have).unwrap_or(u32::MAX);
+        Cause::TooSmall { what: Resource::Scratch, need: self.element_bytes, have }
+    }
+
+    /// The plan by the option's algorithm, or the cheapest one.
+    ///
+    /// # Errors
+    /// As [`plan`](Self::plan); for [`Choice::Auto`] the last candidate's refusal when all are refused.
+    pub fn select(&self, candidates: &[Algorithm], options: &Options) -> Result<Plan, Cause> {
+        if let Choice::Named(algorithm) = options.choice {
+            return self.plan(algorithm);
+        }
+        let mut best: Option<(u64, Plan)> = None;
+        let mut refusal = Cause::Unsupported;
+        for &algorithm in candidates {
+            match self.plan(algorithm) {
+                Ok(plan) => {
+                    let ns = options.prices.of(&plan.work(self), self.element_bytes);
+                    if best.is_none_or(|(least, _)| ns < least) {
+                        best = Some((ns, plan));
+                    }
+                }
+                Err(cause) => refusal = cause,
+            }
+        }
+        best.map(|(_, plan)| plan).ok_or(refusal)
+    }
+
+    /// Every candidate with its predicted time and why it was or was not taken, to be displayed.
+    pub fn explain(self, options: &Options) -> Explanation {
+        let selected = self.select(algorithms(self.operation), options);
+        Explanation { call: self, options: *options, selected }
+    }
+}
+
+/// How a call is carried out: the algorithm, and the elements of a segment.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// Elements of every segment but the last, which may be shorter; the whole count if it needs no cutting.
+    pub segment: usize,
+}
+
+impl Plan {
+    /// Segments that `count` elements are cut into, at least 1.
+    pub fn segments(&self, count: usize) -> usize {
+        count.div_ceil(self.segment.max(1)).max(1)
+    }
+
+    /// The work of all segments of `call`.
+    pub fn work(&self, call: &Call) -> Work {
+        let full = self.segments(call.count) - 1;
+        let each = self.algorithm.work(call.size, self.segment);
+        let last =
+            self.algorithm.work(call.size, call.count.saturating_sub(full.saturating_mul(self.segment)));
+        let sum = |each: u64, last: u64| each.saturating_mul(full as u64).saturating_add(last);
+        Work {
+            rounds: sum(each.rounds, last.rounds),
+            elements: sum(each.elements, last.elements),
+            reduced: sum(each.reduced, last.reduced),
+            copied: sum(each.copied, last.copied),
+        }
+    }
+}
+
+/// What selection thought, displayed as a table with one candidate a line.
+#[derive(Clone, Copy, Debug)]
+pub struct Explanation {
+    call: Call,
+    options: Options,
+    selected: Result<Plan, Cause>,
+}
+
+impl Explanation {
+    /// The plan taken.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn selected(&self) -> Result<Plan, Cause> {
+        self.selected
+    }
+
+    /// Each candidate's predicted time in ns, or why it cannot be used.
+    pub fn candidates(&self) -> impl Iterator<Item = (Algorithm, Result<u64, Cause>)> {
+        algorithms(self.call.operation).iter().map(|&algorithm| {
+            let price = self.call.plan(algorithm).map(|plan| self.price(&plan));
+            (algorithm, price)
+        })
+    }
+
+    fn price(&self, plan: &Plan) -> u64 {
+        self.options.prices.of(&plan.work(&self.call), self.call.element_bytes)
+    }
+
+    fn line(&self, f: &mut fmt::Formatter<'_>, algorithm: Algorithm) -> fmt::Result {
+        write!(f, "\n  {:<20} ", algorithm.name())?;
+        let plan = match self.call.plan(algorithm) {
+            Ok(plan) => plan,
+            Err(Cause::Unsupported) => {
+                return f.write_str("refused: does not keep rank order and the operation does not commute");
+            }
+            Err(cause) => return write!(f, "refused: {cause}"),
+        };
+        let (ns, work) = (self.price(&plan), plan.work(&self.call));
+        write!(f, "{ns} ns: {} rounds, ", work.rounds)?;
+        write!(f, "{} bytes sent, ", work.elements.saturating_mul(self.call.element_bytes.into()))?;
+        write!(f, "segments of {} ({})", plan.segment, plan.segments(self.call.count))?;
+        let Ok(selected) = self.selected else { return Ok(()) };
+        match (selected.algorithm.name() == algorithm.name(), self.options.choice) {
+            (true, Choice::Auto) => f.write_str("; taken, the cheapest"),
+            (true, Choice::Named(_)) => f.write_str("; taken, named by the caller"),
+            (false, Choice::Named(_)) => f.write_str("; another was named"),
+            (false, Choice::Auto) => {
+                write!(f, "; not taken, {} ns slower", ns.saturating_sub(self.price(&selected)))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Call { operation, size, count, element_bytes, scratch, .. } = self.call;
+        write!(f, "{operation} over {size} ranks, {count} elements of {element_bytes} bytes, ")?;
+        write!(f, "scratch for {scratch} elements")?;
+        algorithms(operation).iter().try_for_each(|&algorithm| self.line(f, algorithm))?;
+        match (self.options.choice, self.selected) {
+            (_, Err(cause)) => write!(f, "\n  none: {cause}"),
+            (Choice::Named(own), Ok(_)) if !algorithms(operation).iter().any(|a| a.name() == own.name()) => {
+                self.line(f, own)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

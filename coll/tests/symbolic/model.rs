@@ -1,0 +1,414 @@
+//! A job of all ranks of a schedule on symbolic values.
+//!
+//! Every ordered pair of ranks has a FIFO channel on which a send completes only together with its receive, the
+//! strictest reading of the contract: what completes here completes under any buffering. A value is a leaf (an
+//! element that a rank started with) or an expression of two values; expressions are interned, so that equal
+//! numbers mean the same operands combined in the same order: the same bits in floating point.
+
+use std::collections::{HashMap, VecDeque};
+
+use aldis_coll::schedule::{Buffer, IN_FLIGHT_MAX, Instance, Order, Schedule, Span, Step};
+
+/// What a schedule did wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Fault {
+    /// The job stopped with this rank still in this round.
+    Deadlock { rank: u32, round: u32 },
+    /// A message nobody received, or a receive nobody served, when all ranks were done.
+    Unmatched { from: u32, to: u32 },
+    /// A message met a receive of another length.
+    Length { from: u32, to: u32, sent: usize, room: usize },
+    /// A peer outside the job, or the rank itself.
+    Peer { rank: u32, round: u32, peer: u32 },
+    /// A span outside its buffer.
+    Range { rank: u32, round: u32, span: Span },
+    /// Two spans of a round that must not share an element.
+    Overlap { rank: u32, round: u32 },
+    /// A value used before it was written.
+    Undefined { rank: u32, round: u32 },
+    /// Receives, sends and local steps out of that order, or too many messages.
+    Form { rank: u32, round: u32 },
+    /// Ranks that disagree about the number of rounds.
+    Rounds { rank: u32 },
+    /// An element that ended wrong.
+    Wrong { rank: u32, element: usize },
+    /// Operands not in the order of their ranks, although the schedule promises it.
+    RankOrder { element: usize },
+    /// A rank that left a barrier without having heard of this one.
+    Unheard { rank: u32, of: u32 },
+}
+
+/// What was counted while the job ran.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Count {
+    pub(crate) messages: u64,
+    pub(crate) elements: u64,
+}
+
+/// The heaviest rank of a round.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Heaviest {
+    pub(crate) messages: u64,
+    pub(crate) elements: u64,
+    pub(crate) reduced: u64,
+    pub(crate) copied: u64,
+}
+
+/// A value's number: leaves first (rank * count + element), then expressions.
+type Value = usize;
+const UNDEFINED: Value = usize::MAX;
+
+struct Rank {
+    instance: Instance,
+    round: u32,
+    pending: usize,
+    data: Vec<Value>,
+    scratch: Vec<Value>,
+    /// Bit set of the ranks this one has heard of.
+    heard: Vec<u64>,
+}
+
+struct Message {
+    values: Vec<Value>,
+    heard: Vec<u64>,
+}
+
+#[derive(Default)]
+struct Channel {
+    sends: VecDeque<Message>,
+    recvs: VecDeque<Span>,
+}
+
+pub(crate) struct Job<'a> {
+    schedule: &'a dyn Schedule,
+    size: u32,
+    count: usize,
+    root: u32,
+    ranks: Vec<Rank>,
+    channels: HashMap<(u32, u32), Channel>,
+    expressions: Vec<(Value, Value)>,
+    interned: HashMap<(Value, Value), Value>,
+    runnable: VecDeque<u32>,
+    pub(crate) total: Count,
+    pub(crate) rounds: Vec<Heaviest>,
+}
+
+impl<'a> Job<'a> {
+    /// Runs the schedule to its end on `scratch` elements of scratch a rank.
+    pub(crate) fn run(
+        schedule: &'a dyn Schedule,
+        size: u32,
+        root: u32,
+        count: usize,
+        scratch: usize,
+    ) -> Result<Self, Fault> {
+        let mut job = Self::new(schedule, size, root, count, scratch)?;
+        while let Some(rank) = job.runnable.pop_front() {
+            job.advance(rank)?;
+        }
+        job.check_ended()?;
+        Ok(job)
+    }
+
+    fn new(
+        schedule: &'a dyn Schedule,
+        size: u32,
+        root: u32,
+        count: usize,
+        scratch: usize,
+    ) -> Result<Self, Fault> {
+        let words = (size as usize).div_ceil(64);
+        let ranks = (0..size).map(|rank| {
+            let mut heard = vec![0; words];
+            heard[rank as usize / 64] = 1 << (rank % 64);
+            let first = rank as usize * count;
+            Rank {
+                instance: Instance::new(rank, size, root, count).unwrap(),
+                round: 0,
+                pending: 0,
+                data: (first..first + count).collect(),
+                scratch: vec![UNDEFINED; scratch],
+                heard,
+            }
+        });
+        let ranks: Vec<_> = ranks.collect();
+        let rounds = schedule.rounds(&ranks[0].instance);
+        if let Some(odd) = ranks.iter().find(|rank| schedule.rounds(&rank.instance) != rounds) {
+            return Err(Fault::Rounds { rank: odd.instance.rank() });
+        }
+        let mut job = Self {
+            schedule,
+            size,
+            count,
+            root,
+            ranks,
+            channels: HashMap::new(),
+            expressions: Vec::new(),
+            interned: HashMap::new(),
+            runnable: (0..size).collect(),
+            total: Count::default(),
+            rounds: vec![Heaviest::default(); rounds as usize],
+        };
+        for rank in 0..size {
+            job.post(rank)?;
+        }
+        Ok(job)
+    }
+
+    fn rounds_max(&self) -> u32 {
+        self.rounds.len() as u32
+    }
+
+    fn steps(&self, rank: u32) -> Vec<Step> {
+        let Rank { instance, round, .. } = &self.ranks[rank as usize];
+        (0..).map_while(|index| self.schedule.step(instance, *round, index)).collect()
+    }
+
+    /// Posts the messages of the round that `rank` has entered.
+    fn post(&mut self, rank: u32) -> Result<(), Fault> {
+        let round = self.ranks[rank as usize].round;
+        if round >= self.rounds_max() {
+            return Ok(());
+        }
+        let steps = self.steps(rank);
+        self.check_form(rank, round, &steps)?;
+        let mut sent = Heaviest::default();
+        for step in &steps {
+            match *step {
+                Step::Recv { from, into } => {
+                    self.check_message(rank, round, from, into)?;
+                    self.channels.entry((from, rank)).or_default().recvs.push_back(into);
+                    self.matched(from, rank)?;
+                }
+                Step::Send { to, from } => {
+                    self.check_message(rank, round, to, from)?;
+                    sent.messages += 1;
+                    sent.elements += from.len as u64;
+                    let values = self.read(rank, from)?.to_vec();
+                    let heard = self.ranks[rank as usize].heard.clone();
+                    self.channels.entry((rank, to)).or_default().sends.push_back(Message { values, heard });
+                    self.matched(rank, to)?;
+                }
+                Step::Reduce { into, .. } => sent.reduced += into.len as u64,
+                Step::Copy { into, .. } => sent.copied += into.len as u64,
+            }
+        }
+        self.total.messages += sent.messages;
+        self.total.elements += sent.elements;
+        let heaviest = &mut self.rounds[round as usize];
+        heaviest.messages = heaviest.messages.max(sent.messages);
+        heaviest.elements = heaviest.elements.max(sent.elements);
+        heaviest.reduced = heaviest.reduced.max(sent.reduced);
+        heaviest.copied = heaviest.copied.max(sent.copied);
+        Ok(())
+    }
+
+    /// Receives, then sends, then local steps; few enough; no overlaps.
+    fn check_form(&mut self, rank: u32, round: u32, steps: &[Step]) -> Result<(), Fault> {
+        let class = |step: &Step| match step {
+            Step::Recv { .. } => 0,
+            Step::Send { .. } => 1,
+            _ => 2,
+        };
+        let messages = steps.iter().filter(|step| step.is_message()).count();
+        if !steps.is_sorted_by_key(class) || messages > IN_FLIGHT_MAX {
+            return Err(Fault::Form { rank, round });
+        }
+        self.ranks[rank as usize].pending += messages;
+        for (index, step) in steps.iter().enumerate() {
+            let overlap = match step {
+                Step::Recv { into, .. } => steps.iter().take(messages).enumerate().any(|(other, step)| {
+                    other != index
+                        && match step {
+                            Step::Recv { into: span, .. } | Step::Send { from: span, .. } => {
+                                span.overlaps(into)
+                            }
+                            _ => false,
+                        }
+                }),
+                Step::Reduce { into, from, .. } | Step::Copy { into, from } => into.overlaps(from),
+                Step::Send { .. } => false,
+            };
+            if overlap {
+                return Err(Fault::Overlap { rank, round });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_message(&self, rank: u32, round: u32, peer: u32, span: Span) -> Result<(), Fault> {
+        if peer >= self.size || peer == rank {
+            return Err(Fault::Peer { rank, round, peer });
+        }
+        self.check_range(rank, span)
+    }
+
+    fn check_range(&self, rank: u32, span: Span) -> Result<(), Fault> {
+        let state = &self.ranks[rank as usize];
+        let len = match span.buffer {
+            Buffer::Data => state.data.len(),
+            Buffer::Scratch => state.scratch.len(),
+            _ => 0,
+        };
+        if span.end() <= len { Ok(()) } else { Err(Fault::Range { rank, round: state.round, span }) }
+    }
+
+    fn buffer(&mut self, rank: u32, buffer: Buffer) -> &mut Vec<Value> {
+        let state = &mut self.ranks[rank as usize];
+        if buffer == Buffer::Data { &mut state.data } else { &mut state.scratch }
+    }
+
+    fn read(&mut self, rank: u32, span: Span) -> Result<&[Value], Fault> {
+        self.check_range(rank, span)?;
+        let round = self.ranks[rank as usize].round;
+        let values = &self.buffer(rank, span.buffer)[span.start..span.end()];
+        if values.contains(&UNDEFINED) { Err(Fault::Undefined { rank, round }) } else { Ok(values) }
+    }
+
+    /// Delivers what can be delivered from `from` to `to`.
+    fn matched(&mut self, from: u32, to: u32) -> Result<(), Fault> {
+        let channel = self.channels.get_mut(&(from, to)).unwrap();
+        if channel.sends.is_empty() || channel.recvs.is_empty() {
+            return Ok(());
+        }
+        let (message, into) = (channel.sends.pop_front().unwrap(), channel.recvs.pop_front().unwrap());
+        let (sent, room) = (message.values.len(), into.len);
+        if sent != room {
+            return Err(Fault::Length { from, to, sent, room });
+        }
+        self.buffer(to, into.buffer)[into.start..into.end()].copy_from_slice(&message.values);
+        let heard = &mut self.ranks[to as usize].heard;
+        heard.iter_mut().zip(&message.heard).for_each(|(word, more)| *word |= more);
+        for rank in [from, to] {
+            let state = &mut self.ranks[rank as usize];
+            state.pending -= 1;
+            if state.pending == 0 {
+                self.runnable.push_back(rank);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the round of a rank whose messages are complete, and enters the next ones.
+    fn advance(&mut self, rank: u32) -> Result<(), Fault> {
+        while self.ranks[rank as usize].pending == 0 {
+            if self.ranks[rank as usize].round >= self.rounds_max() {
+                return Ok(());
+            }
+            for step in self.steps(rank) {
+                match step {
+                    Step::Reduce { into, from, order } => self.reduce(rank, into, from, order)?,
+                    Step::Copy { into, from } => {
+                        let values = self.read(rank, from)?.to_vec();
+                        self.write(rank, into, values)?;
+                    }
+                    Step::Recv { .. } | Step::Send { .. } => {}
+                }
+            }
+            self.ranks[rank as usize].round += 1;
+            self.post(rank)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, rank: u32, into: Span, values: Vec<Value>) -> Result<(), Fault> {
+        self.check_range(rank, into)?;
+        let (sent, room) = (values.len(), into.len);
+        if sent != room {
+            return Err(Fault::Length { from: rank, to: rank, sent, room });
+        }
+        self.buffer(rank, into.buffer)[into.start..into.end()].copy_from_slice(&values);
+        Ok(())
+    }
+
+    fn reduce(&mut self, rank: u32, into: Span, from: Span, order: Order) -> Result<(), Fault> {
+        let own = self.read(rank, into)?.to_vec();
+        let other = self.read(rank, from)?.to_vec();
+        let (left, right) = if order == Order::IntoFirst { (own, &other) } else { (other, &own) };
+        if left.len() != right.len() {
+            return Err(Fault::Length { from: rank, to: rank, sent: from.len, room: into.len });
+        }
+        let combined = left.iter().zip(right).map(|(&left, &right)| self.intern(left, right)).collect();
+        self.write(rank, into, combined)
+    }
+
+    fn intern(&mut self, left: Value, right: Value) -> Value {
+        let leaves = self.size as usize * self.count;
+        let expressions = &mut self.expressions;
+        *self.interned.entry((left, right)).or_insert_with(|| {
+            expressions.push((left, right));
+            leaves + expressions.len() - 1
+        })
+    }
+
+    fn check_ended(&self) -> Result<(), Fault> {
+        let stuck = |rank: &&Rank| rank.round < self.rounds_max();
+        // The rank that is furthest behind names the cause; the others wait for it.
+        if let Some(rank) = self.ranks.iter().filter(stuck).min_by_key(|rank| rank.round) {
+            return Err(Fault::Deadlock { rank: rank.instance.rank(), round: rank.round });
+        }
+        let left = |channel: &Channel| !channel.sends.is_empty() || !channel.recvs.is_empty();
+        match self.channels.iter().find(|(_, channel)| left(channel)) {
+            Some((&(from, to), _)) => Err(Fault::Unmatched { from, to }),
+            None => Ok(()),
+        }
+    }
+
+    /// Everyone has heard of everyone.
+    pub(crate) fn check_barrier(&self) -> Result<(), Fault> {
+        for state in &self.ranks {
+            let heard = |of: u32| state.heard[of as usize / 64] >> (of % 64) & 1 == 1;
+            if let Some(of) = (0..self.size).find(|&of| !heard(of)) {
+                return Err(Fault::Unheard { rank: state.instance.rank(), of });
+            }
+        }
+        Ok(())
+    }
+
+    /// Everyone has the root's elements.
+    pub(crate) fn check_bcast(&self) -> Result<(), Fault> {
+        let first = self.root as usize * self.count;
+        for state in &self.ranks {
+            if let Some(element) = (0..self.count).find(|&element| state.data[element] != first + element) {
+                return Err(Fault::Wrong { rank: state.instance.rank(), element });
+            }
+        }
+        Ok(())
+    }
+
+    /// Everyone has the same expression for each element, in which every rank's operand stands once.
+    pub(crate) fn check_allreduce(&self) -> Result<(), Fault> {
+        for element in 0..self.count {
+            let result = self.ranks[0].data[element];
+            if let Some(odd) = self.ranks.iter().find(|rank| rank.data[element] != result) {
+                return Err(Fault::Wrong { rank: odd.instance.rank(), element });
+            }
+            let mut leaves = self.leaves(result);
+            if self.schedule.keeps_rank_order() && !leaves.is_sorted() {
+                return Err(Fault::RankOrder { element });
+            }
+            leaves.sort_unstable();
+            let expected = (0..self.size as usize).map(|rank| rank * self.count + element);
+            if !leaves.into_iter().eq(expected) {
+                return Err(Fault::Wrong { rank: 0, element });
+            }
+        }
+        Ok(())
+    }
+
+    /// The operands of an expression from left to right.
+    fn leaves(&self, root: Value) -> Vec<Value> {
+        let leaves = self.size as usize * self.count;
+        let (mut found, mut todo) = (Vec::new(), vec![root]);
+        while let Some(value) = todo.pop() {
+            match value.checked_sub(leaves) {
+                None => found.push(value),
+                Some(index) => {
+                    let (left, right) = self.expressions[index];
+                    todo.extend([right, left]);
+                }
+            }
+        }
+        found
+    }
+}

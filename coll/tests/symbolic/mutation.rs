@@ -1,0 +1,221 @@
+//! The checker checked: every schedule with one thing broken must be found out.
+
+use aldis_coll::allreduce::{RecursiveDoubling, Ring};
+use aldis_coll::barrier::Dissemination;
+use aldis_coll::bcast::Binomial;
+use aldis_coll::schedule::{Instance, Order, Schedule, Span, Step, Work};
+use aldis_hal::Operation;
+
+use crate::check;
+use crate::model::Fault;
+
+/// What is broken.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Defect {
+    /// The round does nothing, on every rank.
+    DropRound,
+    /// One step is left out.
+    DropStep,
+    /// A message goes to or comes from the next rank.
+    WrongPeer,
+    /// A span starts one element late.
+    Shift,
+    /// A span is one element short.
+    Shorten,
+    /// The operands of a reduction change places.
+    Swap,
+    /// All sends of the round wait for its receives, on every rank.
+    SendAfterRecv,
+    /// A receive goes where a send is reading.
+    Collide,
+}
+
+const DEFECTS: [Defect; 8] = [
+    Defect::DropRound,
+    Defect::DropStep,
+    Defect::WrongPeer,
+    Defect::Shift,
+    Defect::Shorten,
+    Defect::Swap,
+    Defect::SendAfterRecv,
+    Defect::Collide,
+];
+
+/// A schedule with a defect at one place.
+#[derive(Debug)]
+struct Mutant {
+    inner: &'static dyn Schedule,
+    defect: Defect,
+    rank: u32,
+    round: u32,
+    index: u32,
+}
+
+impl Mutant {
+    /// The rounds of a mutant whose round `self.round` is split into a receiving and a sending one.
+    fn split(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
+        let steps = |round| (0..).map_while(move |index| self.inner.step(instance, round, index));
+        let is_recv = |step: &Step| matches!(step, Step::Recv { .. });
+        if round < self.round {
+            self.inner.step(instance, round, index)
+        } else if round == self.round {
+            steps(round).filter(is_recv).nth(index as usize)
+        } else if round == self.round + 1 {
+            steps(self.round).filter(|step| !is_recv(step)).nth(index as usize)
+        } else {
+            self.inner.step(instance, round - 1, index)
+        }
+    }
+
+    fn break_step(&self, instance: &Instance, step: Step) -> Step {
+        let next = |peer: u32| (peer + 1) % instance.size();
+        let shift = |span: Span| Span { start: span.start + 1, ..span };
+        let shorten = |span: Span| Span { len: span.len.saturating_sub(1), ..span };
+        match (self.defect, step) {
+            (Defect::WrongPeer, Step::Recv { from, into }) => Step::Recv { from: next(from), into },
+            (Defect::WrongPeer, Step::Send { to, from }) => Step::Send { to: next(to), from },
+            (Defect::Shift, Step::Recv { from, into }) => Step::Recv { from, into: shift(into) },
+            (Defect::Shift, Step::Send { to, from }) => Step::Send { to, from: shift(from) },
+            (Defect::Shift, Step::Reduce { into, from, order }) => {
+                Step::Reduce { into: shift(into), from, order }
+            }
+            (Defect::Shorten, Step::Recv { from, into }) => Step::Recv { from, into: shorten(into) },
+            (Defect::Shorten, Step::Send { to, from }) => Step::Send { to, from: shorten(from) },
+            (Defect::Shorten, Step::Reduce { into, from, order }) => {
+                Step::Reduce { into: shorten(into), from: shorten(from), order }
+            }
+            (Defect::Swap, Step::Reduce { into, from, order }) => {
+                let order = if order == Order::IntoFirst { Order::FromFirst } else { Order::IntoFirst };
+                Step::Reduce { into, from, order }
+            }
+            (Defect::Collide, Step::Recv { from, into }) => {
+                let sent =
+                    (0..).map_while(|index| self.inner.step(instance, self.round, index)).find_map(|step| {
+                        match step {
+                            Step::Send { from, .. } => Some(from),
+                            _ => None,
+                        }
+                    });
+                Step::Recv { from, into: sent.unwrap_or(into) }
+            }
+            _ => step,
+        }
+    }
+}
+
+impl Schedule for Mutant {
+    fn operation(&self) -> Operation {
+        self.inner.operation()
+    }
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+    fn source(&self) -> &'static str {
+        self.inner.source()
+    }
+    fn rounds(&self, instance: &Instance) -> u32 {
+        self.inner.rounds(instance) + u32::from(self.defect == Defect::SendAfterRecv)
+    }
+    fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
+        let here = round == self.round;
+        match self.defect {
+            Defect::SendAfterRecv => self.split(instance, round, index),
+            Defect::DropRound if here => None,
+            Defect::DropStep if here && instance.rank() == self.rank && index >= self.index => {
+                self.inner.step(instance, round, index + 1)
+            }
+            _ => {
+                let step = self.inner.step(instance, round, index)?;
+                let here = here && index == self.index && instance.rank() == self.rank;
+                Some(if here { self.break_step(instance, step) } else { step })
+            }
+        }
+    }
+    fn capacity(&self, size: u32, scratch: usize) -> usize {
+        self.inner.capacity(size, scratch)
+    }
+    fn work(&self, size: u32, count: usize) -> Work {
+        self.inner.work(size, count)
+    }
+    fn keeps_rank_order(&self) -> bool {
+        self.inner.keeps_rank_order()
+    }
+}
+
+/// Whether the mutant does anything else than the original.
+fn differs(mutant: &Mutant, size: u32, count: usize) -> bool {
+    (0..size).any(|rank| {
+        let instance = Instance::new(rank, size, 0, count).unwrap();
+        let steps = |schedule: &dyn Schedule, round: u32| {
+            (0..).map_while(|index| schedule.step(&instance, round, index)).collect::<Vec<_>>()
+        };
+        (0..mutant.rounds(&instance)).any(|round| steps(mutant, round) != steps(mutant.inner, round))
+    })
+}
+
+/// Every mutant of `inner` for `size` ranks that differs from it, with what the checker says.
+fn mutants(inner: &'static dyn Schedule, size: u32, count: usize) -> Vec<(Mutant, Result<(), Fault>)> {
+    let mut all = Vec::new();
+    let rounds = inner.rounds(&Instance::new(0, size, 0, count).unwrap());
+    for defect in DEFECTS {
+        for round in 0..rounds {
+            for rank in 0..size {
+                for index in 0..3 {
+                    let mutant = Mutant { inner, defect, rank, round, index };
+                    if differs(&mutant, size, count) {
+                        let verdict = check(&mutant, size, 0, count).map(drop);
+                        all.push((mutant, verdict));
+                    }
+                }
+            }
+        }
+    }
+    all
+}
+
+/// Whether no rank both sends and receives in this round.
+fn is_one_way(schedule: &dyn Schedule, size: u32, count: usize, round: u32) -> bool {
+    (0..size).all(|rank| {
+        let instance = Instance::new(rank, size, 0, count).unwrap();
+        let messages = (0..).map_while(|index| schedule.step(&instance, round, index));
+        messages.filter(Step::is_message).count() < 2
+    })
+}
+
+#[test]
+fn every_mutant_of_every_schedule_is_found() {
+    let schedules: [&'static dyn Schedule; 4] = [&Dissemination, &Binomial, &RecursiveDoubling, &Ring];
+    for inner in schedules {
+        let mut tried = 0;
+        for size in 2..=7 {
+            let count = if inner.operation() == Operation::Barrier { 0 } else { 2 * size as usize + 1 };
+            for (mutant, verdict) in mutants(inner, size, count) {
+                // A barrier's messages are empty wherever they start; the ring does not promise an order; and sends
+                // may wait where no rank both sends and receives. None of these is a defect.
+                let harmless = match mutant.defect {
+                    Defect::Shift | Defect::Collide => inner.operation() == Operation::Barrier,
+                    Defect::SendAfterRecv => is_one_way(inner, size, count, mutant.round),
+                    Defect::Swap => !inner.keeps_rank_order(),
+                    _ => false,
+                };
+                assert!(harmless || verdict.is_err(), "not found, size {size}: {mutant:?}");
+                tried += usize::from(!harmless);
+            }
+        }
+        assert!(tried > 50, "{}: only {tried} mutants", inner.name());
+    }
+}
+
+#[test]
+fn faults_are_named() {
+    let verdict = |defect, inner, rank, round, index| {
+        check(&Mutant { inner, defect, rank, round, index }, 4, 0, 9).map(drop).unwrap_err()
+    };
+    assert_eq!(verdict(Defect::DropRound, &RecursiveDoubling, 0, 1, 0), Fault::Wrong { rank: 2, element: 0 });
+    assert_eq!(verdict(Defect::DropStep, &Binomial, 0, 0, 0), Fault::Deadlock { rank: 2, round: 0 });
+    assert_eq!(verdict(Defect::SendAfterRecv, &Ring, 0, 2, 0), Fault::Deadlock { rank: 0, round: 2 });
+    assert!(matches!(verdict(Defect::Shift, &Binomial, 0, 0, 0), Fault::Range { rank: 0, round: 0, .. }));
+    assert!(matches!(verdict(Defect::Shorten, &Ring, 1, 0, 1), Fault::Length { from: 1, to: 2, .. }));
+    assert_eq!(verdict(Defect::Collide, &RecursiveDoubling, 1, 1, 0), Fault::Overlap { rank: 1, round: 1 });
+    assert!(matches!(verdict(Defect::Swap, &RecursiveDoubling, 3, 1, 2), Fault::Wrong { rank: 3, .. }));
+}
