@@ -1,0 +1,143 @@
+//! How an inbox is divided, in numbers alone: sizes, limits, offsets.
+
+use aldis_hal::{Cause, Epoch, PeerId};
+
+/// Bytes of a cache line, the unit of everything here: on x86-64 and most others one line moves as a whole. Where
+/// lines are shorter or longer the layout stays right and is merely less fast.
+pub(super) const LINE_BYTES: u32 = 64;
+
+/// Payload bytes of a ring slot: a line less the length and the sequence word.
+pub(super) const SHORT_BYTES: u32 = 56;
+
+/// Doorbell words in a line.
+pub(super) const BELLS_A_LINE: u32 = LINE_BYTES / 4;
+
+/// The division of every inbox of a job. All ranks of a job use the same one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Geometry {
+    /// Ranks of the job, the owner included: 1..=[`PEERS_MAX`](Self::PEERS_MAX).
+    pub peers: u32,
+    /// Slots of the ring from each sender, a power of two: 2..=[`SLOTS_MAX`](Self::SLOTS_MAX). 64 bytes each.
+    pub slots: u32,
+    /// Blocks for larger messages from each sender: 1..=[`BLOCKS_MAX`](Self::BLOCKS_MAX).
+    pub blocks: u32,
+    /// Bytes of a block, a multiple of 64: 64..=[`BLOCK_BYTES_MAX`](Self::BLOCK_BYTES_MAX).
+    pub block_bytes: u32,
+}
+
+impl Geometry {
+    /// Most ranks of a job over shared memory.
+    pub const PEERS_MAX: u32 = 1 << 16;
+    /// Most slots of a ring.
+    pub const SLOTS_MAX: u32 = 1 << 15;
+    /// Most blocks of a sender: one bit each in a 32-bit word.
+    pub const BLOCKS_MAX: u32 = 32;
+    /// Largest block: a length must fit into 26 bits of an announcement.
+    pub const BLOCK_BYTES_MAX: u32 = 1 << 25;
+    /// Up to this many ranks a receiver looks at every ring in every poll; above it doorbells tell where to look.
+    pub const SCANNED_MAX: u32 = 16;
+
+    /// Whether an inbox can be divided like this.
+    ///
+    /// # Errors
+    /// [`Cause::TooBig`] for a number above its limit or an inbox beyond the address space, [`Cause::Unaligned`]
+    /// for a block size that is no multiple of 64, [`Cause::Incompatible`] for a number too small and for slots
+    /// that are no power of two.
+    pub const fn check(&self) -> Result<(), Cause> {
+        let numbers = [
+            (self.peers, 1, Self::PEERS_MAX),
+            (self.slots, 2, Self::SLOTS_MAX),
+            (self.blocks, 1, Self::BLOCKS_MAX),
+            (self.block_bytes, LINE_BYTES, Self::BLOCK_BYTES_MAX),
+        ];
+        let mut rest: &[(u32, u32, u32)] = &numbers;
+        while let [(value, min, max), tail @ ..] = rest {
+            if *value < *min {
+                return Err(Cause::Incompatible);
+            }
+            if *value > *max {
+                return Err(Cause::TooBig { len: *value as u64, max: *max as u64 });
+            }
+            rest = tail;
+        }
+        if !self.slots.is_power_of_two() {
+            return Err(Cause::Incompatible);
+        }
+        if !self.block_bytes.is_multiple_of(LINE_BYTES) {
+            return Err(Cause::Unaligned { need: LINE_BYTES });
+        }
+        if self.bytes() > isize::MAX as u64 {
+            return Err(Cause::TooBig { len: self.bytes(), max: isize::MAX as u64 });
+        }
+        Ok(())
+    }
+
+    /// Bytes of one rank's inbox; saturates at `usize::MAX` where [`check`](Self::check) would refuse.
+    pub const fn inbox_bytes(&self) -> usize {
+        let bytes = self.bytes();
+        if bytes > usize::MAX as u64 { usize::MAX } else { bytes as usize }
+    }
+
+    /// Header, doorbells, and a lane for each rank but the owner.
+    const fn bytes(&self) -> u64 {
+        let lanes = (self.peers as u64).saturating_sub(1).saturating_mul(self.lane_bytes());
+        lanes.saturating_add(self.lanes_at())
+    }
+
+    /// Lines of doorbells; none while every ring is scanned.
+    pub(super) const fn bell_lines(&self) -> u32 {
+        if self.peers > Self::SCANNED_MAX { (self.peers - 1).div_ceil(BELLS_A_LINE) } else { 0 }
+    }
+
+    /// Offset of the first lane, after the header's line and the doorbells.
+    const fn lanes_at(&self) -> u64 {
+        LINE_BYTES as u64 * (1 + self.bell_lines() as u64)
+    }
+
+    /// Bytes of what one sender has in an inbox: ring, credit line, blocks.
+    const fn lane_bytes(&self) -> u64 {
+        let blocks = (self.blocks as u64).saturating_mul(self.block_bytes as u64);
+        (LINE_BYTES as u64 * (self.slots as u64 + 1)).saturating_add(blocks)
+    }
+
+    /// Offset of the ring at `place`. Within the inbox for a checked geometry and a place below `peers - 1`.
+    pub(super) const fn ring_at(&self, place: u32) -> usize {
+        (self.lanes_at() + place as u64 * self.lane_bytes()) as usize
+    }
+
+    /// Offset of the credit line at `place`.
+    pub(super) const fn credit_at(&self, place: u32) -> usize {
+        self.ring_at(place) + (LINE_BYTES * self.slots) as usize
+    }
+
+    /// Offset of the first block at `place`.
+    pub(super) const fn blocks_at(&self, place: u32) -> usize {
+        self.credit_at(place) + LINE_BYTES as usize
+    }
+
+    /// Offset of the first doorbell line.
+    pub(super) const BELLS_AT: usize = LINE_BYTES as usize;
+}
+
+/// Whose inbox a region is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Identity {
+    /// The job, a number drawn by its launcher.
+    pub job: u64,
+    /// The rank that receives here.
+    pub owner: PeerId,
+    /// That rank's boot id; never zero.
+    pub epoch: Epoch,
+}
+
+/// Where `sender` writes in the inbox of `owner`: nobody sends to itself here, so the owner's place is left out.
+pub(super) const fn place_of(owner: PeerId, sender: PeerId) -> u32 {
+    if sender.0 < owner.0 { sender.0 } else { sender.0.saturating_sub(1) }
+}
+
+/// Who writes at `place` in the inbox of `owner`.
+pub(super) const fn sender_at(owner: PeerId, place: u32) -> PeerId {
+    PeerId(if place < owner.0 { place } else { place + 1 })
+}

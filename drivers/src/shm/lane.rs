@@ -1,0 +1,186 @@
+//! What a rank keeps for each peer, and the two lists that poll walks: lanes to look at, and lanes that wait.
+
+use core::fmt;
+use core::ptr;
+
+use super::geometry::BELLS_A_LINE;
+use super::ring::{Incoming, Outgoing};
+
+/// What can be done over a lane.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum State {
+    /// No peer was attached.
+    Vacant = 0,
+    /// Messages pass.
+    Open,
+    /// The peer broke the protocol, as found by a post; poll has yet to report it.
+    Broken,
+    /// Over: the loss was reported, or this side let go of the peer.
+    Closed,
+}
+
+/// This rank's state towards one peer: three cache lines, for sending, receiving and doorbells. The memory is the
+/// caller's; its contents are the transport's.
+#[repr(C, align(64))]
+pub struct Lane {
+    pub(super) outgoing: Outgoing,
+    /// First block of the outgoing lane.
+    pub(super) outgoing_blocks: *mut u8,
+    /// The lane that waits after this one.
+    wait_next: u32,
+    pub(super) state: State,
+    pub(super) waiting: bool,
+    /// Whether it is a block, besides a slot, that is waited for.
+    pub(super) wants_block: bool,
+    /// Whether poll looks at the ring.
+    hot: bool,
+    pub(super) incoming: Incoming,
+    /// First block of the incoming lane.
+    pub(super) incoming_blocks: *const u8,
+    /// Neighbours in the circle of hot lanes.
+    next: u32,
+    previous: u32,
+    /// Polls in a row that found the ring empty; counted only where there are doorbells.
+    pub(super) idle: u32,
+    /// The doorbells of one line as last heard: of line number `n`, whichever peer lane `n` is for.
+    pub(super) heard: Heard,
+}
+
+/// A doorbell line as last heard, on a line of its own.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+pub(super) struct Heard(pub(super) [u32; BELLS_A_LINE as usize]);
+
+// SAFETY-relevant sizes: see `Lane`'s documentation.
+const _: () = assert!(size_of::<Lane>() == 192 || size_of::<usize>() != 8);
+
+impl Lane {
+    /// A lane to nobody. All-zero, so that a static table of lanes takes no room in an image.
+    pub const EMPTY: Self = Self {
+        outgoing: Outgoing::CLOSED,
+        outgoing_blocks: ptr::null_mut(),
+        wait_next: 0,
+        state: State::Vacant,
+        waiting: false,
+        wants_block: false,
+        hot: false,
+        incoming: Incoming::CLOSED,
+        incoming_blocks: ptr::null(),
+        next: 0,
+        previous: 0,
+        idle: 0,
+        heard: Heard([0; BELLS_A_LINE as usize]),
+    };
+
+    /// Lets go of all shared memory.
+    pub(super) fn close(&mut self, state: State) {
+        self.outgoing = Outgoing::CLOSED;
+        self.incoming = Incoming::CLOSED;
+        (self.outgoing_blocks, self.incoming_blocks) = (ptr::null_mut(), ptr::null());
+        self.state = state;
+    }
+}
+
+impl Default for Lane {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+impl fmt::Debug for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lane").field("state", &self.state).field("hot", &self.hot).finish_non_exhaustive()
+    }
+}
+
+/// The circle of lanes whose rings poll looks at, in turn. The links stand in the lanes.
+#[derive(Debug, Default)]
+pub(super) struct Circle {
+    /// Lanes in the circle.
+    pub(super) len: u32,
+    /// The lane whose turn is next, if there is any.
+    pub(super) turn: u32,
+}
+
+impl Circle {
+    /// Puts a lane at the end: it comes after all that are in now. Nothing if it is in already.
+    pub(super) fn insert(&mut self, lanes: &mut [Lane], index: u32) {
+        let first = if self.len == 0 { index } else { self.turn };
+        let Some(last) =
+            lanes.get(first as usize).map(|lane| if self.len == 0 { index } else { lane.previous })
+        else {
+            return;
+        };
+        let Some(lane) = lanes.get_mut(index as usize).filter(|lane| !lane.hot) else { return };
+        (lane.hot, lane.idle, lane.next, lane.previous) = (true, 0, first, last);
+        link(lanes, last, index);
+        link(lanes, index, first);
+        self.turn = first;
+        self.len += 1;
+    }
+
+    /// Takes a lane out. Nothing if it is not in.
+    pub(super) fn remove(&mut self, lanes: &mut [Lane], index: u32) {
+        let Some(lane) = lanes.get_mut(index as usize).filter(|lane| lane.hot) else { return };
+        lane.hot = false;
+        let (previous, next) = (lane.previous, lane.next);
+        link(lanes, previous, next);
+        self.len -= 1;
+        if self.turn == index {
+            self.turn = next;
+        }
+    }
+
+    /// The lane after this one.
+    #[inline(always)]
+    pub(super) fn after(lane: &Lane) -> u32 {
+        lane.next
+    }
+}
+
+/// Makes two lanes neighbours.
+fn link(lanes: &mut [Lane], before: u32, after: u32) {
+    if let Some(lane) = lanes.get_mut(before as usize) {
+        lane.next = after;
+    }
+    if let Some(lane) = lanes.get_mut(after as usize) {
+        lane.previous = before;
+    }
+}
+
+/// The queue of lanes that poll must look at for the sender's sake: they wait for credit or have a loss to report.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    /// Lanes in the queue.
+    pub(super) len: u32,
+    first: u32,
+    last: u32,
+}
+
+impl Queue {
+    /// Puts a lane at the end. Nothing if it is in already.
+    pub(super) fn push(&mut self, lanes: &mut [Lane], index: u32) {
+        let Some(lane) = lanes.get_mut(index as usize).filter(|lane| !lane.waiting) else { return };
+        lane.waiting = true;
+        if self.len == 0 {
+            self.first = index;
+        } else if let Some(last) = lanes.get_mut(self.last as usize) {
+            last.wait_next = index;
+        }
+        self.last = index;
+        self.len += 1;
+    }
+
+    /// Takes the first lane out.
+    pub(super) fn pop(&mut self, lanes: &mut [Lane]) -> Option<u32> {
+        if self.len == 0 {
+            return None;
+        }
+        let index = self.first;
+        let lane = lanes.get_mut(index as usize)?;
+        lane.waiting = false;
+        self.first = lane.wait_next;
+        self.len -= 1;
+        Some(index)
+    }
+}

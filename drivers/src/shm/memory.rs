@@ -1,0 +1,223 @@
+//! This module holds `unsafe` code: what stands in shared memory, and how message bytes get in and out of it.
+
+use core::slice;
+
+use super::geometry::SHORT_BYTES;
+use crate::sync::{UnsafeCell, Word};
+
+/// A ring slot: one cache line, so that a short message is one line's journey from core to core.
+///
+/// The sender alone writes it, while the position that maps here is free; the receiver alone reads it, between the
+/// store of `sequence` and the return of the position by credit.
+#[repr(C, align(64))]
+pub(super) struct Slot {
+    /// The message if it is short; 8-byte aligned.
+    payload: UnsafeCell<[u64; SHORT_BYTES as usize / 8]>,
+    /// Length, or block and length; see [`Announcement`].
+    head: UnsafeCell<u32>,
+    /// Position + 1 of the message that stands here; stored last.
+    pub(super) sequence: Word,
+}
+
+/// What the receiver tells a sender. Written by the receiver alone, in a line of its own.
+#[repr(C, align(64))]
+pub(super) struct Credit {
+    /// The position up to which slots are free again.
+    pub(super) consumed: Word,
+    /// One bit a block, toggled when the block is free again.
+    pub(super) released: Word,
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Slot>() == 64 && size_of::<Credit>() == 64);
+
+#[cfg(loom)]
+impl Slot {
+    /// An empty slot before the first message at `start`.
+    pub(super) fn new(start: u32) -> Self {
+        Self {
+            payload: UnsafeCell::new([0; SHORT_BYTES as usize / 8]),
+            head: UnsafeCell::new(0),
+            sequence: Word::new(start),
+        }
+    }
+}
+
+#[cfg(loom)]
+impl Credit {
+    /// Nothing consumed since `start`.
+    pub(super) fn new(start: u32) -> Self {
+        Self { consumed: Word::new(start), released: Word::new(0) }
+    }
+}
+
+impl Slot {
+    /// Writes the announcement.
+    ///
+    /// # Safety
+    /// The caller is the ring's sender and the slot is free.
+    #[inline(always)]
+    pub(super) unsafe fn set_head(&self, announcement: Announcement) {
+        // SAFETY: the slot is free, so nobody but its sender, the caller, accesses it.
+        self.head.with_mut(|head| unsafe { head.write(announcement.0.to_le()) });
+    }
+
+    /// Reads the announcement.
+    ///
+    /// # Safety
+    /// The caller is the ring's receiver and has seen the slot's sequence.
+    #[inline(always)]
+    pub(super) unsafe fn head(&self) -> Announcement {
+        // SAFETY: the sender has filled the slot and leaves it alone until it is returned by the caller.
+        Announcement(u32::from_le(self.head.with(|head| unsafe { head.read() })))
+    }
+
+    /// The payload, for the sender while the slot is free.
+    #[inline(always)]
+    pub(super) fn payload_mut(&self) -> *mut u8 {
+        self.payload.with_mut(|payload| payload.cast())
+    }
+
+    /// The payload, for the receiver while the slot is filled.
+    #[inline(always)]
+    pub(super) fn payload(&self) -> *const u8 {
+        self.payload.with(|payload| payload.cast())
+    }
+}
+
+/// The word of a slot that tells what came: up to 56 the length of a short message; otherwise
+/// `1 << 31 | block << 26 | length`.
+#[derive(Clone, Copy)]
+pub(super) struct Announcement(u32);
+
+/// An announcement taken apart. Not yet held against what was granted.
+pub(super) enum Announced {
+    /// A message in the slot.
+    Short(u32),
+    /// A message in a block.
+    Block {
+        /// The block's index, below 32.
+        block: u32,
+        /// The message's length.
+        len: u32,
+    },
+}
+
+impl Announcement {
+    const BLOCK: u32 = 1 << 31;
+    const LEN_BITS: u32 = 26;
+
+    #[inline(always)]
+    pub(super) const fn short(len: u32) -> Self {
+        Self(len)
+    }
+
+    #[inline(always)]
+    pub(super) const fn block(block: u32, len: u32) -> Self {
+        Self(Self::BLOCK | (block << Self::LEN_BITS) | len)
+    }
+
+    #[inline(always)]
+    pub(super) const fn open(self) -> Announced {
+        if self.0 & Self::BLOCK == 0 {
+            return Announced::Short(self.0);
+        }
+        let (block, len) = ((self.0 & !Self::BLOCK) >> Self::LEN_BITS, self.0 & ((1 << Self::LEN_BITS) - 1));
+        Announced::Block { block, len }
+    }
+}
+
+/// A message that fits into a slot.
+#[derive(Clone, Copy)]
+pub(super) struct Short<'a> {
+    header: &'a [u8],
+    payload: &'a [u8],
+}
+
+impl<'a> Short<'a> {
+    /// `None` if the two are longer than a slot.
+    #[inline(always)]
+    pub(super) fn new(header: &'a [u8], payload: &'a [u8]) -> Option<Self> {
+        // A slice has at most `isize::MAX` bytes, so the sum cannot overflow.
+        let fits = header.len() + payload.len() <= SHORT_BYTES as usize;
+        fits.then_some(Self { header, payload })
+    }
+
+    #[inline(always)]
+    pub(super) fn len(self) -> u32 {
+        (self.header.len() + self.payload.len()) as u32
+    }
+
+    /// Writes the message to `to`.
+    ///
+    /// # Safety
+    /// `to` is valid for writes of [`len`](Self::len) bytes, away from the message itself.
+    #[inline(always)]
+    pub(super) unsafe fn write(self, to: *mut u8) {
+        // SAFETY: the caller vouches for `to`; both parts are at most 56 bytes long as `new` has checked.
+        unsafe {
+            copy_short(self.header.as_ptr(), to, self.header.len());
+            copy_short(self.payload.as_ptr(), to.add(self.header.len()), self.payload.len());
+        }
+    }
+}
+
+/// Copies up to 64 bytes without a loop and without a call: two moves that overlap in the middle.
+///
+/// # Safety
+/// `from` and `to` are valid for `len` bytes and apart; `len` is at most 64.
+#[inline(always)]
+unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
+    /// Copies the first and the last `N` of `len` bytes.
+    ///
+    /// # Safety
+    /// As of `copy_short`, and `len` is at least `N`.
+    #[inline(always)]
+    unsafe fn ends<const N: usize>(from: *const u8, to: *mut u8, len: usize) {
+        // SAFETY: both reads and both writes stay within `len >= N` bytes.
+        unsafe {
+            let first = from.cast::<[u8; N]>().read();
+            let last = from.add(len - N).cast::<[u8; N]>().read();
+            to.cast::<[u8; N]>().write(first);
+            to.add(len - N).cast::<[u8; N]>().write(last);
+        }
+    }
+    // SAFETY: each branch has `len` between N and 2 N, so the two ends cover all of it.
+    unsafe {
+        match len {
+            32.. => ends::<32>(from, to, len),
+            16.. => ends::<16>(from, to, len),
+            8.. => ends::<8>(from, to, len),
+            4.. => ends::<4>(from, to, len),
+            2.. => ends::<2>(from, to, len),
+            1 => to.write(from.read()),
+            0 => {}
+        }
+    }
+}
+
+/// A stretch of shared memory that is this side's until the message in it is sent.
+pub(super) struct Span {
+    start: *mut u8,
+    len: usize,
+}
+
+impl Span {
+    /// # Safety
+    /// Until the span is dropped the memory is valid for reads and writes, initialised, and used through it alone.
+    #[inline(always)]
+    pub(super) unsafe fn new(start: *mut u8, len: usize) -> Self {
+        Self { start, len }
+    }
+
+    #[inline(always)]
+    pub(super) fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: `new`'s caller promised so.
+        unsafe { slice::from_raw_parts_mut(self.start, self.len) }
+    }
+
+    #[inline(always)]
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+}

@@ -1,0 +1,56 @@
+//! Shared memory: messages between ranks that can map each other's memory. No operating system calls; whoever
+//! maps the regions (a host process, a hypervisor's guest, a card with a window on its host) hands them in.
+//!
+//! # The inbox
+//!
+//! Each rank owns one region, its inbox, in which everyone else writes to it:
+//!
+//! | part | bytes | written by |
+//! |---|---|---|
+//! | header: magic, version, [`Geometry`], length, [`Identity`] | 64 | the owner, once ([`format()`]) |
+//! | doorbells, a `u32` a sender; only above 16 ranks | 64 for each 16 | each its sender |
+//! | per sender: ring of `slots` slots | 64 each | the sender |
+//! | per sender: credit line | 64 | the owner |
+//! | per sender: `blocks` blocks | `block_bytes` each | the sender |
+//!
+//! All control words are little-endian and 32 bits wide, so that a Cortex-M and a server can share one.
+//!
+//! # A message's way
+//!
+//! A message of at most 56 bytes is written into the next slot of the ring, larger ones into a block that the same
+//! ring announces: there is one order. The slot's sequence, position + 1, is stored last. The receiver looks at one
+//! word, the sequence of the slot it expects, and hands the message to the sink where it lies. Slots and blocks
+//! go back by the credit line, a quarter of them at a time.
+//!
+//! Up to [`Geometry::SCANNED_MAX`] ranks, poll looks at every ring, in turn. Above it looks at a circle of hot
+//! lanes and at one doorbell line (16 senders) a poll; a doorbell that has moved on brings its lane into the
+//! circle and some hundred idle looks take it out. A doorbell is its sender's position: it is never cleared, so no
+//! wake-up can be lost between ringing and clearing.
+//!
+//! # What is validated
+//!
+//! Headers when a region is opened; of a sender: sequence, block, length, doorbell; of a receiver: positions and
+//! blocks returned. A value that cannot be ends the lane: the sink hears of the loss and posts answer
+//! [`Cause::PeerDead`](aldis_hal::Cause::PeerDead). What cannot be found is memory that changes while it is read.
+
+mod geometry;
+#[cfg(not(loom))]
+mod lane;
+mod memory;
+#[cfg(not(loom))]
+mod region;
+mod ring;
+#[cfg(not(loom))]
+mod transport;
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;
+
+pub use geometry::{Geometry, Identity};
+#[cfg(not(loom))]
+pub use lane::Lane;
+#[cfg(not(loom))]
+pub use region::{Region, format, inspect};
+#[cfg(not(loom))]
+pub use transport::{Shm, ShmSlot};

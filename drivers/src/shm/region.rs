@@ -1,0 +1,281 @@
+//! This module holds `unsafe` code: a shared region, its header, and the way from validated numbers to pointers.
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+use aldis_hal::{Cause, Epoch, PeerId};
+
+use super::geometry::{BELLS_A_LINE, Geometry, Identity, LINE_BYTES, place_of};
+use super::memory::{Credit, Slot};
+use super::ring::{Exact, Incoming, Outgoing, Place, hear};
+use crate::sync::{Ordering, Word};
+
+/// First word of an inbox: "ALDI". A region from a machine of the other byte order reads the same, as all words
+/// are little-endian.
+const MAGIC: u32 = u32::from_le_bytes(*b"ALDI");
+
+/// Version of the layout and of the ring protocol.
+const VERSION: u32 = 1;
+
+/// Words of the header.
+const HEADER_WORDS: usize = LINE_BYTES as usize / 4;
+
+/// The first line of an inbox.
+#[repr(C, align(64))]
+struct Header([Word; HEADER_WORDS]);
+
+/// One rank's inbox, mapped into this process. Nothing is known of its contents until they are inspected.
+pub struct Region<'m> {
+    start: NonNull<u8>,
+    len: usize,
+    memory: PhantomData<&'m mut [u8]>,
+}
+
+// SAFETY: a region is a pointer to memory that is shared by its nature; it is tied to no thread.
+unsafe impl Send for Region<'_> {}
+
+impl<'m> Region<'m> {
+    /// The `len` bytes from `start`.
+    ///
+    /// # Safety
+    /// * The memory is valid for reads and writes for `'m`, initialised (a fresh mapping's zeros are), and does
+    ///   not shrink: a mapped file is sealed against that.
+    /// * In this process it is used through this value alone, or through others made over it by the same contract
+    ///   (an owner's and its peers' in one process).
+    /// * Everyone who writes to it keeps the ring protocol: each lane has one sender and one receiver, which
+    ///   write only what is theirs, when it is theirs. Values that break the protocol's arithmetic are
+    ///   found and reported; memory that changes while it is being read cannot be.
+    pub const unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
+        Self { start, len, memory: PhantomData }
+    }
+
+    fn header(&self) -> Result<&Header, Cause> {
+        let header = self.start.cast::<Header>();
+        if self.len < size_of::<Header>() || !header.is_aligned() {
+            return Err(Cause::BadRegion);
+        }
+        // SAFETY: long enough and aligned as just checked, valid and initialised by `new`'s contract, and made of
+        // atomics, so that others may write it.
+        Ok(unsafe { header.as_ref() })
+    }
+}
+
+impl fmt::Debug for Region<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Region").field("start", &self.start).field("len", &self.len).finish()
+    }
+}
+
+/// Makes a region the empty inbox of its owner: writes every control word and, last, the header. Called once by
+/// the owner, before any peer attaches. The blocks are left as they are.
+///
+/// # Errors
+/// As [`Geometry::check`]; [`Cause::RankOutOfRange`] for an owner outside the geometry, [`Cause::Incompatible`]
+/// for an epoch of zero, [`Cause::BadRegion`] for a region that is too short or not aligned to 64 bytes.
+pub fn format(region: &Region<'_>, geometry: Geometry, identity: Identity) -> Result<(), Cause> {
+    format_at(region, geometry, identity, 0)
+}
+
+/// [`format`] with a first position other than zero, so that tests reach the wrap of positions.
+pub(super) fn format_at(
+    region: &Region<'_>,
+    geometry: Geometry,
+    identity: Identity,
+    start: u32,
+) -> Result<(), Cause> {
+    geometry.check()?;
+    if identity.owner.0 >= geometry.peers {
+        return Err(Cause::RankOutOfRange { rank: identity.owner.0, size: geometry.peers });
+    }
+    if identity.epoch == Epoch(0) {
+        return Err(Cause::Incompatible);
+    }
+    let Header([magic, words @ ..]) = region.header()?;
+    if region.len < geometry.inbox_bytes() {
+        return Err(Cause::BadRegion);
+    }
+    magic.store(0, Ordering::Relaxed);
+    let memory = Memory { start: region.start, geometry };
+    memory.clear(start);
+    for (word, value) in words.iter().zip(fields(geometry, identity, start)) {
+        word.store(value, Ordering::Relaxed);
+    }
+    magic.store(MAGIC, Ordering::Release);
+    Ok(())
+}
+
+/// The header's words after the magic number.
+fn fields(geometry: Geometry, identity: Identity, start: u32) -> [u32; HEADER_WORDS - 1] {
+    let Geometry { peers, slots, blocks, block_bytes } = geometry;
+    let Identity { job, owner, epoch } = identity;
+    let bytes = geometry.inbox_bytes() as u64;
+    let (low, high) = (bytes as u32, (bytes >> 32) as u32);
+    let (job_low, job_high) = (job as u32, (job >> 32) as u32);
+    [
+        VERSION,
+        peers,
+        slots,
+        blocks,
+        block_bytes,
+        low,
+        high,
+        job_low,
+        job_high,
+        owner.0,
+        epoch.0,
+        start,
+        0,
+        0,
+        0,
+    ]
+}
+
+/// Reads and validates an inbox's header.
+///
+/// # Errors
+/// [`Cause::BadRegion`] for a region that is not aligned to 64 bytes, not formatted (yet), foreign, truncated, or
+/// self-contradictory; [`Cause::Incompatible`] for one of another version.
+pub fn inspect(region: &Region<'_>) -> Result<(Geometry, Identity), Cause> {
+    inspect_at(region).map(|(geometry, identity, _)| (geometry, identity))
+}
+
+fn inspect_at(region: &Region<'_>) -> Result<(Geometry, Identity, u32), Cause> {
+    let Header([magic, words @ ..]) = region.header()?;
+    if magic.load(Ordering::Acquire) != MAGIC {
+        return Err(Cause::BadRegion);
+    }
+    let words = words.each_ref().map(|word| word.load(Ordering::Relaxed));
+    let [version, peers, slots, blocks, block_bytes, ..] = words;
+    if version != VERSION {
+        return Err(Cause::Incompatible);
+    }
+    let [_, _, _, _, _, _, _, job_low, job_high, owner, epoch, start, ..] = words;
+    let geometry = Geometry { peers, slots, blocks, block_bytes };
+    geometry.check().map_err(|_| Cause::BadRegion)?;
+    let job = u64::from(job_low) | (u64::from(job_high) << 32);
+    let identity = Identity { job, owner: PeerId(owner), epoch: Epoch(epoch) };
+    // Also holds the stated length and the reserved words against what they must be.
+    let whole = words == fields(geometry, identity, start);
+    if !whole || owner >= peers || epoch == 0 || region.len < geometry.inbox_bytes() {
+        return Err(Cause::BadRegion);
+    }
+    Ok((geometry, identity, start))
+}
+
+/// A region whose header has been found right.
+#[derive(Debug)]
+pub(super) struct Inbox<'m> {
+    region: Region<'m>,
+    pub(super) geometry: Geometry,
+    pub(super) identity: Identity,
+    start: u32,
+}
+
+impl<'m> Inbox<'m> {
+    /// Inspects `region`.
+    ///
+    /// # Errors
+    /// As [`inspect`].
+    pub(super) fn open(region: Region<'m>) -> Result<Self, Cause> {
+        let (geometry, identity, start) = inspect_at(&region)?;
+        Ok(Self { region, geometry, identity, start })
+    }
+
+    /// Where `sender`'s lane lies. `sender` is a rank of the geometry other than the owner.
+    fn lane(&self, sender: PeerId) -> (Place, *mut u8) {
+        let place = place_of(self.identity.owner, sender);
+        let memory = Memory { start: self.region.start, geometry: self.geometry };
+        let Geometry { slots: size, blocks, .. } = self.geometry;
+        let (slots, credit, bell) = (memory.slots(place), memory.credit(place), memory.bell(place));
+        (Place { slots, credit, bell, size, blocks, start: self.start }, memory.blocks(place))
+    }
+
+    /// The sending end of `sender`'s lane in this inbox and its first block; `None` for a rank without a lane.
+    pub(super) fn outgoing(&self, sender: PeerId) -> Option<(Outgoing, *mut u8)> {
+        let (place, blocks) = self.checked(sender)?;
+        // SAFETY: `inspect_at` found the region long enough for its geometry, of which `sender` has a lane;
+        // `Region::new`'s caller vouched for the memory and its users for `'m`, which the user of the end keeps.
+        Some((unsafe { Outgoing::open(place) }, blocks))
+    }
+
+    /// The receiving end of `sender`'s lane in this inbox and its first block; `None` for a rank without a lane.
+    pub(super) fn incoming(&self, sender: PeerId) -> Option<(Incoming, *const u8)> {
+        let (place, blocks) = self.checked(sender)?;
+        // SAFETY: as in `outgoing`.
+        Some((unsafe { Incoming::open(place) }, blocks))
+    }
+
+    fn checked(&self, sender: PeerId) -> Option<(Place, *mut u8)> {
+        (sender.0 < self.geometry.peers && sender != self.identity.owner).then(|| self.lane(sender))
+    }
+
+    /// The first message's position in every lane.
+    pub(super) fn start(&self) -> u32 {
+        self.start
+    }
+
+    /// Reads the doorbells of one line, each with the place it belongs to.
+    #[inline]
+    pub(super) fn bells(&self, line: u32) -> impl Iterator<Item = (u32, u32)> {
+        let memory = Memory { start: self.region.start, geometry: self.geometry };
+        let first = line * BELLS_A_LINE;
+        let there = if line < self.geometry.bell_lines() { BELLS_A_LINE } else { 0 };
+        (first..first + there).map(move |place| {
+            // SAFETY: the line is one of the geometry's, for which the region was found long enough.
+            (place, hear::<Exact>(unsafe { &*memory.bell_word(place) }))
+        })
+    }
+}
+
+/// The parts of an inbox by address. Making a pointer is harmless; who follows it says why it may.
+#[derive(Clone, Copy)]
+struct Memory {
+    start: NonNull<u8>,
+    geometry: Geometry,
+}
+
+impl Memory {
+    fn at(self, offset: usize) -> *mut u8 {
+        self.start.as_ptr().wrapping_add(offset)
+    }
+
+    fn slots(self, place: u32) -> *const Slot {
+        self.at(self.geometry.ring_at(place)).cast()
+    }
+
+    fn credit(self, place: u32) -> *const Credit {
+        self.at(self.geometry.credit_at(place)).cast()
+    }
+
+    fn blocks(self, place: u32) -> *mut u8 {
+        self.at(self.geometry.blocks_at(place))
+    }
+
+    fn bell(self, place: u32) -> *const Word {
+        if self.geometry.bell_lines() == 0 { core::ptr::null() } else { self.bell_word(place) }
+    }
+
+    #[inline(always)]
+    fn bell_word(self, place: u32) -> *const Word {
+        self.at(Geometry::BELLS_AT).cast::<Word>().wrapping_add(place as usize)
+    }
+
+    /// Sets every control word to the state before the first message at `start`. The region was found long enough.
+    fn clear(self, start: u32) {
+        for place in 0..self.geometry.bell_lines() * BELLS_A_LINE {
+            // SAFETY: a word of the geometry's doorbell lines, in a region that is long enough for them.
+            unsafe { (*self.bell_word(place)).store(start, Ordering::Relaxed) };
+        }
+        for place in 0..self.geometry.peers.saturating_sub(1) {
+            for slot in 0..self.geometry.slots as usize {
+                // SAFETY: a slot of a lane of the geometry, in a region that is long enough for it.
+                unsafe { (*self.slots(place).wrapping_add(slot)).sequence.store(start, Ordering::Relaxed) };
+            }
+            // SAFETY: the credit line of the same lane.
+            let credit = unsafe { &*self.credit(place) };
+            credit.consumed.store(start, Ordering::Relaxed);
+            credit.released.store(0, Ordering::Relaxed);
+        }
+    }
+}

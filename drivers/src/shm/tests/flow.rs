@@ -1,0 +1,225 @@
+//! Sending, refusal and readiness, fairness, budgets, letting go.
+
+use std::collections::BTreeMap;
+use std::vec;
+use std::vec::Vec;
+
+use aldis_hal::transport::{Quiesce, Slot, Transport};
+use aldis_hal::{Again, Cause, Features, Handle, PeerId, Post, Refusal, RegionId, Token};
+
+use super::{SMALL, World};
+use crate::shm::Geometry;
+
+#[test]
+fn every_length_arrives_whole_by_either_way() {
+    let mut world = World::new(SMALL, 0);
+    for len in 0..=128 {
+        let message: Vec<u8> = (0..len).map(|byte| (byte * 7 + len) as u8).collect();
+        assert_eq!(world.reserve(0, 1, &message), Post::Done);
+        assert_eq!(world.poll(1, 8).arrived, [(0, message.clone())]);
+        if len <= 56 {
+            assert_eq!(world.short(0, 1, &message), Post::Done);
+            assert_eq!(world.poll(1, 8).arrived, [(0, message)]);
+        }
+    }
+}
+
+#[test]
+fn every_split_of_a_short_message_arrives_whole() {
+    let mut world = World::new(SMALL, 0);
+    let bytes: Vec<u8> = (1..=56).collect();
+    for len in 0..=56 {
+        for split in 0..=len {
+            let (header, payload) = bytes[..len].split_at(split);
+            assert_eq!(world.ranks[0].short(PeerId(1), header, payload), Post::Done);
+            assert_eq!(world.poll(1, 8).arrived, [(0, bytes[..len].to_vec())], "{split} of {len}");
+        }
+    }
+}
+
+#[test]
+fn what_is_too_big_never_goes() {
+    let mut world = World::new(SMALL, 0);
+    assert_eq!(world.short(0, 1, &[0; 57]), Post::Never(Cause::TooBig { len: 57, max: 56 }));
+    assert_eq!(world.reserve(0, 1, &[0; 129]), Post::Never(Cause::TooBig { len: 129, max: 128 }));
+}
+
+#[test]
+fn a_full_ring_refuses_and_tells_when_there_is_room() {
+    let mut world = World::new(SMALL, 0);
+    for number in 0..4 {
+        assert_eq!(world.short(0, 1, &[number]), Post::Done);
+    }
+    assert_eq!(world.short(0, 1, &[4]), Post::Again(Again::NoSlot));
+    assert_eq!(world.poll(0, 8).events(), 0, "not ready while nothing was consumed");
+    assert_eq!(world.poll(1, 1).arrived, [(0, vec![0])]);
+    assert_eq!(world.poll(0, 8).ready, [1]);
+    assert_eq!(world.poll(0, 8).events(), 0, "told once");
+    assert_eq!(world.short(0, 1, &[4]), Post::Done);
+    let rest: Vec<_> = (1..5).map(|number| (0, vec![number])).collect();
+    assert_eq!(world.poll(1, 8).arrived, rest);
+}
+
+#[test]
+fn blocks_run_out_before_slots_and_come_back() {
+    let mut world = World::new(SMALL, 0);
+    let large = |byte| vec![byte; 100];
+    assert_eq!(world.reserve(0, 1, &large(0)), Post::Done);
+    assert_eq!(world.reserve(0, 1, &large(1)), Post::Done);
+    assert_eq!(world.reserve(0, 1, &large(2)), Post::Again(Again::NoCredit));
+    assert_eq!(world.short(0, 1, &[9]), Post::Done, "short messages need no block");
+    assert_eq!(world.poll(0, 8).events(), 0);
+    assert_eq!(world.poll(1, 8).arrived, [(0, large(0)), (0, large(1)), (0, vec![9])]);
+    assert_eq!(world.poll(0, 8).ready, [1]);
+    assert_eq!(world.reserve(0, 1, &large(2)), Post::Done);
+}
+
+#[test]
+fn a_dropped_slot_has_taken_nothing() {
+    let mut world = World::new(SMALL, 0);
+    for _ in 0..20 {
+        for len in [8, 100] {
+            let mut slot = world.ranks[0].reserve(PeerId(1), len).unwrap();
+            assert_eq!(slot.bytes().len(), len);
+            slot.bytes().fill(0xEE);
+        }
+    }
+    assert_eq!(world.poll(1, 8).events(), 0);
+    assert_eq!(world.reserve(0, 1, &[1; 100]), Post::Done);
+    assert_eq!(world.reserve(0, 1, &[2; 100]), Post::Done);
+    assert_eq!(world.short(0, 1, &[3]), Post::Done);
+    let arrived = world.poll(1, 8).arrived;
+    assert_eq!(arrived, [(0, vec![1; 100]), (0, vec![2; 100]), (0, vec![3])]);
+}
+
+#[test]
+fn readiness_and_arrivals_share_a_budget_of_one() {
+    let mut world = World::new(SMALL, 0);
+    let (mut arrived, mut ready) = (0, 0);
+    for _ in 0..100 {
+        while world.short(0, 1, &[0]) == Post::Done {}
+        while world.short(1, 0, &[0]) == Post::Done {}
+        let _ = world.poll(1, 8);
+        let log = world.poll(0, 1);
+        arrived += log.arrived.len();
+        ready += log.ready.len();
+    }
+    assert!(arrived >= 40 && ready >= 40, "{arrived} arrivals, {ready} times ready");
+}
+
+/// Each sender's share when all are greedy and the receiver's budget is small.
+fn shares(geometry: Geometry, budget: u32, polls: u32) -> BTreeMap<u32, u32> {
+    let mut world = World::new(geometry, 0);
+    let mut shares = BTreeMap::new();
+    for _ in 0..polls {
+        for sender in 1..geometry.peers {
+            while world.short(sender, 0, &[0]) == Post::Done {}
+        }
+        for (from, _) in world.poll(0, budget).arrived {
+            *shares.entry(from).or_default() += 1;
+        }
+    }
+    shares
+}
+
+#[test]
+fn greedy_senders_get_equal_shares() {
+    for peers in [5, 40] {
+        let geometry = Geometry { peers, slots: 32, blocks: 1, block_bytes: 64 };
+        for budget in [1, 3, 7, 64] {
+            let shares = shares(geometry, budget, 400);
+            assert_eq!(shares.len() as u32, peers - 1, "{peers} ranks, budget {budget}: {shares:?}");
+            let (least, most) = (shares.values().min().unwrap(), shares.values().max().unwrap());
+            assert!(most - least <= 64.max(most / 5), "{peers} ranks, budget {budget}: {shares:?}");
+        }
+    }
+}
+
+#[test]
+fn a_flood_is_cut_into_bursts() {
+    let mut world = World::new(Geometry { peers: 3, slots: 64, blocks: 1, block_bytes: 64 }, 0);
+    while world.short(1, 0, &[1]) == Post::Done {}
+    assert_eq!(world.short(2, 0, &[2]), Post::Done);
+    let arrived = world.poll(0, 1000).arrived;
+    assert!(arrived.contains(&(2, vec![2])));
+    assert_eq!(arrived.len(), 17, "sixteen of the flood at a time");
+}
+
+#[test]
+fn a_lane_gone_cold_is_found_by_its_doorbell() {
+    let geometry = Geometry { peers: 40, slots: 4, blocks: 1, block_bytes: 64 };
+    let mut world = World::new(geometry, u32::MAX - 1);
+    for round in 0..4u8 {
+        for _ in 0..300 {
+            assert_eq!(world.poll(7, 100).events(), 0);
+        }
+        assert_eq!(world.short(39, 7, &[round]), Post::Done);
+        assert_eq!(world.short(0, 7, &[round]), Post::Done);
+        let mut arrived: Vec<_> = (0..3).flat_map(|_| world.poll(7, 100).arrived).collect();
+        arrived.sort();
+        assert_eq!(arrived, [(0, vec![round]), (39, vec![round])], "within one rotation of three lines");
+    }
+}
+
+#[test]
+fn what_was_sent_before_attaching_is_delivered_after_it() {
+    for peers in [2, 30] {
+        let mut world = World::apart(Geometry { peers, ..SMALL }, 0);
+        world.attach(0, 1).unwrap();
+        assert_eq!(world.short(0, 1, b"early"), Post::Done);
+        for _ in 0..5 {
+            assert_eq!(world.poll(1, 8).events(), 0);
+        }
+        assert_eq!(world.short(1, 0, b"no"), Post::Never(Cause::Unreachable));
+        world.attach(1, 0).unwrap();
+        assert_eq!(world.poll(1, 8).arrived, [(0, b"early".to_vec())]);
+    }
+}
+
+#[test]
+fn a_quiesced_peer_is_gone_for_good() {
+    for peers in [2, 30] {
+        let mut world = World::new(Geometry { peers, ..SMALL }, 0);
+        assert_eq!(world.short(1, 0, b"cut off"), Post::Done);
+        while world.short(0, 1, &[1]) == Post::Done {}
+        world.ranks[0].quiesce(Quiesce::Peer(PeerId(1))).unwrap();
+        for _ in 0..5 {
+            assert_eq!(world.poll(1, 8).lost, []);
+            assert_eq!(world.poll(0, 8).events(), 0, "neither arrival nor readiness");
+        }
+        assert_eq!(world.short(0, 1, b"x"), Post::Never(Cause::PeerDead));
+        assert_eq!(world.reserve(0, 1, &[0; 100]), Post::Never(Cause::PeerDead));
+        assert_eq!(world.ranks[0].reach(PeerId(1)), Err(Cause::PeerDead));
+        assert_eq!(world.attach(0, 1), Err(Cause::Stale));
+        assert_eq!(world.ranks[0].quiesce(Quiesce::Peer(PeerId(1))), Ok(()), "a second time is no harm");
+    }
+}
+
+#[test]
+fn there_is_nothing_else_to_quiesce() {
+    let mut world = World::new(SMALL, 0);
+    let shm = &mut world.ranks[0];
+    for what in [
+        Quiesce::Peer(PeerId(0)),
+        Quiesce::Peer(PeerId(9)),
+        Quiesce::Region(RegionId::default()),
+        Quiesce::Post(Token(Handle::default())),
+    ] {
+        assert_eq!(shm.quiesce(what), Err(Cause::Stale));
+    }
+}
+
+#[test]
+fn it_reaches_others_and_says_what_it_can() {
+    let mut world = World::new(SMALL, 0);
+    let shm = &mut world.ranks[0];
+    let caps = shm.reach(PeerId(1)).unwrap();
+    assert_eq!((caps.limits.short_bytes_max, caps.limits.bcopy_bytes_max), (56, 128));
+    assert_eq!(caps.features, Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE);
+    for peer in [0, 2, u32::MAX] {
+        assert_eq!(shm.reach(PeerId(peer)), Err(Cause::Unreachable));
+        assert_eq!(shm.short(PeerId(peer), &[], &[]), Post::Never(Cause::Unreachable));
+        assert_eq!(shm.reserve(PeerId(peer), 1).err(), Some(Refusal::Never(Cause::Unreachable)));
+    }
+    assert_eq!(shm.name(), "shm");
+}

@@ -1,0 +1,120 @@
+//! Peers that say what cannot be.
+
+use std::vec;
+
+use aldis_hal::cause::Malformed;
+use aldis_hal::transport::Transport;
+use aldis_hal::{Again, Cause, PeerId, Post};
+
+use super::{Log, SMALL, World};
+use crate::shm::Geometry;
+
+const HEAD: usize = 56;
+const SEQUENCE: usize = 60;
+
+/// A malformed announcement by rank 0 in the inbox of rank 1; what rank 1 is told.
+fn announce(world: &mut World, head: u32, sequence: u32) -> Log {
+    let ring = SMALL.ring_at(0);
+    world.set_word(1, ring + HEAD, head);
+    world.set_word(1, ring + SEQUENCE, sequence);
+    world.poll(1, 8)
+}
+
+fn assert_lost(world: &mut World, rank: u32, peer: u32, log: &Log, what: Malformed) {
+    assert_eq!(log.lost, [(peer, Cause::Malformed(what))]);
+    assert_eq!(log.arrived, []);
+    assert_eq!(world.short(rank, peer, b"x"), Post::Never(Cause::PeerDead));
+    assert_eq!(world.reserve(rank, peer, &[0; 100]), Post::Never(Cause::PeerDead));
+    assert_eq!(world.ranks[rank as usize].reach(PeerId(peer)), Err(Cause::PeerDead));
+    assert_eq!(world.poll(rank, 8).events(), 0, "told once");
+}
+
+#[test]
+fn announcements_outside_what_was_granted_end_the_lane() {
+    let block = |block: u32, len: u32| 1 << 31 | block << 26 | len;
+    for head in [57, 64, 1 << 30, block(2, 8), block(31, 0), block(0, 129), block(1, (1 << 26) - 1), u32::MAX]
+    {
+        let mut world = World::new(SMALL, 0);
+        let log = announce(&mut world, head, 1);
+        assert_lost(&mut world, 1, 0, &log, Malformed::Length);
+    }
+}
+
+#[test]
+fn a_sequence_from_the_future_ends_the_lane() {
+    for ahead in [2, 5, 1 << 30] {
+        let mut world = World::new(SMALL, 0);
+        let log = announce(&mut world, 0, ahead);
+        assert_lost(&mut world, 1, 0, &log, Malformed::Sequence { got: ahead as u16, need: 1 });
+    }
+}
+
+#[test]
+fn a_sequence_from_the_past_is_no_message() {
+    let mut world = World::new(SMALL, 5);
+    assert_eq!(announce(&mut world, 0, 2).events(), 0);
+}
+
+#[test]
+fn a_block_that_is_not_free_cannot_come_again() {
+    let geometry = Geometry { blocks: 8, slots: 64, ..SMALL };
+    let mut world = World::new(geometry, 0);
+    assert_eq!(world.reserve(0, 1, &[1; 100]), Post::Done);
+    assert_eq!(world.poll(1, 8).arrived, [(0, vec![1; 100])]);
+    let second = geometry.ring_at(0) + 64;
+    world.set_word(1, second + HEAD, 1 << 31 | 100);
+    world.set_word(1, second + SEQUENCE, 2);
+    let log = world.poll(1, 8);
+    assert_lost(&mut world, 1, 0, &log, Malformed::Credit);
+}
+
+#[test]
+fn credit_for_what_was_never_sent_ends_the_lane() {
+    for (consumed, released) in [(5, 0), (u32::MAX, 0), (4, 1), (4, 1 << 31)] {
+        let mut world = World::new(SMALL, 0);
+        for _ in 0..4 {
+            assert_eq!(world.short(0, 1, b"x"), Post::Done);
+        }
+        let credit = SMALL.credit_at(0);
+        world.set_word(1, credit, consumed);
+        world.set_word(1, credit + 4, released);
+        assert_eq!(world.short(0, 1, b"x"), Post::Never(Cause::PeerDead), "the post finds it");
+        let log = world.poll(0, 8);
+        assert_lost(&mut world, 0, 1, &log, Malformed::Credit);
+    }
+}
+
+#[test]
+fn credit_that_turns_bad_while_waiting_ends_the_lane() {
+    let mut world = World::new(SMALL, 0);
+    while world.short(0, 1, b"x") == Post::Done {}
+    assert_eq!(world.short(0, 1, b"x"), Post::Again(Again::NoSlot));
+    world.set_word(1, SMALL.credit_at(0), 77);
+    let log = world.poll(0, 8);
+    assert_lost(&mut world, 0, 1, &log, Malformed::Credit);
+}
+
+#[test]
+fn an_impossible_doorbell_ends_the_lane_within_the_budget() {
+    let geometry = Geometry { peers: 20, ..SMALL };
+    let mut world = World::new(geometry, 0);
+    // Of rank 1's senders, place 3 is rank 4.
+    world.set_word(1, Geometry::BELLS_AT + 12, 5);
+    world.set_word(1, Geometry::BELLS_AT + 16, 1 << 30);
+    let lost: std::vec::Vec<_> = (0..6).flat_map(|_| world.poll(1, 1).lost).collect();
+    let cause = Cause::Malformed(Malformed::Credit);
+    assert_eq!(lost, [(4, cause), (5, cause)]);
+    assert_eq!(world.short(1, 4, b"x"), Post::Never(Cause::PeerDead));
+    assert_eq!(world.short(6, 1, b"fine"), Post::Done);
+    assert_eq!(world.poll(1, 8).arrived, [(6, b"fine".to_vec())], "the others go on");
+}
+
+#[test]
+fn a_doorbell_without_a_message_is_only_a_look() {
+    let mut world = World::new(Geometry { peers: 20, ..SMALL }, 0);
+    world.set_word(1, Geometry::BELLS_AT + 12, 3);
+    world.set_word(1, Geometry::BELLS_AT + 16, u32::MAX);
+    for _ in 0..1000 {
+        assert_eq!(world.poll(1, 8).events(), 0);
+    }
+}

@@ -1,0 +1,144 @@
+//! Several ranks in one process: the inboxes are plain vectors of cache lines, the ranks take turns.
+
+use core::ptr::NonNull;
+use std::boxed::Box;
+use std::vec::Vec;
+
+use aldis_hal::transport::{Sink, Slot, Transport};
+use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Post, Token};
+
+use super::region::format_at;
+use super::{Geometry, Identity, Lane, Region, Shm};
+
+mod flow;
+mod hostile;
+mod model;
+mod regions;
+
+/// A cache line of raw memory, read only through regions.
+#[expect(dead_code, reason = "accessed by address")]
+#[repr(align(64))]
+#[derive(Clone, Copy)]
+pub(super) struct Line([u8; 64]);
+
+/// Memory for one inbox, given away for the rest of the test run so that regions over it can live anywhere.
+pub(super) fn memory(bytes: usize) -> (NonNull<u8>, usize) {
+    let lines = std::vec![Line([0xA5; 64]); bytes.div_ceil(64)].leak();
+    (NonNull::from(lines).cast(), bytes)
+}
+
+pub(super) fn region((start, len): (NonNull<u8>, usize)) -> Region<'static> {
+    // SAFETY: leaked by `memory`, hence valid for ever; used through regions alone, by transports that keep the
+    // protocol and by tests that write single words between polls, on one thread.
+    unsafe { Region::new(start, len) }
+}
+
+pub(super) fn identity(rank: u32) -> Identity {
+    Identity { job: 0xA1D1_5000_0000_0001, owner: PeerId(rank), epoch: Epoch(100 + rank) }
+}
+
+/// What a rank was told, in order.
+#[derive(Default)]
+pub(super) struct Log {
+    pub(super) arrived: Vec<(u32, Vec<u8>)>,
+    pub(super) ready: Vec<u32>,
+    pub(super) lost: Vec<(u32, Cause)>,
+}
+
+impl Sink for Log {
+    fn arrived(&mut self, from: PeerId, message: &[u8]) {
+        assert_eq!(message.as_ptr().align_offset(8), 0, "messages start 8-byte aligned");
+        self.arrived.push((from.0, message.to_vec()));
+    }
+    fn completed(&mut self, _token: Token, _result: Result<(), Cause>) {
+        unreachable!("nothing is ever queued");
+    }
+    fn ready(&mut self, peer: PeerId) {
+        self.ready.push(peer.0);
+    }
+    fn lost(&mut self, peer: PeerId, cause: Cause) {
+        self.lost.push((peer.0, cause));
+    }
+}
+
+impl Log {
+    pub(super) fn events(&self) -> usize {
+        self.arrived.len() + self.ready.len() + self.lost.len()
+    }
+}
+
+/// All ranks of a job.
+pub(super) struct World {
+    pub(super) ranks: Vec<Shm<'static>>,
+    pub(super) inboxes: Vec<(NonNull<u8>, usize)>,
+}
+
+impl World {
+    /// Every rank attached to every other.
+    pub(super) fn new(geometry: Geometry, start: u32) -> Self {
+        let mut world = Self::apart(geometry, start);
+        for rank in 0..geometry.peers {
+            for peer in (0..geometry.peers).filter(|peer| *peer != rank) {
+                world.attach(rank, peer).unwrap();
+            }
+        }
+        world
+    }
+
+    /// Nobody attached to anybody.
+    pub(super) fn apart(geometry: Geometry, start: u32) -> Self {
+        let inboxes: Vec<_> = (0..geometry.peers).map(|_| memory(geometry.inbox_bytes())).collect();
+        let rank = |(rank, inbox): (usize, &(NonNull<u8>, usize))| {
+            let identity = identity(rank as u32);
+            format_at(&region(*inbox), geometry, identity, start).unwrap();
+            Shm::new(identity, region(*inbox), lanes(geometry.peers), Cost::default()).unwrap()
+        };
+        let ranks = inboxes.iter().enumerate().map(rank).collect();
+        Self { ranks, inboxes }
+    }
+
+    pub(super) fn attach(&mut self, rank: u32, peer: u32) -> Result<(), Cause> {
+        let inbox = region(self.inboxes[peer as usize]);
+        self.ranks[rank as usize].attach(PeerId(peer), inbox, identity(peer))
+    }
+
+    pub(super) fn short(&mut self, from: u32, to: u32, message: &[u8]) -> Post {
+        let (header, payload) = message.split_at(message.len() / 3);
+        self.ranks[from as usize].short(PeerId(to), header, payload)
+    }
+
+    pub(super) fn reserve(&mut self, from: u32, to: u32, message: &[u8]) -> Post {
+        match self.ranks[from as usize].reserve(PeerId(to), message.len()) {
+            Ok(mut slot) => {
+                slot.bytes().copy_from_slice(message);
+                slot.commit();
+                Post::Done
+            }
+            Err(refusal) => refusal.into(),
+        }
+    }
+
+    /// One poll; what it delivered.
+    pub(super) fn poll(&mut self, rank: u32, budget: u32) -> Log {
+        let mut log = Log::default();
+        let events = self.ranks[rank as usize].poll(budget, Instant(0), &mut log);
+        assert_eq!(log.events(), events as usize, "poll tells what it did");
+        assert!(events <= budget, "and keeps to its budget");
+        log
+    }
+
+    /// A control word of a rank's inbox, by byte offset.
+    pub(super) fn set_word(&self, rank: u32, offset: usize, value: u32) {
+        let (start, len) = self.inboxes[rank as usize];
+        assert!(offset + 4 <= len && offset.is_multiple_of(4));
+        // SAFETY: within the leaked memory and aligned; everyone is on this thread and between polls.
+        unsafe { start.add(offset).cast::<u32>().write(value.to_le()) };
+    }
+}
+
+pub(super) fn lanes(count: u32) -> &'static mut [Lane] {
+    let lanes: Vec<Lane> = (0..count).map(|_| Lane::EMPTY).collect();
+    Box::leak(lanes.into_boxed_slice())
+}
+
+pub(super) const SMALL: Geometry = Geometry { peers: 2, slots: 4, blocks: 2, block_bytes: 128 };

@@ -1,0 +1,135 @@
+//! Random interleavings against a queue a lane.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::vec::Vec;
+
+use aldis_hal::Post;
+use proptest::prelude::{
+    Just, ProptestConfig, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest,
+};
+use proptest::test_runner::TestCaseError;
+
+use super::World;
+use crate::shm::Geometry;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Short { from: u32, to: u32, len: usize },
+    Reserve { from: u32, to: u32, len: usize },
+    Poll { rank: u32, budget: u32 },
+}
+
+fn geometry() -> impl Strategy<Value = Geometry> {
+    let peers = prop_oneof![2u32..=4, 15u32..=19, Just(34)];
+    let blocks = prop_oneof![1u32..=3, Just(32)];
+    (peers, 1u32..=5, blocks, 1u32..=4).prop_map(|(peers, slots, blocks, lines)| Geometry {
+        peers,
+        slots: 1 << slots,
+        blocks,
+        block_bytes: 64 * lines,
+    })
+}
+
+fn step(geometry: Geometry) -> impl Strategy<Value = Step> {
+    // Few ranks talk, so that rings fill up; the last one's doorbell is on the last line.
+    let busy = [0, 1, geometry.peers - 1];
+    let rank = (0usize..3).prop_map(move |index| busy[index]);
+    let pair = (rank.clone(), rank.clone());
+    prop_oneof![
+        (pair.clone(), 0usize..=56).prop_map(|((from, to), len)| Step::Short { from, to, len }),
+        (pair, 0..=geometry.block_bytes as usize).prop_map(|((from, to), len)| Step::Reserve {
+            from,
+            to,
+            len
+        }),
+        (rank, prop_oneof![1u32..=3, Just(1000)]).prop_map(|(rank, budget)| Step::Poll { rank, budget }),
+    ]
+}
+
+fn start() -> impl Strategy<Value = u32> {
+    prop_oneof![Just(0), Just(u32::MAX), u32::MAX - 40..u32::MAX, any::<u32>()]
+}
+
+/// What every lane holds, and which senders were promised to be told of room.
+#[derive(Default)]
+struct Model {
+    lanes: BTreeMap<(u32, u32), VecDeque<Vec<u8>>>,
+    promised: BTreeMap<(u32, u32), ()>,
+    sent: usize,
+}
+
+impl Model {
+    fn post(&mut self, from: u32, to: u32, message: Vec<u8>, post: Post) -> Result<(), TestCaseError> {
+        match post {
+            Post::Done => self.lanes.entry((from, to)).or_default().push_back(message),
+            Post::Again(_) => {
+                self.promised.insert((from, to), ());
+            }
+            other => prop_assert!(from == to, "{other:?} from {from} to {to}"),
+        }
+        Ok(())
+    }
+
+    fn poll(&mut self, world: &mut World, rank: u32, budget: u32) -> Result<usize, TestCaseError> {
+        let log = world.poll(rank, budget);
+        let events = log.events();
+        prop_assert!(log.lost.is_empty());
+        for (from, message) in log.arrived {
+            let expected = self.lanes.get_mut(&(from, rank)).and_then(VecDeque::pop_front);
+            prop_assert_eq!(Some(message), expected, "from {} to {}", from, rank);
+        }
+        for peer in log.ready {
+            prop_assert!(self.promised.remove(&(rank, peer)).is_some(), "nobody asked");
+        }
+        Ok(events)
+    }
+
+    fn message(&mut self, len: usize) -> Vec<u8> {
+        self.sent += 1;
+        (0..len).map(|byte| (self.sent * 31 + byte) as u8).collect()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn lanes_are_queues(
+        (geometry, steps) in geometry().prop_flat_map(|geometry| {
+            (Just(geometry), proptest::collection::vec(step(geometry), 1..400))
+        }),
+        start in start(),
+    ) {
+        let mut world = World::new(geometry, start);
+        let mut model = Model::default();
+        for step in steps {
+            match step {
+                Step::Short { from, to, len } => {
+                    let message = model.message(len);
+                    let post = world.short(from, to, &message);
+                    model.post(from, to, message, post)?;
+                }
+                Step::Reserve { from, to, len } => {
+                    let message = model.message(len);
+                    let post = world.reserve(from, to, &message);
+                    model.post(from, to, message, post)?;
+                }
+                Step::Poll { rank, budget } => {
+                    model.poll(&mut world, rank, budget)?;
+                }
+            }
+        }
+        // Polling alone must bring everything to everybody and every refused sender's readiness: several idle
+        // rounds, as a doorbell line is looked at every few polls.
+        let mut idle = 0;
+        while idle < 6 {
+            let mut events = 0;
+            for rank in [0, 1, geometry.peers - 1] {
+                events += model.poll(&mut world, rank, 5)?;
+            }
+            idle = if events == 0 { idle + 1 } else { 0 };
+        }
+        prop_assert!(model.lanes.values().all(VecDeque::is_empty), "a message is left behind");
+        prop_assert!(model.promised.is_empty(), "a sender was never told");
+    }
+}

@@ -1,0 +1,144 @@
+//! Regions that are not what they should be, and the arithmetic of geometries.
+
+use aldis_hal::{Cause, Cost, Epoch, PeerId, Resource};
+use proptest::prelude::{prop_assert_eq, proptest};
+
+use super::{SMALL, World, identity, lanes, memory, region};
+use crate::shm::geometry::{place_of, sender_at};
+use crate::shm::{Geometry, Identity, Shm, format, inspect};
+
+#[test]
+fn a_formatted_inbox_tells_what_it_is() {
+    let inbox = memory(SMALL.inbox_bytes());
+    format(&region(inbox), SMALL, identity(1)).unwrap();
+    assert_eq!(inspect(&region(inbox)), Ok((SMALL, identity(1))));
+}
+
+#[test]
+fn a_foreign_or_truncated_region_is_refused() {
+    let inbox = memory(SMALL.inbox_bytes());
+    assert_eq!(inspect(&region(inbox)), Err(Cause::BadRegion), "arbitrary bytes");
+    format(&region(inbox), SMALL, identity(1)).unwrap();
+    let (start, len) = inbox;
+    for short in [0, 1, 63, 64, len - 1] {
+        assert_eq!(inspect(&region((start, short))), Err(Cause::BadRegion), "{short} of {len} bytes");
+    }
+    // SAFETY: within the allocation.
+    let skewed = (unsafe { start.add(4) }, len - 4);
+    assert_eq!(inspect(&region(skewed)), Err(Cause::BadRegion), "not on a line");
+    assert_eq!(format(&region(skewed), SMALL, identity(1)), Err(Cause::BadRegion));
+    assert_eq!(format(&region((start, len - 1)), SMALL, identity(1)), Err(Cause::BadRegion));
+}
+
+#[test]
+fn no_single_bit_of_the_header_can_be_wrong_unseen() {
+    let world = World::apart(SMALL, 0);
+    for word in 0..16 {
+        for bit in 0..32 {
+            let (start, len) = world.inboxes[0];
+            // SAFETY: the header's words, in leaked memory.
+            let old = unsafe { start.cast::<u32>().add(word).read() };
+            world.set_word(0, word * 4, old ^ (1 << bit));
+            let got = inspect(&region((start, len)));
+            world.set_word(0, word * 4, old);
+            match word {
+                1 => assert_eq!(got, Err(Cause::Incompatible), "version"),
+                8 | 9 | 11 => {
+                    assert!(got.is_ok_and(|got| got != (SMALL, identity(0))), "job, epoch: compared")
+                }
+                10 if bit == 0 => {
+                    assert!(got.is_ok_and(|got| got != (SMALL, identity(0))), "owner: compared")
+                }
+                12 => assert!(got.is_ok(), "any first position is right"),
+                _ => assert_eq!(got, Err(Cause::BadRegion), "word {word} bit {bit}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn only_the_expected_peer_is_attached() {
+    let mut world = World::apart(SMALL, 0);
+    let good = identity(1);
+    for wrong in [
+        Identity { job: 7, ..good },
+        Identity { owner: PeerId(0), ..good },
+        Identity { epoch: Epoch(9), ..good },
+    ] {
+        let inbox = region(world.inboxes[1]);
+        assert_eq!(world.ranks[0].attach(PeerId(1), inbox, wrong), Err(Cause::BadRegion));
+    }
+    let own = region(world.inboxes[0]);
+    assert_eq!(world.ranks[0].attach(PeerId(0), own, identity(0)), Err(Cause::Unreachable));
+    world.attach(0, 1).unwrap();
+    assert_eq!(world.attach(0, 1), Err(Cause::Stale), "twice");
+}
+
+#[test]
+fn another_geometry_or_job_is_not_attached() {
+    let mut world = World::apart(SMALL, 0);
+    let other = memory(4096);
+    let wide = Geometry { slots: 8, ..SMALL };
+    format(&region(other), wide, identity(1)).unwrap();
+    assert_eq!(world.ranks[0].attach(PeerId(1), region(other), identity(1)), Err(Cause::Incompatible));
+    let stranger = Identity { job: 7, ..identity(1) };
+    format(&region(other), SMALL, stranger).unwrap();
+    assert_eq!(world.ranks[0].attach(PeerId(1), region(other), stranger), Err(Cause::BadRegion));
+}
+
+#[test]
+fn a_transport_needs_its_own_inbox_and_enough_lanes() {
+    let inbox = memory(SMALL.inbox_bytes());
+    format(&region(inbox), SMALL, identity(1)).unwrap();
+    let make = |who, count| Shm::new(who, region(inbox), lanes(count), Cost::default()).err();
+    assert_eq!(make(identity(0), 2), Some(Cause::BadRegion));
+    let small = Cause::TooSmall { what: Resource::Peers, need: 2, have: 1 };
+    assert_eq!(make(identity(1), 1), Some(small));
+    assert_eq!(make(identity(1), 3), None);
+}
+
+#[test]
+fn format_refuses_owners_and_epochs_that_cannot_be() {
+    let inbox = region(memory(SMALL.inbox_bytes()));
+    let beyond = Cause::RankOutOfRange { rank: 2, size: 2 };
+    assert_eq!(format(&inbox, SMALL, identity(2)), Err(beyond));
+    let unborn = Identity { epoch: Epoch(0), ..identity(0) };
+    assert_eq!(format(&inbox, SMALL, unborn), Err(Cause::Incompatible));
+}
+
+#[test]
+fn geometries_are_checked() {
+    let huge = u32::MAX;
+    assert_eq!(Geometry { peers: 0, ..SMALL }.check(), Err(Cause::Incompatible));
+    assert_eq!(
+        Geometry { peers: huge, ..SMALL }.check(),
+        Err(Cause::TooBig { len: huge.into(), max: 1 << 16 })
+    );
+    assert_eq!(Geometry { slots: 1, ..SMALL }.check(), Err(Cause::Incompatible));
+    assert_eq!(Geometry { slots: 12, ..SMALL }.check(), Err(Cause::Incompatible));
+    assert_eq!(
+        Geometry { slots: 1 << 16, ..SMALL }.check(),
+        Err(Cause::TooBig { len: 1 << 16, max: 1 << 15 })
+    );
+    assert_eq!(Geometry { blocks: 0, ..SMALL }.check(), Err(Cause::Incompatible));
+    assert_eq!(Geometry { blocks: 33, ..SMALL }.check(), Err(Cause::TooBig { len: 33, max: 32 }));
+    assert_eq!(Geometry { block_bytes: 0, ..SMALL }.check(), Err(Cause::Incompatible));
+    assert_eq!(Geometry { block_bytes: 100, ..SMALL }.check(), Err(Cause::Unaligned { need: 64 }));
+    let max = Geometry { peers: 1 << 16, slots: 1 << 15, blocks: 32, block_bytes: 1 << 25 };
+    assert_eq!(max.check().is_ok(), usize::BITS == 64);
+    let absurd = Geometry { peers: huge, slots: huge, blocks: huge, block_bytes: huge };
+    assert_eq!(absurd.inbox_bytes(), usize::MAX, "saturates");
+    assert_eq!(Geometry { peers: 1, ..SMALL }.inbox_bytes(), 64, "a job of one has a header");
+    assert_eq!(SMALL.inbox_bytes(), 64 + 4 * 64 + 64 + 2 * 128);
+    assert_eq!(Geometry { peers: 17, ..SMALL }.inbox_bytes(), 128 + 16 * (5 * 64 + 2 * 128));
+}
+
+proptest! {
+    #[test]
+    fn places_are_a_bijection(owner in 0u32..100, sender in 0u32..100) {
+        if owner != sender {
+            let place = place_of(PeerId(owner), PeerId(sender));
+            prop_assert_eq!(sender_at(PeerId(owner), place), PeerId(sender));
+        }
+    }
+}

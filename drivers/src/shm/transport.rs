@@ -1,0 +1,437 @@
+//! This module holds `unsafe` code: `Shm`, the transport over the lanes. The only unsafe steps are those from a
+//! block's validated index to its bytes.
+
+use core::fmt;
+use core::slice;
+
+use aldis_hal::cause::Malformed;
+use aldis_hal::transport::{Quiesce, Sink, Slot, Transport};
+use aldis_hal::{Again, Caps, Cause, Cost, Features, Instant, Limits, PeerId, Post, Refusal, Resource};
+
+use super::geometry::{Geometry, Identity, SHORT_BYTES, sender_at};
+use super::lane::{Circle, Lane, Queue, State};
+use super::memory::{Short, Span};
+use super::region::{Inbox, Region};
+use super::ring::{Claim, Next};
+
+/// Most messages of one lane in one poll, so that a flood from one peer delays the others by a bounded time.
+const BURST: u32 = 16;
+
+/// Polls in a row that must find a ring empty before it leaves the circle and waits for its doorbell. Some
+/// microseconds: long enough for the answer to an answer, short against a computation.
+const IDLE_POLLS_MAX: u32 = 256;
+
+/// The shared-memory transport of one rank: see the [module](super).
+pub struct Shm<'m> {
+    /// One a rank of the job, by rank. This rank's own stays vacant.
+    lanes: &'m mut [Lane],
+    block_bytes: u32,
+    /// Lanes whose rings are looked at.
+    circle: Circle,
+    /// Lanes that wait for credit or have a loss to report.
+    waiting: Queue,
+    /// Doorbell lines of the inbox; zero while every ring is scanned.
+    bell_lines: u32,
+    /// The doorbell line to look at next.
+    bell_turn: u32,
+    /// Whether waiting lanes get the larger half of this poll's budget.
+    senders_turn: bool,
+    caps: Caps,
+    inbox: Inbox<'m>,
+}
+
+// SAFETY: the lanes' pointers lead into the regions that the transport owns for `'m`, and regions are `Send`.
+unsafe impl Send for Shm<'_> {}
+
+impl<'m> Shm<'m> {
+    /// The transport of the rank that `identity` names, over its own formatted `inbox`. `lanes` has at least one
+    /// entry a rank of the geometry; `cost` is what was measured or assumed for this machine.
+    ///
+    /// # Errors
+    /// As [`inspect`](super::inspect); [`Cause::BadRegion`] if the inbox is somebody else's;
+    /// [`Cause::TooSmall`] for too few lanes.
+    pub fn new(
+        identity: Identity,
+        inbox: Region<'m>,
+        lanes: &'m mut [Lane],
+        cost: Cost,
+    ) -> Result<Self, Cause> {
+        let inbox = Inbox::open(inbox)?;
+        if inbox.identity != identity {
+            return Err(Cause::BadRegion);
+        }
+        let (have, need) = (lanes.len(), inbox.geometry.peers);
+        let Some(lanes) = lanes.get_mut(..need as usize) else {
+            return Err(Cause::TooSmall { what: Resource::Peers, need, have: have as u32 });
+        };
+        for lane in &mut *lanes {
+            *lane = Lane::EMPTY;
+            lane.heard.0.fill(inbox.start());
+        }
+        let Geometry { block_bytes, .. } = inbox.geometry;
+        let features = Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE;
+        let limits =
+            Limits { short_bytes_max: SHORT_BYTES, bcopy_bytes_max: block_bytes, ..Limits::default() };
+        Ok(Self {
+            lanes,
+            block_bytes,
+            circle: Circle::default(),
+            waiting: Queue::default(),
+            bell_lines: inbox.geometry.bell_lines(),
+            bell_turn: 0,
+            senders_turn: false,
+            caps: Caps { features, limits, cost },
+            inbox,
+        })
+    }
+
+    /// Joins the lane to `peer` and the lane from it. `inbox` is the peer's inbox, mapped here; `expect` is what
+    /// wire-up said of it. Messages that the peer has sent before are delivered from the next poll on.
+    ///
+    /// # Errors
+    /// As [`inspect`](super::inspect); [`Cause::BadRegion`] if the inbox is not the expected peer's of this job;
+    /// [`Cause::Incompatible`] for another geometry; [`Cause::Unreachable`] for this rank itself or one beyond the
+    /// geometry; [`Cause::Stale`] for a peer that is or was attached already.
+    pub fn attach(&mut self, peer: PeerId, inbox: Region<'m>, expect: Identity) -> Result<(), Cause> {
+        let me = self.inbox.identity;
+        let theirs = Inbox::open(inbox)?;
+        if theirs.identity != expect || expect.owner != peer || expect.job != me.job {
+            return Err(Cause::BadRegion);
+        }
+        if theirs.geometry != self.inbox.geometry {
+            return Err(Cause::Incompatible);
+        }
+        let ends = theirs.outgoing(me.owner).zip(self.inbox.incoming(peer));
+        let Some((((outgoing, to), (incoming, from)), lane)) = ends.zip(self.lanes.get_mut(peer.index()))
+        else {
+            return Err(Cause::Unreachable);
+        };
+        if lane.state != State::Vacant {
+            return Err(Cause::Stale);
+        }
+        (lane.outgoing, lane.outgoing_blocks) = (outgoing, to);
+        (lane.incoming, lane.incoming_blocks) = (incoming, from);
+        lane.state = State::Open;
+        // Whatever doorbell rang before this was not acted upon: look at the ring itself first.
+        self.circle.insert(self.lanes, peer.0);
+        Ok(())
+    }
+
+    /// How the job's inboxes are divided.
+    pub fn geometry(&self) -> Geometry {
+        self.inbox.geometry
+    }
+
+    /// Why nothing can be sent over a lane, whatever is waited for.
+    #[cold]
+    fn unusable(&self, peer: PeerId) -> Cause {
+        match self.lanes.get(peer.index()).map(|lane| lane.state) {
+            None | Some(State::Vacant) => Cause::Unreachable,
+            Some(_) => Cause::PeerDead,
+        }
+    }
+
+    /// Looks at the credit line for a free slot and, if `block`, a free block; without them the lane waits.
+    #[cold]
+    #[inline(never)]
+    fn find_room(&mut self, peer: PeerId, block: bool) -> Result<(), Refusal> {
+        let Some(lane) = self.lanes.get_mut(peer.index()).filter(|lane| lane.state == State::Open) else {
+            return Err(Refusal::Never(self.unusable(peer)));
+        };
+        if lane.outgoing.refresh().is_err() {
+            lane.close(State::Broken);
+            self.circle.remove(self.lanes, peer.0);
+            self.waiting.push(self.lanes, peer.0);
+            return Err(Refusal::Never(Cause::PeerDead));
+        }
+        let short_of = match (lane.outgoing.has_slot(), !block || lane.outgoing.free_block().is_some()) {
+            (true, true) => return Ok(()),
+            (false, _) => Again::NoSlot,
+            (true, false) => Again::NoCredit,
+        };
+        lane.wants_block = block;
+        self.waiting.push(self.lanes, peer.0);
+        Err(Refusal::Again(short_of))
+    }
+
+    /// Looks at the credit of waiting lanes, each at most once; returns the events.
+    #[cold]
+    #[inline(never)]
+    fn poll_waiting<S: Sink>(&mut self, budget: u32, sink: &mut S) -> u32 {
+        let mut events = 0;
+        for _ in 0..self.waiting.len {
+            if events == budget {
+                break;
+            }
+            let Some(index) = self.waiting.pop(self.lanes) else { break };
+            let Some(lane) = self.lanes.get_mut(index as usize) else { break };
+            if lane.state == State::Open && lane.outgoing.refresh().is_err() {
+                lane.close(State::Broken);
+            }
+            match lane.state {
+                State::Broken => {
+                    lane.state = State::Closed;
+                    self.circle.remove(self.lanes, index);
+                    sink.lost(PeerId(index), Cause::Malformed(Malformed::Credit));
+                }
+                State::Open if lane.outgoing.has_slot() && has_block(lane) => sink.ready(PeerId(index)),
+                State::Open => {
+                    self.waiting.push(self.lanes, index);
+                    continue;
+                }
+                State::Vacant | State::Closed => continue,
+            }
+            events += 1;
+        }
+        events
+    }
+
+    /// Looks at one line of doorbells, the next in turn, and brings the lanes they belong to into the circle.
+    #[inline(never)]
+    fn poll_bells(&mut self) {
+        let line = self.bell_turn;
+        self.bell_turn = if line + 1 < self.bell_lines { line + 1 } else { 0 };
+        let Some(mut heard) = self.lanes.get(line as usize).map(|lane| lane.heard) else { return };
+        let mut changed = false;
+        for ((place, bell), seen) in self.inbox.bells(line).zip(&mut heard.0) {
+            if bell != *seen {
+                (*seen, changed) = (bell, true);
+                let PeerId(index) = sender_at(self.inbox.identity.owner, place);
+                rung(self.lanes, &mut self.circle, &mut self.waiting, index, bell);
+            }
+        }
+        if changed && let Some(lane) = self.lanes.get_mut(line as usize) {
+            lane.heard = heard;
+        }
+    }
+
+    /// Ends a lane whose peer broke the protocol.
+    #[cold]
+    #[inline(never)]
+    fn fail<S: Sink>(&mut self, index: u32, what: Malformed, sink: &mut S) {
+        self.circle.remove(self.lanes, index);
+        if let Some(lane) = self.lanes.get_mut(index as usize) {
+            lane.close(State::Closed);
+        }
+        sink.lost(PeerId(index), Cause::Malformed(what));
+    }
+
+    /// Counts an idle look at a lane; where there are doorbells it leaves the circle after some of them.
+    #[inline]
+    fn cool(&mut self, index: u32) {
+        if let Some(lane) = self.lanes.get_mut(index as usize) {
+            lane.idle += 1;
+            if lane.idle >= IDLE_POLLS_MAX {
+                self.circle.remove(self.lanes, index);
+            }
+        }
+    }
+}
+
+/// Acts on a doorbell that has changed.
+fn rung(lanes: &mut [Lane], circle: &mut Circle, waiting: &mut Queue, index: u32, bell: u32) {
+    let Some(lane) = lanes.get_mut(index as usize).filter(|lane| lane.state == State::Open) else { return };
+    match lane.incoming.is_rung(bell) {
+        Ok(true) => circle.insert(lanes, index),
+        Ok(false) => {}
+        Err(_) => {
+            // Reported, as an event within the budget, by the next poll.
+            lane.close(State::Broken);
+            circle.remove(lanes, index);
+            waiting.push(lanes, index);
+        }
+    }
+}
+
+fn too_big(len: usize, max: u32) -> Cause {
+    Cause::TooBig { len: len as u64, max: u64::from(max) }
+}
+
+fn has_block(lane: &Lane) -> bool {
+    !lane.wants_block || lane.outgoing.free_block().is_some()
+}
+
+/// Delivers up to `most` messages of one lane; returns how many and what was wrong with the next.
+#[inline(always)]
+fn drain<S: Sink>(
+    lane: &mut Lane,
+    from: PeerId,
+    block_bytes: u32,
+    most: u32,
+    sink: &mut S,
+) -> (u32, Option<Malformed>) {
+    let mut count = 0;
+    while count < most {
+        match lane.incoming.next(block_bytes) {
+            Next::Empty => break,
+            Next::Short(message) => sink.arrived(from, message),
+            Next::Block(block, len) => {
+                let start = lane.incoming_blocks.wrapping_add(block as usize * block_bytes as usize);
+                // SAFETY: `next` has checked both numbers against the geometry, and the region holds all of its
+                // blocks. The sender filled this one before it announced it and leaves it alone until it is
+                // released, below.
+                sink.arrived(from, unsafe { slice::from_raw_parts(start, len as usize) });
+                lane.incoming.release(block);
+            }
+            Next::Fault(what) => return (count, Some(what)),
+        }
+        lane.incoming.advance();
+        count += 1;
+    }
+    (count, None)
+}
+
+/// A message being written: in the ring slot itself if it is short, else in a block of the receiver.
+///
+/// Nothing is taken before [`commit`](Slot::commit); dropped, it has changed nothing but bytes nobody will read.
+pub struct ShmSlot<'a> {
+    claim: Claim<'a>,
+    span: Span,
+    block: Option<u32>,
+}
+
+impl Slot for ShmSlot<'_> {
+    #[inline(always)]
+    fn bytes(&mut self) -> &mut [u8] {
+        self.span.bytes()
+    }
+
+    #[inline(always)]
+    fn commit(self) {
+        let len = self.span.len() as u32;
+        match self.block {
+            None => self.claim.send_filled(len),
+            Some(block) => self.claim.send_block(block, len),
+        }
+    }
+}
+
+impl Transport for Shm<'_> {
+    type Slot<'a>
+        = ShmSlot<'a>
+    where
+        Self: 'a;
+
+    fn name(&self) -> &'static str {
+        "shm"
+    }
+
+    fn reach(&self, peer: PeerId) -> Result<&Caps, Cause> {
+        match self.lanes.get(peer.index()).map(|lane| lane.state) {
+            Some(State::Open) => Ok(&self.caps),
+            _ => Err(self.unusable(peer)),
+        }
+    }
+
+    #[inline]
+    fn short(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post {
+        let Some(message) = Short::new(header, payload) else {
+            return Post::Never(too_big(header.len() + payload.len(), SHORT_BYTES));
+        };
+        if !self.lanes.get(peer.index()).is_some_and(|lane| lane.outgoing.has_slot())
+            && let Err(refusal) = self.find_room(peer, false)
+        {
+            return refusal.into();
+        }
+        match self.lanes.get_mut(peer.index()).and_then(|lane| lane.outgoing.claim()) {
+            Some(claim) => {
+                claim.send(message);
+                Post::Done
+            }
+            None => Post::Again(Again::NoSlot),
+        }
+    }
+
+    #[inline]
+    fn reserve(&mut self, peer: PeerId, len: usize) -> Result<ShmSlot<'_>, Refusal> {
+        if len > self.block_bytes as usize && len > SHORT_BYTES as usize {
+            return Err(Refusal::Never(too_big(len, self.block_bytes)));
+        }
+        let large = len > SHORT_BYTES as usize;
+        let enough =
+            |lane: &Lane| lane.outgoing.has_slot() && !(large && lane.outgoing.free_block().is_none());
+        if !self.lanes.get(peer.index()).is_some_and(enough) {
+            self.find_room(peer, large)?;
+        }
+        let lane = self.lanes.get_mut(peer.index()).ok_or(Refusal::Never(Cause::Unreachable))?;
+        let blocks = lane.outgoing_blocks;
+        let block = match lane.outgoing.free_block() {
+            None if large => return Err(Refusal::Again(Again::NoCredit)),
+            free => free.filter(|_| large),
+        };
+        let Some(mut claim) = lane.outgoing.claim() else { return Err(Refusal::Again(Again::NoSlot)) };
+        let start = match block {
+            None => claim.payload(),
+            Some(block) => blocks.wrapping_add(block as usize * self.block_bytes as usize),
+        };
+        // SAFETY: the slot or block is free, hence this sender's alone until the claim sends it; `len` is at most
+        // its size, the region holds all of the geometry's slots and blocks, and shared memory is initialised.
+        let span = unsafe { Span::new(start, len) };
+        Ok(ShmSlot { claim, span, block })
+    }
+
+    fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause> {
+        let Quiesce::Peer(peer) = what else { return Err(Cause::Stale) };
+        let lane = self.lanes.get_mut(peer.index()).ok_or(Cause::Stale)?;
+        if lane.state == State::Vacant {
+            return Err(Cause::Stale);
+        }
+        lane.close(State::Closed);
+        self.circle.remove(self.lanes, peer.0);
+        Ok(())
+    }
+
+    #[inline]
+    fn poll<S: Sink>(&mut self, budget: u32, _now: Instant, sink: &mut S) -> u32 {
+        let mut left = budget;
+        if self.waiting.len != 0 {
+            // Halves, so that neither readiness nor arrivals starve; the odd event goes to each in turn.
+            self.senders_turn = !self.senders_turn;
+            let share = if self.senders_turn { budget.div_ceil(2) } else { budget / 2 };
+            left -= self.poll_waiting(share, sink);
+        }
+        if self.bell_lines != 0 {
+            self.poll_bells();
+        }
+        for _ in 0..self.circle.len {
+            if left == 0 || self.circle.len == 0 {
+                break;
+            }
+            let index = self.circle.turn;
+            let Some(lane) = self.lanes.get_mut(index as usize) else { break };
+            self.circle.turn = Circle::after(lane);
+            let (count, fault) = drain(lane, PeerId(index), self.block_bytes, left.min(BURST), sink);
+            left -= count;
+            if let Some(what) = fault {
+                self.fail(index, what, sink);
+                left -= 1;
+            } else if count != 0 {
+                lane.idle = 0;
+            } else if self.bell_lines != 0 {
+                self.cool(index);
+            }
+        }
+        budget - left
+    }
+
+    fn features(&self) -> Features {
+        self.caps.features
+    }
+}
+
+impl fmt::Debug for Shm<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { inbox, circle, waiting, .. } = self;
+        f.debug_struct("Shm")
+            .field("inbox", inbox)
+            .field("circle", circle)
+            .field("waiting", waiting)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ShmSlot<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ShmSlot").field("len", &self.span.len()).field("block", &self.block).finish()
+    }
+}
