@@ -44,6 +44,9 @@ mod ring;
 mod transport;
 
 #[cfg(test)]
+#[cfg(loom)]
+mod models;
+#[cfg(test)]
 #[cfg(not(loom))]
 mod tests;
 

@@ -215,15 +215,21 @@ impl<'m> Inbox<'m> {
         self.start
     }
 
-    /// Reads the doorbells of one line, each with the place it belongs to.
+    /// Reads the doorbells of one line: those that have changed since they were `heard`, each with its place.
     #[inline]
-    pub(super) fn bells(&self, line: u32) -> impl Iterator<Item = (u32, u32)> {
+    pub(super) fn bells<'h>(
+        &self,
+        line: u32,
+        heard: &'h mut [u32; BELLS_A_LINE as usize],
+    ) -> impl Iterator<Item = (u32, u32)> + use<'h> {
         let memory = Memory { start: self.region.start, geometry: self.geometry };
-        let first = line * BELLS_A_LINE;
         let there = if line < self.geometry.bell_lines() { BELLS_A_LINE } else { 0 };
-        (first..first + there).map(move |place| {
-            // SAFETY: the line is one of the geometry's, for which the region was found long enough.
-            (place, hear::<Exact>(unsafe { &*memory.bell_word(place) }))
+        let first = line.saturating_mul(BELLS_A_LINE);
+        (first..first + there).zip(heard).filter_map(move |(place, heard)| {
+            // SAFETY: the line is one of the geometry's, for which the region was found long enough, and it stays
+            // valid for `'m`, which outlives the borrow of the inbox's owner.
+            let bell = unsafe { &*memory.bell_word(place) };
+            hear::<Exact>(bell, heard).map(|bell| (place, bell))
         })
     }
 }

@@ -387,8 +387,13 @@ impl<O: Orders> Incoming<O> {
     }
 }
 
-/// Reads a doorbell.
+/// Reads a doorbell: its value, if it has changed since it was last heard.
 #[inline(always)]
-pub(super) fn hear<O: Orders>(bell: &Word) -> u32 {
-    bell.load(O::HEAR)
+pub(super) fn hear<O: Orders>(bell: &Word, heard: &mut u32) -> Option<u32> {
+    let now = bell.load(O::HEAR);
+    if now == *heard {
+        return None;
+    }
+    *heard = now;
+    Some(now)
 }

@@ -9,7 +9,7 @@ use aldis_hal::transport::{Quiesce, Sink, Slot, Transport};
 use aldis_hal::{Again, Caps, Cause, Cost, Features, Instant, Limits, PeerId, Post, Refusal, Resource};
 
 use super::geometry::{Geometry, Identity, SHORT_BYTES, sender_at};
-use super::lane::{Circle, Lane, Queue, State};
+use super::lane::{Circle, Heard, Lane, Queue, State};
 use super::memory::{Short, Span};
 use super::region::{Inbox, Region};
 use super::ring::{Claim, Next};
@@ -191,17 +191,15 @@ impl<'m> Shm<'m> {
     fn poll_bells(&mut self) {
         let line = self.bell_turn;
         self.bell_turn = if line + 1 < self.bell_lines { line + 1 } else { 0 };
-        let Some(mut heard) = self.lanes.get(line as usize).map(|lane| lane.heard) else { return };
+        let Some(Heard(mut heard)) = self.lanes.get(line as usize).map(|lane| lane.heard) else { return };
         let mut changed = false;
-        for ((place, bell), seen) in self.inbox.bells(line).zip(&mut heard.0) {
-            if bell != *seen {
-                (*seen, changed) = (bell, true);
-                let PeerId(index) = sender_at(self.inbox.identity.owner, place);
-                rung(self.lanes, &mut self.circle, &mut self.waiting, index, bell);
-            }
+        for (place, bell) in self.inbox.bells(line, &mut heard) {
+            let PeerId(index) = sender_at(self.inbox.identity.owner, place);
+            rung(self.lanes, &mut self.circle, &mut self.waiting, index, bell);
+            changed = true;
         }
         if changed && let Some(lane) = self.lanes.get_mut(line as usize) {
-            lane.heard = heard;
+            lane.heard = Heard(heard);
         }
     }
 

@@ -1,0 +1,325 @@
+//! This module holds `unsafe` code: loom models of a lane. Every model has mutated twins, with one memory order
+//! relaxed, which must fail; a model that cannot fail proves nothing. Each runs with either role on the spawned
+//! thread, as loom explores the two differently.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::vec::Vec;
+
+use loom::model::Builder;
+use loom::thread;
+
+use super::memory::{Credit, Short, Slot};
+use super::ring::{Exact, Incoming, Next, Orders, Outgoing, Place, hear};
+use crate::sync::{Ordering, UnsafeCell, Word};
+
+/// Declares a twin of [`Exact`] with one order relaxed.
+macro_rules! mutant {
+    ($($name:ident: $order:ident,)*) => {$(
+        struct $name;
+        impl Orders for $name {
+            const $order: Ordering = Ordering::Relaxed;
+        }
+    )*};
+}
+
+mutant! {
+    SendRelaxed: SEND,
+    ReceiveRelaxed: RECEIVE,
+    ReturnRelaxed: RETURN,
+    CollectRelaxed: COLLECT,
+    RingRelaxed: RING,
+    HearRelaxed: HEAR,
+}
+
+/// Blocks of a modelled lane.
+const BLOCKS: u32 = 2;
+
+/// What lies in shared memory for one lane.
+struct Shared {
+    slots: Vec<Slot>,
+    credit: Credit,
+    bell: Word,
+    blocks: Vec<UnsafeCell<u32>>,
+    start: u32,
+    /// Whether the lane has a doorbell.
+    rings: bool,
+}
+
+// SAFETY: the models' sender and receiver keep the protocol; that they do is what loom checks at each access.
+unsafe impl Sync for Shared {}
+// SAFETY: as above.
+unsafe impl Send for Shared {}
+
+impl Shared {
+    fn new(slots: u32, start: u32, rings: bool) -> Self {
+        Self {
+            slots: (0..slots).map(|_| Slot::new(start)).collect(),
+            credit: Credit::new(start),
+            bell: Word::new(start),
+            blocks: (0..BLOCKS).map(|_| UnsafeCell::new(0)).collect(),
+            start,
+            rings,
+        }
+    }
+
+    fn place(&self) -> Place {
+        Place {
+            slots: self.slots.as_ptr(),
+            credit: &raw const self.credit,
+            bell: if self.rings { &raw const self.bell } else { core::ptr::null() },
+            size: self.slots.len() as u32,
+            blocks: BLOCKS,
+            start: self.start,
+        }
+    }
+
+    fn outgoing<O: Orders>(&self) -> Outgoing<O> {
+        // SAFETY: the place outlives both threads, and each model has one sender.
+        unsafe { Outgoing::open(self.place()) }
+    }
+
+    fn incoming<O: Orders>(&self) -> Incoming<O> {
+        // SAFETY: the place outlives both threads, and each model has one receiver.
+        unsafe { Incoming::open(self.place()) }
+    }
+
+    fn write_block(&self, block: u32, value: u32) {
+        // SAFETY: loom checks that nobody else accesses the cell meanwhile.
+        self.blocks[block as usize].with_mut(|cell| unsafe { *cell = value });
+    }
+
+    fn read_block(&self, block: u32) -> u32 {
+        // SAFETY: loom checks that nobody writes the cell meanwhile.
+        self.blocks[block as usize].with(|cell| unsafe { *cell })
+    }
+}
+
+/// One side of a model.
+type Role = fn(&Shared);
+
+/// Explores two roles over one lane, the first on a spawned thread. At most four preemptions, which is more than
+/// any of the mutants needs to fail.
+fn explore_as(shared: fn() -> Shared, spawned: Role, own: Role) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(4);
+    builder.check(move || {
+        let lane = Arc::new(shared());
+        let theirs = Arc::clone(&lane);
+        let thread = thread::spawn(move || spawned(&theirs));
+        own(&lane);
+        thread.join().unwrap();
+    });
+}
+
+/// Explores a sender and a receiver both ways round.
+fn explore(shared: fn() -> Shared, send: Role, receive: Role) {
+    explore_as(shared, send, receive);
+    explore_as(shared, receive, send);
+}
+
+/// Whether a model fails both ways round, as a mutated twin must.
+fn fails(shared: fn() -> Shared, send: Role, receive: Role) -> bool {
+    [(send, receive), (receive, send)]
+        .into_iter()
+        .all(|(spawned, own)| catch_unwind(AssertUnwindSafe(|| explore_as(shared, spawned, own))).is_err())
+}
+
+/// Sends a numbered short message, waiting for room as long as it takes.
+fn send_short<O: Orders>(end: &mut Outgoing<O>, number: u32) {
+    loop {
+        if let Some(claim) = end.claim() {
+            return claim.send(Short::new(&number.to_le_bytes(), &[]).unwrap());
+        }
+        end.refresh().unwrap();
+        if !end.has_slot() {
+            thread::yield_now();
+        }
+    }
+}
+
+/// Sends a number in a block, waiting for both block and slot.
+fn send_large<O: Orders>(shared: &Shared, end: &mut Outgoing<O>, number: u32) {
+    loop {
+        let block = end.free_block();
+        match (block, end.claim()) {
+            (Some(block), Some(claim)) => {
+                shared.write_block(block, number);
+                return claim.send_block(block, 4);
+            }
+            _ => end.refresh().unwrap(),
+        }
+        if !end.has_slot() || end.free_block().is_none() {
+            thread::yield_now();
+        }
+    }
+}
+
+fn number_of(message: &[u8]) -> u32 {
+    u32::from_le_bytes(message.try_into().unwrap())
+}
+
+mod ring {
+    //! A ring of two slots: order, contents, reuse of slots after credit, wrap of positions.
+
+    use super::*;
+
+    const MESSAGES: u32 = 4;
+
+    fn send<O: Orders>(shared: &Shared) {
+        let mut end = shared.outgoing::<O>();
+        for number in 0..MESSAGES {
+            send_short(&mut end, number);
+        }
+    }
+
+    fn receive<O: Orders>(shared: &Shared) {
+        let mut end = shared.incoming::<O>();
+        let mut number = 0;
+        while number < MESSAGES {
+            match end.next(64) {
+                Next::Empty => {
+                    thread::yield_now();
+                    continue;
+                }
+                Next::Short(message) => assert_eq!(number_of(message), number),
+                Next::Block(..) => panic!("no blocks here"),
+                Next::Fault(what) => panic!("{what}"),
+            }
+            end.advance();
+            number += 1;
+        }
+    }
+
+    #[test]
+    fn is_a_queue() {
+        explore(|| Shared::new(2, 0, false), send::<Exact>, receive::<Exact>);
+    }
+
+    #[test]
+    fn is_a_queue_where_positions_wrap() {
+        explore(|| Shared::new(2, u32::MAX - 1, false), send::<Exact>, receive::<Exact>);
+    }
+
+    #[test]
+    fn needs_each_of_its_orders() {
+        let shared = || Shared::new(2, 0, false);
+        assert!(fails(shared, send::<SendRelaxed>, receive::<SendRelaxed>));
+        assert!(fails(shared, send::<ReceiveRelaxed>, receive::<ReceiveRelaxed>));
+        assert!(fails(shared, send::<ReturnRelaxed>, receive::<ReturnRelaxed>));
+        assert!(fails(shared, send::<CollectRelaxed>, receive::<CollectRelaxed>));
+    }
+}
+
+mod blocks {
+    //! Two blocks, the first of which is kept while the second comes back: release out of order.
+
+    use super::*;
+
+    const MESSAGES: u32 = 4;
+
+    fn send<O: Orders>(shared: &Shared) {
+        let mut end = shared.outgoing::<O>();
+        for number in 0..MESSAGES {
+            send_large(shared, &mut end, number);
+        }
+    }
+
+    /// The next message's block.
+    fn await_block<O: Orders>(end: &mut Incoming<O>) -> u32 {
+        loop {
+            match end.next(64) {
+                Next::Empty => thread::yield_now(),
+                Next::Block(block, 4) => return block,
+                Next::Fault(what) => panic!("{what}"),
+                _ => panic!("not what was sent"),
+            }
+        }
+    }
+
+    fn receive<O: Orders>(shared: &Shared) {
+        let mut end = shared.incoming::<O>();
+        let kept = await_block(&mut end);
+        end.advance();
+        for number in 1..MESSAGES - 1 {
+            let block = await_block(&mut end);
+            assert_ne!(block, kept);
+            assert_eq!(shared.read_block(block), number);
+            end.release(block);
+            if number == MESSAGES - 2 {
+                assert_eq!(shared.read_block(kept), 0, "untouched while it was kept");
+                end.release(kept);
+            }
+            end.advance();
+        }
+        let last = await_block(&mut end);
+        assert_eq!(shared.read_block(last), MESSAGES - 1);
+    }
+
+    fn shared() -> Shared {
+        // Four slots, so that it is blocks, not slots, that are waited for.
+        Shared::new(4, u32::MAX, false)
+    }
+
+    #[test]
+    fn come_back_in_any_order() {
+        explore(shared, send::<Exact>, receive::<Exact>);
+    }
+
+    #[test]
+    fn need_each_of_their_orders() {
+        assert!(fails(shared, send::<SendRelaxed>, receive::<SendRelaxed>));
+        assert!(fails(shared, send::<ReceiveRelaxed>, receive::<ReceiveRelaxed>));
+        assert!(fails(shared, send::<ReturnRelaxed>, receive::<ReturnRelaxed>));
+        assert!(fails(shared, send::<CollectRelaxed>, receive::<CollectRelaxed>));
+    }
+}
+
+mod doorbell {
+    //! A lane that poll does not look at until its doorbell is heard: a changed doorbell finds its message in the
+    //! ring, and after the last message no change remains unheard.
+
+    use super::*;
+
+    const MESSAGES: u32 = 3;
+
+    fn send<O: Orders>(shared: &Shared) {
+        let mut end = shared.outgoing::<O>();
+        for number in 0..MESSAGES {
+            send_short(&mut end, number);
+        }
+    }
+
+    /// Looks at the ring only when the doorbell was heard, and only until it is empty: it is cold at once.
+    fn receive<O: Orders>(shared: &Shared) {
+        let mut end = shared.incoming::<O>();
+        let (mut heard, mut number) = (shared.start, 0);
+        while number < MESSAGES {
+            let Some(bell) = hear::<O>(&shared.bell, &mut heard) else {
+                thread::yield_now();
+                continue;
+            };
+            // Behind is possible: its message was seen in the ring before.
+            let mut expected = end.is_rung(bell).unwrap();
+            while let Next::Short(message) = end.next(64) {
+                assert_eq!(number_of(message), number);
+                end.advance();
+                (number, expected) = (number + 1, false);
+            }
+            assert!(!expected, "the doorbell rang before its message was there");
+        }
+    }
+
+    #[test]
+    fn loses_no_wake_up() {
+        explore(|| Shared::new(4, u32::MAX, true), send::<Exact>, receive::<Exact>);
+        explore(|| Shared::new(2, 0, true), send::<Exact>, receive::<Exact>);
+    }
+
+    #[test]
+    fn needs_each_of_its_orders() {
+        let shared = || Shared::new(4, u32::MAX, true);
+        assert!(fails(shared, send::<RingRelaxed>, receive::<RingRelaxed>));
+        assert!(fails(shared, send::<HearRelaxed>, receive::<HearRelaxed>));
+    }
+}

@@ -1,0 +1,9 @@
+//! The loom models of the shared-memory lanes, over the very files that ship:
+//! `RUSTFLAGS="--cfg loom" cargo test -p aldis-drivers --release --test loom`.
+#![cfg(loom)]
+#![allow(dead_code, unused_imports, unreachable_pub, missing_docs)]
+
+#[path = "../src/shm/mod.rs"]
+mod shm;
+#[path = "../src/sync.rs"]
+mod sync;
