@@ -5,4 +5,6 @@ pub mod entropy;
 mod memory;
 pub mod platform;
 pub mod segment;
+pub mod shape;
+pub mod storage;
 pub mod wireup;

@@ -28,6 +28,7 @@
 mod channel;
 mod message;
 
+pub use aldis_protocols::card::CARD_BYTES_MAX;
 pub use channel::{Channel, Received};
 pub use message::{FromLauncher, FromRank, Shape, TEXT_BYTES_MAX, bounded};
 
@@ -46,9 +47,6 @@ pub const MESSAGE_BYTES_MAX: usize = 2048;
 
 /// The most descriptors beside one message (the kernel's own limit is 253).
 pub const DESCRIPTORS_MAX: usize = 64;
-
-/// The longest encoded card, in bytes. The launcher passes cards on without looking into them.
-pub const CARD_BYTES_MAX: usize = 1024;
 
 /// What went wrong on the wire-up socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

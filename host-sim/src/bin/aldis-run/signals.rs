@@ -1,0 +1,47 @@
+//! Signals as file events: children's ends and what the user sends to the launcher.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use nix::errno::Errno;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+
+/// What is passed on to the ranks as it is.
+const FORWARDED: [Signal; 6] =
+    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
+
+/// What stops and continues the job as a whole.
+const JOB_CONTROL: [Signal; 2] = [Signal::SIGTSTP, Signal::SIGCONT];
+
+/// Signals that ask for the job's end.
+pub(crate) const fn ends_a_job(signal: Signal) -> bool {
+    matches!(signal, Signal::SIGINT | Signal::SIGTERM | Signal::SIGHUP | Signal::SIGQUIT)
+}
+
+/// The launcher's signals, blocked and read one by one.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    queue: SignalFd,
+}
+
+impl Signals {
+    /// Takes over the signals of this process. Children must clear their mask (they do, in `spawn`).
+    pub(crate) fn take_over() -> Result<Self, Errno> {
+        let mask: SigSet = FORWARDED.into_iter().chain(JOB_CONTROL).chain([Signal::SIGCHLD]).collect();
+        mask.thread_block()?;
+        let queue = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+        Ok(Self { queue })
+    }
+
+    /// The next signal, if there is one. A child's end is `SIGCHLD`; which child it was is asked of each child.
+    pub(crate) fn next(&self) -> Option<Signal> {
+        let info = self.queue.read_signal().ok().flatten()?;
+        i32::try_from(info.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok())
+    }
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.queue.as_fd()
+    }
+}

@@ -1,0 +1,187 @@
+//! UNSAFE: runs a few system calls between fork and exec. Makes one rank's process.
+
+use core::fmt;
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use aldis_host_sim::wireup::{Channel, SOCKET_VARIABLE};
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::{Pid, getpid, getppid};
+
+/// A rank's process as it was started.
+#[derive(Debug)]
+pub(crate) struct Spawned {
+    /// The process, which leads a process group of its own.
+    pub(crate) pid: Pid,
+    /// Its output and its errors, unless they go where the launcher's go.
+    pub(crate) streams: Option<(OwnedFd, OwnedFd)>,
+}
+
+/// Why PROGRAM could not be started.
+#[derive(Debug)]
+pub(crate) enum SpawnError {
+    /// There is no such program.
+    NotFound { program: OsString, hint: Option<String> },
+    /// It is there and cannot be executed.
+    NotExecutable { program: OsString, why: &'static str },
+    /// The system refused.
+    System { program: OsString, error: io::Error },
+}
+
+impl SpawnError {
+    /// The shell's codes.
+    pub(crate) const fn exit_code(&self) -> u8 {
+        match self {
+            Self::NotFound { .. } => 127,
+            Self::NotExecutable { .. } => 126,
+            Self::System { .. } => 1,
+        }
+    }
+
+    fn new(program: &OsString, error: io::Error) -> Self {
+        let program = program.clone();
+        let path = Path::new(&program);
+        let has_folder = path.components().count() > 1;
+        match error.kind() {
+            io::ErrorKind::NotFound if has_folder && path.exists() => {
+                Self::NotExecutable { program, why: "its interpreter (first line) or loader is missing" }
+            }
+            io::ErrorKind::NotFound => {
+                let nearby = [".", "target/release", "target/release/examples", "target/debug/examples"];
+                let found =
+                    nearby.iter().map(|folder| Path::new(folder).join(path)).find(|one| one.is_file());
+                let hint = found.filter(|_| !has_folder).map(|one| format!("{}", one.display()));
+                Self::NotFound { program, hint }
+            }
+            io::ErrorKind::PermissionDenied if path.is_dir() => {
+                Self::NotExecutable { program, why: "it is a folder" }
+            }
+            io::ErrorKind::PermissionDenied => {
+                Self::NotExecutable { program, why: "no execute permission; try chmod +x" }
+            }
+            _ if error.raw_os_error() == Some(Errno::ENOEXEC as i32) => {
+                Self::NotExecutable { program, why: "neither a binary of this machine nor a script with #!" }
+            }
+            _ => Self::System { program, error },
+        }
+    }
+}
+
+impl fmt::Display for SpawnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound { program, hint } => {
+                write!(f, "cannot start {}: no such program", program.display())?;
+                match hint {
+                    Some(hint) => write!(f, "; did you mean {hint}?"),
+                    None if Path::new(program).components().count() > 1 => {
+                        f.write_str("; has it been built?")
+                    }
+                    None => f.write_str(" in PATH; give its path, such as ./PROGRAM"),
+                }
+            }
+            Self::NotExecutable { program, why } => {
+                write!(f, "cannot start {}: {why}", program.display())
+            }
+            Self::System { program, error } => {
+                write!(f, "cannot start {}: {error}", program.display())
+            }
+        }
+    }
+}
+
+/// How a rank is to be started.
+#[derive(Debug)]
+pub(crate) struct Plan<'a> {
+    /// Program and arguments.
+    pub(crate) command: &'a [OsString],
+    pub(crate) rank: u32,
+    pub(crate) size: u32,
+    /// The rank's end of its wire-up socket.
+    pub(crate) socket: &'a Channel,
+    /// The core it is pinned to.
+    pub(crate) core: Option<usize>,
+    /// Whether its output comes to the launcher.
+    pub(crate) piped: bool,
+}
+
+/// Starts one rank.
+pub(crate) fn spawn(plan: &Plan<'_>) -> Result<Spawned, SpawnError> {
+    let Some((program, arguments)) = plan.command.split_first() else {
+        return Err(SpawnError::NotFound { program: OsString::new(), hint: None });
+    };
+    let refused = |error| SpawnError::new(program, error);
+    let mut command = Command::new(program);
+    command.args(arguments).process_group(0);
+    let socket = plan.socket.as_fd().as_raw_fd();
+    command.env(SOCKET_VARIABLE, socket.to_string());
+    command.env("ALDIS_RANK", plan.rank.to_string()).env("ALDIS_SIZE", plan.size.to_string());
+    let reads = plan.rank == 0 && !io::stdin().is_terminal();
+    command.stdin(if reads { Stdio::inherit() } else { Stdio::null() });
+    if plan.piped {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    }
+    let core = plan.core.map(core_set).transpose().map_err(|errno| refused(errno.into()))?;
+    let (launcher, socket) = (getpid(), plan.socket.as_fd());
+    // SAFETY: the closure makes only system calls that are safe between fork and exec, allocates nothing, and the
+    // socket it names stays open until `spawn` below has returned.
+    unsafe {
+        let socket = std::os::fd::BorrowedFd::borrow_raw(socket.as_raw_fd());
+        command.pre_exec(move || {
+            set_pdeathsig(Signal::SIGKILL)?;
+            if getppid() != launcher {
+                return Err(Errno::ESRCH.into());
+            }
+            SigSet::empty().thread_set_mask()?;
+            if let Some(core) = &core {
+                sched_setaffinity(Pid::from_raw(0), core)?;
+            }
+            fcntl(socket, FcntlArg::F_SETFD(FdFlag::empty()))?;
+            Ok(())
+        });
+    }
+    let mut child = command.spawn().map_err(refused)?;
+    let streams = child.stdout.take().zip(child.stderr.take());
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
+    Ok(Spawned { pid, streams: streams.map(|(out, err)| (out.into(), err.into())) })
+}
+
+fn core_set(core: usize) -> Result<CpuSet, Errno> {
+    let mut set = CpuSet::new();
+    set.set(core)?;
+    Ok(set)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(program: &str) -> SpawnError {
+        let (_launcher, rank) = Channel::pair().unwrap();
+        let command = [OsString::from(program)];
+        let plan = Plan { command: &command, rank: 0, size: 1, socket: &rank, core: None, piped: true };
+        spawn(&plan).unwrap_err()
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_or_not_executable_is_told_apart() {
+        let error = refusal("no-such-program-anywhere");
+        assert_eq!(error.exit_code(), 127);
+        assert!(error.to_string().contains("in PATH"), "{error}");
+        let error = refusal("./no/such/program");
+        assert!(error.to_string().contains("has it been built?"), "{error}");
+        let error = refusal("/etc/passwd");
+        assert_eq!(error.exit_code(), 126);
+        assert!(error.to_string().contains("chmod +x"), "{error}");
+        let error = refusal("/etc");
+        assert!(error.to_string().contains("a folder"), "{error}");
+    }
+}

@@ -1,0 +1,64 @@
+//! How large the inboxes of a job are: many ranks get smaller blocks, so that the whole stays bounded.
+//!
+//! Memory is (ranks)^2 lanes. A lane is a ring of 64-byte slots and blocks for what does not fit into a slot:
+//!
+//! | ranks | slots | blocks | a lane | the job |
+//! |---|---|---|---|---|
+//! | 1..=8 | 128 | 16 x 32 KiB | 520 KiB | up to 29 MiB |
+//! | 9..=16 | 64 | 8 x 32 KiB | 260 KiB | up to 61 MiB |
+//! | 17..=32 | 64 | 8 x 16 KiB | 132 KiB | up to 128 MiB |
+//! | 33..=64 | 64 | 8 x 8 KiB | 68 KiB | up to 269 MiB |
+
+use aldis_drivers::shm::Geometry;
+
+use crate::board::BOARD_BYTES;
+use crate::storage::MAX_RANKS;
+use crate::wireup::Shape;
+
+/// The sizes of a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// Ranks of the job.
+    pub ranks: u32,
+    /// How every inbox is divided.
+    pub shape: Shape,
+    /// Bytes of a rank's segment: board and inbox.
+    pub segment_bytes: usize,
+}
+
+impl Plan {
+    /// The plan for so many ranks; `None` for none or more than [`MAX_RANKS`].
+    pub fn of(ranks: u32) -> Option<Self> {
+        let (slots, blocks, block_bytes) = match ranks {
+            1..=8 => (128, 16, 32 << 10),
+            9..=16 => (64, 8, 32 << 10),
+            17..=32 => (64, 8, 16 << 10),
+            33..=MAX_RANKS => (64, 8, 8 << 10),
+            _ => return None,
+        };
+        let shape = Shape { slots, blocks, block_bytes };
+        Some(Self { ranks, shape, segment_bytes: BOARD_BYTES + geometry(ranks, shape).inbox_bytes() })
+    }
+}
+
+/// The driver's form of a shape.
+pub const fn geometry(ranks: u32, shape: Shape) -> Geometry {
+    let Shape { slots, blocks, block_bytes } = shape;
+    Geometry { peers: ranks, slots, blocks, block_bytes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_job_size_has_a_sound_plan_within_300_mib() {
+        for ranks in 1..=MAX_RANKS {
+            let plan = Plan::of(ranks).unwrap();
+            assert_eq!(geometry(ranks, plan.shape).check(), Ok(()), "{ranks} ranks");
+            assert!(plan.segment_bytes * ranks as usize <= 300 << 20, "{ranks} ranks");
+        }
+        assert_eq!(Plan::of(0), None);
+        assert_eq!(Plan::of(MAX_RANKS + 1), None);
+    }
+}

@@ -1,0 +1,4 @@
+//! Under construction.
+
+/// Peers.
+pub const MAX_RANKS: u32 = 64;
