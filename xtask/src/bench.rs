@@ -4,6 +4,8 @@
 use anyhow::Result;
 use clap::Subcommand;
 
+use crate::steps::Outcome;
+
 mod implementation;
 mod latency;
 mod pair;
@@ -22,4 +24,10 @@ impl Command {
             Self::Latency(latency) => latency.run(),
         }
     }
+}
+
+/// A step of `cargo xtask test`: a short run against every peer, to prove that the benchmark works. What it measures
+/// is shown and not judged: a test run shares its machine.
+pub(crate) fn peers() -> Result<Outcome> {
+    latency::step()
 }

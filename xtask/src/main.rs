@@ -5,11 +5,15 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod arrows;
 mod bench;
 mod firmware;
+mod licences;
 mod shell;
+mod size;
 mod steps;
 mod table;
+mod test;
 mod toolchain;
 mod workspace;
 
@@ -27,12 +31,16 @@ enum Command {
     #[command(subcommand)]
     Bench(bench::Command),
     Firmware(firmware::Firmware),
+    Size(size::Size),
+    Test(test::Test),
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Bench(command) => command.run(),
         Command::Firmware(firmware) => firmware.run(),
+        Command::Size(size) => size.run(),
+        Command::Test(test) => test.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -96,6 +96,8 @@ impl Finder {
             let origin = if provider.has_built(&built) { Origin::Cached } else { Origin::Provisioned };
             if origin == Origin::Provisioned {
                 provider.build_core(target, &built)?;
+                // What was built with the core that stood there before is of no use with this one.
+                let _ = fs::remove_dir_all(self.folder("firmware", provider).join(target));
             }
             return self.prepare(provider.clone(), target, origin, &built);
         }

@@ -12,19 +12,15 @@ use crate::shell;
 /// What `cargo metadata` says.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Workspace {
-    #[serde(rename = "workspace_root")]
-    pub(crate) root: PathBuf,
     #[serde(rename = "target_directory")]
     pub(crate) target: PathBuf,
     /// All packages, those of the registry too unless loaded with [`Workspace::members`].
     pub(crate) packages: Vec<Package>,
-    workspace_members: Vec<String>,
 }
 
 /// A package of the workspace or of the registry.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub(crate) struct Package {
-    pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) version: String,
     pub(crate) license: Option<String>,
@@ -59,10 +55,6 @@ impl Workspace {
             workspace.packages.sort_by(|a, b| a.name.cmp(&b.name));
         }
         Ok(workspace)
-    }
-
-    pub(crate) fn is_member(&self, package: &Package) -> bool {
-        self.workspace_members.contains(&package.id)
     }
 
     /// The lowest Rust version that the workspace promises to build with, as (major, minor).

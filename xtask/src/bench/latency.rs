@@ -10,6 +10,7 @@ use clap::Args;
 use super::implementation::{Implementation, Programs, two_cores};
 use super::pair::{Pair, Sockets};
 use super::statistics::{Verdict, judge, percentile};
+use crate::steps::Outcome;
 use crate::table::Table;
 use crate::workspace::Workspace;
 
@@ -60,6 +61,24 @@ pub(crate) struct Figure {
     pub(crate) p5_ns: f64,
     pub(crate) p50_ns: f64,
     pub(crate) samples: usize,
+}
+
+/// A run of two seconds with every peer, for `cargo xtask test`.
+pub(super) fn step() -> Result<Outcome> {
+    for peer in Implementation::PEERS {
+        if let Some(install) = peer.missing() {
+            return Ok(Outcome::Skipped {
+                why: format!("{} is not installed", peer.name()),
+                enable: install.into(),
+            });
+        }
+    }
+    if let Err(error) = two_cores() {
+        return Ok(Outcome::Skipped { why: format!("{error:#}"), enable: "a machine with two cores".into() });
+    }
+    Latency { peers: true, only: Vec::new(), json: false, bytes: vec![8], seconds: 2.0, require: true }
+        .run()?;
+    Ok(Outcome::Passed("raw, aldis, openmpi and mpich in one run".into()))
 }
 
 impl Latency {

@@ -15,6 +15,10 @@ pub(crate) const DEBIAN_PACKAGES: &str = "rustc-web cargo-web rust-web-src lld";
 /// The libraries that firmware links.
 const CORE: [&str; 2] = ["libcore-", "libcompiler_builtins-"];
 
+/// Core as the toolchains ship it, with bitcode for link-time optimisation, and with its frames stated for
+/// `cargo xtask size`.
+const CORE_FLAGS: &str = "-Cembed-bitcode=yes -Zemit-stack-sizes";
+
 /// The file that says which compiler built a core; written last, so that its presence means complete.
 const STAMP: &str = "rustc-vV";
 
@@ -74,11 +78,11 @@ impl Provider {
         self.library().join("core/Cargo.toml").is_file() && self.library().join("vendor").is_dir()
     }
 
-    /// A folder name of its own.
+    /// A folder name of its own, also when core comes to be built in another way.
     pub(super) fn slug(&self) -> String {
         // FNV-1a (Fowler, Noll, Vo): stable across builds of xtask, unlike the standard library's hash.
         let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
-        let hash = self.identity.bytes().fold(0xCBF2_9CE4_8422_2325, fold);
+        let hash = self.identity.bytes().chain(CORE_FLAGS.bytes()).fold(0xCBF2_9CE4_8422_2325, fold);
         format!("{}-{:08x}", self.release, hash >> 32)
     }
 
@@ -108,9 +112,9 @@ impl Provider {
             .env("RUSTC", &self.rustc)
             .env("CARGO_HOME", cargo_home)
             .env("CARGO_TARGET_DIR", scratch.join("target"))
+            .env("RUSTFLAGS", CORE_FLAGS)
             .env_remove("RUSTC_WRAPPER")
-            .env_remove("RUSTUP_TOOLCHAIN")
-            .env_remove("RUSTFLAGS");
+            .env_remove("RUSTUP_TOOLCHAIN");
         shell::output(&mut cargo).with_context(|| format!("building core for {target}"))?;
         let built = scratch.join("target").join(target).join("release/deps");
         for file in core_files(&built)? {

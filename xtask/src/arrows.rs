@@ -1,0 +1,94 @@
+//! The dependency arrows of DESIGN.md section 1: who may use whom, of the workspace's own crates. Dependencies of
+//! every kind count, also those of tests and build scripts.
+
+use anyhow::{Result, bail};
+
+use crate::steps::Outcome;
+use crate::workspace::{Package, Workspace};
+
+/// A crate and the crates of the house that it may use.
+type Floor = (&'static str, &'static [&'static str]);
+
+/// The five crates without an operating system, and the host's.
+const ALL: &[&str] =
+    &["aldis-hal", "aldis-protocols", "aldis-drivers", "aldis-kernel", "aldis-coll", "aldis-host-sim"];
+
+/// DESIGN.md section 1, from the ground up. `drivers` and `kernel` never import each other: they meet at
+/// `hal::Transport`.
+const HOUSE: &[Floor] = &[
+    ("aldis-hal", &[]),
+    ("aldis-protocols", &["aldis-hal"]),
+    ("aldis-drivers", &["aldis-hal", "aldis-protocols"]),
+    ("aldis-kernel", &["aldis-hal", "aldis-protocols"]),
+    ("aldis-coll", &["aldis-kernel"]),
+    ("aldis-host-sim", &["aldis-hal", "aldis-protocols", "aldis-drivers", "aldis-kernel", "aldis-coll"]),
+    ("aldis-tests", ALL),
+    ("aldis-firmware", ALL),
+    ("xtask", &[]),
+];
+
+/// Fails with every arrow that the design does not have.
+pub(crate) fn check() -> Result<Outcome> {
+    let workspace = Workspace::members()?;
+    let wrong: Vec<String> = workspace.packages.iter().flat_map(wrong_arrows).collect();
+    if !wrong.is_empty() {
+        bail!("{}", wrong.join("; "));
+    }
+    let arrows = workspace.packages.iter().flat_map(own).count();
+    Ok(Outcome::Passed(format!("{} crates, {arrows} arrows, all downwards", workspace.packages.len())))
+}
+
+/// The crates of the house that a package uses, each once.
+fn own(package: &Package) -> impl Iterator<Item = &str> {
+    let mut names: Vec<&str> =
+        package.dependencies.iter().map(|dependency| dependency.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.into_iter().filter(|name| HOUSE.iter().any(|(floor, _)| floor == name))
+}
+
+fn wrong_arrows(package: &Package) -> Vec<String> {
+    let Some((_, allowed)) = HOUSE.iter().find(|(floor, _)| *floor == package.name) else {
+        return vec![format!("{} has no floor in the house", package.name)];
+    };
+    own(package)
+        .filter(|name| !allowed.contains(name))
+        .map(|name| format!("{} -> {name} is not an arrow of DESIGN.md section 1", package.name))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace::Dependency;
+
+    fn package(name: &str, uses: &[&str]) -> Package {
+        let dependencies = uses.iter().map(|name| Dependency { name: (*name).into() }).collect();
+        Package { name: name.into(), dependencies, ..Package::default() }
+    }
+
+    #[test]
+    fn the_house_as_it_stands_has_no_wrong_arrow() {
+        assert!(matches!(check(), Ok(Outcome::Passed(_))));
+    }
+
+    #[test]
+    fn an_arrow_that_runs_back_is_named() {
+        let wrong = wrong_arrows(&package("aldis-kernel", &["aldis-hal", "aldis-drivers", "spin"]));
+        assert_eq!(wrong, ["aldis-kernel -> aldis-drivers is not an arrow of DESIGN.md section 1"]);
+        assert_eq!(wrong_arrows(&package("aldis-hal", &["bitflags", "volatile"])), [""; 0]);
+    }
+
+    #[test]
+    fn a_crate_without_a_floor_is_named() {
+        assert_eq!(wrong_arrows(&package("aldis-misc", &[])), ["aldis-misc has no floor in the house"]);
+    }
+
+    #[test]
+    fn the_table_itself_has_no_cycle() {
+        for (height, (name, uses)) in HOUSE.iter().enumerate() {
+            let below = HOUSE.iter().take(height).map(|(floor, _)| *floor).collect::<Vec<_>>();
+            assert!(uses.iter().all(|one| below.contains(one)), "{name} uses what stands above it");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Every dependency's licence against the list that `deny.toml` allows. `cargo deny` says the same and more, and
+//! is run too where it is installed; this check needs nothing but cargo.
+
+use std::fs;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use crate::shell;
+use crate::steps::Outcome;
+use crate::workspace::{self, Workspace};
+
+/// The part of `deny.toml` that is checked here.
+#[derive(Deserialize)]
+struct Deny {
+    licenses: Licenses,
+}
+
+#[derive(Deserialize)]
+struct Licenses {
+    allow: Vec<String>,
+}
+
+/// Fails with every package whose licence cannot be met from the list.
+pub(crate) fn check() -> Result<Outcome> {
+    let path = workspace::checkout().join("deny.toml");
+    let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+    let deny: Deny = toml::from_str(&text).context("deny.toml")?;
+    let workspace = Workspace::with_dependencies()?;
+    let mut wrong = Vec::new();
+    for package in &workspace.packages {
+        let licence = package.license.as_deref().unwrap_or("");
+        if !satisfied(licence, &deny.licenses.allow) {
+            wrong.push(format!("{} {}: {licence:?}", package.name, package.version));
+        }
+    }
+    if !wrong.is_empty() {
+        bail!("not allowed by deny.toml: {}", wrong.join("; "));
+    }
+    let mut words = format!("{} packages", workspace.packages.len());
+    if shell::has("cargo-deny") {
+        shell::run(workspace::cargo().args(["deny", "--log-level", "error", "check"]))?;
+        words.push_str(", cargo-deny agrees");
+    }
+    Ok(Outcome::Passed(words))
+}
+
+/// Whether an SPDX expression can be met with the allowed licences alone. Anything unreadable cannot.
+fn satisfied(expression: &str, allowed: &[String]) -> bool {
+    // The registry's old spelling of OR.
+    let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
+    let mut words = spaced.split_whitespace().peekable();
+    either(&mut words, allowed) == Some(true) && words.next().is_none()
+}
+
+type Words<'a> = core::iter::Peekable<core::str::SplitWhitespace<'a>>;
+
+fn either(words: &mut Words<'_>, allowed: &[String]) -> Option<bool> {
+    let mut met = both(words, allowed)?;
+    while words.next_if_eq(&"OR").is_some() {
+        met |= both(words, allowed)?;
+    }
+    Some(met)
+}
+
+fn both(words: &mut Words<'_>, allowed: &[String]) -> Option<bool> {
+    let mut met = single(words, allowed)?;
+    while words.next_if_eq(&"AND").is_some() {
+        met &= single(words, allowed)?;
+    }
+    Some(met)
+}
+
+fn single(words: &mut Words<'_>, allowed: &[String]) -> Option<bool> {
+    let word = words.next()?;
+    if word == "(" {
+        let met = either(words, allowed)?;
+        return (words.next() == Some(")")).then_some(met);
+    }
+    let mut licence = word.to_owned();
+    if words.next_if_eq(&"WITH").is_some() {
+        licence = format!("{licence} WITH {}", words.next()?);
+    }
+    Some(allowed.contains(&licence))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expressions_are_met_or_not() {
+        let allowed: Vec<String> =
+            ["MIT", "Apache-2.0", "Unicode-3.0", "Apache-2.0 WITH LLVM-exception"].map(String::from).to_vec();
+        for good in [
+            "MIT",
+            "MIT OR GPL-3.0",
+            "MIT/Apache-2.0",
+            "(MIT OR Apache-2.0) AND Unicode-3.0",
+            "GPL-3.0 AND BSD-2-Clause OR MIT",
+            "Apache-2.0 WITH LLVM-exception",
+        ] {
+            assert!(satisfied(good, &allowed), "{good}");
+        }
+        for bad in ["", "GPL-3.0", "MIT AND GPL-3.0", "(MIT", "MIT)", "MIT WITH", "MIT MIT", "OR MIT"] {
+            assert!(!satisfied(bad, &allowed), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! `cargo xtask size`: what a minimal firmware costs on a Cortex-M4, and proof of what is not in it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::shell;
+use crate::steps::Outcome;
+use crate::table::Table;
+use crate::toolchain::{Finder, Found, Toolchain};
+use crate::workspace::Workspace;
+
+mod contents;
+mod image;
+mod stack;
+mod thumb;
+
+use image::Image;
+use stack::Depth;
+
+/// The target that is measured.
+const TARGET: &str = "thumbv7em-none-eabihf";
+
+/// The package and binary of the image: `tests/firmware`.
+const PACKAGE: &str = "aldis-firmware";
+
+/// What the image states of itself: a constant's symbol and what it means.
+const FACTS: [(&str, &str); 3] = [
+    ("ALDIS_BYTES_PER_PEER", "bytes per peer"),
+    ("ALDIS_BYTES_PER_REQUEST", "bytes per request"),
+    ("ALDIS_BYTES_PER_COMMUNICATOR", "bytes per communicator"),
+];
+
+/// Prints flash, RAM, stack and bytes per peer, request and communicator of a minimal firmware.
+///
+/// The firmware is tests/firmware: eager and rendezvous over shared memory with 4 peers, built for
+/// thumbv7em-none-eabihf with the profile `firmware`. Fails when panic machinery or a heap is linked.
+#[derive(Args)]
+pub(crate) struct Size {
+    /// Print one JSON object instead of the table
+    #[arg(long)]
+    json: bool,
+    /// Read this ELF file instead of building the firmware
+    #[arg(long, value_name = "FILE")]
+    image: Option<PathBuf>,
+}
+
+/// An image and its deepest stack.
+struct Measured {
+    image: Image,
+    depth: Depth,
+}
+
+impl Size {
+    pub(crate) fn run(self) -> Result<()> {
+        let file = match self.image {
+            Some(file) => file,
+            None => match build(&Workspace::members()?)? {
+                Built::Image(file) => file,
+                Built::Missing { why, enable } => bail!("{why}; to enable: {enable}"),
+            },
+        };
+        let measured = measure(&file)?;
+        if self.json {
+            measured.print_json()?
+        } else {
+            measured.print_table()?
+        }
+        measured.judge().map(drop)
+    }
+}
+
+/// The same as a step of `cargo xtask test`.
+pub(crate) fn check(workspace: &Workspace) -> Result<Outcome> {
+    match build(workspace)? {
+        Built::Missing { why, enable } => Ok(Outcome::Skipped { why, enable }),
+        Built::Image(file) => {
+            let measured = measure(&file)?;
+            measured.print_table()?;
+            Ok(Outcome::Passed(measured.judge()?))
+        }
+    }
+}
+
+enum Built {
+    Image(PathBuf),
+    Missing { why: String, enable: String },
+}
+
+fn build(workspace: &Workspace) -> Result<Built> {
+    let toolchain = match Finder::new(workspace)?.find(TARGET)? {
+        Found::Toolchain(toolchain) => toolchain,
+        Found::Missing { enable } => {
+            return Ok(Built::Missing { why: format!("no core for {TARGET}"), enable });
+        }
+    };
+    let Some(linker) = toolchain.linker() else {
+        return Ok(Built::Missing { why: "no linker for ELF".into(), enable: "apt-get install lld".into() });
+    };
+    eprintln!("  {PACKAGE}: {toolchain}");
+    link(&toolchain, &linker)?;
+    Ok(Built::Image(toolchain.artifacts().join(PACKAGE)))
+}
+
+/// Frames are stated by an option of the compiler that is not stable; it is allowed for this one crate, in whose
+/// link-time optimisation all code is generated. It changes no instruction.
+fn link(toolchain: &Toolchain, linker: &Path) -> Result<()> {
+    let mut cargo = toolchain.cargo("rustc");
+    cargo
+        .args(["-p", PACKAGE, "--bin", PACKAGE, "--", "-Zemit-stack-sizes"])
+        .env("RUSTC_BOOTSTRAP", PACKAGE.replace('-', "_"))
+        .env("CARGO_TARGET_THUMBV7EM_NONE_EABIHF_LINKER", linker);
+    shell::run(&mut cargo)
+}
+
+fn measure(file: &Path) -> Result<Measured> {
+    let bytes = fs::read(file).with_context(|| format!("reading {}", file.display()))?;
+    let image = Image::parse(&bytes).with_context(|| format!("reading {}", file.display()))?;
+    let depth = stack::deepest(&image)?;
+    Ok(Measured { image, depth })
+}
+
+impl Measured {
+    fn print_table(&self) -> Result<()> {
+        let mut table = Table::new(["minimal firmware, 4 peers, thumbv7em", "bytes"]);
+        let mut row = |name: &str, bytes: u64| table.row([name.into(), bytes.to_string()]);
+        row("flash (.text + .rodata + .data)", self.image.flash);
+        row("RAM (.data + .bss)", self.image.ram);
+        row("shared between cores (.shared)", self.image.shared);
+        row("deepest stack", u64::from(self.depth.bytes));
+        for (symbol, words) in FACTS {
+            row(words, u64::from(self.image.fact(symbol)?));
+        }
+        println!("{table}");
+        println!("deepest stack: frames stated by the compiler, along the decoded calls of the linked code:");
+        for (name, frame) in &self.depth.chain {
+            println!("  {frame:>5}  {name}");
+        }
+        for (names, words) in [
+            (&self.depth.unknown, "not counted, because their frame is not stated"),
+            (&self.depth.indirect, "not followed: calls through a register, in"),
+        ] {
+            if !names.is_empty() {
+                println!("{words}: {}", names.join(", "));
+            }
+        }
+        Ok(())
+    }
+
+    fn print_json(&self) -> Result<()> {
+        let mut line = serde_json::Map::new();
+        line.insert("target".into(), TARGET.into());
+        line.insert("flash".into(), self.image.flash.into());
+        line.insert("ram".into(), self.image.ram.into());
+        line.insert("shared".into(), self.image.shared.into());
+        line.insert("stack".into(), self.depth.bytes.into());
+        line.insert("stack_unknown".into(), self.depth.unknown.clone().into());
+        line.insert("stack_indirect".into(), self.depth.indirect.clone().into());
+        for (symbol, words) in FACTS {
+            line.insert(words.replace(' ', "_"), self.image.fact(symbol)?.into());
+        }
+        println!("{}", serde_json::Value::Object(line));
+        Ok(())
+    }
+
+    /// Fails with the symbols that must not be there.
+    fn judge(&self) -> Result<String> {
+        let found = contents::forbidden(&self.image.symbols);
+        if !found.panic.is_empty() {
+            bail!("panic machinery is linked: {}", found.panic.join(", "));
+        }
+        if !found.heap.is_empty() {
+            bail!("a heap is linked: {}", found.heap.join(", "));
+        }
+        Ok(format!(
+            "flash {} B, RAM {} B, stack {} B; no panic machinery, no heap",
+            self.image.flash, self.image.ram, self.depth.bytes
+        ))
+    }
+}

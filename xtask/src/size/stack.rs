@@ -1,0 +1,130 @@
+//! The deepest stack of an image: frames by the compiler, calls by decoding the linked code. Exact for direct
+//! calls and jumps; a call through a register is reported, not followed, and recursion is an error.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result, bail};
+
+use super::image::{Function, Image};
+use super::thumb::{Branch, branches};
+
+/// The deepest chain of calls from the entry point.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Depth {
+    /// Bytes of all frames on the chain.
+    pub(super) bytes: u32,
+    /// The chain, outermost first: function and frame.
+    pub(super) chain: Vec<(String, u32)>,
+    /// Reachable functions whose frame the compiler did not state, counted as zero.
+    pub(super) unknown: Vec<String>,
+    /// Reachable functions that call through a register; what they call is not counted.
+    pub(super) indirect: Vec<String>,
+}
+
+/// What one function does to the stack.
+#[derive(Debug)]
+struct Node {
+    calls: BTreeSet<u32>,
+    indirect: bool,
+}
+
+/// The deepest chain below one function.
+#[derive(Clone, Copy, Debug)]
+struct Below {
+    bytes: u32,
+    next: Option<u32>,
+}
+
+/// Walks all that is reachable from the entry point.
+pub(super) fn deepest(image: &Image) -> Result<Depth> {
+    let nodes =
+        image.functions.iter().map(|(start, function)| (*start, node(image, *start, function))).collect();
+    let mut walk = Walk { image, nodes, done: BTreeMap::new(), open: Vec::new() };
+    walk.visit(image.entry)?;
+    Ok(walk.depth())
+}
+
+fn node(image: &Image, start: u32, function: &Function) -> Node {
+    let mut node = Node { calls: BTreeSet::new(), indirect: false };
+    for (address, code) in &function.code {
+        branches(*address, code, |branch| match branch {
+            Branch::Jump(to) if (start..function.end).contains(&to) => {}
+            // A jump out of a function is a call in tail position: counted like any other, which errs on the safe side.
+            Branch::Call(to) | Branch::Jump(to) => node.calls.extend(containing(image, to)),
+            Branch::Register => node.indirect = true,
+        });
+    }
+    node
+}
+
+/// The function that an address stands in.
+fn containing(image: &Image, address: u32) -> Option<u32> {
+    let (start, function) = image.functions.range(..=address).next_back()?;
+    (address < function.end).then_some(*start)
+}
+
+struct Walk<'a> {
+    image: &'a Image,
+    nodes: BTreeMap<u32, Node>,
+    done: BTreeMap<u32, Below>,
+    open: Vec<u32>,
+}
+
+impl Walk<'_> {
+    fn function(&self, start: u32) -> Result<&Function> {
+        self.image.functions.get(&start).with_context(|| format!("no function at {start:#x}"))
+    }
+
+    /// Depth first; the depth of the recursion here is that of the firmware's calls.
+    fn visit(&mut self, start: u32) -> Result<u32> {
+        if let Some(below) = self.done.get(&start) {
+            return Ok(below.bytes);
+        }
+        if let Some(position) = self.open.iter().position(|open| *open == start) {
+            let circle: Vec<&str> = self
+                .open
+                .iter()
+                .skip(position)
+                .filter_map(|open| self.image.functions.get(open))
+                .map(|function| function.name.as_str())
+                .collect();
+            bail!("the stack has no bound: {} call each other in a circle", circle.join(", "));
+        }
+        self.open.push(start);
+        let calls: Vec<u32> =
+            self.nodes.get(&start).into_iter().flat_map(|node| &node.calls).copied().collect();
+        let mut below = Below { bytes: 0, next: None };
+        for call in calls {
+            let bytes = self.visit(call)?;
+            if below.next.is_none() || bytes > below.bytes {
+                below = Below { bytes, next: Some(call) };
+            }
+        }
+        self.open.pop();
+        below.bytes += self.function(start)?.frame.unwrap_or(0);
+        self.done.insert(start, below);
+        Ok(below.bytes)
+    }
+
+    fn depth(&self) -> Depth {
+        let mut depth = Depth::default();
+        for start in self.done.keys() {
+            let Some(function) = self.image.functions.get(start) else { continue };
+            if function.frame.is_none() {
+                depth.unknown.push(function.name.clone());
+            }
+            if self.nodes.get(start).is_some_and(|node| node.indirect) {
+                depth.indirect.push(function.name.clone());
+            }
+        }
+        depth.bytes = self.done.get(&self.image.entry).map_or(0, |below| below.bytes);
+        let mut next = Some(self.image.entry);
+        while let Some(start) = next {
+            if let Some(function) = self.image.functions.get(&start) {
+                depth.chain.push((function.name.clone(), function.frame.unwrap_or(0)));
+            }
+            next = self.done.get(&start).and_then(|below| below.next);
+        }
+        depth
+    }
+}

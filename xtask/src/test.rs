@@ -1,0 +1,177 @@
+//! `cargo xtask test`: everything that proves the project, one step after the other, and what could not be done.
+
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+use clap::Args;
+
+use crate::firmware;
+use crate::steps::Outcome;
+use crate::table::Table;
+use crate::toolchain::Finder;
+use crate::workspace::{self, Workspace};
+use crate::{arrows, bench, licences, shell, size};
+
+/// Runs everything that proves the project and says plainly what it skipped and how to enable it.
+///
+/// Formatting, dependency arrows, licences, clippy for each package and feature, documentation, unit and
+/// integration tests; then, unless skipped as slow, the loom models, the firmware builds, the firmware's size and
+/// contents, and a short run of the benchmark against the peers. Needs no root and no package.
+#[derive(Args)]
+pub(crate) struct Test {
+    /// Leave out loom, firmware, size and the peers
+    #[arg(long)]
+    skip_slow: bool,
+    /// A skipped step is a failure
+    #[arg(long)]
+    require: bool,
+}
+
+/// One step as it went.
+struct Done {
+    name: String,
+    seconds: f64,
+    outcome: Result<Outcome>,
+}
+
+/// The steps so far.
+#[derive(Default)]
+struct Run {
+    done: Vec<Done>,
+}
+
+impl Test {
+    pub(crate) fn run(self) -> Result<()> {
+        let workspace = Workspace::members()?;
+        let mut run = Run::default();
+        run.step("format", format);
+        run.step("arrows", arrows::check);
+        run.step("licences", licences::check);
+        run.step("clippy", || clippy(&workspace));
+        run.step("documentation", documentation);
+        run.step("tests", tests);
+        if self.skip_slow {
+            for name in ["loom", "firmware", "size", "peers"] {
+                run.step(name, skipped_as_slow);
+            }
+        } else {
+            run.step("loom", || loom(&workspace));
+            self.firmware(&workspace, &mut run)?;
+            run.step("size", || size::check(&workspace));
+            run.step("peers", bench::peers);
+        }
+        self.judge(&run)
+    }
+
+    fn firmware(&self, workspace: &Workspace, run: &mut Run) -> Result<()> {
+        let finder = Finder::new(workspace)?;
+        for target in firmware::TARGETS {
+            run.step(&format!("firmware {target}"), || firmware::build(workspace, &finder, target));
+        }
+        Ok(())
+    }
+
+    fn judge(&self, run: &Run) -> Result<()> {
+        let mut table = Table::new(["step", "seconds", "outcome"]);
+        for done in &run.done {
+            table.row([done.name.clone(), format!("{:.1}", done.seconds), Outcome::spell(&done.outcome)]);
+        }
+        println!("\n{table}");
+        let skipped =
+            run.done.iter().filter(|done| matches!(done.outcome, Ok(Outcome::Skipped { .. }))).count();
+        let failed = run.done.iter().filter(|done| done.outcome.is_err()).count();
+        let steps = run.done.len();
+        if failed > 0 {
+            bail!("{failed} of {steps} steps failed");
+        }
+        if self.require && skipped > 0 {
+            bail!("{skipped} of {steps} steps skipped, and --require allows none");
+        }
+        println!("verdict: {} of {steps} steps are good, {skipped} skipped", steps - skipped);
+        Ok(())
+    }
+}
+
+impl Run {
+    /// Runs a step and shows at once how it went; a failed one does not keep the others from running.
+    fn step(&mut self, name: &str, work: impl FnOnce() -> Result<Outcome>) {
+        eprintln!("==> {name}");
+        let start = Instant::now();
+        let outcome = work();
+        let seconds = start.elapsed().as_secs_f64();
+        if let Err(error) = &outcome {
+            eprintln!("{error:#}");
+        }
+        eprintln!("<== {name}: {} ({seconds:.1} s)", Outcome::spell(&outcome));
+        self.done.push(Done { name: name.into(), seconds, outcome });
+    }
+}
+
+fn skipped_as_slow() -> Result<Outcome> {
+    Ok(Outcome::Skipped { why: "--skip-slow".into(), enable: "cargo xtask test".into() })
+}
+
+/// Whether cargo has a subcommand that comes as a component.
+fn has_component(subcommand: &str) -> bool {
+    shell::output(workspace::cargo().args([subcommand, "--version"])).is_ok()
+}
+
+fn missing_component(component: &str) -> Outcome {
+    Outcome::Skipped {
+        why: format!("{component} is not installed"),
+        enable: format!("rustup component add {component}"),
+    }
+}
+
+fn format() -> Result<Outcome> {
+    if !has_component("fmt") {
+        return Ok(missing_component("rustfmt"));
+    }
+    shell::run(workspace::cargo().args(["fmt", "--all", "--check"]))?;
+    Ok(Outcome::Passed(String::new()))
+}
+
+/// Each package by itself and once more with each feature: features that another package happens to turn on would
+/// hide what is wrong without them, and `defmt` does not link on a host.
+fn clippy(workspace: &Workspace) -> Result<Outcome> {
+    if !has_component("clippy") {
+        return Ok(missing_component("clippy"));
+    }
+    let mut runs = 0;
+    for package in &workspace.packages {
+        lint(&package.name, &["--all-targets"])?;
+        for feature in package.features.keys().filter(|feature| *feature != "default") {
+            lint(&package.name, &["--features", feature])?;
+            runs += 1;
+        }
+        runs += 1;
+    }
+    Ok(Outcome::Passed(format!("{} packages, {runs} runs", workspace.packages.len())))
+}
+
+fn lint(package: &str, flags: &[&str]) -> Result<()> {
+    eprintln!("  {package} {}", flags.join(" "));
+    let mut cargo = workspace::cargo();
+    cargo.args(["clippy", "--quiet", "--locked", "-p", package]).args(flags).args(["--", "-D", "warnings"]);
+    shell::run(&mut cargo)
+}
+
+fn documentation() -> Result<Outcome> {
+    let mut cargo = workspace::cargo();
+    cargo.args(["doc", "--quiet", "--locked", "--workspace", "--no-deps", "--document-private-items"]);
+    shell::run(cargo.env("RUSTDOCFLAGS", "-D warnings"))?;
+    Ok(Outcome::Passed(String::new()))
+}
+
+fn tests() -> Result<Outcome> {
+    shell::run(workspace::cargo().args(["test", "--locked", "--workspace", "--no-fail-fast"]))?;
+    Ok(Outcome::Passed(String::new()))
+}
+
+/// The lock-free structures under every interleaving. A folder of its own, because the flag rebuilds everything.
+fn loom(workspace: &Workspace) -> Result<Outcome> {
+    let mut cargo = workspace::cargo();
+    cargo.args(["test", "--locked", "--release", "-p", "aldis-drivers", "--test", "loom"]);
+    shell::run(cargo.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", workspace.target.join("loom")))?;
+    Ok(Outcome::Passed(String::new()))
+}
