@@ -146,6 +146,8 @@ pub enum Cause {
         /// Length of the second.
         right: u64,
     },
+    /// Memory that is in use by a request, or that an operation names twice.
+    Busy,
     /// A handle, communicator or region that has been freed.
     Stale,
     /// The peer died or cannot be reached any more.
@@ -201,6 +203,7 @@ impl fmt::Display for Cause {
                 write!(f, "{bytes} bytes are no whole number of {element}-byte elements")
             }
             Self::LengthMismatch { left, right } => write!(f, "lengths {left} and {right} must be equal"),
+            Self::Busy => f.write_str("memory that is in use"),
             Self::Stale => f.write_str("a handle that has been freed"),
             Self::PeerDead => f.write_str("the peer is dead"),
             Self::PeerLeft => f.write_str("the peer has left the job"),

@@ -1,2 +1,64 @@
-//! Under construction.
+//! # aldis-kernel: what runs
+//!
+//! Third floor of the house: requests, matching, communicators, progress, and [`Endpoint`], the user's API. It
+//! speaks the protocols of `aldis-protocols` over any [`aldis_hal::Transport`] and knows no driver.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`storage`] | all memory, sized by the user, static or borrowed |
+//! | `endpoint`, `blocking`, `scope` | the API: blocking calls, deadlines, nonblocking scopes |
+//! | `engine`, `arrival`, `injection` | the state of an endpoint, its ear and its mouth |
+//! | `matching` | posted receives and unexpected messages, O(1) for exact matches |
+//! | `request`, `peer`, `comm`, `blocks` | the tables: requests, peers, communicators, eager blocks |
+//! | `pool`, `list`, `fifo`, `buffer` | freelists with generations, intrusive lists, bounded FIFOs, lent memory |
+//! | `composite` | two transports as one |
+//! | `shared` | an endpoint behind a spin lock |
+//!
+//! Invariants: no heap, no panic, bounded work in every call that does not block, no callback that re-enters; memory
+//! of the user is retained only by requests that a call or a [`Scope`] is bound to end. Engine code works on slices,
+//! so it is compiled once per transport and not once per capacity.
+//! Limits: tags of 31 bits, 2^16 communicators, messages of 2^64 bytes, 16384 credits a peer.
 #![no_std]
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+#[cfg(test)]
+extern crate std;
+
+mod arrival;
+mod blocking;
+mod blocks;
+mod buffer;
+mod comm;
+mod composite;
+mod counters;
+mod endpoint;
+mod engine;
+mod error;
+mod explain;
+mod fifo;
+mod injection;
+mod list;
+mod matching;
+mod peer;
+mod pool;
+mod rank;
+mod request;
+mod scope;
+mod shared;
+pub mod storage;
+
+pub use aldis_hal as hal;
+pub use aldis_protocols as protocols;
+pub use blocking::Within;
+pub use blocks::Message;
+pub use buffer::Loan;
+pub use comm::{Comm, PREDEFINED};
+pub use composite::{Composite, Either};
+pub use counters::Counters;
+pub use endpoint::{Config, Endpoint};
+pub use error::Error;
+pub use explain::Explanation;
+pub use rank::{Rank, Source, Status, Tag, TagMatch};
+pub use scope::{Request, Scope};
+pub use shared::Shared;
+pub use storage::{Memory, Storage};

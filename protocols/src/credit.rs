@@ -32,6 +32,9 @@ pub struct Window {
 }
 
 impl Window {
+    /// A window onto a receiver that takes nothing.
+    pub const NONE: Self = Self { sent: 0, limit: 0, size: 0 };
+
     /// A window onto a receiver with room for `size` messages.
     ///
     /// # Errors
@@ -63,20 +66,20 @@ impl Window {
         self.sent = self.sent.wrapping_sub(1);
     }
 
-    /// Learns the receiver's limit. An older one than known changes nothing.
+    /// Learns the receiver's limit; true if it was news. An older one than known changes nothing.
     ///
     /// # Errors
     /// [`Malformed::Credit`] for a limit that grants more than the receiver has.
     #[inline]
-    pub const fn raise(&mut self, limit: u16) -> Result<(), Malformed> {
+    pub const fn raise(&mut self, limit: u16) -> Result<bool, Malformed> {
         if limit == self.limit || (limit.wrapping_sub(self.limit) as i16) < 0 {
-            return Ok(());
+            return Ok(false);
         }
         if limit.wrapping_sub(self.sent) > self.size {
             return Err(Malformed::Credit);
         }
         self.limit = limit;
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -91,6 +94,9 @@ pub struct Grant {
 }
 
 impl Grant {
+    /// Nothing promised.
+    pub const NONE: Self = Self { received: 0, freed: 0, told: 0, size: 0 };
+
     /// Room for `size` messages, promised to one peer.
     ///
     /// # Errors
@@ -128,11 +134,16 @@ impl Grant {
         self.received.wrapping_sub(self.freed)
     }
 
-    /// The limit to put into a header; from then on it counts as told.
+    /// The limit to put into a header.
     #[inline]
-    pub const fn tell(&mut self) -> u16 {
-        self.told = self.freed;
+    pub const fn limit(&self) -> u16 {
         self.freed.wrapping_add(self.size)
+    }
+
+    /// A header with the limit is on its way.
+    #[inline]
+    pub const fn told(&mut self) {
+        self.told = self.freed;
     }
 
     /// Whether so much is freed and untold that a message of its own is due.
@@ -160,7 +171,8 @@ mod tests {
         assert_eq!(grant.accept(), Err(Malformed::Credit), "a third message broke the promise");
         grant.free();
         assert!(grant.is_due());
-        window.raise(grant.tell()).unwrap();
+        window.raise(grant.limit()).unwrap();
+        grant.told();
         assert!(!grant.is_due());
         assert!(window.take() && !window.take());
     }
@@ -188,7 +200,10 @@ mod tests {
                 match step {
                     0 => if window.take() { prop_assert!(grant.accept().is_ok()); },
                     1 => if grant.taken() > 0 { grant.free(); },
-                    2 => limits_in_flight.push(grant.tell()),
+                    2 => {
+                        limits_in_flight.push(grant.limit());
+                        grant.told();
+                    }
                     _ => for limit in limits_in_flight.drain(..).rev() {
                         prop_assert!(window.raise(limit).is_ok());
                     },
@@ -198,7 +213,7 @@ mod tests {
             for limit in limits_in_flight { window.raise(limit).unwrap(); }
             while grant.taken() > 0 { grant.free(); }
             if window.available() == 0 { prop_assert!(grant.is_due()); }
-            window.raise(grant.tell()).unwrap();
+            window.raise(grant.limit()).unwrap();
             prop_assert_eq!(window.available(), size);
         }
     }

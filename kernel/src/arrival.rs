@@ -1,0 +1,224 @@
+//! Arrivals: what the engine makes of messages that a transport delivers. Nothing here posts; what is to be said in
+//! return is recorded and said by [`injection`](crate::injection) after the poll.
+
+use aldis_hal::cause::Malformed;
+use aldis_hal::{Cause, Handle, PeerId, Sink, Token};
+use aldis_protocols::header::{Body, Finish, Header, Packet};
+use aldis_protocols::{Control, INLINE_BYTES};
+
+use crate::engine::Engine;
+use crate::matching::Payload;
+use crate::request::{Key, Machine, State};
+
+impl Sink for Engine<'_> {
+    #[inline]
+    fn arrived(&mut self, from: PeerId, message: &[u8]) {
+        if let Err(what) = self.take_in(from, message) {
+            self.counters.malformed += 1;
+            self.lose(from, Cause::Malformed(what));
+        }
+    }
+
+    fn completed(&mut self, token: Token, result: Result<(), Cause>) {
+        // No protocol posts with a token yet; a transport that completes one has made it up.
+        let (Token(_), Ok(()) | Err(_)) = (token, result);
+        self.counters.stale_handles += 1;
+    }
+
+    fn ready(&mut self, peer: PeerId) {
+        self.mark(peer);
+    }
+
+    fn lost(&mut self, peer: PeerId, cause: Cause) {
+        self.lose(peer, cause);
+    }
+}
+
+impl Engine<'_> {
+    /// Acts on one message.
+    #[inline]
+    fn take_in(&mut self, from: PeerId, message: &[u8]) -> Result<(), Malformed> {
+        let Packet { header, body } = Packet::parse(message)?;
+        let Some(peer) = self.peers.get_mut(from.index()) else { return Ok(()) };
+        if header.epoch != peer.epoch {
+            self.counters.stale_epochs += 1;
+            return Ok(());
+        }
+        let more_envelopes = peer.envelopes_out.raise(header.limits.envelopes)?;
+        let more_blocks = peer.blocks_out.raise(header.limits.blocks)?;
+        if (more_envelopes || more_blocks) && !peer.ordered.is_empty() {
+            self.mark(from);
+        }
+        match body {
+            Body::Eager(payload) => self.take_eager(from, &header, payload),
+            Body::Announce { sender, .. } => self.take_announcement(from, &header, sender),
+            Body::ClearToSend { sender, receiver, offset } => {
+                self.take_clear_to_send(from, &header, sender, receiver, offset)
+            }
+            Body::Data { receiver, offset, payload } => self.take_data(from, receiver, offset, payload),
+            Body::Finish { receiver, status } => self.take_finish(from, receiver, status),
+            Body::Credit => Ok(()),
+            Body::Control(bytes) => self.take_control(from, bytes),
+        }
+    }
+
+    /// Checks a matchable message's place in the stream and takes its envelope credit.
+    #[inline]
+    fn admit(&mut self, from: PeerId, header: &Header) -> Result<Key, Malformed> {
+        let key = Key { context: header.context, source: header.source, tag: header.tag };
+        if key.tag > crate::rank::Tag::MAX.0 || !self.comms.admits(key.context, key.source, from) {
+            return Err(Malformed::Envelope);
+        }
+        let Some(peer) = self.peers.get_mut(from.index()) else { return Err(Malformed::Envelope) };
+        if header.sequence != peer.sequence_in {
+            return Err(Malformed::Sequence { got: header.sequence, need: peer.sequence_in });
+        }
+        peer.envelopes_in.accept()?;
+        peer.sequence_in = peer.sequence_in.wrapping_add(1);
+        self.counters.messages_received += 1;
+        Ok(key)
+    }
+
+    #[inline]
+    fn take_eager(&mut self, from: PeerId, header: &Header, payload: &[u8]) -> Result<(), Malformed> {
+        let key = self.admit(from, header)?;
+        let in_block = payload.len() > INLINE_BYTES;
+        if in_block && let Some(peer) = self.peers.get_mut(from.index()) {
+            if payload.len() > self.room.block_bytes as usize {
+                return Err(Malformed::Length);
+            }
+            peer.blocks_in.accept()?;
+        }
+        self.counters.bytes_received += payload.len() as u64;
+        let Some(index) = self.matcher.match_posted(&mut self.requests, &key) else {
+            return self.keep(from, key, header.length, Keep::Payload(payload));
+        };
+        self.free_envelope(from);
+        if in_block {
+            self.free_block(from);
+        }
+        let Some(request) = self.requests.at(index) else { return Ok(()) };
+        request.buffer.write(0, payload);
+        (request.peer, request.rank, request.tag) = (from, key.source, key.tag);
+        request.length = header.length;
+        let room = request.buffer.len() as u64;
+        let truncated = header.length > room;
+        self.complete(index, truncated.then_some(Cause::Truncated { sent: header.length, room }));
+        Ok(())
+    }
+
+    fn take_announcement(&mut self, from: PeerId, header: &Header, sender: Handle) -> Result<(), Malformed> {
+        let key = self.admit(from, header)?;
+        let Some(index) = self.matcher.match_posted(&mut self.requests, &key) else {
+            return self.keep(from, key, header.length, Keep::Token(sender));
+        };
+        self.free_envelope(from);
+        if let Some(request) = self.requests.at(index) {
+            (request.rank, request.tag) = (key.source, key.tag);
+        }
+        self.fetch(index, from, sender, header.length);
+        Ok(())
+    }
+
+    /// Stores a message that nobody waits for. Its place was promised by credits, so there is one.
+    fn keep(&mut self, from: PeerId, key: Key, length: u64, what: Keep<'_>) -> Result<(), Malformed> {
+        let payload = match what {
+            Keep::Token(sender) => Payload::Announced(sender),
+            Keep::Payload(bytes) if bytes.len() <= INLINE_BYTES => {
+                let mut inline = [0; INLINE_BYTES];
+                for (to, from) in inline.iter_mut().zip(bytes) {
+                    *to = *from;
+                }
+                Payload::Inline(inline)
+            }
+            Keep::Payload(bytes) => {
+                let Some(block) = self.blocks.take() else { return Err(Malformed::Credit) };
+                self.blocks.buffer(&block).write(0, bytes);
+                Payload::Block(block)
+            }
+        };
+        if let Err(payload) = self.matcher.keep(key, from, length, payload) {
+            if let Payload::Block(block) = payload {
+                self.blocks.give(block);
+            }
+            return Err(Malformed::Credit);
+        }
+        self.counters.unexpected += 1;
+        self.counters.unexpected_peak = self.counters.unexpected_peak.max(self.matcher.unexpected());
+        Ok(())
+    }
+
+    /// The receiver asks for the data of one of our announcements.
+    fn take_clear_to_send(
+        &mut self,
+        from: PeerId,
+        header: &Header,
+        sender: Handle,
+        receiver: Handle,
+        offset: u64,
+    ) -> Result<(), Malformed> {
+        let Some(request) = self.requests.get(sender) else {
+            // An announced send keeps its slot until it has been asked, so nobody can ask for one that is gone.
+            return Err(Malformed::Control);
+        };
+        match &mut request.machine {
+            Machine::Send(machine) if request.peer == from && request.state == State::Sending => {
+                machine.asked(receiver, offset, header.length)?;
+                self.owe(sender.slot);
+                Ok(())
+            }
+            _ => Err(Malformed::Control),
+        }
+    }
+
+    fn take_data(
+        &mut self,
+        from: PeerId,
+        receiver: Handle,
+        offset: u64,
+        payload: &[u8],
+    ) -> Result<(), Malformed> {
+        let Some(request) = self.requests.get(receiver) else {
+            self.counters.stale_handles += 1;
+            return Ok(());
+        };
+        match &mut request.machine {
+            Machine::Recv(machine) if request.peer == from && request.state == State::Receiving => {
+                machine.data(offset, payload.len() as u64)?;
+                request.buffer.write(offset, payload);
+                self.counters.bytes_received += payload.len() as u64;
+                Ok(())
+            }
+            _ => Err(Malformed::Control),
+        }
+    }
+
+    fn take_finish(&mut self, from: PeerId, receiver: Handle, status: Finish) -> Result<(), Malformed> {
+        let Some(request) = self.requests.get(receiver) else {
+            self.counters.stale_handles += 1;
+            return Ok(());
+        };
+        match &mut request.machine {
+            Machine::Recv(machine) if request.peer == from && request.state == State::Receiving => {
+                machine.finish(status)?;
+                self.received_all(receiver.slot, status);
+                Ok(())
+            }
+            _ => Err(Malformed::Control),
+        }
+    }
+
+    fn take_control(&mut self, from: PeerId, bytes: &[u8]) -> Result<(), Malformed> {
+        match Control::decode(bytes)? {
+            Control::Goodbye => self.lose(from, Cause::PeerLeft),
+            Control::Abort { code } => self.abort(code),
+        }
+        Ok(())
+    }
+}
+
+/// What is kept of an unexpected message.
+enum Keep<'a> {
+    Payload(&'a [u8]),
+    Token(Handle),
+}

@@ -1,0 +1,428 @@
+//! This module holds `unsafe` code: it lends the user's memory to requests and sees to it that each is complete or
+//! has let go before the call returns, by error, deadline or unwinding.
+//!
+//! Blocking calls: loops of poll and relax, with a deadline.
+
+use aldis_hal::{Activity, Cause, Handle, Instant, Operation, PeerId, Platform, Resource, Transport};
+use core::ptr::NonNull;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::blocks::{Block, Message};
+use crate::buffer::Buffer;
+use crate::comm::Comm;
+use crate::endpoint::Endpoint;
+use crate::engine::{Engine, Started};
+use crate::error::Error;
+use crate::rank::{Rank, Source, Status, Tag, TagMatch, WILD};
+use crate::request::{Key, Outcome, State};
+use crate::scope::Scope;
+
+/// Events that one poll of a blocking call handles at most.
+pub(crate) const BUDGET: u32 = 64;
+/// Polls between two looks at the clock: a deadline is seen this much late at most.
+const POLLS_PER_TICK: u32 = 64;
+/// Idle polls after which the platform is told what this rank waits for: long enough to stay off the fast path.
+const NOTE_AFTER: u32 = 1024;
+
+/// An endpoint's blocking calls under a deadline. Made by [`Endpoint::within`].
+pub struct Within<'e, 's, T, P> {
+    pub(crate) endpoint: &'e mut Endpoint<'s, T, P>,
+    pub(crate) start: Option<Instant>,
+    pub(crate) deadline: Instant,
+}
+
+/// How long a blocking call has been at it.
+#[derive(Default)]
+pub(crate) struct Turns {
+    polls: u32,
+    /// Polls in a row that found nothing.
+    idle: u32,
+    /// The platform knows what is waited for.
+    noted: bool,
+}
+
+/// Lets go of requests when it drops, however that comes about.
+struct Guard<'w, 'e, 's, T: Transport, P: Platform> {
+    within: &'w mut Within<'e, 's, T, P>,
+    handles: [Handle; 2],
+}
+
+impl<T: Transport, P: Platform> Drop for Guard<'_, '_, '_, T, P> {
+    fn drop(&mut self) {
+        for handle in self.handles {
+            self.within.endpoint.engine.abandon(handle);
+        }
+    }
+}
+
+/// What a refused call was about.
+#[derive(Clone, Copy)]
+struct Call {
+    operation: Operation,
+    context: u32,
+    rank: u32,
+    tag: u32,
+}
+
+impl Call {
+    fn send(comm: &Comm, to: Rank, tag: Tag) -> Self {
+        Self { operation: Operation::Send, context: comm.context(), rank: to.0, tag: tag.0 }
+    }
+
+    fn recv(operation: Operation, comm: &Comm, from: Source, tag: TagMatch) -> Self {
+        let rank = if let Source::Rank(rank) = from { rank.0 } else { WILD };
+        let tag = if let TagMatch::Tag(tag) = tag { tag.0 } else { WILD };
+        Self { operation, context: comm.context(), rank, tag }
+    }
+
+    fn refused(self, cause: Cause) -> Error {
+        Error::about(self.operation, cause, self.rank, self.context, self.tag)
+    }
+
+    fn activity(self) -> Activity {
+        let named = |value: u32| (value != WILD).then_some(value);
+        Activity {
+            operation: self.operation,
+            peer: named(self.rank).map(PeerId),
+            tag: named(self.tag),
+            context: self.context,
+            bytes: 0,
+        }
+    }
+}
+
+impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
+    /// Polls until `check` finds something. After the deadline: the nanoseconds since the call began.
+    #[inline]
+    pub(crate) fn wait<R>(
+        &mut self,
+        activity: impl Fn(&mut Engine<'s>) -> Activity,
+        mut check: impl FnMut(&mut Engine<'s>) -> Option<R>,
+    ) -> Result<R, u64> {
+        let mut turns = Turns::default();
+        loop {
+            if let Some(found) = check(&mut self.endpoint.engine) {
+                if turns.noted {
+                    self.endpoint.platform.note(Activity::default());
+                }
+                return Ok(found);
+            }
+            self.turn(&mut turns, &activity)?;
+        }
+    }
+
+    /// One turn of a blocking call: a poll, rest if it found nothing, now and then a look at the clock.
+    #[inline]
+    pub(crate) fn turn(
+        &mut self,
+        turns: &mut Turns,
+        activity: impl Fn(&mut Engine<'s>) -> Activity,
+    ) -> Result<(), u64> {
+        turns.polls = turns.polls.wrapping_add(1);
+        if self.endpoint.poll(BUDGET) > 0 {
+            turns.idle = 0;
+        } else {
+            turns.idle = turns.idle.saturating_add(1);
+            self.endpoint.platform.relax(turns.idle);
+        }
+        if !turns.polls.is_multiple_of(POLLS_PER_TICK) {
+            return Ok(());
+        }
+        if turns.polls >= NOTE_AFTER && !turns.noted {
+            turns.noted = true;
+            let activity = activity(&mut self.endpoint.engine);
+            self.endpoint.platform.note(activity);
+        }
+        self.tick()
+    }
+
+    /// Reads the clock; after the deadline, gives the nanoseconds since the start as the error.
+    #[cold]
+    fn tick(&mut self) -> Result<(), u64> {
+        let now = self.endpoint.platform.now();
+        self.endpoint.engine.now = now;
+        let start = *self.start.get_or_insert(now);
+        if now >= self.deadline { Err(now.since(start).max(1)) } else { Ok(()) }
+    }
+
+    /// Waits for the request behind `handle` and takes its result.
+    #[inline]
+    pub(crate) fn wait_for(&mut self, handle: Handle) -> Result<Outcome, Error> {
+        let waited = self.wait(|engine| engine.activity(handle), |engine| engine.collect(handle));
+        waited.map_err(|elapsed_ns| self.overdue(handle, elapsed_ns))
+    }
+
+    /// Waits until the request behind `handle` is complete, and leaves the result there.
+    #[inline]
+    pub(crate) fn wait_until_complete(&mut self, handle: Handle) -> Result<(), Error> {
+        let waited = self.wait(
+            |engine| engine.activity(handle),
+            |engine| {
+                engine
+                    .requests
+                    .get(handle)
+                    .is_none_or(|request| request.state == State::Complete)
+                    .then_some(())
+            },
+        );
+        waited.map_err(|elapsed_ns| self.overdue(handle, elapsed_ns))
+    }
+
+    #[cold]
+    fn overdue(&mut self, handle: Handle, elapsed_ns: u64) -> Error {
+        let outcome = self.endpoint.engine.requests.get(handle).map(|request| request.outcome());
+        let error = outcome
+            .map_or(Error::new(Operation::Wait, Cause::Stale), |outcome| outcome.error(Cause::TimedOut));
+        error.after(elapsed_ns)
+    }
+
+    /// Waits for an operation that was started on memory of this call's caller.
+    #[inline]
+    fn finish(&mut self, started: Started) -> Result<Status, Error> {
+        match started {
+            Started::Done(outcome) => outcome.result(),
+            Started::Pending(handle) => {
+                let guard = Guard { within: self, handles: [handle, Handle::default()] };
+                let outcome = guard.within.wait_for(handle)?;
+                outcome.result()
+            }
+        }
+    }
+
+    /// See [`Endpoint::send`].
+    ///
+    /// # Errors
+    /// As there, and [`Cause::TimedOut`].
+    #[inline]
+    pub fn send<E>(&mut self, comm: &Comm, data: &[E], to: Rank, tag: Tag) -> Result<Status, Error>
+    where
+        E: IntoBytes + Immutable,
+    {
+        let call = Call::send(comm, to, tag);
+        let started = self.start_send(comm, data.as_bytes(), to, tag).map_err(|cause| call.refused(cause))?;
+        self.finish(started)
+    }
+
+    /// Starts a send of memory that the caller keeps borrowed until it is complete or abandoned.
+    #[inline]
+    fn start_send(&mut self, comm: &Comm, bytes: &[u8], to: Rank, tag: Tag) -> Result<Started, Cause> {
+        let Endpoint { engine, transport, .. } = &mut *self.endpoint;
+        let target = engine.target(comm, to, tag)?;
+        // SAFETY: sends only read; every caller of this function completes or abandons the request before the
+        // borrow of `bytes` ends.
+        let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
+        let started = engine.send(transport, target, buffer)?;
+        if let Started::Pending(_) = started {
+            engine.flush(transport, BUDGET);
+        }
+        Ok(started)
+    }
+
+    /// Starts a receive into memory that the caller keeps borrowed until it is complete or abandoned.
+    #[inline]
+    fn start_recv(
+        &mut self,
+        comm: &Comm,
+        bytes: &mut [u8],
+        from: Source,
+        tag: TagMatch,
+    ) -> Result<Started, Cause> {
+        let engine = &mut self.endpoint.engine;
+        let (pattern, peer) = engine.pattern(comm, from, tag)?;
+        let len = bytes.len();
+        // SAFETY: every caller of this function completes or abandons the request before its exclusive borrow of
+        // `bytes` ends, and does not touch them before.
+        let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), len) };
+        engine.receive(pattern, peer, buffer)
+    }
+
+    /// See [`Endpoint::recv`].
+    ///
+    /// # Errors
+    /// As there, and [`Cause::TimedOut`].
+    #[inline]
+    pub fn recv<E>(
+        &mut self,
+        comm: &Comm,
+        buffer: &mut [E],
+        from: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+    ) -> Result<Status, Error>
+    where
+        E: FromBytes + IntoBytes,
+    {
+        let (from, tag) = (from.into(), tag.into());
+        let started = self
+            .start_recv(comm, buffer.as_mut_bytes(), from, tag)
+            .map_err(|cause| Call::recv(Operation::Recv, comm, from, tag).refused(cause))?;
+        self.finish(started)
+    }
+
+    /// See [`Endpoint::sendrecv`].
+    ///
+    /// # Errors
+    /// As there, and [`Cause::TimedOut`].
+    #[expect(clippy::too_many_arguments, reason = "the arguments of MPI_Sendrecv")]
+    pub fn sendrecv<E, F>(
+        &mut self,
+        comm: &Comm,
+        data: &[E],
+        to: Rank,
+        tag: Tag,
+        buffer: &mut [F],
+        from: impl Into<Source>,
+        from_tag: impl Into<TagMatch>,
+    ) -> Result<Status, Error>
+    where
+        E: IntoBytes + Immutable,
+        F: FromBytes + IntoBytes,
+    {
+        let (from, from_tag) = (from.into(), from_tag.into());
+        let receiving = self
+            .start_recv(comm, buffer.as_mut_bytes(), from, from_tag)
+            .map_err(|cause| Call::recv(Operation::SendRecv, comm, from, from_tag).refused(cause))?;
+        let mut guard = Guard { within: self, handles: [Handle::default(); 2] };
+        if let Started::Pending(handle) = receiving {
+            guard.handles = [handle, Handle::default()];
+        }
+        let refused = |cause| Call::send(comm, to, tag).refused(cause).within(Operation::SendRecv);
+        let sending = guard.within.start_send(comm, data.as_bytes(), to, tag).map_err(refused)?;
+        if let (Started::Pending(handle), [_, second]) = (&sending, &mut guard.handles) {
+            *second = *handle;
+        }
+        let mut outcome = |started| match started {
+            Started::Done(outcome) => Ok(outcome),
+            Started::Pending(handle) => guard.within.wait_for(handle),
+        };
+        let as_one = |error: Error| error.within(Operation::SendRecv);
+        outcome(sending).and_then(|outcome| outcome.result()).map_err(as_one)?;
+        outcome(receiving).and_then(|outcome| outcome.result()).map_err(as_one)
+    }
+
+    /// See [`Endpoint::probe`].
+    ///
+    /// # Errors
+    /// As there, and [`Cause::TimedOut`].
+    pub fn probe(
+        &mut self,
+        comm: &Comm,
+        from: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+    ) -> Result<Status, Error> {
+        let (from, tag) = (from.into(), tag.into());
+        let call = Call::recv(Operation::Probe, comm, from, tag);
+        let refused = |cause| call.refused(cause);
+        let (pattern, peer) = self.endpoint.engine.pattern(comm, from, tag).map_err(refused)?;
+        let found = self.wait(
+            |_| call.activity(),
+            |engine| match (engine.look(&pattern), peer) {
+                (Some(status), _) => Some(Ok(status)),
+                (None, Some(peer)) => engine.presence(peer).err().map(Err),
+                (None, None) => engine.aborted.map(|code| Err(Cause::Aborted { code })),
+            },
+        );
+        match found {
+            Ok(result) => result.map_err(refused),
+            Err(elapsed_ns) => Err(refused(Cause::TimedOut).after(elapsed_ns)),
+        }
+    }
+
+    pub(crate) fn iprobe(
+        &mut self,
+        comm: &Comm,
+        from: Source,
+        tag: TagMatch,
+    ) -> Result<Option<Status>, Error> {
+        let call = Call::recv(Operation::Probe, comm, from, tag);
+        let (pattern, _) =
+            self.endpoint.engine.pattern(comm, from, tag).map_err(|cause| call.refused(cause))?;
+        self.endpoint.poll(BUDGET);
+        Ok(self.endpoint.engine.look(&pattern))
+    }
+
+    /// See [`Endpoint::recv_pooled`].
+    ///
+    /// # Errors
+    /// As there, and [`Cause::TimedOut`].
+    pub fn recv_pooled(
+        &mut self,
+        comm: &Comm,
+        from: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+    ) -> Result<Message<'s>, Error> {
+        let (from, tag) = (from.into(), tag.into());
+        let refused = |cause| Call::recv(Operation::Recv, comm, from, tag).refused(cause);
+        let engine = &mut self.endpoint.engine;
+        let (pattern, peer) = engine.pattern(comm, from, tag).map_err(refused)?;
+        if let Some(index) = engine.matcher.find_unexpected(&pattern)
+            && let Some((block, outcome)) = engine.adopt(index)
+        {
+            let status = outcome.result()?;
+            return Ok(engine.blocks.message(block, status));
+        }
+        let Some(block) = engine.blocks.take_pooled() else {
+            return Err(refused(Cause::Full(Resource::PooledBlocks)));
+        };
+        let (block, outcome) = match engine.receive(pattern, peer, engine.blocks.buffer(&block)) {
+            Ok(Started::Done(outcome)) => (block, outcome),
+            Ok(Started::Pending(handle)) => {
+                if let Some(request) = engine.requests.get(handle) {
+                    request.block = Some(block);
+                }
+                let guard = Guard { within: self, handles: [handle, Handle::default()] };
+                guard.within.wait_for_block(handle)?
+            }
+            Err(cause) => {
+                engine.blocks.give_pooled(block);
+                return Err(refused(cause));
+            }
+        };
+        let blocks = &mut self.endpoint.engine.blocks;
+        match outcome.result() {
+            Ok(status) => Ok(blocks.message(block, status)),
+            Err(error) => {
+                blocks.give_pooled(block);
+                Err(error)
+            }
+        }
+    }
+
+    fn wait_for_block(&mut self, handle: Handle) -> Result<(Block, Outcome), Error> {
+        let waited = self.wait(|engine| engine.activity(handle), |engine| engine.collect_pooled(handle));
+        waited.map_err(|elapsed_ns| self.overdue(handle, elapsed_ns))
+    }
+
+    /// See [`Endpoint::scope`]: every wait in it, and its end, is under the deadline.
+    ///
+    /// # Errors
+    /// As there, and [`Cause::TimedOut`].
+    pub fn scope<'env, R>(
+        &'env mut self,
+        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        Scope::run(self.endpoint, self.start, self.deadline, body)
+    }
+}
+
+impl Engine<'_> {
+    /// What a rank that waits for a request is doing.
+    fn activity(&mut self, handle: Handle) -> Activity {
+        self.requests.get(handle).map(|request| request.outcome().activity()).unwrap_or_default()
+    }
+
+    /// What a probe finds.
+    fn look(&mut self, pattern: &Key) -> Option<Status> {
+        let index = self.matcher.find_unexpected(pattern)?;
+        let envelope = self.matcher.peek(index)?;
+        let (source, tag) = (Rank(envelope.key.source), Tag(envelope.key.tag));
+        Some(Status { source, tag, bytes: envelope.length })
+    }
+
+    fn collect_pooled(&mut self, handle: Handle) -> Option<(Block, Outcome)> {
+        let block = match self.requests.get(handle) {
+            Some(request) if request.state == State::Complete => request.block.take()?,
+            _ => return None,
+        };
+        Some((block, self.collect(handle)?))
+    }
+}

@@ -1,0 +1,175 @@
+//! This module holds `unsafe` code: the only place where the engine touches memory of the user that it retains.
+//!
+//! A [`Buffer`] is an address with bounds. Making one is `unsafe`: whoever does promises that the memory stays valid
+//! and unaliased until the request that holds it is complete or has let go of it. The engine runs on one core and
+//! copies inside its own calls only, so between two calls nothing touches the memory.
+
+use core::ptr::NonNull;
+
+/// Memory of the user, by address and length.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Buffer {
+    start: Option<NonNull<u8>>,
+    len: usize,
+}
+
+// SAFETY: a buffer is only dereferenced by the engine that holds it, which moves between threads as a whole; the
+// memory behind it belongs to the same owner (`new`'s contract).
+unsafe impl Send for Buffer {}
+
+impl Buffer {
+    /// No memory: reads give nothing and writes go nowhere.
+    pub(crate) const NONE: Self = Self { start: None, len: 0 };
+
+    /// The `len` bytes from `start`.
+    ///
+    /// # Safety
+    /// Until the buffer and all its copies are gone, the memory must be valid for reads, and for writes if
+    /// [`write`](Self::write) is ever called; and while a method of it runs, nothing else may write the memory,
+    /// nor read it during a `write`.
+    #[inline]
+    pub(crate) const unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
+        Self { start: Some(start), len }
+    }
+
+    #[inline]
+    pub(crate) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The first byte's address, for overlap checks.
+    pub(crate) fn address(&self) -> usize {
+        self.start.map_or(0, |start| start.as_ptr() as usize)
+    }
+
+    /// Copies `bytes` to `offset`; what does not fit is cut off.
+    #[inline]
+    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) {
+        let (Some(start), Ok(offset)) = (self.start, usize::try_from(offset)) else { return };
+        let room = self.len.saturating_sub(offset);
+        let count = bytes.len().min(room);
+        if count > 0 {
+            // SAFETY: `offset + count` is within the buffer's length; `new`'s caller promised valid writable memory
+            // that nothing else touches now, so it cannot overlap with `bytes`.
+            unsafe { start.add(offset).copy_from_nonoverlapping(NonNull::from(bytes).cast(), count) }
+        }
+    }
+
+    /// The bytes from `offset`, at most `len` of them. The borrow is of this value: it must not be kept.
+    #[inline]
+    pub(crate) fn read(&self, offset: u64, len: usize) -> &[u8] {
+        let (Some(start), Ok(offset)) = (self.start, usize::try_from(offset)) else { return &[] };
+        let count = len.min(self.len.saturating_sub(offset));
+        if count == 0 {
+            return &[];
+        }
+        // SAFETY: `offset + count` is within the buffer's length; `new`'s caller promised valid readable memory.
+        unsafe { core::slice::from_raw_parts(start.add(offset).as_ptr(), count) }
+    }
+}
+
+/// Memory lent to a scope as a whole, so that ranges of it can be sent, received and combined by name.
+#[derive(Clone, Copy, Debug)]
+pub struct Loan<'scope> {
+    buffer: Buffer,
+    scope: core::marker::PhantomData<&'scope mut [u8]>,
+}
+
+impl<'scope> Loan<'scope> {
+    /// Takes the borrow for the whole scope: no reference to the memory is left outside.
+    pub(crate) fn new(bytes: &'scope mut [u8]) -> Self {
+        let len = bytes.len();
+        // SAFETY: the exclusive borrow lasts for 'scope and is swallowed here; the engine lets go of the buffer when
+        // the scope ends, and every access goes through `&mut Scope`, so no two overlap in time.
+        let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), len) };
+        Self { buffer, scope: core::marker::PhantomData }
+    }
+
+    /// Bytes lent.
+    pub const fn len(&self) -> usize {
+        self.buffer.len
+    }
+
+    /// Whether nothing was lent.
+    pub const fn is_empty(&self) -> bool {
+        self.buffer.len == 0
+    }
+
+    /// All of it.
+    pub(crate) const fn whole(&self) -> Buffer {
+        self.buffer
+    }
+
+    /// A range of it, if it is inside.
+    pub(crate) fn part(&self, range: core::ops::Range<usize>) -> Option<Buffer> {
+        let len = range.end.checked_sub(range.start)?;
+        if range.end > self.buffer.len {
+            return None;
+        }
+        // SAFETY: the range is inside the lent memory, whose contract `new` took over.
+        let start = self.buffer.start.map(|start| unsafe { start.add(range.start) });
+        Some(Buffer { start, len })
+    }
+}
+
+/// Two disjoint parts of lent memory as slices, the first to be written; `None` if they overlap.
+///
+/// # Safety
+/// Both must be parts of loans of one scope whose endpoint is mutably borrowed for `'a` and does not run meanwhile.
+pub(crate) unsafe fn slices<'a>(into: Buffer, from: Buffer) -> Option<(&'a mut [u8], &'a [u8])> {
+    if overlap(into, from) {
+        return None;
+    }
+    let (into_start, from_start) =
+        (into.start.unwrap_or(NonNull::dangling()), from.start.unwrap_or(NonNull::dangling()));
+    // SAFETY: the parts are disjoint and valid for the scope, and nothing else runs for 'a (the caller's promise);
+    // empty parts may dangle.
+    unsafe {
+        Some((
+            core::slice::from_raw_parts_mut(into_start.as_ptr(), into.len),
+            core::slice::from_raw_parts(from_start.as_ptr(), from.len),
+        ))
+    }
+}
+
+/// Whether two buffers share a byte.
+pub(crate) fn overlap(one: Buffer, other: Buffer) -> bool {
+    one.len > 0
+        && other.len > 0
+        && one.address() < other.address().saturating_add(other.len)
+        && other.address() < one.address().saturating_add(one.len)
+}
+
+#[cfg(test)]
+mod tests {
+    use core::ops::Range;
+
+    use super::*;
+
+    #[test]
+    fn writes_and_reads_stay_inside() {
+        let mut memory = [0u8; 4];
+        // SAFETY: `memory` outlives the buffer and is only looked at between its calls.
+        let buffer = unsafe { Buffer::new(NonNull::from(&mut memory).cast(), 4) };
+        buffer.write(2, b"abcdef");
+        buffer.write(9, b"x");
+        buffer.write(u64::MAX, b"x");
+        assert_eq!(buffer.read(0, 99), b"\0\0ab");
+        assert_eq!(buffer.read(3, 1), b"b");
+        assert_eq!(buffer.read(4, 1), b"");
+        Buffer::NONE.write(0, b"gone");
+        assert_eq!(Buffer::NONE.read(0, 5), b"");
+    }
+
+    #[test]
+    fn parts_are_checked_and_overlaps_seen() {
+        let mut memory = [0u8; 8];
+        let loan = Loan::new(&mut memory);
+        assert!(loan.part(4..9).is_none());
+        assert!(loan.part(Range { start: usize::MAX, end: 0 }).is_none());
+        let (left, right, middle) =
+            (loan.part(0..4).unwrap(), loan.part(4..8).unwrap(), loan.part(3..5).unwrap());
+        assert!(!overlap(left, right) && overlap(left, middle) && overlap(middle, right));
+        assert!(!overlap(loan.part(3..3).unwrap(), left));
+    }
+}

@@ -1,0 +1,232 @@
+//! Two transports as one, by static dispatch; nest for more.
+//!
+//! Each peer is reached by the first that can. A peer's route never changes, so that each transport's order is the
+//! peer's order.
+
+use aldis_hal::caps::Features;
+use aldis_hal::memory::{Access, Gather, Memory};
+use aldis_hal::transport::{Atomic, Quiesce, Remote, Route};
+use aldis_hal::{
+    Caps, Cause, Handle, Instant, PeerId, Post, Refusal, RegionId, Sink, Slot, Token, Transport,
+};
+
+/// `A` for the peers it reaches, `B` for the others.
+#[derive(Debug)]
+pub struct Composite<A, B> {
+    first: A,
+    second: B,
+    /// Which of the two is polled first; they take turns.
+    turn: bool,
+}
+
+impl<A: Transport, B: Transport> Composite<A, B> {
+    /// Prefers `first`.
+    pub const fn new(first: A, second: B) -> Self {
+        Self { first, second, turn: false }
+    }
+
+    /// The preferred transport.
+    pub const fn first(&self) -> &A {
+        &self.first
+    }
+
+    /// The other one.
+    pub const fn second(&self) -> &B {
+        &self.second
+    }
+
+    /// The other one, to attach peers to.
+    pub const fn second_mut(&mut self) -> &mut B {
+        &mut self.second
+    }
+
+    #[inline]
+    fn takes_first(&self, peer: PeerId) -> bool {
+        self.first.reach(peer).is_ok()
+    }
+
+    /// A piece of a region under the id that the transport of `peer` knows it by.
+    fn localize(&self, peer: PeerId, gather: Gather) -> Result<Gather, Cause> {
+        let (second, region) = untagged(gather.region);
+        if second == self.takes_first(peer) {
+            return Err(Cause::BadRegion);
+        }
+        Ok(Gather { region, ..gather })
+    }
+}
+
+/// A slot of either transport.
+#[derive(Debug)]
+pub enum Either<A, B> {
+    /// Of the first.
+    First(A),
+    /// Of the second.
+    Second(B),
+}
+
+impl<A: Slot, B: Slot> Slot for Either<A, B> {
+    #[inline]
+    fn bytes(&mut self) -> &mut [u8] {
+        match self {
+            Self::First(slot) => slot.bytes(),
+            Self::Second(slot) => slot.bytes(),
+        }
+    }
+
+    #[inline]
+    fn commit(self) {
+        match self {
+            Self::First(slot) => slot.commit(),
+            Self::Second(slot) => slot.commit(),
+        }
+    }
+}
+
+/// Regions of the two are told apart by the lowest bit of their slot.
+const fn tagged(RegionId(handle): RegionId, second: bool) -> RegionId {
+    RegionId(Handle { slot: handle.slot << 1 | second as u32, ..handle })
+}
+
+/// Which of the two a region is of, and its own id there.
+const fn untagged(RegionId(handle): RegionId) -> (bool, RegionId) {
+    (handle.slot & 1 == 1, RegionId(Handle { slot: handle.slot >> 1, ..handle }))
+}
+
+/// Gather entries that are passed on at most.
+const GATHER_MAX: usize = 16;
+
+impl<A: Transport, B: Transport> Transport for Composite<A, B> {
+    type Slot<'a>
+        = Either<A::Slot<'a>, B::Slot<'a>>
+    where
+        Self: 'a;
+
+    fn name(&self) -> &'static str {
+        "composite"
+    }
+
+    #[inline]
+    fn reach(&self, peer: PeerId) -> Result<&Caps, Cause> {
+        self.first.reach(peer).or_else(|_| self.second.reach(peer))
+    }
+
+    fn survey(&self, peer: PeerId, mut visit: impl FnMut(Route<'_>)) {
+        self.first.survey(peer, &mut visit);
+        self.second.survey(peer, &mut visit);
+    }
+
+    #[inline]
+    fn short(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post {
+        if self.takes_first(peer) {
+            self.first.short(peer, header, payload)
+        } else {
+            self.second.short(peer, header, payload)
+        }
+    }
+
+    #[inline]
+    fn reserve(&mut self, peer: PeerId, len: usize) -> Result<Self::Slot<'_>, Refusal> {
+        if self.takes_first(peer) {
+            self.first.reserve(peer, len).map(Either::First)
+        } else {
+            self.second.reserve(peer, len).map(Either::Second)
+        }
+    }
+
+    fn zcopy(&mut self, peer: PeerId, header: &[u8], gather: &[Gather], token: Token) -> Post {
+        let mut own = [Gather { region: RegionId(Handle::default()), offset: 0, len: 0 }; GATHER_MAX];
+        let Some(list) = own.get_mut(..gather.len()) else {
+            return Post::Never(Cause::TooBig { len: gather.len() as u64, max: GATHER_MAX as u64 });
+        };
+        for (to, from) in list.iter_mut().zip(gather) {
+            match self.localize(peer, *from) {
+                Ok(local) => *to = local,
+                Err(cause) => return Post::Never(cause),
+            }
+        }
+        if self.takes_first(peer) {
+            self.first.zcopy(peer, header, list, token)
+        } else {
+            self.second.zcopy(peer, header, list, token)
+        }
+    }
+
+    fn put(&mut self, peer: PeerId, local: Gather, remote: Remote<'_>, token: Token) -> Post {
+        match self.localize(peer, local) {
+            Ok(local) if self.takes_first(peer) => self.first.put(peer, local, remote, token),
+            Ok(local) => self.second.put(peer, local, remote, token),
+            Err(cause) => Post::Never(cause),
+        }
+    }
+
+    fn get(&mut self, peer: PeerId, local: Gather, remote: Remote<'_>, token: Token) -> Post {
+        match self.localize(peer, local) {
+            Ok(local) if self.takes_first(peer) => self.first.get(peer, local, remote, token),
+            Ok(local) => self.second.get(peer, local, remote, token),
+            Err(cause) => Post::Never(cause),
+        }
+    }
+
+    fn atomic(&mut self, peer: PeerId, op: Atomic, local: Gather, remote: Remote<'_>, token: Token) -> Post {
+        match self.localize(peer, local) {
+            Ok(local) if self.takes_first(peer) => self.first.atomic(peer, op, local, remote, token),
+            Ok(local) => self.second.atomic(peer, op, local, remote, token),
+            Err(cause) => Post::Never(cause),
+        }
+    }
+
+    fn register(&mut self, memory: Memory, access: Access) -> Result<RegionId, Cause> {
+        match self.second.register(memory, access) {
+            Ok(region) => Ok(tagged(region, true)),
+            Err(Cause::Unsupported) => {
+                self.first.register(memory, access).map(|region| tagged(region, false))
+            }
+            Err(cause) => Err(cause),
+        }
+    }
+
+    fn deregister(&mut self, region: RegionId) -> Result<(), Cause> {
+        match untagged(region) {
+            (false, region) => self.first.deregister(region),
+            (true, region) => self.second.deregister(region),
+        }
+    }
+
+    fn pack_key(&self, region: RegionId, key: &mut [u8]) -> Result<usize, Cause> {
+        match untagged(region) {
+            (false, region) => self.first.pack_key(region, key),
+            (true, region) => self.second.pack_key(region, key),
+        }
+    }
+
+    fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause> {
+        match what {
+            Quiesce::Peer(peer) if self.takes_first(peer) => self.first.quiesce(what),
+            Quiesce::Peer(_) => self.second.quiesce(what),
+            Quiesce::Region(region) => match untagged(region) {
+                (false, region) => self.first.quiesce(Quiesce::Region(region)),
+                (true, region) => self.second.quiesce(Quiesce::Region(region)),
+            },
+            Quiesce::Post(_) => self.first.quiesce(what).or_else(|_| self.second.quiesce(what)),
+        }
+    }
+
+    #[inline]
+    fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
+        self.turn = !self.turn;
+        // Whoever is first leaves the other at least half of the budget; an odd event goes to the first.
+        let half = budget.div_ceil(2);
+        if self.turn {
+            let handled = self.first.poll(half, now, sink);
+            handled + self.second.poll(budget - handled, now, sink)
+        } else {
+            let handled = self.second.poll(half, now, sink);
+            handled + self.first.poll(budget - handled, now, sink)
+        }
+    }
+
+    #[inline]
+    fn features(&self) -> Features {
+        self.first.features() | self.second.features()
+    }
+}

@@ -1,0 +1,42 @@
+//! Counters of everything that happens, readable at any time.
+
+/// Running counts since the endpoint was made. All wrap after 2^64.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub struct Counters {
+    /// Messages sent, by whatever protocol.
+    pub messages_sent: u64,
+    /// Payload bytes sent.
+    pub bytes_sent: u64,
+    /// Messages that arrived (announcements count once).
+    pub messages_received: u64,
+    /// Payload bytes received.
+    pub bytes_received: u64,
+    /// Messages sent by rendezvous for their size.
+    pub rendezvous: u64,
+    /// Messages of eager size that found no block credit and were deferred.
+    pub deferrals: u64,
+    /// Messages that arrived before their receive.
+    pub unexpected: u64,
+    /// The most unexpected messages at a time.
+    pub unexpected_peak: u32,
+    /// The most requests in use at a time.
+    pub requests_peak: u32,
+    /// Posts that the transport could not take at once.
+    pub retries: u64,
+    /// Sends that had to wait for an envelope credit.
+    pub credit_stalls: u64,
+    /// Credits sent in messages of their own.
+    pub credits_sent: u64,
+    /// Messages from an earlier life of a peer, discarded.
+    pub stale_epochs: u64,
+    /// Messages to requests that are gone, discarded.
+    pub stale_handles: u64,
+    /// Messages that broke the protocol; each ends its peer.
+    pub malformed: u64,
+    /// Calls of poll.
+    pub polls: u64,
+    /// Calls of poll that found nothing to do.
+    pub polls_idle: u64,
+}

@@ -1,0 +1,349 @@
+//! `Endpoint`: the user's API. One endpoint is driven by one core; everything it does happens inside its calls.
+
+use core::time::Duration;
+
+use aldis_hal::caps::Features;
+use aldis_hal::{Activity, Cause, Epoch, Instant, Operation, PeerId, Platform, Post, Resource, Transport};
+use aldis_protocols::header::Kind;
+use aldis_protocols::{Card, Control, Thresholds};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::blocking::Within;
+use crate::blocks::{Blocks, Message};
+use crate::comm::{Comm, Comms};
+use crate::counters::Counters;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::explain::Explanation;
+use crate::fifo::Fifo;
+use crate::matching::Matcher;
+use crate::pool::Pool;
+use crate::rank::{Rank, Source, Status, Tag, TagMatch, WILD};
+use crate::request::Key;
+use crate::scope::Scope;
+use crate::storage::Memory;
+
+/// Who this process is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Config {
+    /// Its index in the job.
+    pub me: PeerId,
+    /// Processes of the job.
+    pub size: u32,
+    /// Its boot id.
+    pub epoch: Epoch,
+}
+
+/// One process's end of all its communication: storage, transport and platform together.
+///
+/// Blocking calls poll until they are done; [`within`](Self::within) gives them a deadline.
+/// [`scope`](Self::scope) is for nonblocking ones. [`poll`](Self::poll) drives progress between calls; it is never
+/// needed for correctness of the calls themselves, but peers that wait for this process are served in it.
+pub struct Endpoint<'s, T, P> {
+    pub(crate) engine: Engine<'s>,
+    pub(crate) transport: T,
+    pub(crate) platform: P,
+    world: Comm,
+    itself: Comm,
+}
+
+impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
+    /// Puts an endpoint together. It can talk to itself if the transport reaches it; every other peer must be
+    /// introduced by [`connect`](Self::connect).
+    ///
+    /// # Errors
+    /// [`Cause::TooSmall`] if the storage has fewer peers than the job or no room for world and self,
+    /// [`Cause::RankOutOfRange`] for a process outside the job.
+    pub fn new(memory: Memory<'s>, transport: T, platform: P, config: Config) -> Result<Self, Error> {
+        let Config { me, size, epoch } = config;
+        let fail = |cause| Error::new(Operation::Join, cause);
+        if size > memory.peers() {
+            let what = Resource::Peers;
+            return Err(fail(Cause::TooSmall { what, need: size, have: memory.peers() }));
+        }
+        if me.0 >= size {
+            return Err(fail(Cause::RankOutOfRange { rank: me.0, size }));
+        }
+        let comms = Comms::new(memory.comms, me, size).map_err(fail)?;
+        let (Some(world), Some(itself)) = (comms.predefined(0), comms.predefined(1)) else {
+            return Err(fail(Cause::Stale));
+        };
+        let engine = Engine {
+            me,
+            size,
+            epoch,
+            room: memory.room,
+            peers: memory.peers,
+            requests: Pool::new(memory.requests),
+            matcher: Matcher::new(memory.bins, memory.envelopes),
+            comms,
+            blocks: Blocks::new(memory.bytes, memory.next_block, memory.returned, memory.pooled),
+            marked: Fifo::new(memory.marked),
+            counters: Counters::default(),
+            now: platform.now(),
+            aborted: None,
+        };
+        let mut endpoint = Self { engine, transport, platform, world, itself };
+        if endpoint.transport.reach(me).is_ok() {
+            endpoint.connect(&endpoint.card())?;
+        }
+        Ok(endpoint)
+    }
+
+    /// What this process tells its peers before the first message.
+    pub fn card(&self) -> Card {
+        Card::new(self.engine.me, self.engine.epoch, self.engine.room)
+    }
+
+    /// Learns a peer from its card. Needed once for each peer that is to be talked to, before the first message in
+    /// either direction; a new card of a peer (a new epoch) starts afresh with it.
+    ///
+    /// # Errors
+    /// [`Cause::Incompatible`] for a card of another version, [`Cause::RankOutOfRange`] for a rank outside the job,
+    /// or why the transport cannot reach it.
+    pub fn connect(&mut self, card: &Card) -> Result<(), Error> {
+        let peer = card.peer();
+        let fail = |cause| Error::about(Operation::Join, cause, peer.0, 0, WILD);
+        card.check().map_err(fail)?;
+        let size = self.engine.size;
+        if peer.0 >= size {
+            return Err(fail(Cause::RankOutOfRange { rank: peer.0, size }));
+        }
+        let caps = self.transport.reach(peer).map_err(fail)?;
+        let thresholds = Thresholds::new(caps, &card.room).map_err(fail)?;
+        self.engine.forget(peer);
+        let room = self.engine.room;
+        match self.engine.peer(peer) {
+            Some(row) => row.connect(card, thresholds, room).map_err(fail),
+            None => Err(fail(Cause::RankOutOfRange { rank: peer.0, size })),
+        }
+    }
+
+    /// The communicator of all processes (MPI_COMM_WORLD).
+    pub const fn world(&self) -> Comm {
+        self.world
+    }
+
+    /// The communicator of this process alone (MPI_COMM_SELF).
+    pub const fn itself(&self) -> Comm {
+        self.itself
+    }
+
+    /// Handles at most `budget` events - arrivals, completions, pending sends - over all transports, and returns how
+    /// many. Never blocks. A quarter of the budget is kept for sending, so that a flood of arrivals cannot starve it.
+    #[inline]
+    pub fn poll(&mut self, budget: u32) -> u32 {
+        if self.transport.features().contains(Features::TIMED) {
+            self.engine.now = self.platform.now();
+        }
+        let kept = budget.div_ceil(4).min(budget.saturating_sub(1));
+        let arrived = self.transport.poll(budget - kept, self.engine.now, &mut self.engine);
+        let sent = self.engine.flush(&mut self.transport, budget.saturating_sub(arrived));
+        self.engine.counters.polls += 1;
+        self.engine.counters.polls_idle += u64::from(arrived + sent == 0);
+        arrived + sent
+    }
+
+    /// The same blocking calls with a deadline: each must be done before `limit` from now, or it fails with
+    /// [`Cause::TimedOut`] and says who is missing.
+    pub fn within(&mut self, limit: Duration) -> Within<'_, 's, T, P> {
+        self.engine.now = self.platform.now();
+        let (start, deadline) = (self.engine.now, self.engine.now.after(limit));
+        Within { endpoint: self, start: Some(start), deadline }
+    }
+
+    /// Blocking calls without a deadline.
+    #[inline]
+    pub(crate) fn forever(&mut self) -> Within<'_, 's, T, P> {
+        Within { endpoint: self, start: None, deadline: Instant::NEVER }
+    }
+
+    /// Sends `data` to rank `to` (MPI_Send, standard mode): returns once `data` may be reused.
+    ///
+    /// # Errors
+    /// A rank or tag out of range, a stale communicator, a full request table, or why the peer cannot be sent to.
+    #[inline]
+    pub fn send<E>(&mut self, comm: &Comm, data: &[E], to: Rank, tag: Tag) -> Result<Status, Error>
+    where
+        E: IntoBytes + Immutable,
+    {
+        self.forever().send(comm, data, to, tag)
+    }
+
+    /// Receives a message into `buffer` (MPI_Recv).
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send), and [`Cause::Truncated`] for a message longer than the buffer.
+    #[inline]
+    pub fn recv<E>(
+        &mut self,
+        comm: &Comm,
+        buffer: &mut [E],
+        from: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+    ) -> Result<Status, Error>
+    where
+        E: FromBytes + IntoBytes,
+    {
+        self.forever().recv(comm, buffer, from, tag)
+    }
+
+    /// Sends and receives at a time, so that ranks that exchange do not wait for each other (MPI_Sendrecv). Returns
+    /// the status of the receive.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send) and [`recv`](Self::recv).
+    #[expect(clippy::too_many_arguments, reason = "the arguments of MPI_Sendrecv")]
+    pub fn sendrecv<E, F>(
+        &mut self,
+        comm: &Comm,
+        data: &[E],
+        to: Rank,
+        tag: Tag,
+        buffer: &mut [F],
+        from: impl Into<Source>,
+        from_tag: impl Into<TagMatch>,
+    ) -> Result<Status, Error>
+    where
+        E: IntoBytes + Immutable,
+        F: FromBytes + IntoBytes,
+    {
+        self.forever().sendrecv(comm, data, to, tag, buffer, from, from_tag)
+    }
+
+    /// Waits for a message without receiving it (MPI_Probe).
+    ///
+    /// # Errors
+    /// As for [`recv`](Self::recv).
+    pub fn probe(
+        &mut self,
+        comm: &Comm,
+        from: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+    ) -> Result<Status, Error> {
+        self.forever().probe(comm, from, tag)
+    }
+
+    /// Whether a message is there, after one poll (MPI_Iprobe).
+    ///
+    /// # Errors
+    /// As for [`recv`](Self::recv).
+    pub fn iprobe(
+        &mut self,
+        comm: &Comm,
+        from: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+    ) -> Result<Option<Status>, Error> {
+        self.forever().iprobe(comm, from.into(), tag.into())
+    }
+
+    /// Receives a message of at most a block into a block of the storage, and hands that over: the user needs no
+    /// buffer, and a message that has arrived already is not copied again.
+    ///
+    /// # Errors
+    /// As for [`recv`](Self::recv), and [`Cause::Full`] while all pooled blocks are held.
+    pub fn recv_pooled(
+        &mut self,
+        comm: &Comm,
+        from: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+    ) -> Result<Message<'s>, Error> {
+        self.forever().recv_pooled(comm, from, tag)
+    }
+
+    /// Runs `body` with a scope for nonblocking sends and receives: see [`Scope`].
+    ///
+    /// # Errors
+    /// What `body` returns, or the first failure of a request that it did not wait for.
+    pub fn scope<'env, R>(
+        &'env mut self,
+        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        Scope::run(self, None, Instant::NEVER, body)
+    }
+
+    /// What has happened so far.
+    pub const fn counters(&self) -> &Counters {
+        &self.engine.counters
+    }
+
+    /// Receives posted and messages unexpected at this moment.
+    pub fn queue_depths(&self) -> (u32, u32) {
+        (self.engine.matcher.posted(), self.engine.matcher.unexpected())
+    }
+
+    /// The transport, for what only it can tell.
+    pub const fn transport(&self) -> &T {
+        &self.transport
+    }
+
+    /// Which transport and protocol a message of `len` bytes to `rank` of the world takes, and why each other one
+    /// is not taken.
+    ///
+    /// # Errors
+    /// [`Cause::RankOutOfRange`].
+    pub fn explain(&mut self, rank: Rank, len: u64) -> Result<Explanation, Error> {
+        let world = self.world;
+        let fail = |cause| Error::about(Operation::None, cause, rank.0, world.context(), WILD);
+        let peer = self.engine.comms.peer(&world, rank).map_err(fail)?;
+        let row = self.engine.peer(peer);
+        Ok(Explanation::new(&self.transport, row.map(|row| (row.room, row.thresholds)), rank, len))
+    }
+
+    /// Ends the job at once: tells every peer it can, without waiting. What is under way here fails.
+    pub fn abort(&mut self, code: i32) {
+        for peer in self.others() {
+            self.tell(peer, Control::Abort { code });
+        }
+        self.engine.abort(code);
+    }
+
+    /// Leaves the job in good order: sends what is pending, then says goodbye to every peer. Peers that still wait
+    /// for this process fail with [`Cause::PeerLeft`] instead of hanging.
+    ///
+    /// # Errors
+    /// [`Cause::TimedOut`] if that could not be done within `limit`; it names the first peer that takes nothing.
+    pub fn leave(&mut self, limit: Duration) -> Result<(), Error> {
+        let activity = Activity { operation: Operation::Leave, ..Activity::default() };
+        let mut within = self.within(limit);
+        let settled = within.wait(|_| activity, |engine| engine.is_settled().then_some(()));
+        let deadline = within.deadline;
+        let mut deaf = None;
+        for peer in self.others() {
+            let mut idle = 0;
+            while !self.tell(peer, Control::Goodbye) {
+                if self.platform.now() >= deadline {
+                    deaf = deaf.or(Some(peer));
+                    break;
+                }
+                idle = if self.poll(crate::blocking::BUDGET) > 0 { 0 } else { idle + 1 };
+                self.platform.relax(idle);
+            }
+        }
+        match (settled, deaf) {
+            (Ok(()), None) => Ok(()),
+            (_, peer) => {
+                let peer = peer.map_or(WILD, |peer| peer.0);
+                Err(Error::about(Operation::Leave, Cause::TimedOut, peer, 0, WILD))
+            }
+        }
+    }
+
+    /// Every process of the job but this one.
+    fn others(&self) -> impl Iterator<Item = PeerId> + use<'s, T, P> {
+        let me = self.engine.me;
+        (0..self.engine.size).map(PeerId).filter(move |&peer| peer != me)
+    }
+
+    /// Tells a peer, if it is there; false if the transport cannot take it now.
+    fn tell(&mut self, peer: PeerId, control: Control) -> bool {
+        let mut buffer = [0; aldis_protocols::control::CONTROL_MESSAGE_BYTES_MAX];
+        let (Ok(body), Ok(())) = (control.encode(&mut buffer), self.engine.presence(peer)) else {
+            return true;
+        };
+        let Some(row) = self.engine.peers.get(peer.index()) else { return true };
+        let header = self.engine.header(row, Kind::Control, Key::NONE, 0, body.len() as u64);
+        !matches!(self.transport.short(peer, &header.emit(), body), Post::Again(_))
+    }
+}

@@ -1,0 +1,453 @@
+//! The engine: all state of an endpoint but its transport and platform. Written against slices, so that it is
+//! compiled once and not once per capacity.
+//!
+//! [`arrival`](crate::arrival) is its ear (the transport's sink), [`injection`](crate::injection) its mouth; here is
+//! what both share: requests from start to end.
+
+use aldis_hal::{Cause, Epoch, Handle, Instant, Operation, PeerId, Resource};
+use aldis_protocols::card::Room;
+use aldis_protocols::header::{Finish, Header, Kind};
+use aldis_protocols::rendezvous::{Receiver, ReceiverStep};
+
+use crate::blocks::{Block, Blocks};
+use crate::buffer::Buffer;
+use crate::comm::{Comm, Comms};
+use crate::counters::Counters;
+use crate::fifo::Fifo;
+use crate::matching::{Envelope, Matcher, Payload};
+use crate::peer::{Peer, Presence};
+use crate::rank::{Rank, Source, Tag, TagMatch, WILD};
+use crate::request::{Key, Machine, Outcome, Requests, State};
+
+/// Everything that an endpoint is but its transport and platform.
+pub(crate) struct Engine<'s> {
+    pub(crate) me: PeerId,
+    pub(crate) size: u32,
+    pub(crate) epoch: Epoch,
+    pub(crate) room: Room,
+    pub(crate) peers: &'s mut [Peer],
+    pub(crate) requests: Requests<'s>,
+    pub(crate) matcher: Matcher<'s>,
+    pub(crate) comms: Comms<'s>,
+    pub(crate) blocks: Blocks<'s>,
+    /// Peers to whom something may be sent.
+    pub(crate) marked: Fifo<'s>,
+    pub(crate) counters: Counters,
+    /// The clock as last read.
+    pub(crate) now: Instant,
+    /// The code by which a peer has aborted the job.
+    pub(crate) aborted: Option<i32>,
+}
+
+/// The other side of a send, worked out and checked.
+#[derive(Clone, Copy)]
+pub(crate) struct Target {
+    pub(crate) peer: PeerId,
+    pub(crate) rank: u32,
+    pub(crate) key: Key,
+}
+
+/// What starting an operation led to.
+pub(crate) enum Started {
+    /// It is over.
+    Done(Outcome),
+    /// It goes on under this handle.
+    Pending(Handle),
+}
+
+impl Engine<'_> {
+    #[inline]
+    pub(crate) fn peer(&mut self, peer: PeerId) -> Option<&mut Peer> {
+        self.peers.get_mut(peer.index())
+    }
+
+    /// Whether `peer` can be sent to; the cause if not.
+    #[inline]
+    pub(crate) fn presence(&self, peer: PeerId) -> Result<(), Cause> {
+        match self.peers.get(peer.index()).map(|row| row.presence) {
+            Some(Presence::Connected) => Ok(()),
+            Some(Presence::Gone(cause)) => Err(cause),
+            Some(Presence::Unknown) | None => Err(Cause::Unreachable),
+        }
+    }
+
+    /// Puts `peer` among those that [`injection`](crate::injection) looks at.
+    #[inline]
+    pub(crate) fn mark(&mut self, peer: PeerId) {
+        let Some(row) = self.peers.get_mut(peer.index()) else { return };
+        if !row.marked && self.marked.push(peer.0).is_ok() {
+            row.marked = true;
+        }
+    }
+
+    /// A header to `peer`, with the credits that are its due.
+    #[inline]
+    pub(crate) fn header(&self, peer: &Peer, kind: Kind, key: Key, sequence: u16, length: u64) -> Header {
+        let (limits, epoch) = (peer.limits(), self.epoch);
+        Header {
+            kind,
+            limits,
+            epoch,
+            context: key.context,
+            source: key.source,
+            tag: key.tag,
+            sequence,
+            length,
+        }
+    }
+
+    /// Checks the arguments of a send.
+    #[inline]
+    pub(crate) fn target(&mut self, comm: &Comm, rank: Rank, tag: Tag) -> Result<Target, Cause> {
+        check_tag(tag)?;
+        let peer = self.comms.peer(comm, rank)?;
+        let key = Key { context: comm.context(), source: comm.rank().0, tag: tag.0 };
+        Ok(Target { peer, rank: rank.0, key })
+    }
+
+    /// Checks the arguments of a receive; also says which peer it depends on, if it names one.
+    #[inline]
+    pub(crate) fn pattern(
+        &mut self,
+        comm: &Comm,
+        source: Source,
+        tag: TagMatch,
+    ) -> Result<(Key, Option<PeerId>), Cause> {
+        let (source, peer) = match source {
+            Source::Rank(rank) => (rank.0, Some(self.comms.peer(comm, rank)?)),
+            Source::Any => {
+                self.comms.check(comm)?;
+                (WILD, None)
+            }
+        };
+        let tag = match tag {
+            TagMatch::Tag(tag) => {
+                check_tag(tag)?;
+                tag.0
+            }
+            TagMatch::Any => WILD,
+        };
+        Ok((Key { context: comm.context(), source, tag }, peer))
+    }
+
+    /// Takes a request slot and starts it.
+    #[inline]
+    pub(crate) fn request(
+        &mut self,
+        state: State,
+        key: Key,
+        peer: PeerId,
+        rank: u32,
+        buffer: Buffer,
+    ) -> Result<Handle, Cause> {
+        let Some((handle, request)) = self.requests.take() else {
+            return Err(Cause::Full(Resource::Requests));
+        };
+        request.start(state, key, peer, rank, buffer);
+        self.counters.requests_peak = self.counters.requests_peak.max(self.requests.in_use());
+        Ok(handle)
+    }
+
+    /// Starts a receive: from what has arrived already, or posted. `block` is the buffer of a pooled receive.
+    #[inline]
+    pub(crate) fn receive(
+        &mut self,
+        pattern: Key,
+        peer: Option<PeerId>,
+        buffer: Buffer,
+    ) -> Result<Started, Cause> {
+        match self.matcher.find_unexpected(&pattern) {
+            Some(index) => self.receive_kept(index, buffer),
+            None => self.post(pattern, peer, buffer).map(Started::Pending),
+        }
+    }
+
+    fn post(&mut self, pattern: Key, peer: Option<PeerId>, buffer: Buffer) -> Result<Handle, Cause> {
+        if let Some(code) = self.aborted {
+            return Err(Cause::Aborted { code });
+        }
+        if let Some(peer) = peer {
+            self.presence(peer)?;
+        }
+        let peer = peer.unwrap_or_default();
+        let handle = self.request(State::Posted, pattern, peer, pattern.source, buffer)?;
+        self.matcher.post(&mut self.requests, handle.slot);
+        Ok(handle)
+    }
+
+    fn receive_kept(&mut self, index: u32, buffer: Buffer) -> Result<Started, Cause> {
+        // An announced message needs a slot of its own to be fetched; without one it stays where it is.
+        let announced =
+            matches!(self.matcher.peek(index), Some(Envelope { payload: Payload::Announced(_), .. }));
+        let handle = match (announced, self.matcher.peek(index)) {
+            (true, Some(&Envelope { key, peer, .. })) => {
+                self.presence(peer)?;
+                Some(self.request(State::Receiving, key, peer, key.source, buffer)?)
+            }
+            _ => None,
+        };
+        let Some(envelope) = self.matcher.remove(index) else { return Err(Cause::Stale) };
+        let Envelope { key, peer, length, payload, .. } = envelope;
+        self.free_envelope(peer);
+        match payload {
+            Payload::Inline(bytes) => {
+                let bytes = bytes.get(..length as usize).unwrap_or(&bytes);
+                buffer.write(0, bytes);
+            }
+            Payload::Block(block) => {
+                buffer.write(0, self.blocks.buffer(&block).read(0, length as usize));
+                self.blocks.give(block);
+                self.free_block(peer);
+            }
+            Payload::Announced(sender) => {
+                let Some(handle) = handle else { return Err(Cause::Stale) };
+                self.fetch(handle.slot, peer, sender, length);
+                return Ok(Started::Pending(handle));
+            }
+        }
+        Ok(Started::Done(received(key, length, buffer.len())))
+    }
+
+    /// Takes the block of the kept message `index` over for the user, if it has one and a pooled place is free: the
+    /// payload is not copied again.
+    pub(crate) fn adopt(&mut self, index: u32) -> Option<(Block, Outcome)> {
+        if !matches!(self.matcher.peek(index)?.payload, Payload::Block(_)) || !self.blocks.adopt() {
+            return None;
+        }
+        let Envelope { key, peer, length, payload, .. } = self.matcher.remove(index)?;
+        self.free_envelope(peer);
+        self.free_block(peer);
+        match payload {
+            Payload::Block(block) => Some((block, received(key, length, self.blocks.block_bytes()))),
+            Payload::Inline(_) | Payload::Announced(_) => None,
+        }
+    }
+
+    /// The receive in slot `index` has matched an announcement: the data is to be asked for.
+    pub(crate) fn fetch(&mut self, index: u32, peer: PeerId, sender: Handle, length: u64) {
+        let Some(request) = self.requests.at(index) else { return };
+        request.state = State::Receiving;
+        request.peer = peer;
+        request.length = length;
+        request.machine = Machine::Recv(Receiver::new(sender, length, request.buffer.len() as u64));
+        self.owe(index);
+    }
+
+    /// Puts a rendezvous that has something to say into its peer's list.
+    pub(crate) fn owe(&mut self, index: u32) {
+        let Some(request) = self.requests.at(index) else { return };
+        let peer = request.peer;
+        if !request.owed {
+            request.owed = true;
+            if let Some(row) = self.peers.get_mut(peer.index()) {
+                row.owed.push_back(&mut self.requests, index);
+            }
+        }
+        self.mark(peer);
+    }
+
+    /// A message of `peer` has left its envelope.
+    #[inline]
+    pub(crate) fn free_envelope(&mut self, peer: PeerId) {
+        if let Some(row) = self.peer(peer) {
+            row.envelopes_in.free();
+            if row.credit_due() {
+                self.mark(peer);
+            }
+        }
+    }
+
+    /// A message of `peer` has left its block.
+    #[inline]
+    pub(crate) fn free_block(&mut self, peer: PeerId) {
+        if let Some(row) = self.peer(peer) {
+            row.blocks_in.free();
+            if row.credit_due() {
+                self.mark(peer);
+            }
+        }
+    }
+
+    /// The request is over. An orphan frees itself; any other waits for its owner.
+    #[inline]
+    pub(crate) fn complete(&mut self, index: u32, cause: Option<Cause>) {
+        let Some(request) = self.requests.at(index) else { return };
+        request.state = State::Complete;
+        request.cause = cause;
+        if request.orphan {
+            request.state = State::Free;
+            self.requests.give(index);
+        }
+    }
+
+    /// The result of a complete request, which frees its slot; `None` while it is under way.
+    #[inline]
+    pub(crate) fn collect(&mut self, handle: Handle) -> Option<Outcome> {
+        let request = self.requests.get(handle)?;
+        if request.state != State::Complete {
+            return None;
+        }
+        request.state = State::Free;
+        let outcome = request.outcome();
+        self.requests.give(handle.slot);
+        Some(outcome)
+    }
+
+    /// Lets go of the user's memory, whatever the request is doing: at once and without the peer's help. What the
+    /// peer must still be told is told by the slot, which then frees itself. A stale handle is left alone.
+    pub(crate) fn abandon(&mut self, handle: Handle) {
+        let Some(request) = self.requests.get(handle) else { return };
+        let (index, peer, state) = (handle.slot, request.peer, request.state);
+        request.orphan = true;
+        request.buffer = Buffer::NONE;
+        if let Some(block) = request.block.take() {
+            self.blocks.give_pooled(block);
+        }
+        match state {
+            State::Queued => {
+                if let Some(row) = self.peers.get_mut(peer.index()) {
+                    row.ordered.remove(&mut self.requests, index);
+                }
+                self.complete(index, Some(Cause::Cancelled));
+            }
+            State::Posted => {
+                self.matcher.unpost(&mut self.requests, index);
+                self.complete(index, Some(Cause::Cancelled));
+            }
+            State::Sending => self.withdraw(index),
+            State::Receiving => self.decline(index),
+            State::Complete | State::Free => self.complete(index, None),
+        }
+    }
+
+    /// An announced send loses its memory: the receiver is told when it asks.
+    fn withdraw(&mut self, index: u32) {
+        let Some(request) = self.requests.at(index) else { return };
+        if let Machine::Send(sender) = &mut request.machine {
+            sender.withdraw();
+        }
+    }
+
+    /// A matched receive loses its memory: data under way is discarded; if it has not asked yet, it asks for
+    /// nothing, so that the sender comes to its end.
+    fn decline(&mut self, index: u32) {
+        let Some(request) = self.requests.at(index) else { return };
+        if let Machine::Recv(receiver) = &mut request.machine
+            && let ReceiverStep::Ask { sender, .. } = receiver.step()
+        {
+            *receiver = Receiver::new(sender, 0, 0);
+        }
+    }
+
+    /// The sender of a matched receive says that it is done.
+    pub(crate) fn received_all(&mut self, index: u32, status: Finish) {
+        let Some(request) = self.requests.at(index) else { return };
+        let room = request.buffer.len() as u64;
+        let cause = match status {
+            Finish::Withdrawn => Some(Cause::Withdrawn),
+            Finish::Complete if request.length > room => {
+                Some(Cause::Truncated { sent: request.length, room })
+            }
+            Finish::Complete => None,
+        };
+        self.complete(index, cause);
+    }
+
+    /// `peer` is gone: everything that depends on it fails with `cause`. Work is bounded by the request table.
+    pub(crate) fn lose(&mut self, peer: PeerId, cause: Cause) {
+        let Some(row) = self.peers.get_mut(peer.index()) else { return };
+        if let Presence::Gone(_) = row.presence {
+            return;
+        }
+        row.presence = Presence::Gone(cause);
+        for index in 0..self.requests.used_end() {
+            let Some(request) = self.requests.at(index) else { continue };
+            let named = request.key.source != WILD || request.state != State::Posted;
+            if request.peer != peer || !named {
+                continue;
+            }
+            let owed = core::mem::take(&mut request.owed);
+            match request.state {
+                State::Free | State::Complete => continue,
+                State::Posted => self.matcher.unpost(&mut self.requests, index),
+                State::Queued => {
+                    if let Some(row) = self.peers.get_mut(peer.index()) {
+                        row.ordered.remove(&mut self.requests, index);
+                    }
+                }
+                State::Sending | State::Receiving => {
+                    if owed && let Some(row) = self.peers.get_mut(peer.index()) {
+                        row.owed.remove(&mut self.requests, index);
+                    }
+                }
+            }
+            self.complete(index, Some(cause));
+        }
+        let others_left = self
+            .peers
+            .iter()
+            .zip(0..)
+            .any(|(row, id)| row.presence == Presence::Connected && id != self.me.0);
+        if !others_left && self.size > 1 {
+            self.fail_wildcards(cause);
+        }
+    }
+
+    /// Drops everything of an earlier life of `peer`, so that it can be introduced anew.
+    pub(crate) fn forget(&mut self, peer: PeerId) {
+        self.lose(peer, Cause::PeerDead);
+        while let Some(envelope) = self.matcher.remove_from(peer) {
+            self.counters.stale_epochs += 1;
+            if let Payload::Block(block) = envelope.payload {
+                self.blocks.give(block);
+            }
+        }
+    }
+
+    /// The job is over by a rank's decision: everything fails.
+    pub(crate) fn abort(&mut self, code: i32) {
+        self.aborted = Some(code);
+        for peer in 0..self.size {
+            self.lose(PeerId(peer), Cause::Aborted { code });
+        }
+        self.fail_wildcards(Cause::Aborted { code });
+    }
+
+    /// Fails the receives that name no source: nobody is left who could satisfy them.
+    pub(crate) fn fail_wildcards(&mut self, cause: Cause) {
+        for index in 0..self.requests.used_end() {
+            let Some(request) = self.requests.at(index) else { continue };
+            if request.state == State::Posted {
+                self.matcher.unpost(&mut self.requests, index);
+                self.complete(index, Some(cause));
+            }
+        }
+    }
+
+    /// Whether anything is left that this side owes a peer.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.peers
+            .iter()
+            .all(|row| row.presence != Presence::Connected || (row.ordered.is_empty() && row.owed.is_empty()))
+    }
+}
+
+/// The outcome of a message of `length` bytes in a buffer of `room`.
+#[inline]
+fn received(key: Key, length: u64, room: usize) -> Outcome {
+    let room = room as u64;
+    Outcome {
+        operation: Operation::Recv,
+        context: key.context,
+        rank: key.source,
+        tag: key.tag,
+        length,
+        bytes_done: length.min(room),
+        cause: (length > room).then_some(Cause::Truncated { sent: length, room }),
+    }
+}
+
+#[inline]
+const fn check_tag(tag: Tag) -> Result<(), Cause> {
+    if tag.0 > Tag::MAX.0 { Err(Cause::TagOutOfRange { tag: tag.0, max: Tag::MAX.0 }) } else { Ok(()) }
+}

@@ -1,0 +1,119 @@
+//! The user's error: which operation, with whom, on what, how far it got, and why it failed.
+
+use core::fmt;
+
+use aldis_hal::{Cause, Operation};
+
+use crate::rank::{Rank, Tag, WILD};
+
+/// A failed operation. `Copy` and at most 64 bytes, so that it can be kept, logged and sent on without memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Error {
+    /// Why.
+    pub cause: Cause,
+    /// Bytes that had moved by then.
+    pub bytes_done: u64,
+    /// Nanoseconds from the start of the call to its failure; zero if it was refused at once.
+    pub elapsed_ns: u64,
+    peer: u32,
+    tag: u32,
+    /// Context id of the communicator; zero if the operation has none.
+    pub context: u32,
+    /// What failed.
+    pub operation: Operation,
+}
+
+const _: () = assert!(size_of::<Error>() <= 64);
+
+impl Error {
+    /// An error of `operation` by itself: no peer, tag or communicator in particular.
+    pub const fn new(operation: Operation, cause: Cause) -> Self {
+        Self { cause, bytes_done: 0, elapsed_ns: 0, peer: WILD, tag: WILD, context: 0, operation }
+    }
+
+    pub(crate) const fn about(operation: Operation, cause: Cause, peer: u32, context: u32, tag: u32) -> Self {
+        Self { peer, tag, context, ..Self::new(operation, cause) }
+    }
+
+    /// The same failure, seen as part of a larger operation: a send inside a barrier.
+    #[must_use]
+    pub const fn within(self, operation: Operation) -> Self {
+        Self { operation, ..self }
+    }
+
+    /// The same failure with the time it took to come.
+    #[must_use]
+    pub(crate) const fn after(self, elapsed_ns: u64) -> Self {
+        Self { elapsed_ns, ..self }
+    }
+
+    /// The same failure with the bytes that had moved.
+    #[must_use]
+    pub(crate) const fn having_moved(self, bytes_done: u64) -> Self {
+        Self { bytes_done, ..self }
+    }
+
+    /// The rank at the other side, in the operation's communicator; `None` for any or none.
+    pub const fn peer(&self) -> Option<Rank> {
+        if self.peer == WILD { None } else { Some(Rank(self.peer)) }
+    }
+
+    /// The message's tag; `None` for any or none.
+    pub const fn tag(&self) -> Option<Tag> {
+        if self.tag == WILD { None } else { Some(Tag(self.tag)) }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.operation)?;
+        if let Some(peer) = self.peer() {
+            write!(f, " with rank {peer}")?;
+        }
+        if let Some(tag) = self.tag() {
+            write!(f, ", tag {tag}")?;
+        }
+        if self.context != 0 {
+            write!(f, ", {}", crate::comm::ContextName(self.context))?;
+        }
+        write!(f, ": {}", self.cause)?;
+        if self.bytes_done > 0 {
+            write!(f, ", after {} bytes", self.bytes_done)?;
+        }
+        if self.elapsed_ns > 0 {
+            write!(
+                f,
+                ", {}.{:03} ms after the call",
+                self.elapsed_ns / 1_000_000,
+                self.elapsed_ns / 1000 % 1000
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn an_error_tells_the_whole_story() {
+        let mut error =
+            Error::about(Operation::Recv, Cause::Truncated { sent: 8, room: 4 }, 2, crate::comm::WORLD, 7);
+        (error.bytes_done, error.elapsed_ns) = (4, 1_234_567);
+        assert_eq!(
+            error.to_string(),
+            "recv with rank 2, tag 7, communicator 0 (generation 1): truncated: a message of 8 bytes met a buffer \
+             of 4, after 4 bytes, 1.234 ms after the call"
+        );
+        assert_eq!(
+            Error::new(Operation::Join, Cause::Stale).to_string(),
+            "join: a handle that has been freed"
+        );
+    }
+}

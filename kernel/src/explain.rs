@@ -1,0 +1,80 @@
+//! `explain`: which way a message takes, and why no other.
+
+use core::fmt;
+
+use aldis_hal::transport::Route;
+use aldis_hal::{Caps, Cause, Transport};
+use aldis_protocols::Thresholds;
+use aldis_protocols::card::Room;
+use aldis_protocols::select::Plan;
+
+use crate::rank::Rank;
+
+/// Transports that an explanation lists at most.
+const ROUTES_MAX: usize = 4;
+
+/// The way of a message of one size to one rank. Print it.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Explanation {
+    rank: Rank,
+    len: u64,
+    routes: [Option<(&'static str, Result<Caps, Cause>)>; ROUTES_MAX],
+    plan: Option<Plan>,
+}
+
+impl Explanation {
+    pub(crate) fn new<T: Transport>(
+        transport: &T,
+        peer: Option<(Room, Thresholds)>,
+        rank: Rank,
+        len: u64,
+    ) -> Self {
+        let mut routes = [None; ROUTES_MAX];
+        let mut free = routes.iter_mut();
+        transport.survey(aldis_hal::PeerId(rank.0), |Route { transport, caps }| {
+            if let Some(route) = free.next() {
+                *route = Some((transport, caps.copied()));
+            }
+        });
+        let caps = routes.iter().flatten().find_map(|(_, caps)| caps.ok());
+        let plan = match (caps, peer) {
+            (Some(caps), Some((room, thresholds))) => Some(thresholds.plan(&caps, &room, len)),
+            _ => None,
+        };
+        Self { rank, len, routes, plan }
+    }
+
+    /// The transport taken.
+    pub fn transport(&self) -> Option<&'static str> {
+        self.routes.iter().flatten().find_map(|(name, caps)| caps.is_ok().then_some(*name))
+    }
+
+    /// The protocol taken, with the verdict on each.
+    pub const fn plan(&self) -> Option<&Plan> {
+        self.plan.as_ref()
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} bytes to rank {}:", self.len, self.rank)?;
+        let mut taken = false;
+        for (name, caps) in self.routes.iter().flatten() {
+            match caps {
+                Ok(_) if !taken => {
+                    taken = true;
+                    writeln!(f, "  transport {name}: taken")?;
+                }
+                Ok(_) => writeln!(f, "  transport {name}: reaches it, but stands behind")?,
+                Err(cause) => writeln!(f, "  transport {name}: {cause}")?,
+            }
+        }
+        let Some(plan) = &self.plan else { return writeln!(f, "  no transport reaches it") };
+        for (protocol, verdict) in plan.verdicts {
+            let taken = if protocol == plan.chosen { ", taken" } else { "" };
+            writeln!(f, "  protocol {protocol}: {verdict}{taken}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,405 @@
+//! Injection: putting messages on the wire in order, and what keeps them waiting.
+//!
+//! A peer has two lists. `ordered` holds the sends that have not been injected, first come first served: none
+//! overtakes another, whatever protocol each takes. `owed` holds the rendezvous that have something to say; they
+//! have been matched already, so their order is free, and they take turns fragment by fragment. Credits go first,
+//! then one turn of `owed`, then `ordered`: answers never wait behind new messages.
+
+use aldis_hal::{Cause, Handle, Operation, PeerId, Post, Refusal, Slot, Transport};
+use aldis_protocols::Protocol;
+use aldis_protocols::header::{DATA_HEADER_BYTES, HEADER_BYTES, Kind};
+use aldis_protocols::rendezvous::{ReceiverStep, Sender, SenderStep};
+
+use crate::buffer::Buffer;
+use crate::engine::{Engine, Started, Target};
+use crate::request::{Key, Machine, Outcome, State};
+
+/// What became of a message at the head of its peer's order.
+enum Injected {
+    /// It is sent, its memory reusable.
+    Sent,
+    /// It is announced.
+    Announced,
+    /// It must be announced, for which it needs a request slot.
+    NeedsRequest,
+    /// No credit or no room in the transport; the peer is looked at again when there is.
+    Waits,
+}
+
+/// Whether a peer's list can go on.
+enum Turn {
+    /// Something was sent.
+    Sent,
+    /// There is nothing to send.
+    Idle,
+    /// The transport takes nothing more for this peer now.
+    Stuck,
+}
+
+impl Engine<'_> {
+    /// Starts a send: on the wire at once if nothing is ahead of it, else in a request slot.
+    #[inline]
+    pub(crate) fn send<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        to: Target,
+        buffer: Buffer,
+    ) -> Result<Started, Cause> {
+        self.presence(to.peer)?;
+        let alone = self.peer(to.peer).is_some_and(|peer| peer.ordered.is_empty());
+        if alone && let Injected::Sent = self.inject(transport, to.peer, to.key, buffer, None)? {
+            let length = buffer.len() as u64;
+            return Ok(Started::Done(Outcome {
+                operation: Operation::Send,
+                context: to.key.context,
+                rank: to.rank,
+                tag: to.key.tag,
+                length,
+                bytes_done: length,
+                cause: None,
+            }));
+        }
+        let handle = self.request(State::Queued, to.key, to.peer, to.rank, buffer)?;
+        if let Some(peer) = self.peers.get_mut(to.peer.index()) {
+            peer.ordered.push_back(&mut self.requests, handle.slot);
+        }
+        self.mark(to.peer);
+        Ok(Started::Pending(handle))
+    }
+
+    /// Sends what is owed and ordered to the marked peers, in rotation; at most `budget` messages. Returns how many.
+    #[inline]
+    pub(crate) fn flush<T: Transport>(&mut self, transport: &mut T, budget: u32) -> u32 {
+        let mut sent = 0;
+        for _ in 0..self.marked.len() {
+            let Some(index) = self.marked.pop() else { break };
+            if let Some(peer) = self.peers.get_mut(index as usize) {
+                peer.marked = false;
+            }
+            sent += self.flush_peer(transport, PeerId(index), budget.saturating_sub(sent));
+            if sent >= budget {
+                break;
+            }
+        }
+        sent
+    }
+
+    fn flush_peer<T: Transport>(&mut self, transport: &mut T, id: PeerId, budget: u32) -> u32 {
+        let mut sent = 0;
+        loop {
+            if self.presence(id).is_err() {
+                return sent;
+            }
+            if sent >= budget {
+                // More may be left: look again at the next poll.
+                self.mark(id);
+                return sent;
+            }
+            let turn = match self.send_credit(transport, id) {
+                Turn::Idle => match self.send_owed(transport, id) {
+                    Turn::Idle => self.send_ordered(transport, id),
+                    turn => turn,
+                },
+                turn => turn,
+            };
+            match turn {
+                Turn::Sent => sent += 1,
+                Turn::Idle | Turn::Stuck => return sent,
+            }
+        }
+    }
+
+    /// Credits in a message of their own, when no other message has carried them for too long.
+    fn send_credit<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> Turn {
+        let Some(peer) = self.peers.get(id.index()) else { return Turn::Idle };
+        if !peer.credit_due() {
+            return Turn::Idle;
+        }
+        let header = self.header(peer, Kind::Credit, Key::NONE, 0, 0);
+        let turn = self.say(transport, id, &header.emit());
+        if let Turn::Sent = turn {
+            self.counters.credits_sent += 1;
+        }
+        turn
+    }
+
+    /// Posts a message without payload; on success the credits in it count as told.
+    fn say<T: Transport>(&mut self, transport: &mut T, id: PeerId, message: &[u8]) -> Turn {
+        match transport.short(id, message, &[]) {
+            Post::Done | Post::Queued => {
+                if let Some(peer) = self.peer(id) {
+                    peer.limits_told();
+                }
+                Turn::Sent
+            }
+            Post::Again(_) => {
+                self.counters.retries += 1;
+                Turn::Stuck
+            }
+            Post::Never(cause) => {
+                self.lose(id, cause);
+                Turn::Stuck
+            }
+        }
+    }
+
+    /// One step of the rendezvous at the front of the owed list, which then goes to the back.
+    fn send_owed<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> Turn {
+        let Some(peer) = self.peers.get(id.index()) else { return Turn::Idle };
+        let (fragment_max, Some(index)) = (peer.thresholds.fragment_bytes_max, peer.owed.front()) else {
+            return Turn::Idle;
+        };
+        let turn = match self.requests.at(index).map(|request| request.machine) {
+            Some(Machine::Send(sender)) => self.step_sender(transport, id, index, sender, fragment_max),
+            Some(Machine::Recv(receiver)) => match receiver.step() {
+                ReceiverStep::Ask { sender, offset, end } => {
+                    self.ask(transport, id, index, sender, offset, end)
+                }
+                ReceiverStep::Wait | ReceiverStep::Done(_) => Turn::Idle,
+            },
+            Some(Machine::None) | None => Turn::Idle,
+        };
+        if let Turn::Stuck = turn {
+            return turn;
+        }
+        self.rotate_owed(id, index);
+        Turn::Sent
+    }
+
+    /// After its turn: to the back if there is more to say, out of the list if not.
+    fn rotate_owed(&mut self, id: PeerId, index: u32) {
+        let Some(peer) = self.peers.get_mut(id.index()) else { return };
+        let Some(request) = self.requests.at(index) else { return };
+        if !request.owed {
+            return;
+        }
+        let more = match request.machine {
+            Machine::Send(sender) => {
+                matches!(sender.step(1), SenderStep::Data { .. } | SenderStep::Finish { .. })
+            }
+            Machine::Recv(receiver) => matches!(receiver.step(), ReceiverStep::Ask { .. }),
+            Machine::None => false,
+        };
+        request.owed = more;
+        peer.owed.remove(&mut self.requests, index);
+        if more {
+            peer.owed.push_back(&mut self.requests, index);
+        }
+    }
+
+    fn ask<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        id: PeerId,
+        index: u32,
+        sender: Handle,
+        offset: u64,
+        end: u64,
+    ) -> Turn {
+        let (Some(peer), Some(own)) = (self.peers.get(id.index()), self.requests.handle(index)) else {
+            return Turn::Idle;
+        };
+        let header = self.header(peer, Kind::ClearToSend, Key::NONE, 0, end);
+        let turn = self.say(transport, id, &header.emit_clear_to_send(sender, own, offset));
+        if let Turn::Sent = turn
+            && let Some(Machine::Recv(receiver)) = self.requests.at(index).map(|request| &mut request.machine)
+        {
+            receiver.asked();
+        }
+        turn
+    }
+
+    fn step_sender<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        id: PeerId,
+        index: u32,
+        sender: Sender,
+        fragment_max: u32,
+    ) -> Turn {
+        match sender.step(fragment_max) {
+            SenderStep::Data { receiver, offset, len } => {
+                self.send_fragment(transport, id, index, receiver, offset, len)
+            }
+            SenderStep::Finish { receiver, status } => {
+                let Some(peer) = self.peers.get(id.index()) else { return Turn::Idle };
+                let header = self.header(peer, Kind::Finish, Key::NONE, 0, 0);
+                let turn = self.say(transport, id, &header.emit_finish(receiver, status));
+                if let Turn::Sent = turn {
+                    self.finish_send(id, index);
+                }
+                turn
+            }
+            SenderStep::Announce | SenderStep::Wait | SenderStep::Done => Turn::Idle,
+        }
+    }
+
+    /// The finish is sent: the request leaves the owed list and is complete.
+    fn finish_send(&mut self, id: PeerId, index: u32) {
+        let Some(request) = self.requests.at(index) else { return };
+        request.owed = false;
+        if let Machine::Send(sender) = &mut request.machine {
+            sender.finished();
+        }
+        if let Some(peer) = self.peers.get_mut(id.index()) {
+            peer.owed.remove(&mut self.requests, index);
+        }
+        self.complete(index, None);
+    }
+
+    fn send_fragment<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        id: PeerId,
+        index: u32,
+        receiver: Handle,
+        offset: u64,
+        len: u32,
+    ) -> Turn {
+        let Some(peer) = self.peers.get(id.index()) else { return Turn::Idle };
+        let key = Key::NONE;
+        let header = self.header(peer, Kind::Data, key, 0, u64::from(len)).emit_data(receiver, offset);
+        let Some(request) = self.requests.at(index) else { return Turn::Idle };
+        let payload = request.buffer.read(offset, len as usize);
+        match pack(transport, id, &header, payload, DATA_HEADER_BYTES) {
+            Ok(()) => {
+                if let Machine::Send(sender) = &mut request.machine {
+                    sender.sent(len);
+                }
+                self.counters.bytes_sent += u64::from(len);
+                if let Some(peer) = self.peer(id) {
+                    peer.limits_told();
+                }
+                Turn::Sent
+            }
+            Err(Refusal::Again(_)) => {
+                self.counters.retries += 1;
+                Turn::Stuck
+            }
+            Err(Refusal::Never(cause)) => {
+                self.lose(id, cause);
+                Turn::Stuck
+            }
+        }
+    }
+
+    /// Tries to inject the send at the head of the order.
+    fn send_ordered<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> Turn {
+        let Some(index) = self.peers.get(id.index()).and_then(|peer| peer.ordered.front()) else {
+            return Turn::Idle;
+        };
+        let Some(handle) = self.requests.handle(index) else { return Turn::Idle };
+        let Some(request) = self.requests.at(index) else { return Turn::Idle };
+        let (key, buffer) = (request.key, request.buffer);
+        let injected = self.inject(transport, id, key, buffer, Some(handle));
+        if let Ok(Injected::Waits | Injected::NeedsRequest) = injected {
+            return Turn::Stuck;
+        }
+        if let Some(peer) = self.peers.get_mut(id.index()) {
+            peer.ordered.remove(&mut self.requests, index);
+        }
+        match injected {
+            Err(cause) => self.complete(index, Some(cause)),
+            Ok(Injected::Announced) => {
+                if let Some(request) = self.requests.at(index) {
+                    let mut sender = Sender::new(request.length);
+                    sender.announced();
+                    (request.state, request.machine) = (State::Sending, Machine::Send(sender));
+                }
+            }
+            Ok(_) => self.complete(index, None),
+        }
+        Turn::Sent
+    }
+
+    /// Puts one message on the wire if credits and transport allow. Changes nothing if not.
+    #[inline]
+    fn inject<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        id: PeerId,
+        key: Key,
+        buffer: Buffer,
+        request: Option<Handle>,
+    ) -> Result<Injected, Cause> {
+        let Some(peer) = self.peers.get(id.index()) else { return Err(Cause::Unreachable) };
+        if peer.envelopes_out.available() == 0 {
+            self.counters.credit_stalls += 1;
+            return Ok(Injected::Waits);
+        }
+        let len = buffer.len();
+        let protocol = peer.thresholds.protocol(len as u64);
+        let kind = match protocol {
+            Protocol::Inline => Kind::Eager,
+            Protocol::Eager if peer.blocks_out.available() > 0 => Kind::Eager,
+            Protocol::Eager => Kind::Defer,
+            Protocol::Rendezvous => Kind::Announce,
+        };
+        let header = self.header(peer, kind, key, peer.sequence_out, len as u64);
+        let post = match (kind, protocol) {
+            (Kind::Eager, Protocol::Inline) => transport.short(id, &header.emit(), buffer.read(0, len)),
+            (Kind::Eager, _) => {
+                match pack(transport, id, &header.emit(), buffer.read(0, len), HEADER_BYTES) {
+                    Ok(()) => Post::Done,
+                    Err(refusal) => refusal.into(),
+                }
+            }
+            _ => match request {
+                Some(own) => transport.short(id, &header.emit_announce(own), &[]),
+                None => return Ok(Injected::NeedsRequest),
+            },
+        };
+        match post {
+            Post::Done | Post::Queued => Ok(self.injected(id, kind, protocol, len)),
+            Post::Again(_) => {
+                self.counters.retries += 1;
+                Ok(Injected::Waits)
+            }
+            Post::Never(cause) => Err(cause),
+        }
+    }
+
+    /// Accounts for a matchable message that is on its way.
+    #[inline]
+    fn injected(&mut self, id: PeerId, kind: Kind, protocol: Protocol, len: usize) -> Injected {
+        let Some(peer) = self.peers.get_mut(id.index()) else { return Injected::Sent };
+        // Both were seen to be available before the post.
+        let _ = peer.envelopes_out.take();
+        if kind == Kind::Eager && protocol == Protocol::Eager {
+            let _ = peer.blocks_out.take();
+        }
+        peer.sequence_out = peer.sequence_out.wrapping_add(1);
+        peer.limits_told();
+        self.counters.messages_sent += 1;
+        match kind {
+            Kind::Defer => self.counters.deferrals += 1,
+            Kind::Announce => self.counters.rendezvous += 1,
+            _ => {
+                self.counters.bytes_sent += len as u64;
+                return Injected::Sent;
+            }
+        }
+        Injected::Announced
+    }
+}
+
+/// Packs header and payload straight into a slot of the transport.
+#[inline]
+fn pack<T: Transport>(
+    transport: &mut T,
+    peer: PeerId,
+    header: &[u8],
+    payload: &[u8],
+    header_bytes: usize,
+) -> Result<(), Refusal> {
+    let mut slot = transport.reserve(peer, header_bytes + payload.len())?;
+    if let Some((head, body)) = slot.bytes().split_at_mut_checked(header_bytes)
+        && head.len() == header.len()
+        && body.len() == payload.len()
+    {
+        head.copy_from_slice(header);
+        body.copy_from_slice(payload);
+    }
+    slot.commit();
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! Intrusive lists by index: a node is linked where it stands in its table, so that queues need no memory of their
+//! own and can never be full.
+
+use core::marker::PhantomData;
+
+/// An optional index, stored plus one so that all-zero memory means "none".
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Link(u32);
+
+impl Link {
+    pub(crate) const NONE: Self = Self(0);
+
+    #[inline]
+    pub(crate) const fn to(index: u32) -> Self {
+        Self(index.wrapping_add(1))
+    }
+
+    #[inline]
+    pub(crate) const fn get(self) -> Option<u32> {
+        self.0.checked_sub(1)
+    }
+}
+
+/// A node's place in one list.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Links {
+    next: Link,
+    prev: Link,
+}
+
+impl Links {
+    pub(crate) const NONE: Self = Self { next: Link::NONE, prev: Link::NONE };
+}
+
+/// A table whose entries carry links for lists of kind `L`.
+pub(crate) trait Nodes<L> {
+    fn links(&mut self, index: u32) -> Option<&mut Links>;
+}
+
+/// A doubly linked list through a table's entries; FIFO at the ends, O(1) removal anywhere.
+#[derive(Debug)]
+pub(crate) struct List<L> {
+    head: Link,
+    tail: Link,
+    kind: PhantomData<L>,
+}
+
+impl<L> List<L> {
+    pub(crate) const EMPTY: Self = Self { head: Link::NONE, tail: Link::NONE, kind: PhantomData };
+
+    #[inline]
+    pub(crate) const fn front(&self) -> Option<u32> {
+        self.head.get()
+    }
+
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.head.get().is_none()
+    }
+
+    /// The node after `index`.
+    #[inline]
+    pub(crate) fn after(nodes: &mut impl Nodes<L>, index: u32) -> Option<u32> {
+        nodes.links(index)?.next.get()
+    }
+
+    #[inline]
+    pub(crate) fn push_back(&mut self, nodes: &mut impl Nodes<L>, index: u32) {
+        if let Some(links) = nodes.links(index) {
+            *links = Links { next: Link::NONE, prev: self.tail };
+        }
+        match self.tail.get().and_then(|tail| nodes.links(tail)) {
+            Some(links) => links.next = Link::to(index),
+            None => self.head = Link::to(index),
+        }
+        self.tail = Link::to(index);
+    }
+
+    /// Takes out a node, which must be in this list.
+    #[inline]
+    pub(crate) fn remove(&mut self, nodes: &mut impl Nodes<L>, index: u32) {
+        let Some(links) = nodes.links(index) else { return };
+        let Links { next, prev } = core::mem::replace(links, Links::NONE);
+        match prev.get().and_then(|prev| nodes.links(prev)) {
+            Some(links) => links.next = next,
+            None => self.head = next,
+        }
+        match next.get().and_then(|next| nodes.links(next)) {
+            Some(links) => links.prev = prev,
+            None => self.tail = prev,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    struct Table([Links; 8]);
+    struct Only;
+    impl Nodes<Only> for Table {
+        fn links(&mut self, index: u32) -> Option<&mut Links> {
+            self.0.get_mut(index as usize)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_list_behaves_as_a_deque(steps in proptest::collection::vec((any::<bool>(), 0u32..8), 0..200)) {
+            let mut table = Table([Links::NONE; 8]);
+            let mut list = List::<Only>::EMPTY;
+            let mut model = VecDeque::new();
+            for (push, index) in steps {
+                let position = model.iter().position(|&entry| entry == index);
+                match (push, position) {
+                    (true, None) => { list.push_back(&mut table, index); model.push_back(index); }
+                    (false, Some(position)) => { list.remove(&mut table, index); model.remove(position); }
+                    _ => {}
+                }
+                let mut walk = Vec::new();
+                let mut next = list.front();
+                while let Some(index) = next { walk.push(index); next = List::after(&mut table, index); }
+                prop_assert_eq!(&walk, &model.iter().copied().collect::<Vec<_>>());
+                prop_assert_eq!(list.is_empty(), model.is_empty());
+            }
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Matching: posted receives and unexpected messages, in hash bins with the order of posting kept across wildcards.
+//!
+//! A posted receive stands in one bin, hashed by its own pattern - so patterns with wildcards are hashed too, with
+//! the wildcard as a value. An arriving message looks under the at most four patterns that could take it, of those
+//! classes that have receives posted at all, and takes the oldest of what it finds: O(1) however many are posted.
+//!
+//! An unexpected message stands in the bin of its exact key and in one list in order of arrival. A receive without
+//! wildcards looks into its bin, O(1); one with wildcards walks the arrivals, bounded by the number of envelopes.
+//! MPI 4.1 section 3.5: the order is first come, first matched, per pattern.
+
+use aldis_hal::{Handle, PeerId};
+use aldis_protocols::INLINE_BYTES;
+
+use crate::blocks::Block;
+use crate::list::{Links, List, Nodes};
+use crate::pool::{Entry, Pool};
+use crate::rank::WILD;
+use crate::request::{Key, Queue, Requests, State};
+
+/// Where the payload of an unexpected message is.
+#[derive(Debug)]
+pub(crate) enum Payload {
+    /// In the envelope.
+    Inline([u8; INLINE_BYTES]),
+    /// In a block.
+    Block(Block),
+    /// Still with the sender, which waits to be asked under this token.
+    Announced(Handle),
+}
+
+/// A message that has arrived and has met no receive.
+#[derive(Debug)]
+pub(crate) struct Envelope {
+    pub(crate) key: Key,
+    pub(crate) peer: PeerId,
+    pub(crate) length: u64,
+    pub(crate) payload: Payload,
+    bin: Links,
+    arrival: Links,
+}
+
+impl Envelope {
+    pub(crate) const EMPTY: Self = Self {
+        key: Key::NONE,
+        peer: PeerId(0),
+        length: 0,
+        payload: Payload::Inline([0; INLINE_BYTES]),
+        bin: Links::NONE,
+        arrival: Links::NONE,
+    };
+}
+
+pub(crate) type EnvelopeEntry = Entry<Envelope>;
+type Envelopes<'s> = Pool<'s, Envelope>;
+
+pub(crate) struct InBin;
+pub(crate) struct Arrival;
+
+impl Nodes<InBin> for Envelopes<'_> {
+    #[inline]
+    fn links(&mut self, index: u32) -> Option<&mut Links> {
+        Some(&mut self.at(index)?.bin)
+    }
+}
+
+impl Nodes<Arrival> for Envelopes<'_> {
+    #[inline]
+    fn links(&mut self, index: u32) -> Option<&mut Links> {
+        Some(&mut self.at(index)?.arrival)
+    }
+}
+
+/// One bin of the hash table; all-zero is an empty one.
+pub(crate) struct Bin {
+    posted: List<Queue>,
+    unexpected: List<InBin>,
+}
+
+impl Bin {
+    pub(crate) const EMPTY: Self = Self { posted: List::EMPTY, unexpected: List::EMPTY };
+}
+
+/// The kinds of pattern, by which of source and tag are wild.
+const CLASSES: usize = 4;
+
+#[inline]
+const fn class(pattern: &Key) -> usize {
+    (pattern.source == WILD) as usize | ((pattern.tag == WILD) as usize) << 1
+}
+
+/// The hash table.
+struct Bins<'s> {
+    slots: &'s mut [Bin],
+    mask: u32,
+}
+
+impl Bins<'_> {
+    /// The bin of a key. Consecutive tags, sources and contexts go to different bins: each factor is odd.
+    #[inline]
+    fn of(&mut self, key: &Key) -> Option<&mut Bin> {
+        let mixed = key.context.wrapping_mul(0x9E37_79B1)
+            ^ key.source.wrapping_mul(0x85EB_CA77)
+            ^ key.tag.wrapping_mul(0xC2B2_AE3D);
+        let index = (mixed ^ (mixed >> 15)) & self.mask;
+        self.slots.get_mut(index as usize)
+    }
+}
+
+/// Both queues of one endpoint.
+pub(crate) struct Matcher<'s> {
+    bins: Bins<'s>,
+    posted_by_class: [u32; CLASSES],
+    next_order: u32,
+    envelopes: Envelopes<'s>,
+    arrivals: List<Arrival>,
+}
+
+impl<'s> Matcher<'s> {
+    /// `bins` should be a power of two; of another number the largest power of two below is used.
+    pub(crate) fn new(bins: &'s mut [Bin], envelopes: &'s mut [EnvelopeEntry]) -> Self {
+        let bits = bins.len().checked_ilog2().unwrap_or(0);
+        let mask = (1u32 << bits.min(31)) - 1;
+        let bins = Bins { slots: bins, mask };
+        let envelopes = Pool::new(envelopes);
+        Self { bins, posted_by_class: [0; CLASSES], next_order: 0, envelopes, arrivals: List::EMPTY }
+    }
+
+    /// Posts the receive in slot `index`.
+    #[inline]
+    pub(crate) fn post(&mut self, requests: &mut Requests<'_>, index: u32) {
+        let Some(request) = requests.at(index) else { return };
+        request.state = State::Posted;
+        request.order = self.next_order;
+        self.next_order = self.next_order.wrapping_add(1);
+        let key = request.key;
+        if let Some(count) = self.posted_by_class.get_mut(class(&key)) {
+            *count += 1;
+        }
+        if let Some(bin) = self.bins.of(&key) {
+            bin.posted.push_back(requests, index);
+        }
+    }
+
+    /// Takes a posted receive out again.
+    #[inline]
+    pub(crate) fn unpost(&mut self, requests: &mut Requests<'_>, index: u32) {
+        let Some(key) = requests.at(index).map(|request| request.key) else { return };
+        if let Some(count) = self.posted_by_class.get_mut(class(&key)) {
+            *count = count.saturating_sub(1);
+        }
+        if let Some(bin) = self.bins.of(&key) {
+            bin.posted.remove(requests, index);
+        }
+    }
+
+    /// Takes out the oldest posted receive that takes a message with key `message`.
+    #[inline]
+    pub(crate) fn match_posted(&mut self, requests: &mut Requests<'_>, message: &Key) -> Option<u32> {
+        let mut oldest: Option<(u32, u32)> = None;
+        for wild in 0..CLASSES {
+            if self.posted_by_class.get(wild).is_none_or(|&count| count == 0) {
+                continue;
+            }
+            let pattern = Key {
+                context: message.context,
+                source: if wild & 1 == 0 { message.source } else { WILD },
+                tag: if wild & 2 == 0 { message.tag } else { WILD },
+            };
+            let Some(found) = self.first_posted(requests, &pattern) else { continue };
+            // Orders are compared by their distance, so that the counter may wrap.
+            if oldest.is_none_or(|(_, order)| (found.1.wrapping_sub(order) as i32) < 0) {
+                oldest = Some(found);
+            }
+        }
+        let (index, _) = oldest?;
+        self.unpost(requests, index);
+        Some(index)
+    }
+
+    /// The first receive posted with exactly this pattern, and its order.
+    #[inline]
+    fn first_posted(&mut self, requests: &mut Requests<'_>, pattern: &Key) -> Option<(u32, u32)> {
+        let mut next = self.bins.of(pattern)?.posted.front();
+        while let Some(index) = next {
+            let request = requests.at(index)?;
+            if request.key == *pattern {
+                return Some((index, request.order));
+            }
+            next = List::<Queue>::after(requests, index);
+        }
+        None
+    }
+
+    /// The oldest unexpected message that the receive pattern takes.
+    #[inline]
+    pub(crate) fn find_unexpected(&mut self, pattern: &Key) -> Option<u32> {
+        if self.envelopes.in_use() == 0 {
+            return None;
+        }
+        if class(pattern) == 0 {
+            let mut next = self.bins.of(pattern)?.unexpected.front();
+            while let Some(index) = next {
+                if self.envelopes.at(index)?.key == *pattern {
+                    return Some(index);
+                }
+                next = List::<InBin>::after(&mut self.envelopes, index);
+            }
+            return None;
+        }
+        let mut next = self.arrivals.front();
+        while let Some(index) = next {
+            if pattern.takes(&self.envelopes.at(index)?.key) {
+                return Some(index);
+            }
+            next = List::<Arrival>::after(&mut self.envelopes, index);
+        }
+        None
+    }
+
+    /// Keeps a message that nobody waits for; gives the payload back if there is no envelope.
+    pub(crate) fn keep(
+        &mut self,
+        key: Key,
+        peer: PeerId,
+        length: u64,
+        payload: Payload,
+    ) -> Result<(), Payload> {
+        let Some((handle, envelope)) = self.envelopes.take() else { return Err(payload) };
+        *envelope = Envelope { key, peer, length, payload, ..Envelope::EMPTY };
+        self.arrivals.push_back(&mut self.envelopes, handle.slot);
+        if let Some(bin) = self.bins.of(&key) {
+            bin.unexpected.push_back(&mut self.envelopes, handle.slot);
+        }
+        Ok(())
+    }
+
+    /// What is known of a kept message.
+    pub(crate) fn peek(&mut self, index: u32) -> Option<&Envelope> {
+        self.envelopes.at(index).map(|envelope| &*envelope)
+    }
+
+    /// Takes a kept message out.
+    pub(crate) fn remove(&mut self, index: u32) -> Option<Envelope> {
+        let key = self.envelopes.at(index)?.key;
+        self.arrivals.remove(&mut self.envelopes, index);
+        self.bins.of(&key)?.unexpected.remove(&mut self.envelopes, index);
+        let envelope = core::mem::replace(self.envelopes.at(index)?, Envelope::EMPTY);
+        self.envelopes.give(index);
+        Some(envelope)
+    }
+
+    /// Takes out the oldest kept message of `peer`.
+    pub(crate) fn remove_from(&mut self, peer: PeerId) -> Option<Envelope> {
+        let mut next = self.arrivals.front();
+        while let Some(index) = next {
+            if self.envelopes.at(index)?.peer == peer {
+                return self.remove(index);
+            }
+            next = List::<Arrival>::after(&mut self.envelopes, index);
+        }
+        None
+    }
+
+    /// Messages kept now.
+    pub(crate) const fn unexpected(&self) -> u32 {
+        self.envelopes.in_use()
+    }
+
+    /// Receives posted now.
+    pub(crate) fn posted(&self) -> u32 {
+        self.posted_by_class.iter().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests;

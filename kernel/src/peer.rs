@@ -1,0 +1,113 @@
+//! What an endpoint knows of each peer: credits both ways, sequence numbers, and what is still to be sent to it.
+
+use aldis_hal::{Cause, Epoch};
+use aldis_protocols::card::Room;
+use aldis_protocols::credit::{Grant, Limits, Window};
+use aldis_protocols::{Card, Thresholds};
+
+use crate::list::List;
+use crate::request::Queue;
+
+/// Whether a peer can be talked to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Presence {
+    /// It has not been introduced.
+    #[default]
+    Unknown,
+    Connected,
+    /// It will take and send nothing more, and why.
+    Gone(Cause),
+}
+
+/// A row of the peer table; all-zero is an unknown peer.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) presence: Presence,
+    pub(crate) epoch: Epoch,
+    pub(crate) room: Room,
+    pub(crate) thresholds: Thresholds,
+    /// Matchable messages this side may send.
+    pub(crate) envelopes_out: Window,
+    /// Eager messages with a block that this side may send.
+    pub(crate) blocks_out: Window,
+    /// Places the peer has been promised here.
+    pub(crate) envelopes_in: Grant,
+    pub(crate) blocks_in: Grant,
+    /// Sequence of the next matchable message to it, and of the next one from it.
+    pub(crate) sequence_out: u16,
+    pub(crate) sequence_in: u16,
+    /// Sends that wait for their turn, in order.
+    pub(crate) ordered: List<Queue>,
+    /// Rendezvous that have something to say: a clear-to-send, data, a finish.
+    pub(crate) owed: List<Queue>,
+    /// It stands in the FIFO of peers to look at.
+    pub(crate) marked: bool,
+}
+
+impl Peer {
+    pub(crate) const EMPTY: Self = Self {
+        presence: Presence::Unknown,
+        epoch: Epoch(0),
+        room: Room { envelopes: 0, blocks: 0, block_bytes: 0 },
+        thresholds: Thresholds { inline_end: 0, eager_end: 0, fragment_bytes_max: 0 },
+        envelopes_out: Window::NONE,
+        blocks_out: Window::NONE,
+        envelopes_in: Grant::NONE,
+        blocks_in: Grant::NONE,
+        sequence_out: 0,
+        sequence_in: 0,
+        ordered: List::EMPTY,
+        owed: List::EMPTY,
+        marked: false,
+    };
+
+    /// Makes the row a connected peer that introduced itself with `card`, with `granted` set aside for it here.
+    pub(crate) fn connect(
+        &mut self,
+        card: &Card,
+        thresholds: Thresholds,
+        granted: Room,
+    ) -> Result<(), Cause> {
+        let windows = (
+            Window::new(card.room.envelopes),
+            Window::new(card.room.blocks),
+            Grant::new(granted.envelopes),
+            Grant::new(granted.blocks),
+        );
+        let (Ok(envelopes_out), Ok(blocks_out), Ok(envelopes_in), Ok(blocks_in)) = windows else {
+            return Err(Cause::Incompatible);
+        };
+        *self = Self {
+            presence: Presence::Connected,
+            epoch: card.epoch(),
+            room: card.room,
+            thresholds,
+            envelopes_out,
+            blocks_out,
+            envelopes_in,
+            blocks_in,
+            marked: self.marked,
+            ..Self::EMPTY
+        };
+        Ok(())
+    }
+
+    /// The credits to put into a header to this peer.
+    #[inline]
+    pub(crate) const fn limits(&self) -> Limits {
+        Limits { envelopes: self.envelopes_in.limit(), blocks: self.blocks_in.limit() }
+    }
+
+    /// A header with [`limits`](Self::limits) is on its way.
+    #[inline]
+    pub(crate) const fn limits_told(&mut self) {
+        self.envelopes_in.told();
+        self.blocks_in.told();
+    }
+
+    /// Whether credits must be sent in a message of their own.
+    #[inline]
+    pub(crate) const fn credit_due(&self) -> bool {
+        self.envelopes_in.is_due() || self.blocks_in.is_due()
+    }
+}

@@ -1,0 +1,106 @@
+//! The words of message passing: rank, tag, source, status. MPI 4.1 sections 3.2 and 3.2.4.
+
+use core::fmt;
+
+use aldis_hal::Cause;
+
+/// A process's number in a communicator, `0..size`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Rank(pub u32);
+
+impl fmt::Display for Rank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// A message's tag, `0..=Tag::MAX`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Tag(pub u32);
+
+impl Tag {
+    /// The largest tag (MPI_TAG_UB): all 31 bits of a non-negative C int.
+    pub const MAX: Self = Self(0x7FFF_FFFF);
+}
+
+impl fmt::Display for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// What stands for "any" in a pattern; above every rank and tag.
+pub(crate) const WILD: u32 = u32::MAX;
+
+/// Whom a receive takes messages from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Source {
+    /// This rank only.
+    Rank(Rank),
+    /// Any rank of the communicator (MPI_ANY_SOURCE).
+    Any,
+}
+
+impl From<Rank> for Source {
+    fn from(rank: Rank) -> Self {
+        Self::Rank(rank)
+    }
+}
+
+/// Which tags a receive takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum TagMatch {
+    /// This tag only.
+    Tag(Tag),
+    /// Any tag (MPI_ANY_TAG).
+    Any,
+}
+
+impl From<Tag> for TagMatch {
+    fn from(tag: Tag) -> Self {
+        Self::Tag(tag)
+    }
+}
+
+/// What a completed receive, or a probe, found out about its message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Status {
+    /// Who sent it; for a send, whom it went to.
+    pub source: Rank,
+    /// Its tag.
+    pub tag: Tag,
+    /// Its length in bytes.
+    pub bytes: u64,
+}
+
+impl Status {
+    /// How many elements of `E` the message has (MPI_Get_count).
+    ///
+    /// # Errors
+    /// [`Cause::PartialElement`] if its length is no whole number of them.
+    pub fn elements<E>(&self) -> Result<u64, Cause> {
+        let element = size_of::<E>() as u64;
+        match (self.bytes.checked_div(element), self.bytes.checked_rem(element)) {
+            (Some(count), Some(0)) => Ok(count),
+            _ => Err(Cause::PartialElement { bytes: self.bytes, element: element as u32 }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_counts_whole_elements_only() {
+        let status = Status { source: Rank(0), tag: Tag(0), bytes: 12 };
+        assert_eq!(status.elements::<u32>(), Ok(3));
+        assert_eq!(status.elements::<u64>(), Err(Cause::PartialElement { bytes: 12, element: 8 }));
+        assert!(status.elements::<()>().is_err());
+    }
+}

@@ -1,0 +1,218 @@
+//! Requests: what is being sent or received, kept in a slot of the storage until its owner has taken the result.
+
+use aldis_hal::{Activity, Cause, Operation, PeerId};
+use aldis_protocols::rendezvous::{Receiver, Sender};
+
+use crate::blocks::Block;
+use crate::buffer::Buffer;
+use crate::error::Error;
+use crate::list::{Links, Nodes};
+use crate::pool::{Entry, Pool};
+use crate::rank::{Rank, Status, Tag, WILD};
+
+/// What messages and receives are matched by. In a receive, source and tag may be [`WILD`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Key {
+    pub(crate) context: u32,
+    pub(crate) source: u32,
+    pub(crate) tag: u32,
+}
+
+impl Key {
+    /// The key of messages that are not matched.
+    pub(crate) const NONE: Self = Self { context: 0, source: 0, tag: 0 };
+
+    /// Whether the receive pattern `self` takes a message with the exact key `message`.
+    #[inline]
+    pub(crate) const fn takes(&self, message: &Self) -> bool {
+        self.context == message.context
+            && (self.source == WILD || self.source == message.source)
+            && (self.tag == WILD || self.tag == message.tag)
+    }
+}
+
+/// Where a request stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum State {
+    /// Not in use.
+    #[default]
+    Free,
+    /// A send that waits for its turn, in its peer's ordered list.
+    Queued,
+    /// An announced send; in the peer's owed list while it has something to send.
+    Sending,
+    /// A receive in the matching bins.
+    Posted,
+    /// A receive matched with an announcement; in the peer's owed list until it has asked.
+    Receiving,
+    /// Over; the result waits for the owner.
+    Complete,
+}
+
+/// The rendezvous of a request, if it has one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Machine {
+    #[default]
+    None,
+    Send(Sender),
+    Recv(Receiver),
+}
+
+/// A slot of the request table; all-zero is a free one.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) state: State,
+    /// What the user called for.
+    pub(crate) operation: Operation,
+    /// Its owner has let go: it lives on only to tell the peer, and frees itself.
+    pub(crate) orphan: bool,
+    /// It stands in its peer's owed list.
+    pub(crate) owed: bool,
+    /// What is matched; of a send, the key its message carries.
+    pub(crate) key: Key,
+    /// Position in the order of posting.
+    pub(crate) order: u32,
+    /// The process at the other side: of a send, or of a receive once matched.
+    pub(crate) peer: PeerId,
+    /// That process's rank in the communicator.
+    pub(crate) rank: u32,
+    /// The tag of the message that was matched.
+    pub(crate) tag: u32,
+    /// The user's memory.
+    pub(crate) buffer: Buffer,
+    /// The block of a pooled receive.
+    pub(crate) block: Option<Block>,
+    /// Bytes of the message.
+    pub(crate) length: u64,
+    /// Why it failed, if it did.
+    pub(crate) cause: Option<Cause>,
+    pub(crate) machine: Machine,
+    /// Its place in a matching bin or in one of the peer's lists.
+    pub(crate) queue: Links,
+    /// Its place among the requests of its scope.
+    pub(crate) scope: Links,
+}
+
+impl Request {
+    pub(crate) const EMPTY: Self = Self {
+        state: State::Free,
+        operation: Operation::None,
+        orphan: false,
+        owed: false,
+        key: Key::NONE,
+        order: 0,
+        peer: PeerId(0),
+        rank: 0,
+        tag: 0,
+        buffer: Buffer::NONE,
+        block: None,
+        length: 0,
+        cause: None,
+        machine: Machine::None,
+        queue: Links::NONE,
+        scope: Links::NONE,
+    };
+
+    /// Makes a freshly taken slot this request. Only what a reader looks at is written.
+    #[inline]
+    pub(crate) fn start(&mut self, state: State, key: Key, peer: PeerId, rank: u32, buffer: Buffer) {
+        self.state = state;
+        self.operation = if let State::Queued = state { Operation::Send } else { Operation::Recv };
+        (self.orphan, self.owed) = (false, false);
+        (self.key, self.peer, self.rank, self.tag) = (key, peer, rank, key.tag);
+        self.buffer = buffer;
+        self.block = None;
+        self.length = buffer.len() as u64;
+        self.cause = None;
+        self.machine = Machine::None;
+    }
+
+    /// Bytes that have moved so far.
+    pub(crate) fn bytes_done(&self) -> u64 {
+        match &self.machine {
+            Machine::Send(sender) => sender.bytes_sent(),
+            Machine::Recv(receiver) => receiver.bytes_received(),
+            Machine::None if self.state == State::Complete => self.length.min(self.buffer.len() as u64),
+            Machine::None => 0,
+        }
+    }
+
+    /// What is known of its result so far.
+    #[inline]
+    pub(crate) fn outcome(&self) -> Outcome {
+        Outcome {
+            operation: self.operation,
+            context: self.key.context,
+            rank: self.rank,
+            tag: self.tag,
+            length: self.length,
+            bytes_done: self.bytes_done(),
+            cause: self.cause,
+        }
+    }
+}
+
+/// How an operation ended, or how far it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outcome {
+    pub(crate) operation: Operation,
+    pub(crate) context: u32,
+    /// The other side's rank, or [`WILD`].
+    pub(crate) rank: u32,
+    pub(crate) tag: u32,
+    pub(crate) length: u64,
+    pub(crate) bytes_done: u64,
+    pub(crate) cause: Option<Cause>,
+}
+
+impl Outcome {
+    /// The operation's result as its user sees it.
+    #[inline]
+    pub(crate) fn result(&self) -> Result<Status, Error> {
+        match self.cause {
+            None => Ok(Status { source: Rank(self.rank), tag: Tag(self.tag), bytes: self.length }),
+            Some(cause) => Err(self.error(cause)),
+        }
+    }
+
+    /// The operation's failure for another cause than its own: a deadline.
+    pub(crate) fn error(&self, cause: Cause) -> Error {
+        Error::about(self.operation, cause, self.rank, self.context, self.tag).having_moved(self.bytes_done)
+    }
+
+    /// What to note of a rank that waits for it.
+    pub(crate) fn activity(&self) -> Activity {
+        Activity {
+            operation: self.operation,
+            peer: (self.rank != WILD).then_some(PeerId(self.rank)),
+            tag: (self.tag != WILD).then_some(self.tag),
+            context: self.context,
+            bytes: self.length,
+        }
+    }
+}
+
+/// Lists by `queue`.
+#[derive(Debug)]
+pub(crate) struct Queue;
+/// Lists by `scope`.
+#[derive(Debug)]
+pub(crate) struct InScope;
+
+/// The request table.
+pub(crate) type Requests<'s> = Pool<'s, Request>;
+pub(crate) type RequestEntry = Entry<Request>;
+
+impl Nodes<Queue> for Requests<'_> {
+    #[inline]
+    fn links(&mut self, index: u32) -> Option<&mut Links> {
+        Some(&mut self.at(index)?.queue)
+    }
+}
+
+impl Nodes<InScope> for Requests<'_> {
+    #[inline]
+    fn links(&mut self, index: u32) -> Option<&mut Links> {
+        Some(&mut self.at(index)?.scope)
+    }
+}

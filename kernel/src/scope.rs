@@ -1,0 +1,459 @@
+//! This module holds `unsafe` code: it lends the user's memory to requests for the lifetime of a scope.
+//!
+//! Nonblocking calls. A scope is shaped like `std::thread::scope`: memory handed to a request is borrowed for the
+//! whole scope, and when the scope ends - in good order, by error or by unwinding - every request started in it is
+//! complete or has let go of its memory. So no request can be leaked while it holds a pointer, without any trust in
+//! destructors of values the user holds.
+//!
+//! ```
+//! # use aldis_kernel::{Endpoint, Error, Rank, Tag, hal::{Platform, Transport}};
+//! fn shift<T: Transport, P: Platform>(
+//!     endpoint: &mut Endpoint<'_, T, P>,
+//!     left: &mut [f64],
+//!     right: &[f64],
+//! ) -> Result<(), Error> {
+//!     let world = endpoint.world();
+//!     endpoint.scope(|s| {
+//!         let from_left = s.irecv(&world, left, Rank(0), Tag(1))?;
+//!         let to_right = s.isend(&world, right, Rank(2), Tag(1))?;
+//!         // ... compute on other memory, s.poll(64) now and then ...
+//!         s.wait_all(&mut [from_left, to_right])
+//!     })
+//! }
+//! ```
+
+use core::marker::PhantomData;
+use core::ops::Range;
+use core::ptr::NonNull;
+
+use aldis_hal::{Activity, Cause, Handle, Instant, Operation, Platform, Transport};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::blocking::{BUDGET, Turns, Within};
+use crate::buffer::{self, Buffer, Loan};
+use crate::comm::Comm;
+use crate::endpoint::Endpoint;
+use crate::engine::Started;
+use crate::error::Error;
+use crate::list::List;
+use crate::rank::{Rank, Source, Status, Tag, TagMatch, WILD};
+use crate::request::{InScope, Outcome, Requests, State};
+
+/// A nonblocking send or receive of one scope. After its result has been taken it is *null*: waits skip it
+/// (MPI_REQUEST_NULL). Dropping it is fine: the scope's end takes care of it.
+#[derive(Debug)]
+#[must_use = "a request should be waited for; the scope's end does so at the latest"]
+pub struct Request<'scope> {
+    stage: Stage,
+    /// Invariant, so that requests of different scopes cannot be mixed up.
+    scope: PhantomData<fn(&'scope ()) -> &'scope ()>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Its result has been taken.
+    Null,
+    /// It was over at once.
+    Done(Outcome),
+    /// It has a slot.
+    Pending(Handle),
+}
+
+impl Request<'_> {
+    const fn new(stage: Stage) -> Self {
+        Self { stage, scope: PhantomData }
+    }
+
+    /// A null request, to fill an array with.
+    pub const fn null() -> Self {
+        Self::new(Stage::Null)
+    }
+
+    /// Whether its result has been taken.
+    pub const fn is_null(&self) -> bool {
+        matches!(self.stage, Stage::Null)
+    }
+}
+
+/// Nonblocking calls on an endpoint; see the [module](self). Made by [`Endpoint::scope`].
+pub struct Scope<'scope, 'env: 'scope, 's, T: Transport, P: Platform> {
+    within: Within<'env, 's, T, P>,
+    requests: List<InScope>,
+    scope: PhantomData<fn(&'scope ()) -> &'scope ()>,
+}
+
+impl<T: Transport, P: Platform> Drop for Scope<'_, '_, '_, T, P> {
+    fn drop(&mut self) {
+        let engine = &mut self.within.endpoint.engine;
+        while let Some(index) = self.requests.front() {
+            self.requests.remove(&mut engine.requests, index);
+            if let Some(handle) = engine.requests.handle(index) {
+                engine.abandon(handle);
+            }
+        }
+    }
+}
+
+impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> {
+    pub(crate) fn run<R>(
+        endpoint: &'env mut Endpoint<'s, T, P>,
+        start: Option<Instant>,
+        deadline: Instant,
+        body: impl for<'any> FnOnce(&mut Scope<'any, 'env, 's, T, P>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let within = Within { endpoint, start, deadline };
+        let mut scope = Scope { within, requests: List::EMPTY, scope: PhantomData };
+        let result = body(&mut scope)?;
+        scope.finish()?;
+        Ok(result)
+    }
+
+    /// Waits for everything that the body has not; the first failure is the scope's.
+    fn finish(&mut self) -> Result<(), Error> {
+        let mut first = Ok(());
+        while let Some(index) = self.requests.front() {
+            let Some(handle) = self.within.endpoint.engine.requests.handle(index) else { break };
+            let result = self.wait(Request::new(Stage::Pending(handle)));
+            first = first.and(result.map(|_| ()));
+            if matches!(first, Err(Error { cause: Cause::TimedOut, .. })) {
+                break;
+            }
+        }
+        first
+    }
+
+    fn requests(&mut self) -> &mut Requests<'s> {
+        &mut self.within.endpoint.engine.requests
+    }
+
+    #[inline]
+    fn keep(&mut self, started: Started) -> Request<'scope> {
+        match started {
+            Started::Done(outcome) => Request::new(Stage::Done(outcome)),
+            Started::Pending(handle) => {
+                self.requests.push_back(&mut self.within.endpoint.engine.requests, handle.slot);
+                Request::new(Stage::Pending(handle))
+            }
+        }
+    }
+
+    fn send_buffer(
+        &mut self,
+        comm: &Comm,
+        buffer: Buffer,
+        to: Rank,
+        tag: Tag,
+    ) -> Result<Request<'scope>, Error> {
+        let Endpoint { engine, transport, .. } = &mut *self.within.endpoint;
+        let started = engine
+            .target(comm, to, tag)
+            .and_then(|target| engine.send(transport, target, buffer))
+            .map_err(|cause| Error::about(Operation::Send, cause, to.0, comm.context(), tag.0))?;
+        if let Started::Pending(_) = started {
+            engine.flush(transport, BUDGET);
+        }
+        Ok(self.keep(started))
+    }
+
+    fn recv_buffer(
+        &mut self,
+        comm: &Comm,
+        buffer: Buffer,
+        from: Source,
+        tag: TagMatch,
+    ) -> Result<Request<'scope>, Error> {
+        let engine = &mut self.within.endpoint.engine;
+        let started = engine
+            .pattern(comm, from, tag)
+            .and_then(|(pattern, peer)| engine.receive(pattern, peer, buffer))
+            .map_err(|cause| {
+                let rank = if let Source::Rank(rank) = from { rank.0 } else { WILD };
+                let tag = if let TagMatch::Tag(tag) = tag { tag.0 } else { WILD };
+                Error::about(Operation::Recv, cause, rank, comm.context(), tag)
+            })?;
+        Ok(self.keep(started))
+    }
+
+    /// Starts a send (MPI_Isend).
+    ///
+    /// # Errors
+    /// As for [`Endpoint::send`]; in particular a full request table, after which waiting for a request helps.
+    #[inline]
+    pub fn isend<E>(
+        &mut self,
+        comm: &Comm,
+        data: &'scope [E],
+        to: Rank,
+        tag: Tag,
+    ) -> Result<Request<'scope>, Error>
+    where
+        E: IntoBytes + Immutable,
+    {
+        let bytes = data.as_bytes();
+        // SAFETY: `data` is borrowed for 'scope, and the scope's drop makes the engine let go before that ends.
+        // Sends only read.
+        let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
+        self.send_buffer(comm, buffer, to, tag)
+    }
+
+    /// Starts a receive (MPI_Irecv). The buffer can be read again when the scope is over.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::recv`]; in particular a full request table, after which waiting for a request helps.
+    #[inline]
+    pub fn irecv<E>(
+        &mut self,
+        comm: &Comm,
+        buffer: &'scope mut [E],
+        from: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+    ) -> Result<Request<'scope>, Error>
+    where
+        E: FromBytes + IntoBytes,
+    {
+        let loan = Loan::new(buffer.as_mut_bytes());
+        self.recv_buffer(comm, loan.whole(), from.into(), tag.into())
+    }
+
+    /// Lends memory to the scope as a whole, so that parts of it can be sent, received and combined in turn.
+    pub fn lend<E>(&mut self, memory: &'scope mut [E]) -> Loan<'scope>
+    where
+        E: FromBytes + IntoBytes,
+    {
+        Loan::new(memory.as_mut_bytes())
+    }
+
+    /// Starts a send of a byte range of lent memory.
+    ///
+    /// # Errors
+    /// As for [`isend`](Self::isend), and [`Cause::TooBig`] for a range outside.
+    pub fn isend_part(
+        &mut self,
+        comm: &Comm,
+        loan: Loan<'scope>,
+        range: Range<usize>,
+        to: Rank,
+        tag: Tag,
+    ) -> Result<Request<'scope>, Error> {
+        let outside = |cause| Error::about(Operation::Send, cause, to.0, comm.context(), tag.0);
+        let buffer = part(loan, range).map_err(outside)?;
+        self.send_buffer(comm, buffer, to, tag)
+    }
+
+    /// Starts a receive into a byte range of lent memory.
+    ///
+    /// # Errors
+    /// As for [`irecv`](Self::irecv), and [`Cause::TooBig`] for a range outside.
+    pub fn irecv_part(
+        &mut self,
+        comm: &Comm,
+        loan: Loan<'scope>,
+        range: Range<usize>,
+        from: Rank,
+        tag: Tag,
+    ) -> Result<Request<'scope>, Error> {
+        let outside = |cause| Error::about(Operation::Recv, cause, from.0, comm.context(), tag.0);
+        let buffer = part(loan, range).map_err(outside)?;
+        self.recv_buffer(comm, buffer, from.into(), tag.into())
+    }
+
+    /// Lets `combine` work on two ranges of lent memory: the first to be written, the second to be read.
+    ///
+    /// # Errors
+    /// [`Cause::TooBig`] for a range outside, [`Cause::Busy`] if the ranges overlap or a request of this scope is
+    /// using the one to be written, or receiving into the one to be read.
+    pub fn combine(
+        &mut self,
+        into: (Loan<'scope>, Range<usize>),
+        from: (Loan<'scope>, Range<usize>),
+        combine: impl FnOnce(&mut [u8], &[u8]),
+    ) -> Result<(), Error> {
+        let fail = |cause| Error::new(Operation::None, cause);
+        let (into, from) = (part(into.0, into.1).map_err(fail)?, part(from.0, from.1).map_err(fail)?);
+        if self.in_use(into, true) || self.in_use(from, false) {
+            return Err(fail(Cause::Busy));
+        }
+        // SAFETY: both are parts of loans of this scope (only `lend` makes them, for 'scope), and `&mut self` keeps
+        // the endpoint from running until the slices are gone.
+        let Some((into, from)) = (unsafe { buffer::slices(into, from) }) else {
+            return Err(fail(Cause::Busy));
+        };
+        combine(into, from);
+        Ok(())
+    }
+
+    /// Whether a request of this scope uses `memory`; sends count only if it is to be written.
+    fn in_use(&mut self, memory: Buffer, to_be_written: bool) -> bool {
+        let requests = &mut self.within.endpoint.engine.requests;
+        let mut next = self.requests.front();
+        while let Some(index) = next {
+            if let Some(request) = requests.at(index) {
+                let active = request.state != State::Complete;
+                let conflicting = to_be_written || request.operation == Operation::Recv;
+                if active && conflicting && buffer::overlap(request.buffer, memory) {
+                    return true;
+                }
+            }
+            next = List::<InScope>::after(requests, index);
+        }
+        false
+    }
+
+    /// The number of the next collective on `comm`, as its tag: the same on every rank.
+    ///
+    /// # Errors
+    /// [`Cause::Stale`] for a communicator that was freed.
+    pub fn collective_tag(&mut self, comm: &Comm) -> Result<Tag, Error> {
+        let number = self.within.endpoint.engine.comms.next_collective(comm);
+        number.map(Tag).map_err(|cause| Error::about(Operation::None, cause, WILD, comm.context(), WILD))
+    }
+
+    /// Handles at most `budget` events, without blocking.
+    #[inline]
+    pub fn poll(&mut self, budget: u32) -> u32 {
+        self.within.endpoint.poll(budget)
+    }
+
+    /// Takes the result if the request is over, without polling.
+    #[inline]
+    fn take(&mut self, request: &mut Request<'scope>) -> Option<Outcome> {
+        let outcome = match request.stage {
+            Stage::Null => return None,
+            Stage::Done(outcome) => outcome,
+            Stage::Pending(handle) => {
+                let requests = self.requests();
+                let complete = requests.get(handle).is_none_or(|slot| slot.state == State::Complete);
+                if !complete {
+                    return None;
+                }
+                self.requests.remove(&mut self.within.endpoint.engine.requests, handle.slot);
+                self.within.endpoint.engine.collect(handle)?
+            }
+        };
+        request.stage = Stage::Null;
+        Some(outcome)
+    }
+
+    /// Whether a request is over, after one poll; if so, its result, and the request is null from then on
+    /// (MPI_Test). A null request has no result.
+    ///
+    /// # Errors
+    /// Why the operation failed.
+    #[inline]
+    pub fn test(&mut self, request: &mut Request<'scope>) -> Result<Option<Status>, Error> {
+        if let Stage::Pending(_) = request.stage {
+            self.poll(BUDGET);
+        }
+        self.take(request).map(|outcome| outcome.result()).transpose()
+    }
+
+    /// Whether a request is over, without a poll; otherwise as [`test`](Self::test).
+    ///
+    /// # Errors
+    /// Why the operation failed.
+    #[inline]
+    pub fn result(&mut self, request: &mut Request<'scope>) -> Result<Option<Status>, Error> {
+        self.take(request).map(|outcome| outcome.result()).transpose()
+    }
+
+    /// Polls and rests until `check` finds something: for those who drive several operations of their own at a
+    /// time. `activity` is what the platform is told meanwhile.
+    ///
+    /// # Errors
+    /// What `check` returns; [`Cause::TimedOut`] after the scope's deadline.
+    #[inline]
+    pub fn wait_until<R>(
+        &mut self,
+        activity: Activity,
+        mut check: impl FnMut(&mut Self) -> Result<Option<R>, Error>,
+    ) -> Result<R, Error> {
+        let mut turns = Turns::default();
+        loop {
+            if let Some(found) = check(self)? {
+                return Ok(found);
+            }
+            self.within.turn(&mut turns, |_| activity).map_err(|elapsed_ns| {
+                let peer = activity.peer.map_or(WILD, |peer| peer.0);
+                let tag = activity.tag.unwrap_or(WILD);
+                let error =
+                    Error::about(activity.operation, Cause::TimedOut, peer, activity.context, tag);
+                Error { elapsed_ns, ..error }
+            })?;
+        }
+    }
+
+    /// Waits for a request (MPI_Wait).
+    ///
+    /// # Errors
+    /// Why the operation failed; [`Cause::TimedOut`] after the scope's deadline, in which case it goes on until the
+    /// scope ends; [`Cause::Stale`] for a null request.
+    #[inline]
+    pub fn wait(&mut self, mut request: Request<'scope>) -> Result<Status, Error> {
+        if let Stage::Pending(handle) = request.stage {
+            self.within.wait_until_complete(handle)?;
+        }
+        match self.take(&mut request) {
+            Some(outcome) => outcome.result(),
+            None => Err(Error::new(Operation::Wait, Cause::Stale)),
+        }
+    }
+
+    /// Waits until one of the requests is over; its index and result, and it is null from then on (MPI_Waitany).
+    /// `None` if all are null.
+    ///
+    /// # Errors
+    /// Why that operation failed, or [`Cause::TimedOut`].
+    pub fn wait_any(&mut self, requests: &mut [Request<'scope>]) -> Result<Option<(usize, Status)>, Error> {
+        let activity = Activity { operation: Operation::Wait, ..Activity::default() };
+        let mut turns = Turns::default();
+        loop {
+            for (index, request) in requests.iter_mut().enumerate() {
+                if let Some(outcome) = self.take(request) {
+                    return outcome.result().map(|status| Some((index, status)));
+                }
+            }
+            if requests.iter().all(Request::is_null) {
+                return Ok(None);
+            }
+            self.within
+                .turn(&mut turns, |_| activity)
+                .map_err(|elapsed_ns| Error::new(Operation::Wait, Cause::TimedOut).after(elapsed_ns))?;
+        }
+    }
+
+    /// Waits for all requests, whatever each comes to (MPI_Waitall).
+    ///
+    /// # Errors
+    /// The first failure; the others are waited for all the same, unless the deadline passes.
+    pub fn wait_all(&mut self, requests: &mut [Request<'scope>]) -> Result<(), Error> {
+        let mut first = Ok(());
+        for request in requests.iter_mut().filter(|request| !request.is_null()) {
+            let taken = core::mem::replace(request, Request::null());
+            first = first.and(self.wait(taken).map(|_| ()));
+            if matches!(first, Err(Error { cause: Cause::TimedOut, .. })) {
+                break;
+            }
+        }
+        first
+    }
+
+    /// Cancels a request if it can still be undone without the peer: a receive that has not matched, a send that has
+    /// not left (MPI_Cancel). True if so, and it is null from then on; false if it goes on.
+    pub fn cancel(&mut self, request: &mut Request<'scope>) -> bool {
+        let Stage::Pending(handle) = request.stage else { return false };
+        let Some(slot) = self.requests().get(handle) else { return false };
+        if !matches!(slot.state, State::Posted | State::Queued) {
+            return false;
+        }
+        self.requests.remove(&mut self.within.endpoint.engine.requests, handle.slot);
+        self.within.endpoint.engine.abandon(handle);
+        request.stage = Stage::Null;
+        true
+    }
+}
+
+/// A byte range of lent memory.
+fn part(loan: Loan<'_>, range: Range<usize>) -> Result<Buffer, Cause> {
+    let end = range.end.max(range.start) as u64;
+    loan.part(range).ok_or(Cause::TooBig { len: end, max: loan.len() as u64 })
+}
