@@ -375,9 +375,10 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
             self.within.turn(&mut turns, |_| activity).map_err(|elapsed_ns| {
                 let peer = activity.peer.map_or(WILD, |peer| peer.0);
                 let tag = activity.tag.unwrap_or(WILD);
-                let error =
+                let mut error =
                     Error::about(activity.operation, Cause::TimedOut, peer, activity.context, tag);
-                Error { elapsed_ns, ..error }
+                error.elapsed_ns = elapsed_ns;
+                error
             })?;
         }
     }
@@ -405,20 +406,14 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     /// Why that operation failed, or [`Cause::TimedOut`].
     pub fn wait_any(&mut self, requests: &mut [Request<'scope>]) -> Result<Option<(usize, Status)>, Error> {
         let activity = Activity { operation: Operation::Wait, ..Activity::default() };
-        let mut turns = Turns::default();
-        loop {
+        self.wait_until(activity, |scope| {
             for (index, request) in requests.iter_mut().enumerate() {
-                if let Some(outcome) = self.take(request) {
-                    return outcome.result().map(|status| Some((index, status)));
+                if let Some(outcome) = scope.take(request) {
+                    return outcome.result().map(|status| Some(Some((index, status))));
                 }
             }
-            if requests.iter().all(Request::is_null) {
-                return Ok(None);
-            }
-            self.within
-                .turn(&mut turns, |_| activity)
-                .map_err(|elapsed_ns| Error::new(Operation::Wait, Cause::TimedOut).after(elapsed_ns))?;
-        }
+            Ok(requests.iter().all(Request::is_null).then_some(None))
+        })
     }
 
     /// Waits for all requests, whatever each comes to (MPI_Waitall).
