@@ -1,15 +1,20 @@
 //! This module holds `unsafe` code: what a Cortex-M needs before and beside Rust. Vectors, reset, the end of every
-//! panic, a clock, and the memory that the cores share.
+//! panic, two registers, and the memory that the cores share.
+//!
+//! The board is made up, and typical: cores that each see their own number and a common clock as device registers,
+//! and the same stretch of memory at the same address.
 
 use core::arch::asm;
 use core::cell::UnsafeCell;
 use core::panic::PanicInfo;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 
-use aldis_drivers::shm::Region;
+use aldis_drivers::shm::{Lane, Region};
+use aldis_hal::mmio::Mmio;
+use aldis_hal::{Instant, Platform};
 
-use crate::layout::{INBOX_BYTES, PEERS};
+use crate::layout::{INBOX_BYTES, MESSAGE_BYTES_MAX, PEERS};
 
 unsafe extern "C" {
     static mut data_start: u32;
@@ -18,6 +23,8 @@ unsafe extern "C" {
     static mut bss_end: u32;
     static data_image: u32;
     static stack_start: u32;
+    static mut core_number: u32;
+    static mut microseconds: u32;
 }
 
 /// An entry of the vector table.
@@ -74,7 +81,7 @@ unsafe extern "C" fn reset() -> ! {
     unsafe { halt() }
 }
 
-/// The end: of a fault, of a panic, of the program.
+/// The end: of a fault and of the program.
 ///
 /// # Safety
 /// None needed; the type is the vector table's.
@@ -91,13 +98,75 @@ fn panic(_: &PanicInfo<'_>) -> ! {
     unsafe { asm!("udf #0", options(noreturn)) }
 }
 
-/// Nanoseconds since reset, counted by whoever asks: a board would read its timer.
-pub(crate) fn now_ns() -> u64 {
-    static TICKS: AtomicU32 = AtomicU32::new(0);
-    // One core, one context: a load and a store are enough.
-    let ticks = TICKS.load(Ordering::Relaxed).wrapping_add(1);
-    TICKS.store(ticks, Ordering::Relaxed);
-    u64::from(ticks) * 1_000
+/// The core's registers: the platform that the endpoint runs on.
+pub(crate) struct Board {
+    core: Mmio<u32>,
+    clock: Mmio<u32>,
+}
+
+impl Board {
+    /// The number of this core.
+    pub(crate) fn core(&self) -> u32 {
+        self.core.read()
+    }
+}
+
+impl Platform for Board {
+    /// Wraps after 71 minutes; a board with a longer life reads a second word.
+    fn now(&self) -> Instant {
+        Instant(u64::from(self.clock.read()) * 1_000)
+    }
+
+    fn relax(&mut self, _idle: u32) {
+        core::hint::spin_loop();
+    }
+
+    fn entropy(&mut self) -> u64 {
+        u64::from(self.clock.read()) << 8 | u64::from(self.core.read())
+    }
+}
+
+/// A value that is handed out once.
+struct Once<T> {
+    taken: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: `take` hands out one reference, once, and no other core sees this RAM.
+unsafe impl<T> Sync for Once<T> {}
+
+impl<T> Once<T> {
+    const fn new(value: T) -> Self {
+        Self { taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
+    }
+
+    fn take(&'static self) -> Option<&'static mut T> {
+        let first = !self.taken.swap(true, Ordering::Relaxed);
+        // SAFETY: the swap lets one caller through, once.
+        first.then(|| unsafe { &mut *self.value.get() })
+    }
+}
+
+/// What the firmware has besides the endpoint's storage.
+pub(crate) struct Parts {
+    /// The registers.
+    pub(crate) board: Board,
+    /// The transport's state, one entry a core.
+    pub(crate) lanes: &'static mut [Lane],
+    /// Room for one message.
+    pub(crate) message: &'static mut [u8],
+}
+
+/// Everything, once.
+pub(crate) fn take() -> Option<Parts> {
+    static LANES: Once<[Lane; PEERS]> = Once::new([const { Lane::EMPTY }; PEERS]);
+    static MESSAGE: Once<[u8; MESSAGE_BYTES_MAX]> = Once::new([0; MESSAGE_BYTES_MAX]);
+    let (lanes, message) = (LANES.take()?, MESSAGE.take()?);
+    let (core, clock) = (NonNull::new(&raw mut core_number)?, NonNull::new(&raw mut microseconds)?);
+    // SAFETY: the linker script puts these at device registers, which are always there and share no memory; each is
+    // made once, as `LANES` is taken once.
+    let board = unsafe { Board { core: Mmio::new(core), clock: Mmio::new(clock) } };
+    Some(Parts { board, lanes, message })
 }
 
 /// The inboxes of all cores, at the same address for each.

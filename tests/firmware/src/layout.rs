@@ -1,12 +1,18 @@
-//! How the shared memory of the cores is divided.
+//! The sizes of this firmware.
 
 use aldis_drivers::shm::Geometry;
 
 /// Cores of the device, each a rank.
 pub(crate) const PEERS: usize = 4;
 
-/// The division of every inbox.
-pub(crate) const GEOMETRY: Geometry = Geometry { peers: PEERS as u32, slots: 8, blocks: 2, block_bytes: 512 };
+/// Bytes of the largest eager message; a longer one goes by rendezvous.
+pub(crate) const EAGER_BYTES_MAX: usize = 256;
+
+/// Bytes of the largest message of all.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 1024;
+
+/// The division of every inbox. A block holds the largest eager message and its header.
+pub(crate) const GEOMETRY: Geometry = Geometry { peers: PEERS as u32, slots: 8, blocks: 2, block_bytes: 320 };
 
 /// Bytes of one inbox.
 pub(crate) const INBOX_BYTES: usize = GEOMETRY.inbox_bytes();

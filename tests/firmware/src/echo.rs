@@ -1,0 +1,80 @@
+//! What a core does: join the others, then answer every message with itself.
+
+use aldis_drivers::Shm;
+use aldis_drivers::shm::{self, Identity};
+use aldis_hal::{Cost, Epoch, PeerId, Platform};
+use aldis_kernel::protocols::card::Card;
+use aldis_kernel::{Config, Endpoint, Rank, Source, TagMatch};
+
+use crate::board::{self, Board, Parts};
+use crate::layout::{GEOMETRY, PEERS};
+
+/// Per peer: messages that have arrived and are not matched, and payloads among them.
+pub(crate) const ENVELOPES: usize = 4;
+/// Per peer: eager payloads that are kept.
+pub(crate) const BLOCKS: usize = 2;
+
+aldis_kernel::storage! {
+    static STORAGE: peers = 4, requests = 4, communicators = 2,
+        envelopes = 4, blocks = 2, block_bytes = 256, pooled = 0, bins = 16
+}
+
+/// The same number in every core's firmware: they belong together.
+const JOB: u64 = 0x414C_4449_5301;
+
+/// What a core assumes of memory that cores share.
+const COST: Cost = Cost { overhead_ns: 500, latency_ns: 1_000, per_kib_ns: 4_000 };
+
+type Core = Endpoint<'static, Shm<'static>, Board>;
+
+/// Runs until something is wrong; a product would report it.
+pub(crate) fn firmware() {
+    if let Some((mut endpoint, message)) = board::take().and_then(join) {
+        while answer(&mut endpoint, message).is_some() {}
+    }
+}
+
+/// Offers an inbox to the others, waits for theirs, and puts the endpoint together.
+fn join(parts: Parts) -> Option<(Core, &'static mut [u8])> {
+    let Parts { mut board, lanes, message } = parts;
+    let me = Identity { job: JOB, owner: PeerId(board.core()), epoch: Epoch::from_entropy(board.entropy()) };
+    let inbox = board::inbox(me.owner.index())?;
+    shm::format(&inbox, GEOMETRY, me).ok()?;
+    let mut transport = Shm::new(me, inbox, lanes, COST).ok()?;
+    let mut epochs = [Epoch::default(); PEERS];
+    for (peer, epoch) in (0..).map(PeerId).zip(&mut epochs).filter(|(peer, _)| *peer != me.owner) {
+        let theirs = wait_for(peer, &mut board)?;
+        transport.attach(peer, board::inbox(peer.index())?, theirs).ok()?;
+        *epoch = theirs.epoch;
+    }
+    let config = Config { me: me.owner, size: PEERS as u32, epoch: me.epoch };
+    let mut endpoint = Endpoint::new(STORAGE.take()?, transport, board, config).ok()?;
+    // All cores run this firmware: what one has set aside for a peer, all have.
+    let room = endpoint.card().room;
+    for (peer, epoch) in (0..).map(PeerId).zip(epochs).filter(|(peer, _)| *peer != me.owner) {
+        endpoint.connect(&Card::new(peer, epoch, room)).ok()?;
+    }
+    Some((endpoint, message))
+}
+
+/// Until the core has formatted its inbox. Nothing of an earlier life of it is taken for it: memory that cores share
+/// is cleared by the boot loader, before any of them starts.
+fn wait_for(peer: PeerId, board: &mut Board) -> Option<Identity> {
+    let inbox = board::inbox(peer.index())?;
+    loop {
+        if let Ok((_, identity)) = shm::inspect(&inbox) {
+            return Some(identity);
+        }
+        board.relax(0);
+    }
+}
+
+/// One message there and back.
+fn answer(endpoint: &mut Core, message: &mut [u8]) -> Option<()> {
+    let world = endpoint.world();
+    let status = endpoint.recv(&world, message, Source::Any, TagMatch::Any).ok()?;
+    let echo = message.get(..usize::try_from(status.bytes).ok()?)?;
+    let from: Rank = status.source;
+    endpoint.send(&world, echo, from, status.tag).ok()?;
+    Some(())
+}
