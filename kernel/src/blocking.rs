@@ -102,9 +102,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         let mut turns = Turns::default();
         loop {
             if let Some(found) = check(&mut self.endpoint.engine) {
-                if turns.noted {
-                    self.endpoint.platform.note(Activity::default());
-                }
+                self.end(&turns);
                 return Ok(found);
             }
             self.turn(&mut turns, &activity)?;
@@ -134,6 +132,14 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
             self.endpoint.platform.note(activity);
         }
         self.tick()
+    }
+
+    /// Takes back what the platform was told, when the wait is over.
+    #[inline]
+    pub(crate) fn end(&mut self, turns: &Turns) {
+        if turns.noted {
+            self.endpoint.platform.note(Activity::default());
+        }
     }
 
     /// Reads the clock; after the deadline, gives the nanoseconds since the start as the error.

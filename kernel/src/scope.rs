@@ -369,8 +369,10 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     ) -> Result<R, Error> {
         let mut turns = Turns::default();
         loop {
-            if let Some(found) = check(self)? {
-                return Ok(found);
+            let found = check(self).transpose();
+            if let Some(found) = found {
+                self.within.end(&turns);
+                return found;
             }
             self.within.turn(&mut turns, |_| activity).map_err(|elapsed_ns| {
                 let peer = activity.peer.map_or(WILD, |peer| peer.0);
