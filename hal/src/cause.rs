@@ -91,13 +91,15 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// The cause of a refusal or of a failed operation. `Copy`, at most 24 bytes, so that it fits into every error.
+/// The cause of a refusal or of a failed operation. `Copy`, at most 24 bytes, so that it fits into every error. Its
+/// numbers begin with one, so that "no cause" is zero and storage that holds none is all zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
+#[repr(u8)]
 pub enum Cause {
     /// A pool is full; nothing was lost, try again when something has completed, or size it larger.
-    Full(Resource),
+    Full(Resource) = 1,
     /// A table of the storage is smaller than the job needs.
     TooSmall {
         /// Which table.

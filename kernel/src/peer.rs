@@ -8,8 +8,10 @@ use aldis_protocols::{Card, Thresholds};
 use crate::list::List;
 use crate::request::Queue;
 
-/// Whether a peer can be talked to.
+/// Whether a peer can be talked to. With a number of its own, so that `Unknown` is zero and not a value that no cause
+/// has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
 pub(crate) enum Presence {
     /// It has not been introduced.
     #[default]

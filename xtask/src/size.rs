@@ -36,7 +36,8 @@ const FACTS: [(&str, &str); 3] = [
 /// Prints flash, RAM, stack and bytes per peer, request and communicator of a minimal firmware.
 ///
 /// The firmware is tests/firmware: eager and rendezvous over shared memory with 4 peers, built for
-/// thumbv7em-none-eabihf with the profile `firmware`. Fails when panic machinery or a heap is linked.
+/// thumbv7em-none-eabihf with the profile `firmware`. Fails when panic machinery or a heap is linked,
+/// or when the storage is not all zero and so takes flash.
 #[derive(Args)]
 pub(crate) struct Size {
     /// Print one JSON object instead of the table
@@ -127,6 +128,7 @@ impl Measured {
         let mut table = Table::new(["minimal firmware, 4 peers, thumbv7em", "bytes"]);
         let mut row = |name: &str, bytes: u64| table.row([name.into(), bytes.to_string()]);
         row("flash (.text + .rodata + .data)", self.image.flash);
+        row("of which initial values (.data)", self.image.initial);
         row("RAM (.data + .bss)", self.image.ram);
         row("shared between cores (.shared)", self.image.shared);
         row("deepest stack", u64::from(self.depth.bytes));
@@ -153,6 +155,7 @@ impl Measured {
         let mut line = serde_json::Map::new();
         line.insert("target".into(), TARGET.into());
         line.insert("flash".into(), self.image.flash.into());
+        line.insert("initial".into(), self.image.initial.into());
         line.insert("ram".into(), self.image.ram.into());
         line.insert("shared".into(), self.image.shared.into());
         line.insert("stack".into(), self.depth.bytes.into());
@@ -165,7 +168,7 @@ impl Measured {
         Ok(())
     }
 
-    /// Fails with the symbols that must not be there.
+    /// Fails with what must not be there.
     fn judge(&self) -> Result<String> {
         let found = contents::forbidden(&self.image.symbols);
         if !found.panic.is_empty() {
@@ -173,6 +176,9 @@ impl Measured {
         }
         if !found.heap.is_empty() {
             bail!("a heap is linked: {}", found.heap.join(", "));
+        }
+        if self.image.initial > 0 {
+            bail!("{} bytes of initial values: a storage that is all zero has none", self.image.initial);
         }
         Ok(format!(
             "flash {} B, RAM {} B, stack {} B; no panic machinery, no heap",

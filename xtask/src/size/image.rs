@@ -28,6 +28,8 @@ pub(super) struct Image {
     pub(super) flash: u64,
     /// Variables, in bytes.
     pub(super) ram: u64,
+    /// Initial values of variables, in bytes: in flash and in RAM.
+    pub(super) initial: u64,
     /// Memory shared between cores, in bytes.
     pub(super) shared: u64,
     /// Every symbol, demangled.
@@ -46,6 +48,7 @@ impl Image {
         let mut image = Self {
             flash: 0,
             ram: 0,
+            initial: 0,
             shared: 0,
             symbols: Vec::new(),
             functions: BTreeMap::new(),
@@ -77,6 +80,7 @@ impl Image {
             _ => {
                 self.flash += if loaded { section.size() } else { 0 };
                 self.ram += if writable { section.size() } else { 0 };
+                self.initial += if writable && loaded { section.size() } else { 0 };
             }
         }
         Ok(())
