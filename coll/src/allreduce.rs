@@ -3,10 +3,90 @@
 mod recursive_doubling;
 mod ring;
 
+use aldis_kernel::hal::{Operation, Platform, Transport};
+use aldis_kernel::{Comm, Error, Scope};
 pub use recursive_doubling::RecursiveDoubling;
 pub use ring::Ring;
 
-use crate::schedule::Algorithm;
+use crate::collective::{Caller, Collective, Memory};
+use crate::op::{Element, Kernel, Reduce};
+use crate::schedule::{Algorithm, Instance};
+use crate::select::{Call, Options};
 
 /// Every algorithm for it.
 pub static ALGORITHMS: [Algorithm; 2] = [&RecursiveDoubling, &Ring];
+
+/// Reduces `data` of all ranks of `comm` element by element and leaves the result in every rank's `data`
+/// (MPI_Allreduce with MPI_IN_PLACE), with the same bits on all of them.
+///
+/// `scratch` is working memory, of the same length on every rank: one element is enough (none for a single rank), as
+/// many as `data` are never too few, and more than that are not used.
+///
+/// # Errors
+/// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all; else as [`Collective::wait`].
+pub fn allreduce<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
+    caller: &mut impl Caller<'s, T, P>,
+    comm: &Comm,
+    op: R,
+    data: &mut [E],
+    scratch: &mut [E],
+) -> Result<(), Error> {
+    Options::default().allreduce(caller, comm, op, data, scratch)
+}
+
+/// Starts an all-reduce (MPI_Iallreduce). The data can be read again when the scope is over.
+///
+/// # Errors
+/// As [`allreduce`].
+pub fn iallreduce<'scope, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
+    scope: &mut Scope<'scope, '_, '_, T, P>,
+    comm: &Comm,
+    op: R,
+    data: &'scope mut [E],
+    scratch: &'scope mut [E],
+) -> Result<Collective<'scope>, Error> {
+    Options::default().iallreduce(scope, comm, op, data, scratch)
+}
+
+impl Options {
+    /// [`allreduce`] with these options.
+    ///
+    /// # Errors
+    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of another
+    /// operation, or one that does not keep rank order when the reduction does not commute.
+    pub fn allreduce<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
+        &self,
+        caller: &mut impl Caller<'s, T, P>,
+        comm: &Comm,
+        op: R,
+        data: &mut [E],
+        scratch: &mut [E],
+    ) -> Result<(), Error> {
+        caller.enter(|scope| self.iallreduce(scope, comm, op, data, scratch)?.wait(scope))
+    }
+
+    /// [`iallreduce`] with these options.
+    ///
+    /// # Errors
+    /// As there and at [`Options::allreduce`].
+    pub fn iallreduce<'scope, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
+        &self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        comm: &Comm,
+        _op: R,
+        data: &'scope mut [E],
+        scratch: &'scope mut [E],
+    ) -> Result<Collective<'scope>, Error> {
+        let refused = |cause| Error::new(Operation::Allreduce, cause);
+        let whole = Instance::new(comm.rank().0, comm.size(), 0, data.len()).map_err(refused)?;
+        let call = Call::allreduce::<R, E>(comm.size(), data.len(), scratch.len());
+        let plan = call.select(&ALGORITHMS, self).map_err(refused)?;
+        let memory = Memory {
+            data: scope.lend(data),
+            scratch: scope.lend(scratch),
+            element_bytes: call.element_bytes,
+            kernel: Some(Kernel::of::<R, E>()),
+        };
+        Collective::start(scope, comm, plan, whole, memory)
+    }
+}

@@ -2,9 +2,81 @@
 
 mod binomial;
 
+use aldis_kernel::hal::{Operation, Platform, Transport};
+use aldis_kernel::{Comm, Error, Rank, Scope};
 pub use binomial::Binomial;
 
-use crate::schedule::Algorithm;
+use crate::collective::{Caller, Collective, Memory};
+use crate::op::Element;
+use crate::schedule::{Algorithm, Instance};
+use crate::select::{Call, Options};
 
 /// Every algorithm for it.
 pub static ALGORITHMS: [Algorithm; 1] = [&Binomial];
+
+/// Sends `data` of rank `root` to every rank of `comm`, into its `data` (MPI_Bcast).
+///
+/// # Errors
+/// [`Cause::RankOutOfRange`](aldis_kernel::hal::Cause::RankOutOfRange) for the root; else as [`Collective::wait`].
+pub fn bcast<'s, E: Element, T: Transport, P: Platform>(
+    caller: &mut impl Caller<'s, T, P>,
+    comm: &Comm,
+    data: &mut [E],
+    root: Rank,
+) -> Result<(), Error> {
+    Options::default().bcast(caller, comm, data, root)
+}
+
+/// Starts a broadcast (MPI_Ibcast). The data can be read again when the scope is over.
+///
+/// # Errors
+/// As [`bcast`].
+pub fn ibcast<'scope, E: Element, T: Transport, P: Platform>(
+    scope: &mut Scope<'scope, '_, '_, T, P>,
+    comm: &Comm,
+    data: &'scope mut [E],
+    root: Rank,
+) -> Result<Collective<'scope>, Error> {
+    Options::default().ibcast(scope, comm, data, root)
+}
+
+impl Options {
+    /// [`bcast`] with these options.
+    ///
+    /// # Errors
+    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of another
+    /// operation.
+    pub fn bcast<'s, E: Element, T: Transport, P: Platform>(
+        &self,
+        caller: &mut impl Caller<'s, T, P>,
+        comm: &Comm,
+        data: &mut [E],
+        root: Rank,
+    ) -> Result<(), Error> {
+        caller.enter(|scope| self.ibcast(scope, comm, data, root)?.wait(scope))
+    }
+
+    /// [`ibcast`] with these options.
+    ///
+    /// # Errors
+    /// As there and at [`Options::bcast`].
+    pub fn ibcast<'scope, E: Element, T: Transport, P: Platform>(
+        &self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        comm: &Comm,
+        data: &'scope mut [E],
+        root: Rank,
+    ) -> Result<Collective<'scope>, Error> {
+        let refused = |cause| Error::new(Operation::Bcast, cause);
+        let whole = Instance::new(comm.rank().0, comm.size(), root.0, data.len()).map_err(refused)?;
+        let call = Call::bcast::<E>(comm.size(), data.len());
+        let plan = call.select(&ALGORITHMS, self).map_err(refused)?;
+        let memory = Memory {
+            data: scope.lend(data),
+            scratch: scope.lend::<u8>(&mut []),
+            element_bytes: call.element_bytes,
+            kernel: None,
+        };
+        Collective::start(scope, comm, plan, whole, memory)
+    }
+}

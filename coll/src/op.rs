@@ -14,7 +14,7 @@
 //! With canonical NaNs every operation here commutes to the last bit, so that two ranks that combine the same pair
 //! have the same result whichever operand each calls its own.
 
-use aldis_hal::Cause;
+use aldis_kernel::hal::Cause;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::schedule::Order;

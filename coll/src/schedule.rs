@@ -24,7 +24,7 @@
 use core::fmt;
 use core::num::NonZeroU32;
 
-use aldis_hal::{Cause, Operation};
+use aldis_kernel::hal::{Cause, Operation};
 
 /// The most receives and sends together that one round may have; a request slot is held for each while the round
 /// runs.

@@ -11,7 +11,7 @@
 
 use core::fmt;
 
-use aldis_hal::{Cause, Cost, Operation, Resource};
+use aldis_kernel::hal::{Cause, Cost, Operation, Resource};
 
 use crate::op::{Element, Kernel, Reduce};
 use crate::schedule::{Algorithm, Work};
@@ -164,12 +164,13 @@ impl Call {
             return Err(Cause::Unsupported);
         }
         let capacity = algorithm.capacity(self.size, self.scratch);
-        let segments = self.count.checked_div(capacity).map(|_| self.count.div_ceil(capacity.max(1)));
-        match segments {
-            Some(segments) => Ok(Plan { algorithm, segment: self.count.div_ceil(segments.max(1)) }),
-            None if self.count == 0 => Ok(Plan { algorithm, segment: 0 }),
-            None => Err(self.no_scratch()),
+        if self.count <= capacity {
+            return Ok(Plan { algorithm, segment: self.count });
         }
+        // As few segments as the scratch allows, and those of even length.
+        let segments = self.count.checked_div(capacity).ok_or(self.no_scratch())?;
+        let segments = segments + usize::from(segments.saturating_mul(capacity) < self.count);
+        Ok(Plan { algorithm, segment: self.count.div_ceil(segments.max(1)) })
     }
 
     fn no_scratch(&self) -> Cause {
@@ -185,6 +186,9 @@ impl Call {
     pub fn select(&self, candidates: &[Algorithm], options: &Options) -> Result<Plan, Cause> {
         if let Choice::Named(algorithm) = options.choice {
             return self.plan(algorithm);
+        }
+        if let [only] = candidates {
+            return self.plan(*only);
         }
         let mut best: Option<(u64, Plan)> = None;
         let mut refusal = Cause::Unsupported;
@@ -221,13 +225,16 @@ pub struct Plan {
 impl Plan {
     /// Segments that `count` elements are cut into, at least 1.
     pub fn segments(&self, count: usize) -> usize {
-        count.div_ceil(self.segment.max(1)).max(1)
+        if count <= self.segment { 1 } else { count.div_ceil(self.segment.max(1)) }
     }
 
     /// The work of all segments of `call`.
     pub fn work(&self, call: &Call) -> Work {
         let full = self.segments(call.count) - 1;
         let each = self.algorithm.work(call.size, self.segment);
+        if full == 0 {
+            return each;
+        }
         let last =
             self.algorithm.work(call.size, call.count.saturating_sub(full.saturating_mul(self.segment)));
         let sum = |each: u64, last: u64| each.saturating_mul(full as u64).saturating_add(last);

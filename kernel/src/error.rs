@@ -54,6 +54,12 @@ impl Error {
         Self { bytes_done, ..self }
     }
 
+    /// The same failure, placed: with whom, on which communicator and message.
+    #[must_use]
+    pub const fn with(self, peer: Rank, context: u32, tag: Tag) -> Self {
+        Self { peer: peer.0, context, tag: tag.0, ..self }
+    }
+
     /// The rank at the other side, in the operation's communicator; `None` for any or none.
     pub const fn peer(&self) -> Option<Rank> {
         if self.peer == WILD { None } else { Some(Rank(self.peer)) }

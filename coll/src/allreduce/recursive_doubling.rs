@@ -1,6 +1,6 @@
 //! Recursive doubling: pairs at distance 1, 2, 4, .. exchange everything they have and both combine it.
 
-use aldis_hal::Operation;
+use aldis_kernel::hal::Operation;
 
 use crate::schedule::{Instance, Order, Schedule, Span, Step, Work};
 

@@ -1,6 +1,6 @@
 //! The ring: a reduce-scatter and an allgather, each a walk once around, in chunks of n/p.
 
-use aldis_hal::Operation;
+use aldis_kernel::hal::Operation;
 
 use crate::schedule::{Instance, Order, Schedule, Span, Step, Work, divide};
 

@@ -1,6 +1,6 @@
 //! Dissemination: everyone signals at distance 1, 2, 4, .. until everyone has heard of everyone.
 
-use aldis_hal::Operation;
+use aldis_kernel::hal::Operation;
 
 use crate::schedule::{Instance, Schedule, Span, Step, Work, log2_ceil};
 

@@ -1,6 +1,6 @@
 //! The binomial tree: whoever has the data hands it on, half the remaining distance each time.
 
-use aldis_hal::Operation;
+use aldis_kernel::hal::Operation;
 
 use crate::schedule::{Instance, Schedule, Span, Step, Work, log2_ceil};
 

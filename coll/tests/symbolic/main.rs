@@ -8,7 +8,7 @@ mod mutation;
 use aldis_coll::allreduce::Ring;
 use aldis_coll::schedule::{Instance, Schedule, Step, Work, log2_ceil};
 use aldis_coll::select::algorithms;
-use aldis_hal::Operation;
+use aldis_kernel::hal::Operation;
 use model::{Fault, Job};
 
 const OPERATIONS: [Operation; 3] = [Operation::Barrier, Operation::Bcast, Operation::Allreduce];

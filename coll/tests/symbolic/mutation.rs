@@ -4,7 +4,7 @@ use aldis_coll::allreduce::{RecursiveDoubling, Ring};
 use aldis_coll::barrier::Dissemination;
 use aldis_coll::bcast::Binomial;
 use aldis_coll::schedule::{Instance, Order, Schedule, Span, Step, Work};
-use aldis_hal::Operation;
+use aldis_kernel::hal::Operation;
 
 use crate::check;
 use crate::model::Fault;

@@ -1,0 +1,460 @@
+//! The executor: one state machine that runs every schedule over a kernel scope.
+//!
+//! A [`Collective`] is started by `ibarrier`, `ibcast` or `iallreduce` and driven by [`Collective::test`],
+//! [`Collective::wait`] or, with others, by [`wait_all`] and [`wait_for`]. The blocking calls are a scope, a start
+//! and a wait.
+//!
+//! **Several at once.** Each takes its own tag on the communicator's collective plane, so any number may be in
+//! flight, if all ranks start them in the same order. A collective advances only while it is driven: ranks that wait
+//! for theirs one by one, in different orders, wait for each other. `wait_all` and `wait_for` drive all of them.
+//!
+//! **Segments.** If the scratch is too short for the whole count, the data is cut into even segments and the
+//! schedule is run on each in turn. Every rank cuts alike because every rank has the same count and scratch.
+//!
+//! **A full request pool** ([`Cause::Full`]) is a state, not an end: the call returns it, nothing is lost, and the
+//! same collective goes on at the next test or wait, once another request of the endpoint has made room. Any other
+//! error ends the collective and is returned again by every later call.
+
+use core::fmt;
+use core::ops::Range;
+
+use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
+use aldis_kernel::{Comm, Endpoint, Error, Loan, Rank, Request, Scope, Tag, Within};
+
+use crate::op::Kernel;
+use crate::schedule::{Buffer, IN_FLIGHT_MAX, Instance, Order, Span, Step};
+use crate::select::Plan;
+
+/// Stages that one call goes through at most, before it returns: what bounds its work.
+const STAGES_A_CALL: u32 = 128;
+
+/// Events that one test handles at most.
+const POLL_BUDGET: u32 = 64;
+
+/// What a collective works on.
+pub(crate) struct Memory<'scope> {
+    pub(crate) data: Loan<'scope>,
+    pub(crate) scratch: Loan<'scope>,
+    pub(crate) element_bytes: u32,
+    /// The reduction, where there is one.
+    pub(crate) kernel: Option<Kernel>,
+}
+
+impl<'scope> Memory<'scope> {
+    /// The loan and byte range of `span` in the segment that starts at element `base`.
+    fn part(&self, span: Span, base: usize) -> (Loan<'scope>, Range<usize>) {
+        let (loan, first) = match span.buffer {
+            Buffer::Data => (self.data, base.saturating_add(span.start)),
+            Buffer::Scratch => (self.scratch, span.start),
+        };
+        let bytes = |elements: usize| elements.saturating_mul(self.element_bytes as usize);
+        (loan, bytes(first)..bytes(first.saturating_add(span.len)))
+    }
+
+    fn bytes(&self, span: Span) -> u64 {
+        (span.len as u64).saturating_mul(self.element_bytes.into())
+    }
+}
+
+/// Where a collective stands within its round.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// The message of the step with this index is to be posted.
+    Post(u32),
+    /// As many messages are posted; some may be incomplete.
+    Land(u32),
+    /// Every segment is done.
+    Done,
+    /// Ended by an error.
+    Failed(Error),
+}
+
+/// What driving a collective led to.
+#[derive(Clone, Copy)]
+enum Progress {
+    Done,
+    /// Its messages are under way.
+    Waiting,
+    /// There is no request slot for its next message.
+    Starved(Error),
+}
+
+/// A collective in flight in a scope. Dropping it lets go of it; its messages end with the scope.
+#[must_use = "a collective advances only while it is tested or waited for"]
+pub struct Collective<'scope> {
+    comm: Comm,
+    tag: Tag,
+    plan: Plan,
+    /// The whole call; segments differ in the count.
+    whole: Instance,
+    memory: Memory<'scope>,
+    /// First element of the segment being worked on.
+    base: usize,
+    round: u32,
+    stage: Stage,
+    /// Something has happened since this was last cleared.
+    moved: bool,
+    /// The round's requests by the index of their step; null once they are complete.
+    requests: [Request<'scope>; IN_FLIGHT_MAX],
+}
+
+impl<'scope> Collective<'scope> {
+    /// Starts a planned collective; its tag is taken here, in the same order on every rank. What can be posted is
+    /// under way when this returns; a full request pool is reported by the first test.
+    pub(crate) fn start<T: Transport, P: Platform>(
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        comm: &Comm,
+        plan: Plan,
+        whole: Instance,
+        memory: Memory<'scope>,
+    ) -> Result<Self, Error> {
+        let operation = plan.algorithm.operation();
+        let tag = scope.collective_tag(comm).map_err(|error| error.within(operation))?;
+        let idle = plan.algorithm.rounds(&whole.with_count(plan.segment)) == 0;
+        let mut started = Self {
+            comm: comm.collective(),
+            tag,
+            plan,
+            whole,
+            memory,
+            base: 0,
+            round: 0,
+            stage: if idle { Stage::Done } else { Stage::Post(0) },
+            moved: false,
+            requests: [const { Request::null() }; IN_FLIGHT_MAX],
+        };
+        started.advance(scope)?;
+        Ok(started)
+    }
+
+    /// Drives it as far as it goes without waiting, after one poll; whether it is complete.
+    ///
+    /// # Errors
+    /// [`Cause::Full`] when the request pool is full: nothing is lost, go on later. Any other error has ended it:
+    /// those of sends and receives, and [`Cause::LengthMismatch`] when a rank called it with another count or
+    /// scratch.
+    pub fn test<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+    ) -> Result<bool, Error> {
+        scope.poll(POLL_BUDGET);
+        match self.advance(scope)? {
+            Progress::Done => Ok(true),
+            Progress::Waiting => Ok(false),
+            Progress::Starved(error) => Err(error),
+        }
+    }
+
+    /// Waits until it is complete. Drives this one alone: see [`wait_for`] for several that other ranks may wait for
+    /// in another order.
+    ///
+    /// # Errors
+    /// As [`test`](Self::test), and [`Cause::TimedOut`] after the scope's deadline, naming a rank that is missing.
+    pub fn wait<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+    ) -> Result<(), Error> {
+        drive(scope, core::slice::from_mut(self), Self::all_complete)
+    }
+
+    fn all_complete(set: &[Self]) -> bool {
+        set.iter().all(Self::is_complete)
+    }
+
+    /// Whether it is complete, as of the last time it was driven.
+    pub const fn is_complete(&self) -> bool {
+        matches!(self.stage, Stage::Done)
+    }
+
+    /// The algorithm it runs, and its segments.
+    pub const fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    fn operation(&self) -> Operation {
+        self.plan.algorithm.operation()
+    }
+
+    /// The segment being worked on, as the schedule sees it.
+    fn instance(&self) -> Instance {
+        let left = self.whole.count().saturating_sub(self.base);
+        self.whole.with_count(left.min(self.plan.segment))
+    }
+
+    fn step(&self, index: u32) -> Option<Step> {
+        self.plan.algorithm.step(&self.instance(), self.round, index)
+    }
+
+    /// Goes on until it must wait, is over, or has done enough for one call.
+    fn advance<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+    ) -> Result<Progress, Error> {
+        for _ in 0..STAGES_A_CALL {
+            let moved = match self.stage {
+                Stage::Post(index) => self.post(scope, index),
+                Stage::Land(messages) => self.land(scope, messages),
+                Stage::Done => return Ok(Progress::Done),
+                Stage::Failed(error) => return Err(error),
+            };
+            match moved {
+                Ok(true) => self.moved = true,
+                Ok(false) => return Ok(Progress::Waiting),
+                Err(error) if matches!(error.cause, Cause::Full(_)) => {
+                    return Ok(Progress::Starved(error.within(self.operation())));
+                }
+                Err(error) => return Err(self.fail(scope, error)),
+            }
+        }
+        Ok(Progress::Waiting)
+    }
+
+    /// Posts the round's messages from the one with `index` on.
+    fn post<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        mut index: u32,
+    ) -> Result<bool, Error> {
+        let instance = self.instance();
+        for request in self.requests.iter_mut().skip(index as usize) {
+            match self.plan.algorithm.step(&instance, self.round, index) {
+                Some(Step::Recv { from, into }) => {
+                    let (loan, range) = self.memory.part(into, self.base);
+                    *request = scope.irecv_part(&self.comm, loan, range, Rank(from), self.tag)?;
+                }
+                Some(Step::Send { to, from }) => {
+                    let (loan, range) = self.memory.part(from, self.base);
+                    *request = scope.isend_part(&self.comm, loan, range, Rank(to), self.tag)?;
+                }
+                _ => break,
+            }
+            index += 1;
+            self.moved = true;
+            self.stage = Stage::Post(index);
+        }
+        self.stage = Stage::Land(index);
+        Ok(true)
+    }
+
+    /// Once all messages of the round are complete: its local steps, and on to the next round.
+    fn land<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        messages: u32,
+    ) -> Result<bool, Error> {
+        for index in 0..messages {
+            if !self.landed(scope, index)? {
+                return Ok(false);
+            }
+        }
+        let mut index = messages;
+        while let Some(step) = self.step(index) {
+            self.work(scope, step)?;
+            index += 1;
+        }
+        self.next_round();
+        Ok(true)
+    }
+
+    /// Whether the message with this index is complete. Once it is, its request is null.
+    fn landed<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        index: u32,
+    ) -> Result<bool, Error> {
+        let Some(request) = self.requests.get_mut(index as usize) else { return Ok(true) };
+        if request.is_null() {
+            return Ok(true);
+        }
+        let Some(status) = scope.result(request)? else { return Ok(false) };
+        self.moved = true;
+        match self.step(index) {
+            Some(Step::Recv { from, into }) if status.bytes != self.memory.bytes(into) => {
+                let (left, right) = (status.bytes, self.memory.bytes(into));
+                let error = self.refused(Cause::LengthMismatch { left, right });
+                Err(error.with(Rank(from), self.comm.context(), self.tag))
+            }
+            _ => Ok(true),
+        }
+    }
+
+    /// Carries out a local step.
+    fn work<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        step: Step,
+    ) -> Result<(), Error> {
+        let (into, from, order) = match step {
+            Step::Reduce { into, from, order } => (into, from, Some(order)),
+            Step::Copy { into, from } => (into, from, None),
+            Step::Recv { .. } | Step::Send { .. } => return Err(self.refused(Cause::Unsupported)),
+        };
+        let kernel = self.memory.kernel;
+        let mut result = Ok(());
+        let (into, from) = (self.memory.part(into, self.base), self.memory.part(from, self.base));
+        scope.combine(into, from, |into, from| result = combine(kernel, into, from, order))?;
+        result.map_err(|cause| self.refused(cause))
+    }
+
+    fn next_round(&mut self) {
+        self.round += 1;
+        if self.round >= self.plan.algorithm.rounds(&self.instance()) {
+            self.round = 0;
+            self.base = self.base.saturating_add(self.plan.segment);
+        }
+        let over = self.round == 0 && self.base >= self.whole.count();
+        self.stage = if over { Stage::Done } else { Stage::Post(0) };
+    }
+
+    fn refused(&self, cause: Cause) -> Error {
+        let mut error = Error::new(self.operation(), cause);
+        error.context = self.comm.context();
+        error
+    }
+
+    /// Ends it and lets go of what can still be undone.
+    #[cold]
+    fn fail<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        error: Error,
+    ) -> Error {
+        for request in &mut self.requests {
+            scope.cancel(request);
+        }
+        let error = error.within(self.operation());
+        self.stage = Stage::Failed(error);
+        error
+    }
+
+    /// What this rank is doing while it waits: the first message of the round that is missing.
+    fn activity(&self) -> Activity {
+        let missing = self.requests.iter().position(|request| !request.is_null());
+        let step = missing.and_then(|index| self.step(index as u32));
+        let (peer, bytes) = match step {
+            Some(Step::Recv { from, into }) => (Some(PeerId(from)), self.memory.bytes(into)),
+            Some(Step::Send { to, from }) => (Some(PeerId(to)), self.memory.bytes(from)),
+            _ => (None, 0),
+        };
+        let (operation, context) = (self.operation(), self.comm.context());
+        Activity { operation, peer, tag: Some(self.tag.0), context, bytes }
+    }
+}
+
+/// Bytes of `from` into those of `into`: reduced if there is an order, else copied.
+fn combine(kernel: Option<Kernel>, into: &mut [u8], from: &[u8], order: Option<Order>) -> Result<(), Cause> {
+    match (kernel, order) {
+        (Some(kernel), Some(order)) => kernel.run(into, from, order),
+        (None, Some(_)) => Err(Cause::Unsupported),
+        (_, None) if into.len() != from.len() => {
+            Err(Cause::LengthMismatch { left: into.len() as u64, right: from.len() as u64 })
+        }
+        (_, None) => {
+            into.copy_from_slice(from);
+            Ok(())
+        }
+    }
+}
+
+/// Waits until all of them are complete, in whatever order other ranks wait for theirs.
+///
+/// # Errors
+/// As [`Collective::wait`]; the first failure ends the wait, the others go on when driven again.
+pub fn wait_all<'scope, T: Transport, P: Platform>(
+    scope: &mut Scope<'scope, '_, '_, T, P>,
+    set: &mut [Collective<'scope>],
+) -> Result<(), Error> {
+    drive(scope, set, Collective::all_complete)
+}
+
+/// Waits until the one at `index` is complete (at once if there is none), and drives the others meanwhile: MPI's rule
+/// that any order of waiting is right.
+///
+/// # Errors
+/// As [`wait_all`].
+pub fn wait_for<'scope, T: Transport, P: Platform>(
+    scope: &mut Scope<'scope, '_, '_, T, P>,
+    set: &mut [Collective<'scope>],
+    index: usize,
+) -> Result<(), Error> {
+    drive(scope, set, |set| set.get(index).is_none_or(Collective::is_complete))
+}
+
+/// Drives the set until it `is_over`.
+fn drive<'scope, T: Transport, P: Platform>(
+    scope: &mut Scope<'scope, '_, '_, T, P>,
+    set: &mut [Collective<'scope>],
+    is_over: impl Fn(&[Collective<'scope>]) -> bool,
+) -> Result<(), Error> {
+    while !is_over(set) {
+        // What is waited for, and so what is told to the platform and named after a deadline, changes with every
+        // message; hence a wait of its own for each.
+        let waiting = set.iter().find(|collective| !collective.is_complete());
+        let activity = waiting.map(Collective::activity).unwrap_or_default();
+        scope.wait_until(activity, |scope| advance_all(scope, set))?;
+    }
+    Ok(())
+}
+
+/// One turn for each; `Some` if anything happened.
+fn advance_all<'scope, T: Transport, P: Platform>(
+    scope: &mut Scope<'scope, '_, '_, T, P>,
+    set: &mut [Collective<'scope>],
+) -> Result<Option<()>, Error> {
+    let (mut moved, mut under_way, mut starved) = (false, false, None);
+    for collective in set {
+        collective.moved = false;
+        match collective.advance(scope)? {
+            Progress::Done => {}
+            Progress::Waiting => under_way = true,
+            Progress::Starved(error) => starved = Some(error),
+        }
+        moved |= collective.moved;
+    }
+    match starved {
+        // Nobody here will free a request slot.
+        Some(error) if !moved && !under_way => Err(error),
+        _ => Ok(moved.then_some(())),
+    }
+}
+
+impl fmt::Debug for Collective<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} by {}, tag {}, ", self.operation(), self.plan.algorithm.name(), self.tag)?;
+        match self.stage {
+            Stage::Done => f.write_str("complete"),
+            Stage::Failed(error) => write!(f, "failed: {error}"),
+            Stage::Post(_) | Stage::Land(_) => write!(f, "at element {}, round {}", self.base, self.round),
+        }
+    }
+}
+
+/// What a blocking collective can be called on: an [`Endpoint`], or one [`Within`] a deadline.
+pub trait Caller<'s, T: Transport, P: Platform> {
+    /// Runs `body` in a scope.
+    ///
+    /// # Errors
+    /// As [`Endpoint::scope`].
+    fn enter<'env, R>(
+        &'env mut self,
+        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, Error>,
+    ) -> Result<R, Error>;
+}
+
+impl<'s, T: Transport, P: Platform> Caller<'s, T, P> for Endpoint<'s, T, P> {
+    fn enter<'env, R>(
+        &'env mut self,
+        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        self.scope(body)
+    }
+}
+
+impl<'s, T: Transport, P: Platform> Caller<'s, T, P> for Within<'_, 's, T, P> {
+    fn enter<'env, R>(
+        &'env mut self,
+        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        self.scope(body)
+    }
+}
