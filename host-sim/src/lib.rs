@@ -1,10 +1,71 @@
-//! Under construction.
+//! # aldis-host-sim: Aldis on Linux
+//!
+//! The floor that turns the `no_std` house below into processes on a machine: shared-memory segments, wire-up, the
+//! launcher, and the rank's way in. A program that takes part is this long:
+//!
+//! ```no_run
+//! use aldis_kernel::{Rank, Tag};
+//!
+//! fn main() -> std::process::ExitCode {
+//!     aldis_host_sim::run(|ep| {
+//!         let world = ep.world();
+//!         let next = Rank((world.rank().0 + 1) % world.size());
+//!         let previous = Rank((world.rank().0 + world.size() - 1) % world.size());
+//!         let mut token = [0_u32];
+//!         ep.sendrecv(&world, &[world.rank().0], next, Tag(0), &mut token, previous, Tag(0))?;
+//!         println!("rank {} heard from rank {}", world.rank(), token[0]);
+//!         Ok(())
+//!     })
+//! }
+//! ```
+//!
+//! and `aldis-run -n 4 PROGRAM` starts four of it.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`run`](run()) | `main` of a rank: join, run, leave, report |
+//! | [`job`] | the rank's side of the wire-up, also with storage of one's own |
+//! | [`wireup`] | the local socket: messages, descriptors, deadlines |
+//! | [`segment`], [`board`] | anonymous shared memory and the status board at its start |
+//! | [`shape`], [`storage`] | how large everything is |
+//! | [`transport`] | loopback and shared memory put together |
+//! | [`platform`] | clock, idle policy, entropy, notes |
+//! | `src/bin/aldis-run` | the launcher |
+//!
+//! # Invariants
+//!
+//! * **Nothing stays behind.** Segments are memfds and sockets are pairs: neither has a name. Ranks die with their
+//!   launcher (`PR_SET_PDEATHSIG`). `kill -9` of everything leaves nothing.
+//! * **No silent death.** A rank that ends in any way but by leaving ends the job within a second, with a report of
+//!   what every rank was doing, read from the status boards.
+//! * **Nothing received is believed.** Segments are checked for size, seals and label before they are mapped for
+//!   use; wire-up messages are bounded and typed; everything has a deadline.
+//! * `unsafe` only in modules that say so in their first line.
+//!
+//! # Deliberately absent
+//!
+//! Threads (the launcher is one `poll(2)` loop, a rank is what the program makes it), files, host names: jobs across
+//! machines are for the process managers. Reaching a peer that died: the launcher ends the job.
+//!
+//! # Limits
+//!
+//! One machine; [`MAX_RANKS`](storage::MAX_RANKS) ranks; the segments' memory is (ranks)^2 lanes, see [`shape`].
 
 pub mod board;
 pub mod entropy;
+mod error;
+pub mod job;
 mod memory;
 pub mod platform;
+mod run;
 pub mod segment;
 pub mod shape;
 pub mod storage;
+pub mod transport;
 pub mod wireup;
+
+pub use error::JoinError;
+pub use job::Job;
+pub use platform::HostPlatform;
+pub use run::{Abort, run};
+pub use transport::{HostEndpoint, HostTransport};

@@ -1,0 +1,98 @@
+//! Why a process could not become a rank.
+
+use core::fmt;
+
+use aldis_hal::Cause;
+
+use crate::segment::SegmentError;
+use crate::wireup::WireError;
+
+/// Joining the job failed. Names the rank concerned, what was expected and what was found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// The conversation with the launcher broke down.
+    Wire(WireError),
+    /// The launcher does not take this process.
+    Refused {
+        /// Its reason.
+        text: String,
+    },
+    /// A rank's segment is truncated, unsealed, foreign or mislabelled, or could not be mapped.
+    Segment {
+        /// Whose.
+        rank: u32,
+        /// What is wrong, with what was expected and found.
+        error: SegmentError,
+    },
+    /// More or fewer segments came than the job has ranks.
+    Segments {
+        /// Ranks of the job.
+        expected: u32,
+        /// Segments that came.
+        found: u32,
+    },
+    /// A rank's inbox is not what its card says, or this rank's own could not be laid out.
+    Inbox {
+        /// Whose.
+        rank: u32,
+        /// What is wrong.
+        cause: Cause,
+    },
+    /// A rank's card does not decode, or introduces another rank.
+    Card {
+        /// Whose it should be.
+        rank: u32,
+        /// Whose it says it is; `None` if it does not decode.
+        found: Option<u32>,
+    },
+    /// A job size that no inbox can be laid out for.
+    Size {
+        /// Ranks of the job.
+        expected: u32,
+        /// Ranks that there can be.
+        found: u32,
+    },
+    /// The default storage was taken before: `run` can be called once in a process.
+    StorageTaken,
+    /// The endpoint refused: storage too small, or a peer that does not fit.
+    Endpoint(aldis_kernel::Error),
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("cannot join the job: ")?;
+        match self {
+            Self::Wire(error) => error.fmt(f),
+            Self::Refused { text } => write!(f, "refused by the launcher: {text}"),
+            Self::Segment { rank, error } => write!(f, "segment of rank {rank}: {error}"),
+            Self::Segments { expected, found } => {
+                write!(f, "{found} segments came where {expected} were expected")
+            }
+            Self::Inbox { rank, cause } => write!(f, "inbox of rank {rank}: {cause}"),
+            Self::Card { rank, found: Some(found) } => {
+                write!(f, "the card of rank {rank} introduces rank {found}")
+            }
+            Self::Card { rank, found: None } => write!(f, "the card of rank {rank} does not decode"),
+            Self::Size { expected, found } => {
+                write!(f, "no inboxes can be laid out for {expected} ranks, only for 1 to {found}")
+            }
+            Self::StorageTaken => f.write_str("the default storage is in use; a process joins once"),
+            Self::Endpoint(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for JoinError {}
+
+impl From<WireError> for JoinError {
+    fn from(error: WireError) -> Self {
+        Self::Wire(error)
+    }
+}
+
+impl From<aldis_kernel::Error> for JoinError {
+    fn from(error: aldis_kernel::Error) -> Self {
+        Self::Endpoint(error)
+    }
+}

@@ -1,0 +1,275 @@
+//! A process becomes a rank: wire-up seen from the rank's side.
+
+use core::time::Duration;
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use aldis_hal::{Epoch, PeerId};
+use aldis_kernel::{Config, Memory};
+use aldis_protocols::card::{CARD_BYTES_MAX, Card};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
+
+use crate::board::{Board, Label, Phase};
+use crate::entropy;
+use crate::error::JoinError;
+use crate::platform::{HostPlatform, Patience, allowed_cores};
+use crate::segment::{self, Segment};
+use crate::shape::{self, Plan};
+use crate::transport::{self, HostEndpoint};
+use crate::wireup::{Channel, FromLauncher, FromRank, SOCKET_VARIABLE, Shape, VERSION, WireError, bounded};
+
+/// How long the first answer of the launcher may take; the rest of the wire-up has the launcher's own deadline.
+const GREETING_LIMIT: Duration = Duration::from_secs(30);
+
+/// How long a last word may take to be sent.
+const LAST_WORD_LIMIT: Duration = Duration::from_secs(1);
+
+/// How long leaving may take: peers may compute for a long time before they take in a pending message.
+const LEAVE_LIMIT: Duration = Duration::from_secs(3600);
+
+/// A rank's membership of its job: what to tell the launcher in the end. Dropping it without a last word makes the
+/// launcher end the job when the process ends.
+#[derive(Debug)]
+pub struct Job {
+    rank: u32,
+    size: u32,
+    /// `None` in a job of one rank without a launcher.
+    channel: Option<Channel>,
+    board: &'static Board,
+}
+
+/// What the launcher said first.
+#[derive(Clone, Copy, Debug)]
+struct Terms {
+    label: Label,
+    cores: u32,
+    shape: Shape,
+    segment_bytes: usize,
+    deadline: Instant,
+}
+
+impl Job {
+    /// Joins the job that the launcher has started this process for; without a launcher, a job of one rank. All
+    /// peers are connected when this returns. `memory` bounds the job's size: it needs a peer slot for every rank.
+    ///
+    /// # Errors
+    /// What [`JoinError`] names. The launcher has been told.
+    pub fn join(memory: Memory<'static>) -> Result<(Self, HostEndpoint), JoinError> {
+        match std::env::var(SOCKET_VARIABLE) {
+            Ok(number) => Self::join_launched(&number, memory),
+            Err(_) => Self::join_alone(memory),
+        }
+    }
+
+    fn join_launched(number: &str, memory: Memory<'static>) -> Result<(Self, HostEndpoint), JoinError> {
+        // The launcher sees to its children; where a script stands between, this process is the script's.
+        let _ = set_pdeathsig(Signal::SIGKILL);
+        let channel = Channel::inherited(number.parse().map_err(|_| WireError::NoSocket)?)?;
+        let joined = greet(&channel).and_then(|terms| {
+            let segments = take_segments(&channel, &terms)?;
+            let own = segments.get(terms.label.rank as usize).ok_or(WireError::Closed)?;
+            own.board().take_up(std::process::id());
+            let endpoint = assemble(&terms, &segments, memory, |card| exchange(&channel, card, &terms))?;
+            channel.send(&FromRank::Joined, terms.deadline)?;
+            own.board().enter(Phase::Running);
+            Ok((terms.label, own.board(), endpoint))
+        });
+        match joined {
+            Ok((label, board, endpoint)) => {
+                let job = Self { rank: label.rank, size: label.size, channel: Some(channel), board };
+                Ok((job, endpoint))
+            }
+            Err(error) => {
+                let text = error.to_string();
+                let word =
+                    FromRank::Failed { text: bounded(&text), consequence: error == WireError::Closed.into() };
+                // A launcher that is gone has nothing to be told.
+                let _ = channel.send(&word, Instant::now() + LAST_WORD_LIMIT);
+                Err(error)
+            }
+        }
+    }
+
+    fn join_alone(memory: Memory<'static>) -> Result<(Self, HostEndpoint), JoinError> {
+        let plan = Plan::of(1).ok_or(JoinError::Size { expected: 1, found: 0 })?;
+        let label = Label { job: entropy::random(), rank: 0, size: 1 };
+        let refused = |error| JoinError::Segment { rank: 0, error };
+        let file = segment::create(label, plan.segment_bytes).map_err(refused)?;
+        let segment = Segment::open(&file, label, plan.segment_bytes).map_err(refused)?.leak();
+        segment.board().take_up(std::process::id());
+        let terms = Terms {
+            label,
+            cores: allowed_cores().len() as u32,
+            shape: plan.shape,
+            segment_bytes: plan.segment_bytes,
+            deadline: Instant::now() + GREETING_LIMIT,
+        };
+        let endpoint = assemble(&terms, &[segment], memory, |card| Ok(vec![card.clone()]))?;
+        segment.board().enter(Phase::Running);
+        Ok((Self { rank: 0, size: 1, channel: None, board: segment.board() }, endpoint))
+    }
+
+    /// This process's rank.
+    pub const fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Ranks of the job.
+    pub const fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// Whether a launcher started it and reports on it.
+    pub const fn is_launched(&self) -> bool {
+        self.channel.is_some()
+    }
+
+    /// The status board, for notes beyond the kernel's.
+    pub const fn board(&self) -> &'static Board {
+        self.board
+    }
+
+    /// Leaves in order: pending sends are delivered, peers and launcher are told.
+    ///
+    /// # Errors
+    /// The kernel's, if a peer takes nothing for an hour.
+    pub fn leave(self, endpoint: &mut HostEndpoint) -> Result<(), aldis_kernel::Error> {
+        self.board.enter(Phase::Leaving);
+        if let Err(error) = endpoint.leave(LEAVE_LIMIT) {
+            self.fail(&error.to_string(), false);
+            return Err(error);
+        }
+        self.board.enter(Phase::Left);
+        self.say(&FromRank::Leave);
+        Ok(())
+    }
+
+    /// Tells the launcher that this rank has failed; `consequence` if only because another did.
+    pub fn fail(self, text: &str, consequence: bool) {
+        self.board.enter(Phase::Failed);
+        self.say(&FromRank::Failed { text: bounded(text), consequence });
+    }
+
+    /// Ends the job: tells the peers, then the launcher, which exits with `code`.
+    pub fn abort(self, endpoint: &mut HostEndpoint, code: i32, text: &str) {
+        // The launcher first: it is to hear the cause before any consequence.
+        self.say(&FromRank::Abort { code, text: bounded(text) });
+        self.board.enter(Phase::Failed);
+        endpoint.abort(code);
+    }
+
+    fn say(&self, word: &FromRank<'_>) {
+        if let Some(channel) = &self.channel {
+            // A launcher that is gone has nothing to be told, and its ranks die with it.
+            let _ = channel.send(word, Instant::now() + LAST_WORD_LIMIT);
+        }
+    }
+}
+
+/// Says hello and hears the terms.
+fn greet(channel: &Channel) -> Result<Terms, JoinError> {
+    let deadline = Instant::now() + GREETING_LIMIT;
+    channel.send(&FromRank::Hello { version: VERSION, pid: std::process::id() }, deadline)?;
+    let received = channel.receive(deadline)?;
+    match received.message()? {
+        FromLauncher::Welcome { version, job, rank, size, cores, shape, segment_bytes, deadline_ms } => {
+            if version != VERSION {
+                return Err(WireError::Version { expected: VERSION, found: version }.into());
+            }
+            let found = aldis_drivers::shm::Geometry::PEERS_MAX;
+            if rank >= size || size > found {
+                return Err(JoinError::Size { expected: size, found });
+            }
+            let deadline = Instant::now() + Duration::from_millis(u64::from(deadline_ms));
+            let segment_bytes = usize::try_from(segment_bytes).unwrap_or(usize::MAX);
+            Ok(Terms { label: Label { job, rank, size }, cores, shape, segment_bytes, deadline })
+        }
+        FromLauncher::Refused { text } => Err(JoinError::Refused { text: text.to_owned() }),
+        other => Err(WireError::Unexpected { found: other.name(), expected: "welcome" }.into()),
+    }
+}
+
+/// Takes in the segments of all ranks, in order, checked and mapped.
+fn take_segments(channel: &Channel, terms: &Terms) -> Result<Vec<&'static Segment>, JoinError> {
+    let expected = terms.label.size;
+    let mut segments: Vec<&'static Segment> = Vec::new();
+    while segments.len() < expected as usize {
+        let mut received = channel.receive(terms.deadline)?;
+        let files: Vec<OwnedFd> = received.descriptors.drain(..).collect();
+        match received.message()? {
+            FromLauncher::Segments { first } if first as usize == segments.len() && !files.is_empty() => {}
+            FromLauncher::Refused { text } => return Err(JoinError::Refused { text: text.to_owned() }),
+            other => return Err(WireError::Unexpected { found: other.name(), expected: "segments" }.into()),
+        }
+        for file in files {
+            let rank = segments.len() as u32;
+            if rank >= expected {
+                return Err(JoinError::Segments { expected, found: rank + 1 });
+            }
+            let label = Label { rank, ..terms.label };
+            let segment = Segment::open(&file, label, terms.segment_bytes);
+            segments.push(segment.map_err(|error| JoinError::Segment { rank, error })?.leak());
+        }
+    }
+    Ok(segments)
+}
+
+/// Sends this rank's card and takes in everybody's, this rank's included.
+fn exchange(channel: &Channel, card: &Card, terms: &Terms) -> Result<Vec<Card>, JoinError> {
+    let mut buffer = [0; CARD_BYTES_MAX];
+    let undecodable = |rank| JoinError::Card { rank, found: None };
+    let bytes = card.encode(&mut buffer).map_err(|_| undecodable(terms.label.rank))?;
+    channel.send(&FromRank::Card { bytes }, terms.deadline)?;
+    let mut cards = Vec::new();
+    for expected in 0..terms.label.size {
+        let received = channel.receive(terms.deadline)?;
+        match received.message()? {
+            FromLauncher::Card { rank, bytes } if rank == expected => {
+                let card = Card::decode(bytes).map_err(|_| undecodable(rank))?;
+                if card.peer() != PeerId(rank) {
+                    return Err(JoinError::Card { rank, found: Some(card.peer().0) });
+                }
+                cards.push(card);
+            }
+            FromLauncher::Refused { text } => return Err(JoinError::Refused { text: text.to_owned() }),
+            other => return Err(WireError::Unexpected { found: other.name(), expected: "card" }.into()),
+        }
+    }
+    Ok(cards)
+}
+
+/// Lays out this rank's inbox, exchanges cards, and puts the endpoint together.
+fn assemble(
+    terms: &Terms,
+    segments: &[&'static Segment],
+    memory: Memory<'static>,
+    exchange: impl FnOnce(&Card) -> Result<Vec<Card>, JoinError>,
+) -> Result<HostEndpoint, JoinError> {
+    let Label { job, rank, size } = terms.label;
+    let (me, epoch) = (PeerId(rank), Epoch::from_entropy(entropy::random()));
+    let geometry = shape::geometry(size, terms.shape);
+    let mut inboxes = transport::Inboxes::format(segments, geometry, job, me, epoch)?;
+    let card = Card::new(me, epoch, memory.room());
+    let cards = exchange(&card)?;
+    for card in cards.iter().filter(|card| card.peer() != me) {
+        inboxes.attach(card)?;
+    }
+    let own = segments.get(rank as usize).ok_or(JoinError::Segments { expected: size, found: rank })?;
+    let patience = Patience::of(size, terms.cores.min(allowed_or_bound(terms.cores)));
+    let platform = HostPlatform::new(own.board(), patience);
+    let mut endpoint = HostEndpoint::new(memory, inboxes.transport()?, platform, Config { me, size, epoch })?;
+    for card in cards.iter().filter(|card| card.peer() != me) {
+        endpoint.connect(card)?;
+    }
+    Ok(endpoint)
+}
+
+/// Cores that the job may use as far as this process can tell: a rank that was pinned to one core has been given
+/// one of several.
+fn allowed_or_bound(cores: u32) -> u32 {
+    match allowed_cores().len() as u32 {
+        0 | 1 => cores,
+        allowed => allowed,
+    }
+}

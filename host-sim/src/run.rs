@@ -1,0 +1,172 @@
+//! `run`: what the `main` of a rank calls.
+
+use core::error::Error;
+use core::fmt;
+use core::panic::AssertUnwindSafe;
+use std::panic;
+use std::process::ExitCode;
+use std::sync::Mutex;
+
+use aldis_hal::Cause;
+
+use crate::error::JoinError;
+use crate::job::Job;
+use crate::storage::STORAGE;
+use crate::transport::HostEndpoint;
+
+/// Exit code of a Rust program that panicked.
+const PANIC_CODE: u8 = 101;
+
+/// An error that ends the whole job with an exit code of its own: return it from the program given to [`run`](run()).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Abort {
+    code: i32,
+    text: String,
+}
+
+impl Abort {
+    /// The job is to end with `code` (1 to 255; the launcher exits with its low byte) because of `text`.
+    pub fn new(code: i32, text: impl Into<String>) -> Self {
+        Self { code, text: text.into() }
+    }
+}
+
+impl fmt::Display for Abort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "aborted with code {}: {}", self.code, self.text)
+    }
+}
+
+impl Error for Abort {}
+
+/// Joins the job, runs `program` on this rank's endpoint and leaves.
+///
+/// Under `aldis-run` the process becomes one of its ranks; started by itself it is a job of one. The default
+/// [`storage`](crate::storage) is used. An error that `program` returns, or its panic, is reported once: by the
+/// launcher if there is one, which then ends the other ranks; on standard error otherwise. [`Abort`] as the error
+/// chooses the job's exit code.
+pub fn run(program: impl FnOnce(&mut HostEndpoint) -> Result<(), Box<dyn Error>>) -> ExitCode {
+    let joined = STORAGE.take().ok_or(JoinError::StorageTaken).and_then(Job::join);
+    let (job, mut endpoint) = match joined {
+        Ok(joined) => joined,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    remember_panics();
+    let launched = job.is_launched();
+    let outcome = panic::catch_unwind(AssertUnwindSafe(|| program(&mut endpoint)));
+    let (text, code) = match outcome {
+        Ok(Ok(())) => match job.leave(&mut endpoint) {
+            Ok(()) => return ExitCode::SUCCESS,
+            Err(error) => (error.to_string(), 1),
+        },
+        Ok(Err(error)) => match error.downcast_ref::<Abort>() {
+            Some(Abort { code, text }) => {
+                job.abort(&mut endpoint, *code, text);
+                (error.to_string(), (*code & 0xFF).max(1) as u8)
+            }
+            None => {
+                let text = chain(&*error);
+                job.fail(&text, is_consequence(&*error));
+                (text, 1)
+            }
+        },
+        Err(_) => {
+            // The panic itself has been printed where it happened.
+            job.fail(&last_panic(), false);
+            return ExitCode::from(PANIC_CODE);
+        }
+    };
+    if !launched {
+        eprintln!("error: {text}");
+    }
+    ExitCode::from(code)
+}
+
+/// The error with all its sources.
+fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        source = error.source();
+    }
+    text
+}
+
+/// Whether the error says that another rank is gone: then that one is to be reported, not this.
+fn is_consequence(error: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let cause = error
+            .downcast_ref::<aldis_kernel::Error>()
+            .map(|error| error.cause)
+            .or_else(|| error.downcast_ref::<Cause>().copied());
+        if matches!(cause, Some(Cause::PeerDead | Cause::PeerLeft | Cause::Aborted { .. } | Cause::Withdrawn))
+        {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
+/// What the last panic said.
+static PANIC: Mutex<String> = Mutex::new(String::new());
+
+/// Keeps the text of a panic for the launcher's report, besides what was done with it so far.
+fn remember_panics() {
+    let before = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        if let Ok(mut text) = PANIC.lock() {
+            *text = match info.location() {
+                Some(place) => format!("panicked at {place}: {}", payload(info)),
+                None => format!("panicked: {}", payload(info)),
+            };
+        }
+        before(info);
+    }));
+}
+
+fn payload<'a>(info: &'a panic::PanicHookInfo<'_>) -> &'a str {
+    let text = info.payload();
+    let owned = text.downcast_ref::<String>().map(String::as_str);
+    owned.or_else(|| text.downcast_ref::<&str>().copied()).unwrap_or("with a value that is no text")
+}
+
+fn last_panic() -> String {
+    PANIC.lock().map(|text| text.clone()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use aldis_hal::Operation;
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Outer(aldis_kernel::Error);
+
+    impl fmt::Display for Outer {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("the halo exchange failed")
+        }
+    }
+
+    impl Error for Outer {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+
+    #[test]
+    fn errors_are_told_with_their_sources() {
+        let outer = Outer(aldis_kernel::Error::new(Operation::Recv, Cause::PeerDead));
+        assert_eq!(chain(&outer), "the halo exchange failed: recv: the peer is dead");
+        assert!(is_consequence(&outer), "somebody else died");
+        assert!(!is_consequence(&Outer(aldis_kernel::Error::new(Operation::Recv, Cause::TimedOut))));
+    }
+}
