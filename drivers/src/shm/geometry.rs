@@ -19,6 +19,11 @@ pub struct Geometry {
     /// Ranks of the job, the owner included: 1..=[`PEERS_MAX`](Self::PEERS_MAX).
     pub peers: u32,
     /// Slots of the ring from each sender, a power of two: 2..=[`SLOTS_MAX`](Self::SLOTS_MAX). 64 bytes each.
+    ///
+    /// A ring is as fast as the cores remember whose its lines are, so the one that turns fastest has the least
+    /// latency: with 4, 8, 16, 64, 256 slots a ping-pong took 0.83, 0.9, 1.2, 1.3, 1.4 times a raw line's
+    /// 51 ns, and a stream of 8-byte messages 27, 15, 8.5, 5, 6 ns each (`examples/one_way.rs`, two cores of an
+    /// EPYC 9004). 8 and 16 are good compromises.
     pub slots: u32,
     /// Blocks for larger messages from each sender: 1..=[`BLOCKS_MAX`](Self::BLOCKS_MAX).
     pub blocks: u32,

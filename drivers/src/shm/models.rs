@@ -2,7 +2,8 @@
 //! relaxed, which must fail; a model that cannot fail proves nothing. Each runs with either role on the spawned
 //! thread, as loom explores the two differently.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use core::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::vec::Vec;
 

@@ -1,6 +1,7 @@
-//! Several ranks in one process: the inboxes are plain vectors of cache lines, the ranks take turns.
+//! This module holds `unsafe` code: several ranks in one process. The inboxes are plain vectors of cache lines,
+//! the ranks take turns.
 
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 use std::boxed::Box;
 use std::vec::Vec;
 
@@ -21,15 +22,16 @@ mod regions;
 #[derive(Clone, Copy)]
 pub(super) struct Line([u8; 64]);
 
-/// Memory for one inbox, given away for the rest of the test run so that regions over it can live anywhere.
+/// Memory for one inbox: where it starts, and its bytes. Given away; a [`World`] takes back its own.
 pub(super) fn memory(bytes: usize) -> (NonNull<u8>, usize) {
     let lines = std::vec![Line([0xA5; 64]); bytes.div_ceil(64)].leak();
     (NonNull::from(lines).cast(), bytes)
 }
 
 pub(super) fn region((start, len): (NonNull<u8>, usize)) -> Region<'static> {
-    // SAFETY: leaked by `memory`, hence valid for ever; used through regions alone, by transports that keep the
-    // protocol and by tests that write single words between polls, on one thread.
+    // SAFETY: leaked by `memory`, hence valid for ever, or until a world has dropped the transports that use it.
+    // Used through regions alone, by transports that keep the protocol and by tests that write single words
+    // between polls, on one thread.
     unsafe { Region::new(start, len) }
 }
 
@@ -71,6 +73,22 @@ impl Log {
 pub(super) struct World {
     pub(super) ranks: Vec<Shm<'static>>,
     pub(super) inboxes: Vec<(NonNull<u8>, usize)>,
+    lanes: Vec<*mut [Lane]>,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.ranks.clear();
+        for (start, len) in self.inboxes.drain(..) {
+            let lines = ptr::slice_from_raw_parts_mut(start.cast::<Line>().as_ptr(), len.div_ceil(64));
+            // SAFETY: leaked by `memory` as a boxed slice of that length; the transports over it are gone.
+            drop(unsafe { Box::from_raw(lines) });
+        }
+        for lanes in self.lanes.drain(..) {
+            // SAFETY: leaked by `apart`; the transport that used them is gone.
+            drop(unsafe { Box::from_raw(lanes) });
+        }
+    }
 }
 
 impl World {
@@ -85,16 +103,20 @@ impl World {
         world
     }
 
-    /// Nobody attached to anybody.
+    /// Nobody attached to anybody yet.
     pub(super) fn apart(geometry: Geometry, start: u32) -> Self {
         let inboxes: Vec<_> = (0..geometry.peers).map(|_| memory(geometry.inbox_bytes())).collect();
-        let rank = |(rank, inbox): (usize, &(NonNull<u8>, usize))| {
-            let identity = identity(rank as u32);
-            format_at(&region(*inbox), geometry, identity, start).unwrap();
-            Shm::new(identity, region(*inbox), lanes(geometry.peers), Cost::default()).unwrap()
-        };
-        let ranks = inboxes.iter().enumerate().map(rank).collect();
-        Self { ranks, inboxes }
+        let mut world = Self { ranks: Vec::new(), inboxes, lanes: Vec::new() };
+        for rank in 0..geometry.peers {
+            let (inbox, identity) = (world.inboxes[rank as usize], identity(rank));
+            format_at(&region(inbox), geometry, identity, start).unwrap();
+            let lanes = ptr::from_mut(lanes(geometry.peers));
+            world.lanes.push(lanes);
+            // SAFETY: leaked just now, lent once, and taken back when the transport is gone.
+            let lanes = unsafe { &mut *lanes };
+            world.ranks.push(Shm::new(identity, region(inbox), lanes, Cost::default()).unwrap());
+        }
+        world
     }
 
     pub(super) fn attach(&mut self, rank: u32, peer: u32) -> Result<(), Cause> {
@@ -136,6 +158,7 @@ impl World {
     }
 }
 
+/// Empty lanes, given away.
 pub(super) fn lanes(count: u32) -> &'static mut [Lane] {
     let lanes: Vec<Lane> = (0..count).map(|_| Lane::EMPTY).collect();
     Box::leak(lanes.into_boxed_slice())
