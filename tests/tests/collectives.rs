@@ -1,0 +1,463 @@
+//! Collectives over the real kernel and shared-memory rings, a thread a rank, against a sequential oracle.
+#![allow(missing_docs)]
+
+#[path = "collectives/rig.rs"]
+mod rig;
+
+use core::sync::atomic::{AtomicU32, Ordering};
+use core::time::Duration;
+
+use aldis_coll::allreduce::{RecursiveDoubling, Ring};
+use aldis_coll::op::{BitXor, Element, Max, Min, Product, Reduce, Sum};
+use aldis_coll::schedule::Algorithm;
+use aldis_coll::{Collective, Options, allreduce, barrier, bcast, iallreduce, ibcast, wait_all, wait_for};
+use aldis_kernel::hal::{Cause, Operation, Resource};
+use aldis_kernel::{Comm, Error, Rank, Tag};
+use proptest::prelude::*;
+use rig::{Endpoint, Scope, run, run_with_requests};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// Composition of affine maps x -> a x + b: associative, does not commute.
+#[derive(Clone, Copy, PartialEq, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct Affine {
+    a: u32,
+    b: u32,
+}
+
+struct Compose;
+impl Reduce<Affine> for Compose {
+    const COMMUTES: bool = false;
+    fn reduce(left: Affine, right: Affine) -> Affine {
+        Affine { a: left.a.wrapping_mul(right.a), b: left.a.wrapping_mul(right.b).wrapping_add(left.b) }
+    }
+}
+
+/// Element `index` of `rank` in the job `seed`: SplitMix64.
+fn noise(seed: u64, rank: u32, index: usize) -> u64 {
+    let mut z = seed
+        .wrapping_add(u64::from(rank).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+        .wrapping_add((index as u64).wrapping_mul(0xD1B5_4A32_D192_ED03));
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// Inputs, of which a sum over a few ranks is exact whatever its order.
+trait Sample: Copy + PartialEq + core::fmt::Debug {
+    fn sample(noise: u64) -> Self;
+}
+impl Sample for i8 {
+    fn sample(noise: u64) -> Self {
+        noise as i8
+    }
+}
+impl Sample for u16 {
+    fn sample(noise: u64) -> Self {
+        noise as u16
+    }
+}
+impl Sample for i32 {
+    fn sample(noise: u64) -> Self {
+        noise as i32
+    }
+}
+impl Sample for u64 {
+    fn sample(noise: u64) -> Self {
+        noise
+    }
+}
+impl Sample for f32 {
+    fn sample(noise: u64) -> Self {
+        f32::from(noise as i16)
+    }
+}
+impl Sample for f64 {
+    fn sample(noise: u64) -> Self {
+        f64::from(noise as i32)
+    }
+}
+impl Sample for Affine {
+    fn sample(noise: u64) -> Self {
+        Self { a: noise as u32, b: (noise >> 32) as u32 }
+    }
+}
+
+fn inputs<E: Sample>(seed: u64, rank: u32, count: usize) -> Vec<E> {
+    (0..count).map(|index| E::sample(noise(seed, rank, index))).collect()
+}
+
+/// One call of a random job.
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    Barrier,
+    Bcast { root: u32, count: usize },
+    Allreduce { kind: u8, count: usize, scratch: usize, algorithm: u8 },
+}
+
+/// Buffers of a call: data and scratch.
+#[derive(Debug, PartialEq)]
+enum Data {
+    None,
+    I8(Vec<i8>, Vec<i8>),
+    U16(Vec<u16>, Vec<u16>),
+    I32(Vec<i32>, Vec<i32>),
+    U64(Vec<u64>, Vec<u64>),
+    F32(Vec<f32>, Vec<f32>),
+    F64(Vec<f64>, Vec<f64>),
+    Affine(Vec<Affine>, Vec<Affine>),
+}
+
+fn fold<E: Sample + Element, R: Reduce<E>>(_: R, seed: u64, size: u32, count: usize) -> Vec<E> {
+    let all: Vec<Vec<E>> = (0..size).map(|rank| inputs(seed, rank, count)).collect();
+    (0..count).map(|index| all.iter().map(|one| one[index]).reduce(R::reduce).unwrap()).collect()
+}
+
+impl Call {
+    fn data(&self, seed: u64, rank: u32) -> Data {
+        fn pair<E: Sample>(seed: u64, rank: u32, count: usize, scratch: usize) -> (Vec<E>, Vec<E>) {
+            (inputs(seed, rank, count), vec![E::sample(7); scratch])
+        }
+        match *self {
+            Self::Barrier => Data::None,
+            Self::Bcast { count, .. } => Data::I32(inputs(seed, rank, count), Vec::new()),
+            Self::Allreduce { kind, count, scratch, .. } => {
+                macro_rules! of {
+                    ($kind:ident) => {{
+                        let (data, scratch) = pair(seed, rank, count, scratch);
+                        Data::$kind(data, scratch)
+                    }};
+                }
+                match kind {
+                    0 => of!(I8),
+                    1 => of!(U16),
+                    2 => of!(I32),
+                    3 => of!(U64),
+                    4 => of!(F32),
+                    5 => of!(F64),
+                    _ => of!(Affine),
+                }
+            }
+        }
+    }
+
+    fn options(&self) -> Options {
+        match *self {
+            // What does not commute cannot go round the ring.
+            Self::Allreduce { algorithm: 1, kind: 0..=5, .. } => Options::using(&Ring),
+            Self::Allreduce { algorithm: 2, .. } => Options::using(&RecursiveDoubling),
+            _ => Options::default(),
+        }
+    }
+
+    fn start<'scope>(
+        &self,
+        scope: &mut Scope<'scope, '_, '_>,
+        world: &Comm,
+        data: &'scope mut Data,
+    ) -> Result<Collective<'scope>, Error> {
+        let options = self.options();
+        match (*self, data) {
+            (Self::Bcast { root, .. }, Data::I32(data, _)) => options.ibcast(scope, world, data, Rank(root)),
+            (_, Data::None) => options.ibarrier(scope, world),
+            (_, Data::I8(data, scratch)) => options.iallreduce(scope, world, Sum, data, scratch),
+            (_, Data::U16(data, scratch)) => options.iallreduce(scope, world, BitXor, data, scratch),
+            (_, Data::I32(data, scratch)) => options.iallreduce(scope, world, Min, data, scratch),
+            (_, Data::U64(data, scratch)) => options.iallreduce(scope, world, Product, data, scratch),
+            (_, Data::F32(data, scratch)) => options.iallreduce(scope, world, Max, data, scratch),
+            (_, Data::F64(data, scratch)) => options.iallreduce(scope, world, Sum, data, scratch),
+            (_, Data::Affine(data, scratch)) => options.iallreduce(scope, world, Compose, data, scratch),
+        }
+    }
+
+    fn check(&self, seed: u64, size: u32, data: &Data) {
+        let count = match *self {
+            Self::Barrier => 0,
+            Self::Bcast { count, .. } | Self::Allreduce { count, .. } => count,
+        };
+        match (*self, data) {
+            (Self::Bcast { root, .. }, Data::I32(data, _)) => {
+                assert_eq!(*data, inputs::<i32>(seed, root, count));
+            }
+            (_, Data::None) => {}
+            (_, Data::I8(data, _)) => assert_eq!(*data, fold(Sum, seed, size, count)),
+            (_, Data::U16(data, _)) => assert_eq!(*data, fold(BitXor, seed, size, count)),
+            (_, Data::I32(data, _)) => assert_eq!(*data, fold(Min, seed, size, count)),
+            (_, Data::U64(data, _)) => assert_eq!(*data, fold(Product, seed, size, count)),
+            (_, Data::F32(data, _)) => assert_eq!(*data, fold(Max, seed, size, count)),
+            (_, Data::F64(data, _)) => assert_eq!(*data, fold(Sum, seed, size, count)),
+            (_, Data::Affine(data, _)) => assert_eq!(*data, fold(Compose, seed, size, count)),
+        }
+    }
+}
+
+fn calls(size: u32) -> impl Strategy<Value = Vec<Call>> {
+    let counts = prop_oneof![4 => 0..40usize, 1 => 40..2000usize];
+    let scratches = prop_oneof![1 => Just(1usize), 2 => 1..50usize, 1 => Just(4000usize)];
+    let call = prop_oneof![
+        1 => Just(Call::Barrier),
+        2 => (0..size, counts.clone()).prop_map(|(root, count)| Call::Bcast { root, count }),
+        6 => (0..7u8, counts, scratches, 0..3u8).prop_map(|(kind, count, scratch, algorithm)| {
+            Call::Allreduce { kind, count, scratch, algorithm }
+        }),
+    ];
+    prop::collection::vec(call, 1..6)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    /// All calls in flight at once; each rank waits for them in an order of its own.
+    #[test]
+    fn any_mix_agrees_with_the_oracle(
+        (size, calls) in (1..=9u32).prop_flat_map(|size| (Just(size), calls(size))),
+        seed: u64,
+    ) {
+        run(size, |endpoint| {
+            let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
+            let seed_of = |index: usize| seed.wrapping_add(index as u64);
+            let mut data: Vec<Data> =
+                calls.iter().enumerate().map(|(index, call)| call.data(seed_of(index), rank)).collect();
+            let buffers = &mut data;
+            endpoint.scope(|scope| {
+                let mut flying = Vec::new();
+                for (call, data) in calls.iter().zip(buffers.iter_mut()) {
+                    flying.push(call.start(scope, &world, data)?);
+                }
+                let first = rank as usize % calls.len();
+                wait_for(scope, &mut flying, first)?;
+                assert!(flying[first].is_complete());
+                wait_all(scope, &mut flying)
+            }).unwrap();
+            for (index, (call, data)) in calls.iter().zip(&data).enumerate() {
+                call.check(seed_of(index), size, data);
+            }
+        });
+    }
+}
+
+#[test]
+fn blocking_calls_work_with_and_without_a_deadline() {
+    run(5, |endpoint| {
+        let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
+        for round in 0..50u32 {
+            let (mut data, mut scratch) = ([rank + round, 1], [0; 2]);
+            allreduce(endpoint, &world, Sum, &mut data, &mut scratch).unwrap();
+            assert_eq!(data, [10 + 5 * round, 5]);
+            let mut within = endpoint.within(Duration::from_secs(60));
+            barrier(&mut within, &world).unwrap();
+            let mut data = [rank; 100];
+            bcast(&mut within, &world, &mut data, Rank(round % 5)).unwrap();
+            assert_eq!(data, [round % 5; 100]);
+        }
+    });
+}
+
+#[test]
+fn nobody_leaves_a_barrier_before_everybody_has_entered() {
+    for size in 1..=9 {
+        let entered = AtomicU32::new(0);
+        run(size, |endpoint| {
+            let world = endpoint.world();
+            for round in 1..=20 {
+                entered.fetch_add(1, Ordering::SeqCst);
+                barrier(endpoint, &world).unwrap();
+                assert!(entered.load(Ordering::SeqCst) >= round * size);
+                barrier(endpoint, &world).unwrap();
+            }
+        });
+    }
+}
+
+/// Sums of numbers of unlike magnitude depend on their order: same bits, or not, shows it.
+#[test]
+fn floating_point_results_have_the_same_bits_on_all_ranks() {
+    let algorithms: [Algorithm; 2] = [&RecursiveDoubling, &Ring];
+    for size in 1..=9 {
+        for algorithm in algorithms {
+            for (count, scratch) in [(1, 1), (7, 3), (64, 64), (501, 10)] {
+                let results = run(size, |endpoint| {
+                    let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
+                    let sample = |index| {
+                        let noise = noise(count as u64, rank, index);
+                        if noise.is_multiple_of(97) {
+                            f64::from_bits(noise | 0x7ff0_0000_0000_0001)
+                        } else {
+                            (noise as i64 as f64) * 2f64.powi((noise % 100) as i32 - 50)
+                        }
+                    };
+                    let mut data: Vec<f64> = (0..count).map(sample).collect();
+                    let mut scratch = vec![0.0; scratch];
+                    let options = Options::using(algorithm);
+                    options.allreduce(endpoint, &world, Sum, &mut data, &mut scratch).unwrap();
+                    data.into_iter().map(f64::to_bits).collect::<Vec<_>>()
+                });
+                assert!(results.iter().all(|bits| *bits == results[0]), "{} {size}", algorithm.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn large_messages_go_through_little_scratch() {
+    run(3, |endpoint| {
+        let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
+        let count = 100_000;
+        for scratch in [1000, count] {
+            for options in [Options::default(), Options::using(&RecursiveDoubling), Options::using(&Ring)] {
+                let mut data = inputs::<u64>(3, rank, count);
+                let mut scratch = vec![0; scratch];
+                options.allreduce(endpoint, &world, BitXor, &mut data, &mut scratch).unwrap();
+                assert_eq!(data, fold(BitXor, 3, 3, count));
+            }
+        }
+        let mut data = inputs::<u64>(4, rank, count);
+        bcast(endpoint, &world, &mut data, Rank(2)).unwrap();
+        assert_eq!(data, inputs::<u64>(4, 2, count));
+    });
+}
+
+/// Collectives match on a plane of their own: messages of the user with any tag and wildcards do not meet them.
+#[test]
+fn messages_of_the_user_do_not_meet_those_of_collectives() {
+    run(4, |endpoint| {
+        let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
+        let (out, mut into) = ([rank; 3], [0; 3]);
+        let (mut data, mut scratch) = ([rank; 8], [0; 8]);
+        let (receive, reduce, spare) = (&mut into, &mut data, &mut scratch);
+        endpoint
+            .scope(|scope| {
+                use aldis_kernel::{Source, TagMatch};
+                let from_left = scope.irecv(&world, receive, Source::Any, TagMatch::Any)?;
+                let mut sum = iallreduce(scope, &world, Sum, reduce, spare)?;
+                let to_right = scope.isend(&world, &out, Rank((rank + 1) % 4), Tag(0))?;
+                sum.wait(scope)?;
+                scope.wait_all(&mut [from_left, to_right])
+            })
+            .unwrap();
+        assert_eq!((into, data), ([(rank + 3) % 4; 3], [6; 8]));
+    });
+}
+
+#[test]
+fn bad_arguments_are_refused_before_anything_is_sent() {
+    run(3, |endpoint| {
+        let world = endpoint.world();
+        let error = bcast(endpoint, &world, &mut [1u8], Rank(3)).unwrap_err();
+        assert_eq!(
+            (error.operation, error.cause),
+            (Operation::Bcast, Cause::RankOutOfRange { rank: 3, size: 3 })
+        );
+        let error = allreduce(endpoint, &world, Sum, &mut [1u32, 2], &mut []).unwrap_err();
+        let scratch = Cause::TooSmall { what: Resource::Scratch, need: 4, have: 0 };
+        assert_eq!((error.operation, error.cause), (Operation::Allreduce, scratch));
+        let one = Affine { a: 1, b: 0 };
+        let ring = Options::using(&Ring);
+        let error = ring.allreduce(endpoint, &world, Compose, &mut [one], &mut [one]).unwrap_err();
+        assert_eq!(error.cause, Cause::Unsupported);
+        assert_eq!(ring.barrier(endpoint, &world).unwrap_err().cause, Cause::Unsupported);
+        // All ranks are still in step.
+        let mut data = [1u8; 3];
+        allreduce(endpoint, &world, Sum, &mut data, &mut [0; 2]).unwrap();
+        assert_eq!(data, [3; 3]);
+    });
+}
+
+#[test]
+fn unlike_counts_are_found() {
+    let results = run(2, |endpoint| {
+        let (world, rank) = (endpoint.world(), endpoint.world().rank().0 as usize);
+        let mut data = [0u32; 10];
+        let error = Options::using(&RecursiveDoubling)
+            .allreduce(endpoint, &world, Sum, &mut data[..8 + 2 * rank], &mut [0; 10])
+            .unwrap_err();
+        (error.operation, error.peer(), error.cause)
+    });
+    assert_eq!(results[0], (Operation::Allreduce, Some(Rank(1)), Cause::Truncated { sent: 40, room: 32 }));
+    let shorter = Cause::LengthMismatch { left: 32, right: 40 };
+    assert_eq!(results[1], (Operation::Allreduce, Some(Rank(0)), shorter));
+}
+
+#[test]
+fn a_deadline_names_who_is_missing() {
+    let results = run(4, |endpoint| {
+        let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
+        if rank == 3 {
+            return None;
+        }
+        let error = barrier(&mut endpoint.within(Duration::from_millis(30)), &world).unwrap_err();
+        assert_eq!((error.operation, error.cause), (Operation::Barrier, Cause::TimedOut));
+        assert!(error.elapsed_ns >= 30_000_000);
+        error.peer()
+    });
+    // Round 0 waits for the rank before, round 1 for the one two before.
+    assert_eq!(results[0], Some(Rank(3)));
+}
+
+/// Every slot is held by other requests: a typed error, not a hang; the collective goes on when they give way.
+#[test]
+fn a_full_request_pool_is_an_error_that_passes() {
+    let starved = AtomicU32::new(0);
+    run_with_requests::<3, ()>(2, |endpoint: &mut Endpoint<'_>| {
+        let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
+        let other = Rank(1 - rank);
+        let mut held = [[0u8; 4]; 3];
+        let (mut data, mut scratch) = ([rank + 1; 2], [0; 2]);
+        let (held, data_ref, scratch_ref) = (&mut held, &mut data, &mut scratch);
+        endpoint
+            .scope(|scope| {
+                let [first, second, third] = held;
+                let mut holding = [
+                    scope.irecv(&world, first, other, Tag(1))?,
+                    scope.irecv(&world, second, other, Tag(2))?,
+                    scope.irecv(&world, third, other, Tag(3))?,
+                ];
+                let mut sum = iallreduce(scope, &world, Sum, data_ref, scratch_ref)?;
+                let error = sum.wait(scope).unwrap_err();
+                assert_eq!(error.operation, Operation::Allreduce);
+                assert_eq!(error.cause, Cause::Full(Resource::Requests));
+                assert_eq!(sum.test(scope).unwrap_err().cause, Cause::Full(Resource::Requests));
+                // What the other rank sends first would need no slot here: both have seen the error before either sends.
+                starved.fetch_add(1, Ordering::SeqCst);
+                while starved.load(Ordering::SeqCst) < 2 {
+                    std::thread::yield_now();
+                }
+                for request in &mut holding {
+                    assert!(scope.cancel(request));
+                }
+                sum.wait(scope)
+            })
+            .unwrap();
+        assert_eq!(data, [3; 2]);
+    });
+}
+
+#[test]
+fn a_failed_collective_stays_failed() {
+    run(2, |endpoint| {
+        let (world, rank) = (endpoint.world(), endpoint.world().rank().0 as usize);
+        let (mut data, mut scratch) = ([0u8; 2], [0u8; 2]);
+        let (data, scratch) = (&mut data[..=rank], &mut scratch);
+        let error = endpoint.scope(|scope| {
+            let mut sum = Options::using(&RecursiveDoubling).iallreduce(scope, &world, Sum, data, scratch)?;
+            let error = sum.wait(scope).unwrap_err();
+            assert_eq!(sum.test(scope), Err(error));
+            assert_eq!(sum.wait(scope), Err(error));
+            assert!(format!("{sum:?}").starts_with("allreduce by recursive_doubling, tag 0, failed: "));
+            Ok(error)
+        });
+        assert_eq!(error.unwrap().operation, Operation::Allreduce);
+    });
+}
+
+#[test]
+fn a_dropped_collective_ends_with_its_scope() {
+    run(2, |endpoint| {
+        let world = endpoint.world();
+        let mut data = [endpoint.world().rank().0; 4];
+        let buffer = &mut data;
+        // Dropped at once: the scope's end waits for what was posted.
+        endpoint.scope(|scope| ibcast(scope, &world, buffer, Rank(1)).map(drop)).unwrap();
+        assert_eq!(data, [1; 4]);
+    });
+}
