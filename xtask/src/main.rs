@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 
 mod arrows;
 mod bench;
+mod demo;
 mod firmware;
 mod licences;
 mod shell;
@@ -30,6 +31,7 @@ enum Command {
     /// Measure, side by side with the peers and with what the hardware alone can do
     #[command(subcommand)]
     Bench(bench::Command),
+    Demo(demo::Demo),
     Firmware(firmware::Firmware),
     Size(size::Size),
     Test(test::Test),
@@ -38,6 +40,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Bench(command) => command.run(),
+        Command::Demo(demo) => demo.run(),
         Command::Firmware(firmware) => firmware.run(),
         Command::Size(size) => size.run(),
         Command::Test(test) => test.run(),

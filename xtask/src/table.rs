@@ -10,11 +10,19 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new<const N: usize>(head: [&str; N]) -> Self {
-        Self { rows: vec![head.map(String::from).to_vec()] }
+        Self::from_head(head)
+    }
+
+    pub(crate) fn from_head<'a>(head: impl IntoIterator<Item = &'a str>) -> Self {
+        Self { rows: vec![head.into_iter().map(String::from).collect()] }
     }
 
     pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.to_vec());
+        self.push(cells);
+    }
+
+    pub(crate) fn push(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
     }
 
     /// Whether every cell below the head is a number, or a dash where there is none.
