@@ -297,6 +297,11 @@ impl fmt::Display for State {
     }
 }
 
+/// A context id as the kernel makes it: the communicator's slot below, its generation above, and the plane of
+/// collectives on top.
+const CONTEXT_SLOT: u32 = 0xFFFF;
+const CONTEXT_PLANE: u32 = 1 << 31;
+
 /// An activity in words: `recv of 4096 bytes from rank 2, tag 7, communicator 0`.
 struct Sentence(Activity);
 
@@ -327,7 +332,8 @@ impl fmt::Display for Sentence {
             None if receives => f.write_str(", any tag")?,
             None => {}
         }
-        write!(f, ", communicator {context}")
+        write!(f, ", communicator {}", context & CONTEXT_SLOT)?;
+        if context & CONTEXT_PLANE != 0 { f.write_str(" (collective)") } else { Ok(()) }
     }
 }
 
@@ -380,8 +386,12 @@ mod tests {
     fn wildcards_are_named() {
         let board = Board::default();
         board.enter(Phase::Running);
-        board.note(Activity { operation: Operation::Probe, context: 3, ..Activity::default() }, 0);
-        assert_eq!(board.read(0).to_string(), "probe from any rank, any tag, communicator 3, waiting 0 us");
+        let context = CONTEXT_PLANE | 5 << 16 | 3;
+        board.note(Activity { operation: Operation::Probe, context, ..Activity::default() }, 0);
+        assert_eq!(
+            board.read(0).to_string(),
+            "probe from any rank, any tag, communicator 3 (collective), waiting 0 us"
+        );
     }
 
     #[test]

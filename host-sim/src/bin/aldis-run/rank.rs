@@ -81,7 +81,9 @@ impl Rank {
     /// What it is doing now.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let pid = self.talk.pid.unwrap_or_else(|| self.pid.as_raw().unsigned_abs());
-        Snapshot { rank: self.number, pid, state: self.board.board().read(monotonic_ns()), exit: self.exit }
+        let state = self.board.board().read(monotonic_ns());
+        let fault = self.fault().map(|(fault, _)| fault.to_string());
+        Snapshot { rank: self.number, pid, state, exit: self.exit, fault }
     }
 }
 

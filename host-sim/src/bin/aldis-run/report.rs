@@ -92,6 +92,25 @@ pub(crate) struct Snapshot {
     pub(crate) state: State,
     /// How its process had ended by then.
     pub(crate) exit: Option<Exit>,
+    /// What was wrong with it by then.
+    pub(crate) fault: Option<String>,
+}
+
+impl Snapshot {
+    /// Whether there is something to tell of it.
+    const fn is_notable(&self) -> bool {
+        self.exit.is_none() || self.fault.is_some()
+    }
+}
+
+impl fmt::Display for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rank {} (pid {}): ", self.rank, self.pid)?;
+        match &self.fault {
+            Some(fault) => write!(f, "{fault}; it was: {}", self.state),
+            None => self.state.fmt(f),
+        }
+    }
 }
 
 /// The end of a job that did not end well.
@@ -130,9 +149,10 @@ impl Cause {
 }
 
 impl Verdict {
-    fn others(&self) -> usize {
+    /// The other ranks that there is something to tell of.
+    fn others(&self) -> impl Iterator<Item = &Snapshot> {
         let culprit = self.cause.culprit();
-        self.ranks.iter().filter(|one| Some(one.rank) != culprit && one.exit.is_none()).count()
+        self.ranks.iter().filter(move |one| Some(one.rank) != culprit && one.is_notable())
     }
 
     fn headline(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -147,7 +167,7 @@ impl Verdict {
                 {
                     write!(f, "\n  it was: {}", culprit.state)?;
                 }
-                if matches!(fault, Fault::NeverJoined(_)) {
+                if let Fault::NeverJoined(_) = fault {
                     f.write_str(
                         "\n  a program takes part by calling aldis_host_sim::run (or Job::join) in its main",
                     )?;
@@ -176,22 +196,20 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("aldis-run: ")?;
         self.headline(f)?;
-        let (others, culprit) = (self.others(), self.cause.culprit());
-        if others > 0 {
-            let noun = if others == 1 { "rank was" } else { "ranks were" };
-            let word = if culprit.is_some() { "other " } else { "" };
-            write!(f, "\n  {others} {word}{noun} ended; what they were doing:")?;
+        let count = self.others().count();
+        if count > 0 {
+            let noun = if count == 1 { "rank was" } else { "ranks were" };
+            let word = if self.cause.culprit().is_some() { "other " } else { "" };
+            write!(f, "\n  {count} {word}{noun} ended; what they were doing:")?;
         }
-        for one in self.ranks.iter().filter(|one| Some(one.rank) != culprit && one.exit.is_none()) {
-            write!(f, "\n    rank {} (pid {}): {}", one.rank, one.pid, one.state)?;
-        }
-        Ok(())
+        self.others().try_for_each(|one| write!(f, "\n    {one}"))
     }
 }
 
 /// The report as one JSON object.
 #[derive(Serialize)]
 struct Record<'a> {
+    job: String,
     verdict: &'a str,
     exit_code: u8,
     seconds: f64,
@@ -211,10 +229,13 @@ struct RankRecord {
     yields: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     exit: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fault: Option<String>,
 }
 
 /// The closing line for machines. `snapshots` are those of the verdict if there is one, of the end otherwise.
 pub(crate) fn json(
+    job: u64,
     verdict: Option<&Verdict>,
     snapshots: &[Snapshot],
     exit_code: u8,
@@ -227,9 +248,11 @@ pub(crate) fn json(
         waits: one.state.waits,
         yields: one.state.yields,
         exit: one.exit.map(|exit| exit.to_string()),
+        fault: one.fault.clone(),
     });
     let text = |verdict: &Verdict| verdict.to_string().lines().next().unwrap_or_default().to_owned();
     let record = Record {
+        job: format!("{job:016x}"),
         verdict: verdict.map_or("ok", |verdict| verdict.cause.word()),
         exit_code,
         seconds: verdict.map_or(after, |verdict| verdict.after).as_secs_f64(),
@@ -263,8 +286,14 @@ mod tests {
         );
         let state = board.read(1_500_000_000);
         vec![
-            Snapshot { rank: 0, pid: 10, state, exit: None },
-            Snapshot { rank: 1, pid: 11, state: idle, exit: Some(Exit::Signal(Some(Signal::SIGKILL))) },
+            Snapshot { rank: 0, pid: 10, state, exit: None, fault: None },
+            Snapshot {
+                rank: 1,
+                pid: 11,
+                state: idle,
+                exit: Some(Exit::Signal(Some(Signal::SIGKILL))),
+                fault: None,
+            },
         ]
     }
 
@@ -282,7 +311,7 @@ mod tests {
              it was: computing\n  1 other rank was ended; what they were doing:\n    \
              rank 0 (pid 10): recv of 8 bytes from rank 1, tag 7, communicator 0, waiting 1.5 s"
         );
-        let json = json(Some(&verdict), &verdict.ranks, 137, verdict.after);
+        let json = json(7, Some(&verdict), &verdict.ranks, 137, verdict.after);
         let value: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(value["verdict"], "killed");
         assert_eq!(value["rank"], 1);
@@ -299,7 +328,10 @@ mod tests {
 
     #[test]
     fn a_good_end_is_told_too() {
-        let line = json(None, &[], 0, Duration::from_secs(1));
-        assert_eq!(line, r#"{"verdict":"ok","exit_code":0,"seconds":1.0,"ranks":[]}"#);
+        let line = json(7, None, &[], 0, Duration::from_secs(1));
+        assert_eq!(
+            line,
+            r#"{"job":"0000000000000007","verdict":"ok","exit_code":0,"seconds":1.0,"ranks":[]}"#
+        );
     }
 }

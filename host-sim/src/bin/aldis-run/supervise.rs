@@ -311,7 +311,7 @@ impl<'a> Supervisor<'a> {
         self.relay.finish();
         if self.options.json {
             let snapshots = self.verdict.as_ref().map_or(last.as_slice(), |verdict| verdict.ranks.as_slice());
-            eprintln!("{}", report::json(self.verdict.as_ref(), snapshots, code, after));
+            eprintln!("{}", report::json(self.job.key, self.verdict.as_ref(), snapshots, code, after));
         } else if let Some(verdict) = &self.verdict {
             eprintln!("{verdict}");
         }
