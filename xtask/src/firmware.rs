@@ -27,7 +27,7 @@ pub(crate) const TARGETS: [&str; 5] = [
 
 /// Builds hal, protocols, drivers, kernel and coll for bare metal, and checks them once more with `defmt`.
 ///
-/// The compiler's core for a target comes from ALDIS_RUSTC_<TARGET>, an installed rustup target, a core built
+/// The compiler's core for a target comes from `ALDIS_RUSTC_<TARGET>`, an installed rustup target, a core built
 /// earlier, or a rustc with library source (Debian: rustc-web cargo-web rust-web-src); x86_64 falls back to the
 /// host's core. Nothing is downloaded; a target without a core is skipped.
 #[derive(Args)]

@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 mod arrows;
 mod bench;
 mod demo;
+mod fences;
 mod firmware;
 mod licences;
 mod shell;

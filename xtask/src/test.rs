@@ -10,11 +10,11 @@ use crate::steps::Outcome;
 use crate::table::Table;
 use crate::toolchain::Finder;
 use crate::workspace::{self, Workspace};
-use crate::{arrows, bench, licences, shell, size};
+use crate::{arrows, bench, fences, licences, shell, size};
 
 /// Runs everything that proves the project and says plainly what it skipped and how to enable it.
 ///
-/// Formatting, dependency arrows, licences, clippy for each package and feature, documentation, unit and
+/// Formatting, dependency arrows, fences of unsafe code, licences, clippy for each package and feature, documentation, unit and
 /// integration tests; then, unless skipped as slow, the loom models, the firmware builds, the firmware's size and
 /// contents, and a short run of the benchmark against the peers. Needs no root and no package.
 #[derive(Args)]
@@ -46,6 +46,7 @@ impl Test {
         let mut run = Run::default();
         run.step("format", format);
         run.step("arrows", arrows::check);
+        run.step("fences", fences::check);
         run.step("licences", licences::check);
         run.step("clippy", || clippy(&workspace));
         run.step("documentation", documentation);

@@ -1,8 +1,8 @@
+//! This program holds `unsafe` code: the mapping that two processes share.
+//!
 //! The calibrator of `cargo xtask bench`: what the cache-coherence hardware alone needs to carry one line from
 //! core to core. One 64-byte line a direction, 56 bytes of payload and a sequence number stored last; no protocol,
 //! no matching, no credits. Nothing that is also a message-passing library can be faster on the same two cores.
-//!
-//! Unsafe lives in this file: the mapping that two processes share.
 
 use core::hint::spin_loop;
 use core::num::NonZeroUsize;

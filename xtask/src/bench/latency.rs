@@ -43,6 +43,10 @@ pub(crate) struct Latency {
 /// What the calibrator carries, in bytes: it shows the machine's state, whatever size is measured.
 const CALIBRATOR_BYTES: usize = 8;
 
+/// Below this the calibrator may have stayed within one physical core: seen 28 to 56 ns there, 150 and more between two.
+/// Some machines are as fast between cores, so it is a hint and no judgement.
+const SHARED_CORE_NS: f64 = 80.0;
+
 /// Batches of each implementation in a round. More would make a round long enough for the machine to change.
 const BATCHES: u32 = 3;
 
@@ -143,6 +147,12 @@ impl Latency {
             count(Verdict::Moved),
             count(Verdict::Displaced),
         );
+        if calibrators.iter().filter(|&&(before, _)| before < SHARED_CORE_NS).count() * 2 > calibrators.len()
+        {
+            eprintln!(
+                "{bytes} B: the calibrator is so fast that the host may run both cores on one: repeat the run"
+            );
+        }
         let steady = |round: usize| verdicts.get(round) == Some(&Verdict::Steady);
         let figures: Vec<Figure> = series.iter().filter_map(|one| one.figure(bytes, steady)).collect();
         if figures.is_empty() {

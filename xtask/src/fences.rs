@@ -1,0 +1,95 @@
+//! Unsafe code is fenced: a file that holds any says so in its first line, so that a reviewer finds all of it by
+//! looking at first lines. Tests are left out: they ship with nothing.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::steps::Outcome;
+use crate::workspace::checkout;
+
+/// Where the workspace keeps what ships or is measured.
+const FOLDERS: [&str; 9] = [
+    "hal/src",
+    "protocols/src",
+    "drivers/src",
+    "kernel/src",
+    "coll/src",
+    "host-sim/src",
+    "tests/src",
+    "tests/firmware/src",
+    "xtask/src",
+];
+
+/// What makes code unsafe: the keyword in front of one of these, or an unsafe attribute.
+const OPENINGS: [&str; 6] =
+    ["unsafe {", "unsafe fn", "unsafe impl", "unsafe trait", "unsafe extern", "#[unsafe("];
+
+/// Fails with every file whose first line is silent about the unsafe code in it.
+pub(crate) fn check() -> Result<Outcome> {
+    let mut files = Vec::new();
+    for folder in FOLDERS {
+        collect(&checkout().join(folder), &mut files)?;
+    }
+    let (mut fenced, mut silent) = (0, Vec::new());
+    for file in &files {
+        let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
+        match (is_unsafe(&text), says_so(&text)) {
+            (true, true) => fenced += 1,
+            (true, false) => silent.push(file.strip_prefix(checkout()).unwrap_or(file).display().to_string()),
+            (false, _) => {}
+        }
+    }
+    if !silent.is_empty() {
+        bail!("unsafe code, and a first line that does not say so: {}", silent.join(", "));
+    }
+    Ok(Outcome::Passed(format!("{fenced} of {} files hold unsafe code and say so", files.len())))
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
+        let path = entry?.path();
+        if path.file_stem().is_some_and(|name| name == "tests") {
+            continue;
+        }
+        if path.is_dir() {
+            collect(&path, files)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn is_unsafe(text: &str) -> bool {
+    let code = text.lines().map(|line| line.split("//").next().unwrap_or(""));
+    // What stands in quotes is text: this file has some.
+    let mut bare = code.filter(|line| !line.contains('"'));
+    bare.any(|line| OPENINGS.iter().any(|opening| line.contains(opening)))
+}
+
+fn says_so(text: &str) -> bool {
+    let first = text.lines().next().unwrap_or("");
+    first.starts_with("//!") && first.to_lowercase().contains("unsafe")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_and_text_are_not_code() {
+        assert!(is_unsafe("fn f() {\n    unsafe { g() }\n}"));
+        assert!(is_unsafe("unsafe impl Send for X {}"));
+        assert!(!is_unsafe("// unsafe { g() }\nlet text = \"unsafe fn\";"));
+        assert!(!is_unsafe("#![forbid(unsafe_code)]"));
+    }
+
+    #[test]
+    fn only_the_first_line_counts() {
+        assert!(says_so("//! This module holds `unsafe` code: a register."));
+        assert!(says_so("//! UNSAFE: maps memory."));
+        assert!(!says_so("//! A register.\n//! This module holds `unsafe` code."));
+    }
+}
