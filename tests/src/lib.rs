@@ -5,6 +5,6 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`bench`] | how a measured pair of processes is driven batch by batch |
+//! | [`bench`](mod@bench) | how a measured pair of processes is driven batch by batch |
 
 pub mod bench;
