@@ -324,7 +324,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
             |engine| match (engine.look(&pattern), peer) {
                 (Some(status), _) => Some(Ok(status)),
                 (None, Some(peer)) => engine.presence(peer).err().map(Err),
-                (None, None) => engine.aborted.map(|code| Err(Cause::Aborted { code })),
+                (None, None) => engine.deserted.map(Err),
             },
         );
         match found {

@@ -83,6 +83,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
             counters: Counters::default(),
             now: platform.now(),
             aborted: None,
+            deserted: None,
         };
         let mut endpoint = Self { engine, transport, platform, world, itself };
         if endpoint.transport.reach(me).is_ok() {
@@ -113,6 +114,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         let caps = self.transport.reach(peer).map_err(fail)?;
         let thresholds = Thresholds::new(caps, &card.room).map_err(fail)?;
         self.engine.forget(peer);
+        self.engine.deserted = None;
         let room = self.engine.room;
         match self.engine.peer(peer) {
             Some(row) => row.connect(card, thresholds, room).map_err(fail),

@@ -37,6 +37,8 @@ pub(crate) struct Engine<'s> {
     pub(crate) now: Instant,
     /// The code by which a peer has aborted the job.
     pub(crate) aborted: Option<i32>,
+    /// Why the last other process went, once none is left who could send anything.
+    pub(crate) deserted: Option<Cause>,
 }
 
 /// The other side of a send, worked out and checked.
@@ -166,8 +168,10 @@ impl Engine<'_> {
         if let Some(code) = self.aborted {
             return Err(Cause::Aborted { code });
         }
-        if let Some(peer) = peer {
-            self.presence(peer)?;
+        match (peer, self.deserted) {
+            (Some(peer), _) => self.presence(peer)?,
+            (None, Some(cause)) => return Err(cause),
+            (None, None) => {}
         }
         let peer = peer.unwrap_or_default();
         let handle = self.request(State::Posted, pattern, peer, pattern.source, buffer)?;
@@ -287,8 +291,8 @@ impl Engine<'_> {
         if request.state != State::Complete {
             return None;
         }
-        request.state = State::Free;
         let outcome = request.outcome();
+        request.state = State::Free;
         self.requests.give(handle.slot);
         Some(outcome)
     }
@@ -389,6 +393,7 @@ impl Engine<'_> {
             .zip(0..)
             .any(|(row, id)| row.presence == Presence::Connected && id != self.me.0);
         if !others_left && self.size > 1 {
+            self.deserted = Some(cause);
             self.fail_wildcards(cause);
         }
     }

@@ -1,0 +1,222 @@
+//! A rig for kernel tests: endpoints in one process over an in-memory wire whose every limit can be made tiny, under
+//! a clock that moves with each idle poll.
+
+#![allow(dead_code, reason = "each test file uses the part it needs")]
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use aldis_kernel::hal::caps::Features;
+use aldis_kernel::hal::transport::Quiesce;
+use aldis_kernel::hal::{
+    Again, Caps, Cause, Cost, Epoch, Instant, Limits, PeerId, Platform, Post, Refusal, Sink, Slot, Transport,
+};
+use aldis_kernel::{Config, Endpoint, Error, Scope, Storage, storage_type};
+
+/// What the wire allows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// Messages under way per ordered pair.
+    pub(crate) depth: usize,
+    pub(crate) bcopy_bytes_max: u32,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self { depth: 4, bcopy_bytes_max: 128 }
+    }
+}
+
+type Queue = Rc<RefCell<VecDeque<Vec<u8>>>>;
+
+/// One rank's end of the wire.
+pub(crate) struct Wire {
+    me: usize,
+    shape: Shape,
+    caps: Caps,
+    /// `queues[from][to]`.
+    queues: Rc<Vec<Vec<Queue>>>,
+    waiting: Vec<bool>,
+    dead: Rc<Cell<Option<u32>>>,
+    next: usize,
+}
+
+pub(crate) struct WireSlot<'a> {
+    queue: &'a Queue,
+    bytes: Vec<u8>,
+}
+
+impl Slot for WireSlot<'_> {
+    fn bytes(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+    fn commit(self) {
+        self.queue.borrow_mut().push_back(self.bytes);
+    }
+}
+
+impl Wire {
+    fn take(&mut self, peer: PeerId) -> Result<&Queue, Refusal> {
+        if self.dead.get() == Some(peer.0) {
+            return Err(Refusal::Never(Cause::PeerDead));
+        }
+        let queue = &self.queues[self.me][peer.index()];
+        if queue.borrow().len() >= self.shape.depth {
+            self.waiting[peer.index()] = true;
+            return Err(Refusal::Again(Again::NoSlot));
+        }
+        Ok(queue)
+    }
+}
+
+impl Transport for Wire {
+    type Slot<'a> = WireSlot<'a>;
+
+    fn name(&self) -> &'static str {
+        "wire"
+    }
+    fn features(&self) -> Features {
+        self.caps.features
+    }
+    fn reach(&self, peer: PeerId) -> Result<&Caps, Cause> {
+        if peer.index() < self.queues.len() { Ok(&self.caps) } else { Err(Cause::Unreachable) }
+    }
+    fn short(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post {
+        assert!(header.len() + payload.len() <= 56, "a short message must be short");
+        match self.take(peer) {
+            Ok(queue) => {
+                queue.borrow_mut().push_back([header, payload].concat());
+                Post::Done
+            }
+            Err(refusal) => refusal.into(),
+        }
+    }
+    fn reserve(&mut self, peer: PeerId, len: usize) -> Result<WireSlot<'_>, Refusal> {
+        assert!(len <= self.shape.bcopy_bytes_max as usize, "a slot must be within the limit");
+        let queue = self.take(peer)?;
+        Ok(WireSlot { queue, bytes: vec![0xEE; len] })
+    }
+    fn quiesce(&mut self, _: Quiesce) -> Result<(), Cause> {
+        Ok(())
+    }
+    fn poll<S: Sink>(&mut self, budget: u32, _: Instant, sink: &mut S) -> u32 {
+        if let Some(peer) = self.dead.get() {
+            sink.lost(PeerId(peer), Cause::PeerDead);
+        }
+        let ranks = self.queues.len();
+        for peer in 0..ranks {
+            if self.waiting[peer] && self.queues[self.me][peer].borrow().len() < self.shape.depth {
+                self.waiting[peer] = false;
+                sink.ready(PeerId(peer as u32));
+            }
+        }
+        let mut handled = 0;
+        for _ in 0..ranks {
+            let from = self.next % ranks;
+            self.next += 1;
+            while handled < budget {
+                let Some(message) = self.queues[from][self.me].borrow_mut().pop_front() else { break };
+                sink.arrived(PeerId(from as u32), &message);
+                handled += 1;
+            }
+        }
+        handled
+    }
+}
+
+/// A clock that moves 1 us with every idle poll, so that deadlines pass without waiting.
+#[derive(Clone, Default)]
+pub(crate) struct Clock(pub(crate) Rc<Cell<u64>>);
+
+impl Platform for Clock {
+    fn now(&self) -> Instant {
+        Instant(self.0.get())
+    }
+    fn relax(&mut self, _: u32) {
+        self.0.set(self.0.get() + 1000);
+    }
+    fn entropy(&mut self) -> u64 {
+        1
+    }
+}
+
+pub(crate) type Rank<'s> = Endpoint<'s, Wire, Clock>;
+/// 3 peers, 8 requests, 2 communicators; per peer 4 envelopes and 2 blocks of 64 bytes; 2 pooled; 4 bins.
+pub(crate) type Small = storage_type!(3, 8, 2, 4, 2, 64, 2, 4);
+
+/// A job of ranks in this process.
+pub(crate) struct Job {
+    storages: Vec<Box<Small>>,
+    pub(crate) queues: Rc<Vec<Vec<Queue>>>,
+    pub(crate) dead: Rc<Cell<Option<u32>>>,
+    pub(crate) clock: Clock,
+    shape: Shape,
+}
+
+impl Job {
+    pub(crate) fn new(ranks: usize, shape: Shape) -> Self {
+        let queues = (0..ranks).map(|_| (0..ranks).map(|_| Queue::default()).collect()).collect();
+        Self {
+            storages: (0..ranks).map(|_| Box::new(Storage::new())).collect(),
+            queues: Rc::new(queues),
+            dead: Rc::default(),
+            clock: Clock::default(),
+            shape,
+        }
+    }
+
+    /// The ranks, introduced to each other.
+    pub(crate) fn ranks(&mut self) -> Vec<Rank<'_>> {
+        let size = self.storages.len() as u32;
+        let (queues, dead, clock, shape) = (&self.queues, &self.dead, &self.clock, self.shape);
+        let caps = Caps {
+            features: Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE,
+            limits: Limits {
+                short_bytes_max: 56,
+                bcopy_bytes_max: shape.bcopy_bytes_max,
+                ..Limits::default()
+            },
+            cost: Cost { overhead_ns: 20, latency_ns: 150, per_kib_ns: 100 },
+        };
+        let mut ranks = Vec::new();
+        for (me, storage) in self.storages.iter_mut().enumerate() {
+            let waiting = vec![false; queues.len()];
+            let (queues, dead) = (queues.clone(), dead.clone());
+            let wire = Wire { me, shape, caps, queues, waiting, dead, next: 0 };
+            let config = Config { me: PeerId(me as u32), size, epoch: Epoch(100 + me as u32) };
+            ranks.push(Endpoint::new(storage.memory(), wire, clock.clone(), config).unwrap());
+        }
+        let cards: Vec<_> = ranks.iter().map(|rank| rank.card()).collect();
+        for (me, rank) in ranks.iter_mut().enumerate() {
+            for card in cards.iter().filter(|card| card.peer().index() != me) {
+                rank.connect(card).unwrap();
+            }
+        }
+        ranks
+    }
+}
+
+/// Runs a scope on each of two ranks at a time.
+pub(crate) fn together<'env, 's, R>(
+    ranks: &'env mut [Rank<'s>],
+    body: impl for<'a, 'b> FnOnce(
+        &mut Scope<'a, 'env, 's, Wire, Clock>,
+        &mut Scope<'b, 'env, 's, Wire, Clock>,
+    ) -> Result<R, Error>,
+) -> Result<R, Error> {
+    let [first, second, ..] = ranks else { panic!("two ranks are needed") };
+    first.scope(|one| second.scope(|other| body(one, other)))
+}
+
+/// Polls both until neither finds anything to do.
+pub(crate) fn settle(one: &mut Scope<'_, '_, '_, Wire, Clock>, other: &mut Scope<'_, '_, '_, Wire, Clock>) {
+    while one.poll(64) + other.poll(64) > 0 {}
+}
+
+/// Bytes that tell where they belong.
+pub(crate) fn pattern(seed: u32, len: usize) -> Vec<u8> {
+    (0..len as u32)
+        .map(|index| (index.wrapping_mul(31).wrapping_add(seed.wrapping_mul(97)) >> 1) as u8)
+        .collect()
+}
