@@ -3,8 +3,9 @@
 
 mod rig;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
+use core::panic::AssertUnwindSafe;
+use core::time::Duration;
+use std::panic::catch_unwind;
 
 use aldis_kernel::hal::cause::Malformed;
 use aldis_kernel::hal::{Cause, Epoch, Operation, Resource};

@@ -3,7 +3,7 @@
 
 #![allow(dead_code, reason = "each test file uses the part it needs")]
 
-use std::cell::{Cell, RefCell};
+use core::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -147,7 +147,7 @@ pub(crate) type Small = storage_type!(3, 8, 2, 4, 2, 64, 2, 4);
 
 /// A job of ranks in this process.
 pub(crate) struct Job {
-    storages: Vec<Box<Small>>,
+    storages: Vec<Small>,
     pub(crate) queues: Rc<Vec<Vec<Queue>>>,
     pub(crate) dead: Rc<Cell<Option<u32>>>,
     pub(crate) clock: Clock,
@@ -158,7 +158,7 @@ impl Job {
     pub(crate) fn new(ranks: usize, shape: Shape) -> Self {
         let queues = (0..ranks).map(|_| (0..ranks).map(|_| Queue::default()).collect()).collect();
         Self {
-            storages: (0..ranks).map(|_| Box::new(Storage::new())).collect(),
+            storages: (0..ranks).map(|_| Storage::new()).collect(),
             queues: Rc::new(queues),
             dead: Rc::default(),
             clock: Clock::default(),
