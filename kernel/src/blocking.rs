@@ -22,7 +22,7 @@ pub(crate) const BUDGET: u32 = 64;
 /// Polls between two looks at the clock: a deadline is seen this much late at most.
 const POLLS_PER_TICK: u32 = 64;
 /// Idle polls after which the platform is told what this rank waits for: long enough to stay off the fast path.
-const NOTE_AFTER: u32 = 1024;
+const NOTE_AFTER: u32 = 128;
 
 /// An endpoint's blocking calls under a deadline. Made by [`Endpoint::within`].
 pub struct Within<'e, 's, T, P> {
