@@ -240,7 +240,8 @@ impl<'a> Supervisor<'a> {
     fn cause(&mut self, now: Instant) -> Option<Cause> {
         if let Some((rank, fault, consequence)) = self.worst() {
             let settled = *self.settling.get_or_insert(now + SETTLING);
-            if !consequence || now >= settled {
+            // When all are gone, nothing else can show.
+            if !consequence || now >= settled || self.is_over() {
                 return Some(self.blame(rank, fault));
             }
         }

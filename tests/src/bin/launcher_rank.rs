@@ -1,0 +1,102 @@
+//! A rank that behaves or misbehaves as its first argument says: what the launcher's tests start.
+
+use core::error::Error;
+use core::time::Duration;
+use std::io::Write;
+use std::process::ExitCode;
+
+use aldis_host_sim::{Abort, HostEndpoint};
+use aldis_kernel::{Rank, Source, Tag, TagMatch};
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+const TAG: Tag = Tag(7);
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let behaviour = arguments.first().map_or("", String::as_str);
+    match behaviour {
+        // Before the wire-up.
+        "exit-early" => ExitCode::from(5),
+        "never-join" => loop {
+            std::thread::sleep(Duration::from_secs(60));
+        },
+        _ => aldis_host_sim::run(|ep| behave(ep, behaviour)),
+    }
+}
+
+fn behave(ep: &mut HostEndpoint, behaviour: &str) -> Outcome {
+    let world = ep.world();
+    let (me, last) = (world.rank(), Rank(world.size() - 1));
+    say(&format!("rank {me} of {} has pid {}", world.size(), std::process::id()));
+    match behaviour {
+        "greet" => {
+            eprintln!("to the error output");
+            print!("a line without an end");
+            std::io::stdout().flush()?;
+            Ok(())
+        }
+        // Everybody waits for a message that nobody sends.
+        "hang" => wait_for(ep, Rank((me.0 + 1) % world.size())),
+        // The last rank misbehaves, the others wait for it.
+        _ if me != last && !matches!(behaviour, "stream" | "stuck") => wait_for(ep, last),
+        "stream" => stream(ep),
+        "stuck" => stuck(ep),
+        "exit" => std::process::exit(3),
+        "quit" => std::process::exit(0),
+        "fail" => Err("the input makes no sense".into()),
+        "abort" => Err(Abort::new(42, "nothing to be done").into()),
+        "panic" => panic!("out of ideas"),
+        "leave" => Ok(()),
+        "full" => {
+            // More requests than the storage has: a typed error.
+            let mut buffers = vec![[0_u8; 8]; 2000];
+            ep.scope(|s| {
+                buffers.iter_mut().try_for_each(|buffer| s.irecv(&world, buffer, Rank(0), TAG).map(drop))
+            })?;
+            Ok(())
+        }
+        other => Err(format!("no behaviour is called `{other}`").into()),
+    }
+}
+
+fn say(text: &str) {
+    println!("{text}");
+}
+
+fn wait_for(ep: &mut HostEndpoint, peer: Rank) -> Outcome {
+    let mut buffer = vec![0_u8; 4096];
+    ep.recv(&ep.world(), &mut buffer, peer, TAG)?;
+    Ok(())
+}
+
+/// Rank 0 sends large messages to the last rank without an end; the others wait for rank 0.
+fn stream(ep: &mut HostEndpoint) -> Outcome {
+    let world = ep.world();
+    let last = Rank(world.size() - 1);
+    let mut message = vec![0x5A_u8; 1 << 20];
+    loop {
+        match world.rank() {
+            Rank(0) => drop(ep.send(&world, &message, last, TAG)?),
+            rank if rank == last => drop(ep.recv(&world, &mut message, Rank(0), TAG)?),
+            _ => wait_for(ep, Rank(0))?,
+        }
+    }
+}
+
+/// The last rank is in the middle of a large message that rank 0 sees coming and does not take; the others wait.
+fn stuck(ep: &mut HostEndpoint) -> Outcome {
+    let world = ep.world();
+    let last = Rank(world.size() - 1);
+    match world.rank() {
+        rank if rank == last => drop(ep.send(&world, &vec![1_u8; 1 << 20], Rank(0), TAG)?),
+        Rank(0) => {
+            ep.probe(&world, last, TAG)?;
+            say("seen coming");
+            // Another tag: this never matches, and polls all the same.
+            ep.recv(&world, &mut [0_u8; 4096], Source::Any, TagMatch::Tag(Tag(8)))?;
+        }
+        _ => wait_for(ep, last)?,
+    }
+    Ok(())
+}

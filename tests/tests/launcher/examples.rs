@@ -1,0 +1,60 @@
+//! The example programs on 1, 2 and 4 ranks: each verifies itself and says so.
+
+use crate::harness::{program, run};
+
+/// Runs an example on so many ranks and returns its JSON lines.
+fn play(name: &str, ranks: u32, arguments: &[&str]) -> Vec<String> {
+    let (ranks, path) = (ranks.to_string(), program("examples").join(name));
+    let mut line = vec!["-n", &ranks, "--timeout", "50", "--output", "plain", path.to_str().unwrap()];
+    line.extend(arguments);
+    let ended = run(line);
+    assert_eq!(ended.code, Some(0), "{name} on {ranks} ranks: {ended:#?}");
+    let lines: Vec<String> = ended.out.lines().map(str::to_owned).collect();
+    assert!(
+        lines.iter().all(|line| line.contains("\"verified\":true")),
+        "{name} on {ranks} ranks: {lines:#?}"
+    );
+    lines
+}
+
+#[test]
+fn pingpong_returns_every_byte() {
+    for ranks in [1, 2, 4] {
+        let lines = play("pingpong", ranks, &["--json", "--millis", "10", "--max-bytes", "1048576"]);
+        assert_eq!(lines.len(), 12, "a line for every size to 1 MiB");
+    }
+}
+
+#[test]
+fn ring_passes_the_token() {
+    for ranks in [1, 2, 4] {
+        assert_eq!(play("ring", ranks, &["--json", "--laps", "100"]).len(), 1);
+        assert_eq!(play("ring", ranks, &["--json", "--laps", "5", "--words", "40000"]).len(), 1);
+    }
+}
+
+#[test]
+fn heat_is_bit_identical_with_one_rank() {
+    for ranks in [1, 2, 4] {
+        let size = ["--json", "--width", "50", "--height", "61", "--steps", "40"];
+        assert_eq!(play("heat", ranks, &size).len(), 1);
+    }
+}
+
+#[test]
+fn allreduce_agrees_on_every_rank() {
+    for ranks in [1, 2, 4] {
+        let lines = play("allreduce", ranks, &["--json", "--calls", "2", "--max-bytes", "16384"]);
+        assert_eq!(lines.len(), 4 * 3, "every size with every algorithm");
+    }
+}
+
+#[test]
+fn examples_explain_themselves() {
+    for name in ["pingpong", "ring", "heat", "allreduce"] {
+        let output =
+            std::process::Command::new(program("examples").join(name)).arg("--help").output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && text.contains("--json"), "{name}: {text}");
+    }
+}

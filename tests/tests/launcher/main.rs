@@ -1,0 +1,14 @@
+//! `aldis-run` from the outside: what it says to wrong command lines, how jobs end, what is left of them, what
+//! becomes of signals and output, and the example programs.
+//!
+//! Every job has a watchdog: one that hangs is ended by SIGTERM, and the test fails with the launcher's report of what
+//! every rank was doing.
+
+mod command_line;
+mod ends;
+mod examples;
+mod harness;
+mod leftovers;
+mod output;
+mod signals;
+mod wireup;

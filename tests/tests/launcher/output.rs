@@ -1,0 +1,53 @@
+//! What becomes of what the ranks print.
+
+use std::collections::BTreeSet;
+
+use crate::harness::{behave, start};
+
+#[test]
+fn lines_are_prefixed_by_their_rank() {
+    let ended = behave(3, &[], "greet");
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    for rank in 0..3 {
+        assert!(ended.out.contains(&format!("[{rank}] rank {rank} of 3 has pid ")), "{ended:#?}");
+        assert!(ended.out.contains(&format!("[{rank}] a line without an end\n")), "{ended:#?}");
+        assert!(ended.err.contains(&format!("[{rank}] to the error output\n")), "{ended:#?}");
+    }
+}
+
+#[test]
+fn groups_come_rank_by_rank_at_the_end() {
+    let ended = behave(2, &["--output", "group"], "greet");
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let (first, second) = ended.out.split_once("==> rank 1 <==\n").expect("two groups");
+    assert!(first.starts_with("==> rank 0 <==\nrank 0 of 2"), "{ended:#?}");
+    assert!(second.starts_with("rank 1 of 2") && second.ends_with("a line without an end\n"), "{ended:#?}");
+    assert!(ended.err.contains("==> rank 1 <==\nto the error output\n"), "{ended:#?}");
+}
+
+#[test]
+fn plain_output_is_untouched() {
+    let ended = behave(1, &["--output", "plain"], "greet");
+    assert!(
+        ended.out.starts_with("rank 0 of 1") && ended.out.ends_with("a line without an end"),
+        "{ended:#?}"
+    );
+}
+
+#[test]
+fn much_output_arrives_whole() {
+    // 3 ranks x 20,000 lines, more than all pipes and buffers hold; then a failure, for the launcher to end the job.
+    let script = "i=0; while [ $i -lt 20000 ]; do echo $ALDIS_RANK line $i; i=$((i+1)); done; exit 9";
+    let ended = start(["-n", "1", "sh", "-c", script]).wait();
+    assert_eq!(ended.code, Some(9));
+    let lines: BTreeSet<&str> = ended.out.lines().collect();
+    assert_eq!(lines.len(), 20_000);
+    assert!(lines.iter().all(|line| line.starts_with("[0] 0 line ")));
+}
+
+#[test]
+fn input_goes_to_rank_0_alone() {
+    let ended = start(["-n", "2", "sh", "-c", "wc -c; exit 4"]).wait();
+    assert_eq!(ended.code, Some(4));
+    assert!(ended.out.contains(" 0\n") || ended.out.contains("] 0\n"), "{ended:#?}");
+}

@@ -1,0 +1,64 @@
+//! Signals to the launcher reach the ranks.
+
+use core::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use crate::harness::{becomes, begin, is_alive, start};
+
+#[test]
+fn a_user_signal_is_forwarded_to_every_rank() {
+    let script = "trap 'echo usr1 came' USR1; trap 'echo term came; exit 7' TERM; echo rank $ALDIS_RANK has pid $$; \
+                  while :; do sleep 0.02; done";
+    let mut job = start(["-n", "3", "sh", "-c", script]);
+    job.pids(3);
+    job.signal(Signal::SIGUSR1);
+    let mut lines = [job.line("usr1 came"), job.line("usr1 came"), job.line("usr1 came")];
+    lines.sort();
+    assert_eq!(lines, ["[0] usr1 came\n", "[1] usr1 came\n", "[2] usr1 came\n"]);
+    job.signal(Signal::SIGTERM);
+    let ended = job.wait();
+    assert_eq!(ended.out.matches("term came").count(), 3, "{ended:#?}");
+    ended.says(7, &["exited with code 7"]);
+}
+
+#[test]
+fn an_interrupt_ends_the_job_and_says_what_everybody_was_doing() {
+    for (signal, name, code) in [(Signal::SIGINT, "SIGINT", 130), (Signal::SIGHUP, "SIGHUP", 129)] {
+        let mut job = begin(2, &[], "hang");
+        let pids = job.pids(2);
+        std::thread::sleep(Duration::from_millis(200));
+        job.signal(signal);
+        let ended = job.wait();
+        ended.says(code, &[&format!("ended by {name}"), "recv of 4096 bytes from rank 1, tag 7"]);
+        assert!(!pids.iter().any(|pid| is_alive(*pid)));
+    }
+}
+
+#[test]
+fn a_second_interrupt_kills() {
+    let script = "trap '' INT; echo rank $ALDIS_RANK has pid $$; while :; do sleep 0.02; done";
+    let mut job = start(["-n", "2", "sh", "-c", script]);
+    let pids = job.pids(2);
+    job.signal(Signal::SIGINT);
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(pids.iter().all(|pid| is_alive(*pid)), "the first interrupt is the ranks' to answer");
+    job.signal(Signal::SIGINT);
+    job.wait().says(130, &["ended by SIGINT"]);
+    assert!(becomes(Duration::from_secs(1), || !pids.iter().any(|pid| is_alive(*pid))));
+}
+
+#[test]
+fn a_job_stops_and_continues_as_one() {
+    let mut job = begin(2, &["--timeout", "20"], "hang");
+    let pids = job.pids(2);
+    let state = |pid| std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let stopped = |pid| state(pid).contains(") T ");
+    job.signal(Signal::SIGTSTP);
+    let everybody = [job.pid(), pids[0], pids[1]];
+    assert!(becomes(Duration::from_secs(2), || everybody.iter().all(|pid| stopped(*pid))));
+    job.signal(Signal::SIGCONT);
+    assert!(becomes(Duration::from_secs(2), || !everybody.iter().any(|pid| stopped(*pid))));
+    job.signal(Signal::SIGTERM);
+    job.wait().says(143, &["ended by SIGTERM"]);
+}
