@@ -36,6 +36,37 @@ pub fn allreduce<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
 
 /// Starts an all-reduce (MPI_Iallreduce). The data can be read again when the scope is over.
 ///
+/// ```
+/// # use aldis_coll::{iallreduce, op::Sum};
+/// # use aldis_kernel::{Comm, Endpoint, Error, hal::{Platform, Transport}};
+/// # fn overlap<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, world: &Comm) -> Result<(), Error> {
+/// let (mut data, mut scratch) = ([1u32; 4], [0; 4]);
+/// let (lent, spare) = (&mut data, &mut scratch);
+/// ep.scope(|scope| {
+///     let mut sum = iallreduce(scope, world, Sum, lent, spare)?;
+///     // ... compute on other memory, `sum.test(scope)` now and then ...
+///     sum.wait(scope)
+/// })?;
+/// data[0] += 1;
+/// # Ok(()) }
+/// ```
+///
+/// Until then the memory is lent:
+///
+/// ```compile_fail,E0506
+/// # use aldis_coll::{iallreduce, op::Sum};
+/// # use aldis_kernel::{Comm, Endpoint, Error, hal::{Platform, Transport}};
+/// # fn overlap<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, world: &Comm) -> Result<(), Error> {
+/// let (mut data, mut scratch) = ([1u32; 4], [0; 4]);
+/// let (lent, spare) = (&mut data, &mut scratch);
+/// ep.scope(|scope| {
+///     let mut sum = iallreduce(scope, world, Sum, lent, spare)?;
+///     data[0] += 1;
+///     sum.wait(scope)
+/// })?;
+/// # Ok(()) }
+/// ```
+///
 /// # Errors
 /// As [`allreduce`].
 pub fn iallreduce<'scope, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
@@ -69,6 +100,7 @@ impl Options {
     ///
     /// # Errors
     /// As there and at [`Options::allreduce`].
+    #[inline]
     pub fn iallreduce<'scope, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,

@@ -53,6 +53,7 @@ impl Options {
     ///
     /// # Errors
     /// As there and at [`Options::barrier`].
+    #[inline]
     pub fn ibarrier<'scope, T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,

@@ -60,6 +60,7 @@ impl Options {
     ///
     /// # Errors
     /// As there and at [`Options::bcast`].
+    #[inline]
     pub fn ibcast<'scope, E: Element, T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,

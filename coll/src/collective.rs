@@ -101,6 +101,7 @@ pub struct Collective<'scope> {
 impl<'scope> Collective<'scope> {
     /// Starts a planned collective; its tag is taken here, in the same order on every rank. What can be posted is
     /// under way when this returns; a full request pool is reported by the first test.
+    #[inline]
     pub(crate) fn start<T: Transport, P: Platform>(
         scope: &mut Scope<'scope, '_, '_, T, P>,
         comm: &Comm,
@@ -133,6 +134,7 @@ impl<'scope> Collective<'scope> {
     /// [`Cause::Full`] when the request pool is full: nothing is lost, go on later. Any other error has ended it:
     /// those of sends and receives, and [`Cause::LengthMismatch`] when a rank called it with another count or
     /// scratch.
+    #[inline]
     pub fn test<T: Transport, P: Platform>(
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
@@ -176,6 +178,7 @@ impl<'scope> Collective<'scope> {
     }
 
     /// The segment being worked on, as the schedule sees it.
+    #[inline]
     fn instance(&self) -> Instance {
         let left = self.whole.count().saturating_sub(self.base);
         self.whole.with_count(left.min(self.plan.segment))
@@ -257,6 +260,7 @@ impl<'scope> Collective<'scope> {
     }
 
     /// Whether the message with this index is complete. Once it is, its request is null.
+    #[inline]
     fn landed<T: Transport, P: Platform>(
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,

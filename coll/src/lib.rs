@@ -6,52 +6,75 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`barrier`], [`bcast`], [`allreduce`] | one operation each: its calls, and its algorithms in files of their own |
-//! | [`schedule`] | the form of an algorithm: [`Schedule`](schedule::Schedule), [`Step`](schedule::Step), [`Span`](schedule::Span) |
+//! | [`mod@barrier`], [`mod@bcast`], [`mod@allreduce`] | one operation each: its calls, and its algorithms in their own files |
+//! | [`schedule`] | the form of an algorithm: [`Schedule`], [`Step`], [`Span`] |
 //! | [`collective`] | the executor: [`Collective`], blocking and nonblocking, in segments that fit the scratch |
 //! | [`op`] | reductions as types: `Sum` on `f64` compiles, `BitAnd` on `f64` does not |
 //! | [`select`] | the cost model, the choice by name, and the explanation of a choice |
 //! | [`draw`] | a schedule as text |
 //!
+//! ```
+//! use aldis_coll::{allreduce, barrier, op::Sum, select::Call, Options};
+//! use aldis_kernel::{Endpoint, Error, hal::{Platform, Transport}};
+//!
+//! fn norm<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, mine: f64) -> Result<f64, Error> {
+//!     let world = ep.world();
+//!     let mut sum = [mine];
+//!     allreduce(ep, &world, Sum, &mut sum, &mut [0.0])?;
+//!     barrier(&mut ep.within(core::time::Duration::from_secs(1)), &world)?;
+//!     Ok(sum[0])
+//! }
+//!
+//! println!("{}", Call::allreduce::<Sum, f64>(4, 4096, 512).explain(&Options::default()));
+//! ```
+//!
 //! # Invariants
 //!
 //! * **Pure.** A schedule has no storage, does no I/O and knows no time. That is why it can be checked symbolically
 //!   (`tests/symbolic`: every size to 64, every root, larger sizes sampled), priced, drawn and offloaded.
-//! * **Same bits.** A floating-point reduction has the same bits on every rank: by algorithm, since all ranks
-//!   evaluate the same expression (the checker compares expressions, not values), and by operation, since a NaN
-//!   result is always the same NaN.
+//! * **Same bits.** A floating-point reduction has the same bits on every rank: by algorithm, since all ranks evaluate
+//!   the same expression (the checker compares expressions, not values), and by operation, since a NaN result is
+//!   always the same NaN.
 //! * **Any message with any scratch.** One element of scratch is enough; more makes fewer, larger segments.
-//! * **Alike on all ranks:** the order of collective calls on a communicator, and in each call the operation,
-//!   element type, count, root, scratch length and [`Options`](select::Options). What is not alike and shows is a typed error
-//!   ([`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch), [`Cause::Truncated`](aldis_kernel::hal::Cause::Truncated)), never memory touched that was not lent.
+//! * **Alike on all ranks:** the order of collective calls on a communicator, and in each call the operation, element
+//!   type, count, root, scratch length and [`Options`]. What is not alike and shows is a typed error
+//!   ([`Cause::LengthMismatch`], [`Cause::Truncated`]), never memory touched that was not lent.
 //! * No heap, no `unsafe`, no panic; a call of the executor does bounded work.
 //!
 //! # Absent on purpose
 //!
 //! Hidden scratch: the caller lends it, so the bound is the caller's. Tuning tables compiled in: prices are an
-//! argument, an algorithm can be named per call. Measuring at run time: ranks would choose differently.
+//! argument, and an algorithm can be named per call. Measuring at run time: ranks would choose differently.
 //!
 //! # Limits
 //!
-//! [`IN_FLIGHT_MAX`](schedule::IN_FLIGHT_MAX) messages of a round in flight, a request slot of the storage each;
-//! `u32` ranks; counts are `usize`. Segments of one call run one after another.
+//! [`IN_FLIGHT_MAX`] messages of a round in flight, a request slot of the storage each (the four algorithms here have
+//! two); `u32` ranks; counts are `usize`. Segments of one call run one after another.
 //!
 //! # How to add a collective
 //!
 //! A new **algorithm** of an operation that is there:
-//! 1. Write `src/<operation>/<name>.rs`: a unit struct with [`Schedule`](schedule::Schedule). Start with the source
-//!    you take it from, write down why its results have the same bits on all ranks, and give
-//!    [`work`](schedule::Schedule::work) in closed form.
+//! 1. Write `src/<operation>/<name>.rs`: a unit struct with [`Schedule`]. Start with the source you take it from, write
+//!    down why its results have the same bits on all ranks, and give [`Schedule::work`] in closed form.
 //! 2. Add it to `ALGORITHMS` in `src/<operation>.rs`. From there it is selected, named, explained, and checked on
-//!    symbolic values for every size; `cargo test -p aldis-coll` says what is wrong with it, and its
+//!    symbolic values for every size; `cargo test -p aldis-coll` says what is wrong with it, and a
 //!    [`Drawing`](draw::Drawing) shows it.
 //! 3. Write its published rounds and bytes as a test in `tests/symbolic/main.rs`, and its name into `mutation.rs`.
 //!
 //! A program can bring an algorithm of its own without touching this crate: `Options::using(&MyRing)`.
 //!
-//! A new **operation**: its number in [`aldis_kernel::hal::Operation`], a module like [`bcast`] with its calls and `ALGORITHMS`,
-//! a row in [`select::algorithms`], what every rank must end with in the checker (`check_bcast` and its
-//! like), and, if its buffers are more than data and scratch, a [`Buffer`](schedule::Buffer) with a loan in the executor.
+//! A new **operation**: its number in [`Operation`], a module like [`mod@bcast`] with its calls and `ALGORITHMS`, a row
+//! in [`select::algorithms`], what every rank must end with in the checker (`check_bcast` and its like), and, if its
+//! buffers are more than data and scratch, a [`Buffer`](schedule::Buffer) with a loan in the executor.
+//!
+//! [`Cause::LengthMismatch`]: aldis_kernel::hal::Cause::LengthMismatch
+//! [`Cause::Truncated`]: aldis_kernel::hal::Cause::Truncated
+//! [`Operation`]: aldis_kernel::hal::Operation
+//! [`Schedule`]: schedule::Schedule
+//! [`Schedule::work`]: schedule::Schedule::work
+//! [`Step`]: schedule::Step
+//! [`Span`]: schedule::Span
+//! [`IN_FLIGHT_MAX`]: schedule::IN_FLIGHT_MAX
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]

@@ -11,6 +11,15 @@
 //! | [`BitAnd`], [`BitOr`], [`BitXor`] | bitwise | do not compile |
 //! | [`And`], [`Or`], [`Xor`] | logical as in C: nonzero is true, the result is 0 or 1 | do not compile |
 //!
+//! ```
+//! # use aldis_coll::op::{BitAnd, Kernel};
+//! let kernel = Kernel::of::<BitAnd, u64>();
+//! ```
+//! ```compile_fail,E0277
+//! # use aldis_coll::op::{BitAnd, Kernel};
+//! let kernel = Kernel::of::<BitAnd, f64>();
+//! ```
+//!
 //! With canonical NaNs every operation here commutes to the last bit, so that two ranks that combine the same pair
 //! have the same result whichever operand each calls its own.
 
