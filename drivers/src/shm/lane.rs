@@ -51,7 +51,7 @@ pub struct Lane {
 #[repr(align(64))]
 pub(super) struct Heard(pub(super) [u32; BELLS_A_LINE as usize]);
 
-// SAFETY-relevant sizes: see `Lane`'s documentation.
+// Three lines on a 64-bit machine, as `Lane`'s documentation says.
 const _: () = assert!(size_of::<Lane>() == 192 || size_of::<usize>() != 8);
 
 impl Lane {

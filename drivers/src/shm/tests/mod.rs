@@ -149,12 +149,22 @@ impl World {
         log
     }
 
-    /// A control word of a rank's inbox, by byte offset.
+    /// Sets a control word of a rank's inbox, by byte offset.
     pub(super) fn set_word(&self, rank: u32, offset: usize, value: u32) {
+        // SAFETY: within the inbox and aligned, as `at` checks; everyone is on this thread and between polls.
+        unsafe { self.at(rank, offset).write(value.to_le()) };
+    }
+
+    /// A control word of a rank's inbox, by byte offset.
+    pub(super) fn word(&self, rank: u32, offset: usize) -> u32 {
+        // SAFETY: as in `set_word`.
+        u32::from_le(unsafe { self.at(rank, offset).read() })
+    }
+
+    fn at(&self, rank: u32, offset: usize) -> *mut u32 {
         let (start, len) = self.inboxes[rank as usize];
         assert!(offset + 4 <= len && offset.is_multiple_of(4));
-        // SAFETY: within the leaked memory and aligned; everyone is on this thread and between polls.
-        unsafe { start.add(offset).cast::<u32>().write(value.to_le()) };
+        start.as_ptr().wrapping_add(offset).cast()
     }
 }
 

@@ -23,8 +23,7 @@ fn a_foreign_or_truncated_region_is_refused() {
     for short in [0, 1, 63, 64, len - 1] {
         assert_eq!(inspect(&region((start, short))), Err(Cause::BadRegion), "{short} of {len} bytes");
     }
-    // SAFETY: within the allocation.
-    let skewed = (unsafe { start.add(4) }, len - 4);
+    let skewed = (start.map_addr(|address| address.saturating_add(4)), len - 4);
     assert_eq!(inspect(&region(skewed)), Err(Cause::BadRegion), "not on a line");
     assert_eq!(format(&region(skewed), SMALL, identity(1)), Err(Cause::BadRegion));
     assert_eq!(format(&region((start, len - 1)), SMALL, identity(1)), Err(Cause::BadRegion));
@@ -36,8 +35,7 @@ fn no_single_bit_of_the_header_can_be_wrong_unseen() {
     for word in 0..16 {
         for bit in 0..32 {
             let (start, len) = world.inboxes[0];
-            // SAFETY: the header's words, in leaked memory.
-            let old = unsafe { start.cast::<u32>().add(word).read() };
+            let old = world.word(0, word * 4);
             world.set_word(0, word * 4, old ^ (1 << bit));
             let got = inspect(&region((start, len)));
             world.set_word(0, word * 4, old);
