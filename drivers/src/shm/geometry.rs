@@ -20,10 +20,12 @@ pub struct Geometry {
     pub peers: u32,
     /// Slots of the ring from each sender, a power of two: 2..=[`SLOTS_MAX`](Self::SLOTS_MAX). 64 bytes each.
     ///
-    /// Few slots have the least latency, many the highest rate. On two cores of an EPYC 9004 that share a cache
-    /// (raw line: 51 ns one way), rings of 4, 8, 16, 64, 256 slots took about 42, 53, 65, 67, 70 ns for 8 bytes
-    /// and 27, 15, 8.5, 5, 6 ns a message in a stream; a raw ring of as many lines slows down likewise. On cores
-    /// further apart (raw line: 205 ns) 4 and 16 slots both took 209 ns. By `examples/one_way.rs`.
+    /// Few slots have the least latency, many the highest rate. Medians of 8 bytes one way, by
+    /// `examples/one_way.rs` on two virtual cores of an AMD EPYC, a few runs each, with a line in each direction as
+    /// the raw measure. Cores close to each other (raw 49..52 ns): 4 slots 42 ns, 8 slots 49..57, 16 slots 52..67,
+    /// 64 slots 56..68, 256 slots 70. Cores further apart (raw 202..210 ns): 4 slots 210, 8 slots 205, 16 slots
+    /// 208..217, 256 slots 245. A stream, close: 27, 15, 8.5, 5, 6 ns a message with 4, 8, 16, 64, 256 slots.
+    /// A raw ring of many lines slows down likewise; why has not been found out.
     pub slots: u32,
     /// Blocks for larger messages from each sender: 1..=[`BLOCKS_MAX`](Self::BLOCKS_MAX).
     pub blocks: u32,
