@@ -1,0 +1,183 @@
+//! Random calls, their inputs, and what must come out, worked out one rank after another.
+
+use aldis_coll::allreduce::{RecursiveDoubling, Ring};
+use aldis_coll::op::{BitXor, Element, Max, Min, Product, Reduce, Sum};
+use aldis_coll::{Collective, Options};
+use aldis_kernel::{Comm, Error, Rank};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::rig::Scope;
+
+/// Composition of affine maps x -> a x + b: associative, does not commute.
+#[derive(Clone, Copy, PartialEq, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub(crate) struct Affine {
+    pub(crate) a: u32,
+    pub(crate) b: u32,
+}
+
+pub(crate) struct Compose;
+impl Reduce<Affine> for Compose {
+    const COMMUTES: bool = false;
+    fn reduce(left: Affine, right: Affine) -> Affine {
+        Affine { a: left.a.wrapping_mul(right.a), b: left.a.wrapping_mul(right.b).wrapping_add(left.b) }
+    }
+}
+
+/// Element `index` of `rank` in the job `seed`: SplitMix64.
+pub(crate) fn noise(seed: u64, rank: u32, index: usize) -> u64 {
+    let mut z = seed
+        .wrapping_add(u64::from(rank).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+        .wrapping_add((index as u64).wrapping_mul(0xD1B5_4A32_D192_ED03));
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// Inputs, of which a sum over a few ranks is exact whatever its order.
+pub(crate) trait Sample: Copy + PartialEq + core::fmt::Debug {
+    fn sample(noise: u64) -> Self;
+}
+impl Sample for i8 {
+    fn sample(noise: u64) -> Self {
+        noise as i8
+    }
+}
+impl Sample for u16 {
+    fn sample(noise: u64) -> Self {
+        noise as u16
+    }
+}
+impl Sample for i32 {
+    fn sample(noise: u64) -> Self {
+        noise as i32
+    }
+}
+impl Sample for u64 {
+    fn sample(noise: u64) -> Self {
+        noise
+    }
+}
+impl Sample for f32 {
+    fn sample(noise: u64) -> Self {
+        f32::from(noise as i16)
+    }
+}
+impl Sample for f64 {
+    fn sample(noise: u64) -> Self {
+        f64::from(noise as i32)
+    }
+}
+impl Sample for Affine {
+    fn sample(noise: u64) -> Self {
+        Self { a: noise as u32, b: (noise >> 32) as u32 }
+    }
+}
+
+pub(crate) fn inputs<E: Sample>(seed: u64, rank: u32, count: usize) -> Vec<E> {
+    (0..count).map(|index| E::sample(noise(seed, rank, index))).collect()
+}
+
+/// One call of a random job.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Call {
+    Barrier,
+    Bcast { root: u32, count: usize },
+    Allreduce { kind: u8, count: usize, scratch: usize, algorithm: u8 },
+}
+
+/// Buffers of a call: data and scratch.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Data {
+    None,
+    I8(Vec<i8>, Vec<i8>),
+    U16(Vec<u16>, Vec<u16>),
+    I32(Vec<i32>, Vec<i32>),
+    U64(Vec<u64>, Vec<u64>),
+    F32(Vec<f32>, Vec<f32>),
+    F64(Vec<f64>, Vec<f64>),
+    Affine(Vec<Affine>, Vec<Affine>),
+}
+
+pub(crate) fn fold<E: Sample + Element, R: Reduce<E>>(_: R, seed: u64, size: u32, count: usize) -> Vec<E> {
+    let all: Vec<Vec<E>> = (0..size).map(|rank| inputs(seed, rank, count)).collect();
+    (0..count).map(|index| all.iter().map(|one| one[index]).reduce(R::reduce).unwrap()).collect()
+}
+
+impl Call {
+    pub(crate) fn data(&self, seed: u64, rank: u32) -> Data {
+        fn pair<E: Sample>(seed: u64, rank: u32, count: usize, scratch: usize) -> (Vec<E>, Vec<E>) {
+            (inputs(seed, rank, count), vec![E::sample(7); scratch])
+        }
+        match *self {
+            Self::Barrier => Data::None,
+            Self::Bcast { count, .. } => Data::I32(inputs(seed, rank, count), Vec::new()),
+            Self::Allreduce { kind, count, scratch, .. } => {
+                macro_rules! of {
+                    ($kind:ident) => {{
+                        let (data, scratch) = pair(seed, rank, count, scratch);
+                        Data::$kind(data, scratch)
+                    }};
+                }
+                match kind {
+                    0 => of!(I8),
+                    1 => of!(U16),
+                    2 => of!(I32),
+                    3 => of!(U64),
+                    4 => of!(F32),
+                    5 => of!(F64),
+                    _ => of!(Affine),
+                }
+            }
+        }
+    }
+
+    fn options(&self) -> Options {
+        match *self {
+            // What does not commute cannot go round the ring.
+            Self::Allreduce { algorithm: 1, kind: 0..=5, .. } => Options::using(&Ring),
+            Self::Allreduce { algorithm: 2, .. } => Options::using(&RecursiveDoubling),
+            _ => Options::default(),
+        }
+    }
+
+    pub(crate) fn start<'scope>(
+        &self,
+        scope: &mut Scope<'scope, '_, '_>,
+        world: &Comm,
+        data: &'scope mut Data,
+    ) -> Result<Collective<'scope>, Error> {
+        let options = self.options();
+        match (*self, data) {
+            (Self::Bcast { root, .. }, Data::I32(data, _)) => options.ibcast(scope, world, data, Rank(root)),
+            (_, Data::None) => options.ibarrier(scope, world),
+            (_, Data::I8(data, scratch)) => options.iallreduce(scope, world, Sum, data, scratch),
+            (_, Data::U16(data, scratch)) => options.iallreduce(scope, world, BitXor, data, scratch),
+            (_, Data::I32(data, scratch)) => options.iallreduce(scope, world, Min, data, scratch),
+            (_, Data::U64(data, scratch)) => options.iallreduce(scope, world, Product, data, scratch),
+            (_, Data::F32(data, scratch)) => options.iallreduce(scope, world, Max, data, scratch),
+            (_, Data::F64(data, scratch)) => options.iallreduce(scope, world, Sum, data, scratch),
+            (_, Data::Affine(data, scratch)) => options.iallreduce(scope, world, Compose, data, scratch),
+        }
+    }
+
+    pub(crate) fn check(&self, seed: u64, size: u32, data: &Data) {
+        let count = match *self {
+            Self::Barrier => 0,
+            Self::Bcast { count, .. } | Self::Allreduce { count, .. } => count,
+        };
+        match (*self, data) {
+            (Self::Bcast { root, .. }, Data::I32(data, _)) => {
+                assert_eq!(*data, inputs::<i32>(seed, root, count));
+            }
+            (_, Data::None) => {}
+            (_, Data::I8(data, _)) => assert_eq!(*data, fold(Sum, seed, size, count)),
+            (_, Data::U16(data, _)) => assert_eq!(*data, fold(BitXor, seed, size, count)),
+            (_, Data::I32(data, _)) => assert_eq!(*data, fold(Min, seed, size, count)),
+            (_, Data::U64(data, _)) => assert_eq!(*data, fold(Product, seed, size, count)),
+            (_, Data::F32(data, _)) => assert_eq!(*data, fold(Max, seed, size, count)),
+            (_, Data::F64(data, _)) => assert_eq!(*data, fold(Sum, seed, size, count)),
+            (_, Data::Affine(data, _)) => assert_eq!(*data, fold(Compose, seed, size, count)),
+        }
+    }
+}
