@@ -8,6 +8,7 @@ use aldis_protocols::{Control, INLINE_BYTES};
 
 use crate::engine::Engine;
 use crate::matching::Payload;
+use crate::rank::Tag;
 use crate::request::{Key, Machine, State};
 
 impl Sink for Engine<'_> {
@@ -51,9 +52,17 @@ impl Engine<'_> {
         }
         match body {
             Body::Eager(payload) => self.take_eager(from, &header, payload),
-            Body::Announce { sender, .. } => self.take_announcement(from, &header, sender),
+            body => self.take_rare(from, &header, body),
+        }
+    }
+
+    #[inline(never)]
+    fn take_rare(&mut self, from: PeerId, header: &Header, body: Body<'_>) -> Result<(), Malformed> {
+        match body {
+            Body::Eager(payload) => self.take_eager(from, header, payload),
+            Body::Announce { sender, .. } => self.take_announcement(from, header, sender),
             Body::ClearToSend { sender, receiver, offset } => {
-                self.take_clear_to_send(from, &header, sender, receiver, offset)
+                self.take_clear_to_send(from, header, sender, receiver, offset)
             }
             Body::Data { receiver, offset, payload } => self.take_data(from, receiver, offset, payload),
             Body::Finish { receiver, status } => self.take_finish(from, receiver, status),
@@ -62,11 +71,12 @@ impl Engine<'_> {
         }
     }
 
-    /// Checks a matchable message's place in the stream and takes its envelope credit.
+    /// Checks a matchable message and gives it the place that its peer was promised, before anything is changed by
+    /// it: a message that is refused has matched nothing.
     #[inline]
-    fn admit(&mut self, from: PeerId, header: &Header) -> Result<Key, Malformed> {
+    fn admit(&mut self, from: PeerId, header: &Header, in_block: bool) -> Result<Key, Malformed> {
         let key = Key { context: header.context, source: header.source, tag: header.tag };
-        if key.tag > crate::rank::Tag::MAX.0 || !self.comms.admits(key.context, key.source, from) {
+        if key.tag > Tag::MAX.0 || !self.comms.admits(key.context, key.source, from) {
             return Err(Malformed::Envelope);
         }
         let Some(peer) = self.peers.get_mut(from.index()) else { return Err(Malformed::Envelope) };
@@ -74,29 +84,39 @@ impl Engine<'_> {
             return Err(Malformed::Sequence { got: header.sequence, need: peer.sequence_in });
         }
         peer.envelopes_in.accept()?;
-        peer.sequence_in = peer.sequence_in.wrapping_add(1);
+        if in_block {
+            peer.blocks_in.accept()?;
+        }
+        peer.sequence_in = header.sequence.wrapping_add(1);
         self.counters.messages_received += 1;
         Ok(key)
     }
 
+    /// A message that was matched at once leaves its place again.
+    #[inline]
+    fn pass(&mut self, from: PeerId, in_block: bool) {
+        let Some(peer) = self.peers.get_mut(from.index()) else { return };
+        peer.envelopes_in.free();
+        if in_block {
+            peer.blocks_in.free();
+        }
+        if peer.credit_due() {
+            self.mark(from);
+        }
+    }
+
     #[inline]
     fn take_eager(&mut self, from: PeerId, header: &Header, payload: &[u8]) -> Result<(), Malformed> {
-        let key = self.admit(from, header)?;
         let in_block = payload.len() > INLINE_BYTES;
-        if in_block && let Some(peer) = self.peers.get_mut(from.index()) {
-            if payload.len() > self.room.block_bytes as usize {
-                return Err(Malformed::Length);
-            }
-            peer.blocks_in.accept()?;
+        if in_block && payload.len() > self.room.block_bytes as usize {
+            return Err(Malformed::Length);
         }
+        let key = self.admit(from, header, in_block)?;
         self.counters.bytes_received += payload.len() as u64;
         let Some(index) = self.matcher.match_posted(&mut self.requests, &key) else {
             return self.keep(from, key, header.length, Keep::Payload(payload));
         };
-        self.free_envelope(from);
-        if in_block {
-            self.free_block(from);
-        }
+        self.pass(from, in_block);
         let Some(request) = self.requests.at(index) else { return Ok(()) };
         request.buffer.write(0, payload);
         (request.peer, request.rank, request.tag) = (from, key.source, key.tag);
@@ -108,11 +128,11 @@ impl Engine<'_> {
     }
 
     fn take_announcement(&mut self, from: PeerId, header: &Header, sender: Handle) -> Result<(), Malformed> {
-        let key = self.admit(from, header)?;
+        let key = self.admit(from, header, false)?;
         let Some(index) = self.matcher.match_posted(&mut self.requests, &key) else {
             return self.keep(from, key, header.length, Keep::Token(sender));
         };
-        self.free_envelope(from);
+        self.pass(from, false);
         if let Some(request) = self.requests.at(index) {
             (request.rank, request.tag) = (key.source, key.tag);
         }

@@ -156,6 +156,29 @@ impl<'s> Matcher<'s> {
     /// Takes out the oldest posted receive that takes a message with key `message`.
     #[inline]
     pub(crate) fn match_posted(&mut self, requests: &mut Requests<'_>, message: &Key) -> Option<u32> {
+        let [exact, wild @ ..] = &mut self.posted_by_class;
+        if *wild != [0; CLASSES - 1] {
+            return self.match_any_class(requests, message);
+        }
+        if *exact == 0 {
+            return None;
+        }
+        let list = &mut self.bins.of(message)?.posted;
+        let mut next = list.front();
+        while let Some(index) = next {
+            if requests.at(index)?.key == *message {
+                list.remove(requests, index);
+                *exact -= 1;
+                return Some(index);
+            }
+            next = List::<Queue>::after(requests, index);
+        }
+        None
+    }
+
+    /// As [`match_posted`](Self::match_posted), with receives posted that have wildcards.
+    #[inline(never)]
+    fn match_any_class(&mut self, requests: &mut Requests<'_>, message: &Key) -> Option<u32> {
         let mut oldest: Option<(u32, u32)> = None;
         for wild in 0..CLASSES {
             if self.posted_by_class.get(wild).is_none_or(|&count| count == 0) {
