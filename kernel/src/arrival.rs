@@ -15,8 +15,7 @@ impl Sink for Engine<'_> {
     #[inline]
     fn arrived(&mut self, from: PeerId, message: &[u8]) {
         if let Err(what) = self.take_in(from, message) {
-            self.counters.malformed += 1;
-            self.lose(from, Cause::Malformed(what));
+            self.cut_off(from, what);
         }
     }
 
@@ -36,6 +35,13 @@ impl Sink for Engine<'_> {
 }
 
 impl Engine<'_> {
+    /// Ends a peer that broke the protocol.
+    #[cold]
+    fn cut_off(&mut self, peer: PeerId, what: Malformed) {
+        self.counters.malformed += 1;
+        self.lose(peer, Cause::Malformed(what));
+    }
+
     /// Acts on one message.
     #[inline]
     fn take_in(&mut self, from: PeerId, message: &[u8]) -> Result<(), Malformed> {
@@ -141,6 +147,7 @@ impl Engine<'_> {
     }
 
     /// Stores a message that nobody waits for. Its place was promised by credits, so there is one.
+    #[inline(never)]
     fn keep(&mut self, from: PeerId, key: Key, length: u64, what: Keep<'_>) -> Result<(), Malformed> {
         let payload = match what {
             Keep::Token(sender) => Payload::Announced(sender),

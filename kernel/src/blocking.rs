@@ -14,7 +14,7 @@ use crate::endpoint::Endpoint;
 use crate::engine::{Engine, Started};
 use crate::error::Error;
 use crate::rank::{Rank, Source, Status, Tag, TagMatch, WILD};
-use crate::request::{Key, Outcome, State};
+use crate::request::{Key, State};
 use crate::scope::Scope;
 
 /// Events that one poll of a blocking call handles at most.
@@ -153,9 +153,11 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
 
     /// Waits for the request behind `handle` and takes its result.
     #[inline]
-    pub(crate) fn wait_for(&mut self, handle: Handle) -> Result<Outcome, Error> {
-        let waited = self.wait(|engine| engine.activity(handle), |engine| engine.collect(handle));
-        waited.map_err(|elapsed_ns| self.overdue(handle, elapsed_ns))
+    pub(crate) fn wait_for(&mut self, handle: Handle) -> Result<Status, Error> {
+        match self.wait(|engine| engine.activity(handle), |engine| engine.collect(handle)) {
+            Ok(result) => result,
+            Err(elapsed_ns) => Err(self.overdue(handle, elapsed_ns)),
+        }
     }
 
     /// Waits until the request behind `handle` is complete, and leaves the result there.
@@ -176,9 +178,9 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
 
     #[cold]
     fn overdue(&mut self, handle: Handle, elapsed_ns: u64) -> Error {
-        let outcome = self.endpoint.engine.requests.get(handle).map(|request| request.outcome());
-        let error = outcome
-            .map_or(Error::new(Operation::Wait, Cause::Stale), |outcome| outcome.error(Cause::TimedOut));
+        let progress = self.endpoint.engine.requests.get(handle).map(|request| request.progress());
+        let error = progress
+            .map_or(Error::new(Operation::Wait, Cause::Stale), |progress| progress.error(Cause::TimedOut));
         error.after(elapsed_ns)
     }
 
@@ -186,11 +188,10 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     #[inline]
     fn finish(&mut self, started: Started) -> Result<Status, Error> {
         match started {
-            Started::Done(outcome) => outcome.result(),
+            Started::Done(result) => result,
             Started::Pending(handle) => {
                 let guard = Guard { within: self, handles: [handle, Handle::default()] };
-                let outcome = guard.within.wait_for(handle)?;
-                outcome.result()
+                guard.within.wait_for(handle)
             }
         }
     }
@@ -296,13 +297,13 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         if let (Started::Pending(handle), [_, second]) = (&sending, &mut guard.handles) {
             *second = *handle;
         }
-        let mut outcome = |started| match started {
-            Started::Done(outcome) => Ok(outcome),
+        let mut result = |started| match started {
+            Started::Done(result) => result,
             Started::Pending(handle) => guard.within.wait_for(handle),
         };
         let as_one = |error: Error| error.within(Operation::SendRecv);
-        outcome(sending).and_then(|outcome| outcome.result()).map_err(as_one)?;
-        outcome(receiving).and_then(|outcome| outcome.result()).map_err(as_one)
+        result(sending).map_err(as_one)?;
+        result(receiving).map_err(as_one)
     }
 
     /// See [`Endpoint::probe`].
@@ -361,16 +362,15 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         let engine = &mut self.endpoint.engine;
         let (pattern, peer) = engine.pattern(comm, from, tag).map_err(refused)?;
         if let Some(index) = engine.matcher.find_unexpected(&pattern)
-            && let Some((block, outcome)) = engine.adopt(index)
+            && let Some((block, status)) = engine.adopt(index)
         {
-            let status = outcome.result()?;
             return Ok(engine.blocks.message(block, status));
         }
         let Some(block) = engine.blocks.take_pooled() else {
             return Err(refused(Cause::Full(Resource::PooledBlocks)));
         };
-        let (block, outcome) = match engine.receive(pattern, peer, engine.blocks.buffer(&block)) {
-            Ok(Started::Done(outcome)) => (block, outcome),
+        let (block, result) = match engine.receive(pattern, peer, engine.blocks.buffer(&block)) {
+            Ok(Started::Done(result)) => (block, result),
             Ok(Started::Pending(handle)) => {
                 if let Some(request) = engine.requests.get(handle) {
                     request.block = Some(block);
@@ -384,7 +384,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
             }
         };
         let blocks = &mut self.endpoint.engine.blocks;
-        match outcome.result() {
+        match result {
             Ok(status) => Ok(blocks.message(block, status)),
             Err(error) => {
                 blocks.give_pooled(block);
@@ -393,7 +393,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         }
     }
 
-    fn wait_for_block(&mut self, handle: Handle) -> Result<(Block, Outcome), Error> {
+    fn wait_for_block(&mut self, handle: Handle) -> Result<(Block, Result<Status, Error>), Error> {
         let waited = self.wait(|engine| engine.activity(handle), |engine| engine.collect_pooled(handle));
         waited.map_err(|elapsed_ns| self.overdue(handle, elapsed_ns))
     }
@@ -413,7 +413,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
 impl Engine<'_> {
     /// What a rank that waits for a request is doing.
     fn activity(&mut self, handle: Handle) -> Activity {
-        self.requests.get(handle).map(|request| request.outcome().activity()).unwrap_or_default()
+        self.requests.get(handle).map(|request| request.progress().activity()).unwrap_or_default()
     }
 
     /// What a probe finds.
@@ -424,7 +424,7 @@ impl Engine<'_> {
         Some(Status { source, tag, bytes: envelope.length })
     }
 
-    fn collect_pooled(&mut self, handle: Handle) -> Option<(Block, Outcome)> {
+    fn collect_pooled(&mut self, handle: Handle) -> Option<(Block, Result<Status, Error>)> {
         let block = match self.requests.get(handle) {
             Some(request) if request.state == State::Complete => request.block.take()?,
             _ => return None,

@@ -60,10 +60,6 @@ impl<'s> Blocks<'s> {
         }
     }
 
-    pub(crate) const fn block_bytes(&self) -> usize {
-        self.block_bytes
-    }
-
     /// Takes a block for a peer that had a credit for it.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Block> {

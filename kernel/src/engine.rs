@@ -13,11 +13,12 @@ use crate::blocks::{Block, Blocks};
 use crate::buffer::Buffer;
 use crate::comm::{Comm, Comms};
 use crate::counters::Counters;
+use crate::error::Error;
 use crate::fifo::Fifo;
 use crate::matching::{Envelope, Matcher, Payload};
 use crate::peer::{Peer, Presence};
-use crate::rank::{Rank, Source, Tag, TagMatch, WILD};
-use crate::request::{Key, Machine, Outcome, Requests, State};
+use crate::rank::{Rank, Source, Status, Tag, TagMatch, WILD};
+use crate::request::{Key, Machine, Requests, State};
 
 /// Everything that an endpoint is but its transport and platform.
 pub(crate) struct Engine<'s> {
@@ -52,7 +53,7 @@ pub(crate) struct Target {
 /// What starting an operation led to.
 pub(crate) enum Started {
     /// It is over.
-    Done(Outcome),
+    Done(Result<Status, Error>),
     /// It goes on under this handle.
     Pending(Handle),
 }
@@ -214,7 +215,7 @@ impl Engine<'_> {
 
     /// Takes the block of the kept message `index` over for the user, if it has one and a pooled place is free: the
     /// payload is not copied again.
-    pub(crate) fn adopt(&mut self, index: u32) -> Option<(Block, Outcome)> {
+    pub(crate) fn adopt(&mut self, index: u32) -> Option<(Block, Status)> {
         if !matches!(self.matcher.peek(index)?.payload, Payload::Block(_)) || !self.blocks.adopt() {
             return None;
         }
@@ -222,7 +223,7 @@ impl Engine<'_> {
         self.free_envelope(peer);
         self.free_block(peer);
         match payload {
-            Payload::Block(block) => Some((block, received(key, length, self.blocks.block_bytes()))),
+            Payload::Block(block) => Some((block, status(key, length))),
             Payload::Inline(_) | Payload::Announced(_) => None,
         }
     }
@@ -286,15 +287,15 @@ impl Engine<'_> {
 
     /// The result of a complete request, which frees its slot; `None` while it is under way.
     #[inline]
-    pub(crate) fn collect(&mut self, handle: Handle) -> Option<Outcome> {
+    pub(crate) fn collect(&mut self, handle: Handle) -> Option<Result<Status, Error>> {
         let request = self.requests.get(handle)?;
         if request.state != State::Complete {
             return None;
         }
-        let outcome = request.outcome();
+        let result = request.result();
         request.state = State::Free;
         self.requests.give(handle.slot);
-        Some(outcome)
+        Some(result)
     }
 
     /// Lets go of the user's memory, whatever the request is doing: at once and without the peer's help. What the
@@ -437,19 +438,20 @@ impl Engine<'_> {
     }
 }
 
-/// The outcome of a message of `length` bytes in a buffer of `room`.
 #[inline]
-fn received(key: Key, length: u64, room: usize) -> Outcome {
+const fn status(key: Key, bytes: u64) -> Status {
+    Status { source: Rank(key.source), tag: Tag(key.tag), bytes }
+}
+
+/// The result of a message of `length` bytes in a buffer of `room`.
+#[inline]
+fn received(key: Key, length: u64, room: usize) -> Result<Status, Error> {
     let room = room as u64;
-    Outcome {
-        operation: Operation::Recv,
-        context: key.context,
-        rank: key.source,
-        tag: key.tag,
-        length,
-        bytes_done: length.min(room),
-        cause: (length > room).then_some(Cause::Truncated { sent: length, room }),
+    if length <= room {
+        return Ok(status(key, length));
     }
+    let cause = Cause::Truncated { sent: length, room };
+    Err(Error::about(Operation::Recv, cause, key.source, key.context, key.tag).having_moved(room))
 }
 
 #[inline]

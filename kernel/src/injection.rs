@@ -5,14 +5,15 @@
 //! have been matched already, so their order is free, and they take turns fragment by fragment. Credits go first,
 //! then one turn of `owed`, then `ordered`: answers never wait behind new messages.
 
-use aldis_hal::{Cause, Handle, Operation, PeerId, Post, Refusal, Slot, Transport};
+use aldis_hal::{Cause, Handle, PeerId, Post, Refusal, Slot, Transport};
 use aldis_protocols::Protocol;
 use aldis_protocols::header::{DATA_HEADER_BYTES, HEADER_BYTES, Kind};
 use aldis_protocols::rendezvous::{ReceiverStep, Sender, SenderStep};
 
 use crate::buffer::Buffer;
 use crate::engine::{Engine, Started, Target};
-use crate::request::{Key, Machine, Outcome, State};
+use crate::rank::{Rank, Status, Tag};
+use crate::request::{Key, Machine, State};
 
 /// What became of a message at the head of its peer's order.
 enum Injected {
@@ -48,16 +49,8 @@ impl Engine<'_> {
         self.presence(to.peer)?;
         let alone = self.peer(to.peer).is_some_and(|peer| peer.ordered.is_empty());
         if alone && let Injected::Sent = self.inject(transport, to.peer, to.key, buffer, None)? {
-            let length = buffer.len() as u64;
-            return Ok(Started::Done(Outcome {
-                operation: Operation::Send,
-                context: to.key.context,
-                rank: to.rank,
-                tag: to.key.tag,
-                length,
-                bytes_done: length,
-                cause: None,
-            }));
+            let bytes = buffer.len() as u64;
+            return Ok(Started::Done(Ok(Status { source: Rank(to.rank), tag: Tag(to.key.tag), bytes })));
         }
         let handle = self.request(State::Queued, to.key, to.peer, to.rank, buffer)?;
         if let Some(peer) = self.peers.get_mut(to.peer.index()) {
@@ -70,6 +63,11 @@ impl Engine<'_> {
     /// Sends what is owed and ordered to the marked peers, in rotation; at most `budget` messages. Returns how many.
     #[inline]
     pub(crate) fn flush<T: Transport>(&mut self, transport: &mut T, budget: u32) -> u32 {
+        if self.marked.len() == 0 { 0 } else { self.flush_marked(transport, budget) }
+    }
+
+    #[inline(never)]
+    fn flush_marked<T: Transport>(&mut self, transport: &mut T, budget: u32) -> u32 {
         let mut sent = 0;
         for _ in 0..self.marked.len() {
             let Some(index) = self.marked.pop() else { break };

@@ -137,45 +137,43 @@ impl Request {
         }
     }
 
-    /// What is known of its result so far.
+    /// Its result, once it is complete.
     #[inline]
-    pub(crate) fn outcome(&self) -> Outcome {
-        Outcome {
+    pub(crate) fn result(&self) -> Result<Status, Error> {
+        match self.cause {
+            None => Ok(Status { source: Rank(self.rank), tag: Tag(self.tag), bytes: self.length }),
+            Some(cause) => Err(self.progress().error(cause)),
+        }
+    }
+
+    /// What is known of it so far.
+    #[cold]
+    pub(crate) fn progress(&self) -> Progress {
+        Progress {
             operation: self.operation,
             context: self.key.context,
             rank: self.rank,
             tag: self.tag,
             length: self.length,
             bytes_done: self.bytes_done(),
-            cause: self.cause,
         }
     }
 }
 
-/// How an operation ended, or how far it is.
+/// How far an operation is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Outcome {
-    pub(crate) operation: Operation,
-    pub(crate) context: u32,
+pub(crate) struct Progress {
+    operation: Operation,
+    context: u32,
     /// The other side's rank, or [`WILD`].
-    pub(crate) rank: u32,
-    pub(crate) tag: u32,
-    pub(crate) length: u64,
-    pub(crate) bytes_done: u64,
-    pub(crate) cause: Option<Cause>,
+    rank: u32,
+    tag: u32,
+    length: u64,
+    bytes_done: u64,
 }
 
-impl Outcome {
-    /// The operation's result as its user sees it.
-    #[inline]
-    pub(crate) fn result(&self) -> Result<Status, Error> {
-        match self.cause {
-            None => Ok(Status { source: Rank(self.rank), tag: Tag(self.tag), bytes: self.length }),
-            Some(cause) => Err(self.error(cause)),
-        }
-    }
-
-    /// The operation's failure for another cause than its own: a deadline.
+impl Progress {
+    /// The operation's failure by `cause`.
     pub(crate) fn error(&self, cause: Cause) -> Error {
         Error::about(self.operation, cause, self.rank, self.context, self.tag).having_moved(self.bytes_done)
     }

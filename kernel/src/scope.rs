@@ -37,7 +37,7 @@ use crate::engine::Started;
 use crate::error::Error;
 use crate::list::List;
 use crate::rank::{Rank, Source, Status, Tag, TagMatch, WILD};
-use crate::request::{InScope, Outcome, Requests, State};
+use crate::request::{InScope, Requests, State};
 
 /// A nonblocking send or receive of one scope. After its result has been taken it is *null*: waits skip it
 /// (MPI_REQUEST_NULL). Dropping it is fine: the scope's end takes care of it.
@@ -54,7 +54,7 @@ enum Stage {
     /// Its result has been taken.
     Null,
     /// It was over at once.
-    Done(Outcome),
+    Done(Result<Status, Error>),
     /// It has a slot.
     Pending(Handle),
 }
@@ -129,7 +129,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     #[inline]
     fn keep(&mut self, started: Started) -> Request<'scope> {
         match started {
-            Started::Done(outcome) => Request::new(Stage::Done(outcome)),
+            Started::Done(result) => Request::new(Stage::Done(result)),
             Started::Pending(handle) => {
                 self.requests.push_back(&mut self.within.endpoint.engine.requests, handle.slot);
                 Request::new(Stage::Pending(handle))
@@ -316,10 +316,10 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
 
     /// Takes the result if the request is over, without polling.
     #[inline]
-    fn take(&mut self, request: &mut Request<'scope>) -> Option<Outcome> {
-        let outcome = match request.stage {
+    fn take(&mut self, request: &mut Request<'scope>) -> Option<Result<Status, Error>> {
+        let result = match request.stage {
             Stage::Null => return None,
-            Stage::Done(outcome) => outcome,
+            Stage::Done(result) => result,
             Stage::Pending(handle) => {
                 let requests = self.requests();
                 let complete = requests.get(handle).is_none_or(|slot| slot.state == State::Complete);
@@ -331,7 +331,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
             }
         };
         request.stage = Stage::Null;
-        Some(outcome)
+        Some(result)
     }
 
     /// Whether a request is over, after one poll; if so, its result, and the request is null from then on
@@ -344,7 +344,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         if let Stage::Pending(_) = request.stage {
             self.poll(BUDGET);
         }
-        self.take(request).map(|outcome| outcome.result()).transpose()
+        self.take(request).transpose()
     }
 
     /// Whether a request is over, without a poll; otherwise as [`test`](Self::test).
@@ -353,7 +353,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     /// Why the operation failed.
     #[inline]
     pub fn result(&mut self, request: &mut Request<'scope>) -> Result<Option<Status>, Error> {
-        self.take(request).map(|outcome| outcome.result()).transpose()
+        self.take(request).transpose()
     }
 
     /// Polls and rests until `check` finds something: for those who drive several operations of their own at a
@@ -395,10 +395,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         if let Stage::Pending(handle) = request.stage {
             self.within.wait_until_complete(handle)?;
         }
-        match self.take(&mut request) {
-            Some(outcome) => outcome.result(),
-            None => Err(Error::new(Operation::Wait, Cause::Stale)),
-        }
+        self.take(&mut request).unwrap_or(Err(Error::new(Operation::Wait, Cause::Stale)))
     }
 
     /// Waits until one of the requests is over; its index and result, and it is null from then on (MPI_Waitany).
@@ -410,8 +407,8 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         let activity = Activity { operation: Operation::Wait, ..Activity::default() };
         self.wait_until(activity, |scope| {
             for (index, request) in requests.iter_mut().enumerate() {
-                if let Some(outcome) = scope.take(request) {
-                    return outcome.result().map(|status| Some(Some((index, status))));
+                if let Some(result) = scope.take(request) {
+                    return result.map(|status| Some(Some((index, status))));
                 }
             }
             Ok(requests.iter().all(Request::is_null).then_some(None))
