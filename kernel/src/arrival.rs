@@ -39,6 +39,7 @@ impl Engine<'_> {
     #[cold]
     fn cut_off(&mut self, peer: PeerId, what: Malformed) {
         self.counters.malformed += 1;
+        aldis_hal::debug!("{} broke the protocol: {}", peer, what);
         self.lose(peer, Cause::Malformed(what));
     }
 
@@ -49,6 +50,7 @@ impl Engine<'_> {
         let Some(peer) = self.peers.get_mut(from.index()) else { return Ok(()) };
         if header.epoch != peer.epoch {
             self.counters.stale_epochs += 1;
+            aldis_hal::debug!("a message of an earlier life of {}, discarded", from);
             return Ok(());
         }
         let more_envelopes = peer.envelopes_out.raise(header.limits.envelopes)?;

@@ -365,6 +365,7 @@ impl Engine<'_> {
             return;
         }
         row.presence = Presence::Gone(cause);
+        aldis_hal::debug!("{} is gone: {}", peer, cause);
         for index in 0..self.requests.used_end() {
             let Some(request) = self.requests.at(index) else { continue };
             let named = request.key.source != WILD || request.state != State::Posted;

@@ -21,6 +21,35 @@
 //!     })
 //! }
 //! ```
+//!
+//! While a receive is under way its buffer cannot be looked at, and no memory of the body's own can be lent:
+//!
+//! ```compile_fail,E0506
+//! # use aldis_kernel::{Endpoint, Error, Rank, Tag, hal::{Platform, Transport}};
+//! # fn touched<T: Transport, P: Platform>(endpoint: &mut Endpoint<'_, T, P>) -> Result<(), Error> {
+//! # let world = endpoint.world();
+//! let mut buffer = [0u8; 8];
+//! endpoint.scope(|s| {
+//!     let receiving = s.irecv(&world, &mut buffer, Rank(0), Tag(1))?;
+//!     buffer[0] = 1;
+//!     s.wait(receiving)
+//! })?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! ```compile_fail,E0597
+//! # use aldis_kernel::{Endpoint, Error, Rank, Tag, hal::{Platform, Transport}};
+//! # fn escaped<T: Transport, P: Platform>(endpoint: &mut Endpoint<'_, T, P>) -> Result<(), Error> {
+//! # let world = endpoint.world();
+//! endpoint.scope(|s| {
+//!     let mut buffer = [0u8; 8];
+//!     let receiving = s.irecv(&world, &mut buffer, Rank(0), Tag(1))?;
+//!     s.wait(receiving)
+//! })?;
+//! # Ok(())
+//! # }
+//! ```
 
 use core::marker::PhantomData;
 use core::ops::Range;

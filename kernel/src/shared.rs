@@ -30,3 +30,24 @@ impl<E> Shared<E> {
         self.0.into_inner()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn cores_take_turns() {
+        let shared = Shared::new(0u32);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..1000).for_each(|_| *shared.lock() += 1));
+            }
+        });
+        let held = shared.lock();
+        assert!(shared.try_lock().is_none());
+        drop(held);
+        assert_eq!(shared.into_inner(), 4000);
+    }
+}
