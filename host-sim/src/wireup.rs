@@ -102,7 +102,10 @@ impl fmt::Display for WireError {
                 f,
                 "wire-up version {found} where {expected} is spoken: program and aldis-run are of different builds"
             ),
-            Self::NoSocket => write!(f, "{SOCKET_VARIABLE} does not name a wire-up socket"),
+            Self::NoSocket => write!(
+                f,
+                "{SOCKET_VARIABLE} does not name a wire-up socket; without it the program is a job of one rank"
+            ),
             Self::System { call, errno } => write!(f, "{call} failed: {}", errno.desc()),
         }
     }

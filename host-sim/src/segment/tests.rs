@@ -1,3 +1,5 @@
+//! UNSAFE: reads and writes a mapped inbox.
+
 use std::io::Write;
 
 use super::*;

@@ -103,7 +103,8 @@ impl Channel {
         let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
         match sendmsg::<()>(self.socket.as_raw_fd(), &bytes, beside, flags, None) {
             Ok(_) => Ok(true),
-            Err(Errno::EAGAIN | Errno::EINTR) => Ok(false),
+            // Too many descriptors of this user are on their way at once; they arrive by and by.
+            Err(Errno::EAGAIN | Errno::EINTR | Errno::ETOOMANYREFS) => Ok(false),
             Err(errno) => Err(system("sendmsg")(errno)),
         }
     }

@@ -42,7 +42,9 @@ impl fmt::Display for LaunchError {
             Self::Segment { rank, bytes, error } => {
                 write!(f, "no segment of {bytes} bytes for rank {rank}: {error}")?;
                 match error {
-                    SegmentError::NoMemory { .. } => f.write_str("; try fewer ranks or free some memory"),
+                    SegmentError::NoMemory { .. } => {
+                        f.write_str("; try fewer ranks, free some memory or raise ulimit -f")
+                    }
                     SegmentError::System { errno: Errno::EMFILE, .. } => f.write_str("; try ulimit -n 1024"),
                     _ => Ok(()),
                 }

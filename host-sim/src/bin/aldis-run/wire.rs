@@ -169,8 +169,11 @@ impl Conversation {
             match self.send(channel, *next, job) {
                 Ok(true) => drop(self.outbox.pop_front()),
                 Ok(false) => return,
-                // A rank that is gone is noticed by its end.
-                Err(_) => self.outbox.clear(),
+                Err(error) => {
+                    self.outbox.clear();
+                    // A rank that is gone is noticed by its end.
+                    self.error = (error != WireError::Closed).then_some(error);
+                }
             }
         }
     }
