@@ -29,7 +29,7 @@ pub struct Prices {
 impl Prices {
     /// Two processes of one machine over shared memory, as measured on 2020s x86 servers.
     pub const SHARED_MEMORY: Self =
-        Self { message: Cost { overhead_ns: 60, latency_ns: 120, per_kib_ns: 100 }, local_per_kib_ns: 50 };
+        Self { message: Cost { overhead_ns: 40, latency_ns: 160, per_kib_ns: 100 }, local_per_kib_ns: 50 };
 
     /// The price of `work` with elements of `element_bytes` bytes, in ns, saturating.
     pub fn of(&self, work: &Work, element_bytes: u32) -> u64 {
