@@ -14,7 +14,6 @@ mod statistics;
 /// What to measure.
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Half round trips between two processes over shared memory
     Latency(latency::Latency),
 }
 

@@ -14,10 +14,11 @@ use crate::steps::Outcome;
 use crate::table::Table;
 use crate::workspace::Workspace;
 
-/// Half round trips between two processes pinned to two cores.
+/// Measures half round trips between two processes pinned to two cores.
 ///
-/// `raw` is what the hardware alone needs: one cache line a direction. Rounds during which it moved, or which it
-/// shows to have run on another placement of the virtual cores, are not counted.
+/// All implementations take turns in short batches. `raw` is what the hardware alone needs, one cache line a direction,
+/// and the calibrator: rounds during which it moved, or which it shows to have run on another placement of the virtual
+/// cores, are not counted.
 #[derive(Args)]
 pub(crate) struct Latency {
     /// Measure Open MPI and MPICH too, where they are installed
