@@ -85,14 +85,14 @@ fn waiting_for_a_rank_that_has_left_is_an_error() {
 
 #[test]
 fn a_timeout_says_what_everybody_was_doing() {
-    let ended = behave(3, &["--timeout", "1.5"], "hang");
+    let ended = behave(3, &["--timeout", "2.5"], "hang");
     ended.says(
         124,
         &[
-            "timed out after 1.5 s (--timeout)",
-            "recv of 4096 bytes from rank 1, tag 7, communicator 0, waiting 1.",
-            "recv of 4096 bytes from rank 2, tag 7, communicator 0, waiting 1.",
-            "recv of 4096 bytes from rank 0, tag 7, communicator 0, waiting 1.",
+            "timed out after 2.5 s (--timeout)",
+            "recv of 4096 bytes from rank 1, tag 7, communicator 0, waiting",
+            "recv of 4096 bytes from rank 2, tag 7, communicator 0, waiting",
+            "recv of 4096 bytes from rank 0, tag 7, communicator 0, waiting",
         ],
     );
 }

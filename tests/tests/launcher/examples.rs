@@ -34,6 +34,11 @@ fn ring_passes_the_token() {
 }
 
 #[test]
+fn a_job_beyond_the_scanned_rings_works_by_doorbells() {
+    assert_eq!(play("ring", 17, &["--json", "--laps", "3"]).len(), 1);
+}
+
+#[test]
 fn heat_is_bit_identical_with_one_rank() {
     for ranks in [1, 2, 4] {
         let size = ["--json", "--width", "50", "--height", "61", "--steps", "40"];

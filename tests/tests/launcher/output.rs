@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::harness::{behave, start};
+use crate::harness::{behave, program, start};
 
 #[test]
 fn lines_are_prefixed_by_their_rank() {
@@ -43,6 +43,15 @@ fn much_output_arrives_whole() {
     let lines: BTreeSet<&str> = ended.out.lines().collect();
     assert_eq!(lines.len(), 20_000);
     assert!(lines.iter().all(|line| line.starts_with("[0] 0 line ")));
+}
+
+#[test]
+fn an_output_that_nobody_reads_any_more_ends_the_job() {
+    let launcher = program("aldis-run");
+    let script = format!("{} -n 2 sh -c 'while :; do echo more; done' | head -1", launcher.display());
+    let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).ends_with("] more\n"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("was killed by SIGPIPE"), "{output:?}");
 }
 
 #[test]

@@ -69,7 +69,7 @@ pub(crate) enum Bind {
 pub(crate) enum Output {
     /// Line by line as it comes, `[rank] ` in front
     Prefix,
-    /// Held back and shown rank by rank at the end
+    /// Held back, in memory, and shown rank by rank at the end
     Group,
     /// Untouched: the ranks write to the launcher's own output
     Plain,
