@@ -3,7 +3,7 @@
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, Handle, PeerId, Sink, Token};
-use aldis_protocols::header::{Body, Finish, Header, Packet};
+use aldis_protocols::header::{Body, Finish, Header, Kind};
 use aldis_protocols::{Control, INLINE_BYTES};
 
 use crate::engine::Engine;
@@ -46,7 +46,7 @@ impl Engine<'_> {
     /// Acts on one message.
     #[inline]
     fn take_in(&mut self, from: PeerId, message: &[u8]) -> Result<(), Malformed> {
-        let Packet { header, body } = Packet::parse(message)?;
+        let (header, rest) = Header::parse(message)?;
         let Some(peer) = self.peers.get_mut(from.index()) else { return Ok(()) };
         if header.epoch != peer.epoch {
             self.counters.stale_epochs += 1;
@@ -58,15 +58,15 @@ impl Engine<'_> {
         if (more_envelopes || more_blocks) && !peer.ordered.is_empty() {
             self.mark(from);
         }
-        match body {
-            Body::Eager(payload) => self.take_eager(from, &header, payload),
-            body => self.take_rare(from, &header, body),
+        match header.kind {
+            Kind::Eager => self.take_eager(from, &header, header.payload(rest)?),
+            _ => self.take_rare(from, &header, rest),
         }
     }
 
     #[inline(never)]
-    fn take_rare(&mut self, from: PeerId, header: &Header, body: Body<'_>) -> Result<(), Malformed> {
-        match body {
+    fn take_rare(&mut self, from: PeerId, header: &Header, rest: &[u8]) -> Result<(), Malformed> {
+        match Body::parse(header, rest)? {
             Body::Eager(payload) => self.take_eager(from, header, payload),
             Body::Announce { sender, .. } => self.take_announcement(from, header, sender),
             Body::ClearToSend { sender, receiver, offset } => {

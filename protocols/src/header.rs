@@ -178,6 +178,40 @@ impl Header {
         }
     }
 
+    /// Reads the fixed part of a message; the second is what follows it.
+    ///
+    /// # Errors
+    /// Too few bytes, another version, or an unknown kind.
+    #[inline]
+    pub fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), Malformed> {
+        let Ok((raw, rest)) = RawHeader::read_from_prefix(bytes) else {
+            return Err(short(bytes.len(), HEADER_BYTES));
+        };
+        if raw.version != VERSION {
+            return Err(Malformed::Version(raw.version));
+        }
+        let header = Self {
+            kind: Kind::from_wire(raw.kind)?,
+            limits: Limits { envelopes: raw.envelope_limit.get(), blocks: raw.block_limit.get() },
+            epoch: Epoch(raw.epoch.get()),
+            context: raw.context.get(),
+            source: raw.source.get(),
+            tag: raw.tag.get(),
+            sequence: raw.sequence.get(),
+            length: raw.length.get(),
+        };
+        Ok((header, rest))
+    }
+
+    /// What follows the header of an eager or control message: as long as the header says.
+    ///
+    /// # Errors
+    /// [`Malformed::Length`] if it is not.
+    #[inline]
+    pub fn payload<'a>(&self, rest: &'a [u8]) -> Result<&'a [u8], Malformed> {
+        if self.length == rest.len() as u64 { Ok(rest) } else { Err(Malformed::Length) }
+    }
+
     /// The header's bytes.
     #[inline]
     pub fn emit(&self) -> [u8; HEADER_BYTES] {
@@ -299,42 +333,26 @@ impl<'a> Packet<'a> {
     ///
     /// # Errors
     /// What is wrong with it. The bytes are untrusted; no input panics.
-    #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        let Ok((raw, rest)) = RawHeader::read_from_prefix(bytes) else {
-            return Err(short(bytes.len(), HEADER_BYTES));
-        };
-        if raw.version != VERSION {
-            return Err(Malformed::Version(raw.version));
-        }
-        let kind = Kind::from_wire(raw.kind)?;
-        let header = Header {
-            kind,
-            limits: Limits { envelopes: raw.envelope_limit.get(), blocks: raw.block_limit.get() },
-            epoch: Epoch(raw.epoch.get()),
-            context: raw.context.get(),
-            source: raw.source.get(),
-            tag: raw.tag.get(),
-            sequence: raw.sequence.get(),
-            length: raw.length.get(),
-        };
-        let body = match kind {
-            Kind::Eager if header.length == rest.len() as u64 => Body::Eager(rest),
-            Kind::Eager => return Err(Malformed::Length),
-            _ => Self::parse_rare(&header, rest)?,
-        };
-        Ok(Self { header, body })
+        let (header, rest) = Header::parse(bytes)?;
+        Ok(Self { header, body: Body::parse(&header, rest)? })
     }
+}
 
-    fn parse_rare(header: &Header, rest: &'a [u8]) -> Result<Body<'a>, Malformed> {
+impl<'a> Body<'a> {
+    /// Reads what follows a header.
+    ///
+    /// # Errors
+    /// What is wrong with it, in itself or by the header.
+    pub fn parse(header: &Header, rest: &'a [u8]) -> Result<Self, Malformed> {
         if !header.kind.is_matchable() && (header.sequence != 0 || header.source != 0 || header.tag != 0) {
             return Err(Malformed::Reserved);
         }
         Ok(match header.kind {
-            Kind::Eager => Body::Eager(rest),
+            Kind::Eager => Self::Eager(header.payload(rest)?),
             Kind::Announce | Kind::Defer => {
                 let sender: RawHandle = exactly(rest)?;
-                Body::Announce { sender: sender.into(), deferred: header.kind == Kind::Defer }
+                Self::Announce { sender: sender.into(), deferred: header.kind == Kind::Defer }
             }
             Kind::ClearToSend => {
                 let raw: RawClearToSend = exactly(rest)?;
@@ -342,7 +360,7 @@ impl<'a> Packet<'a> {
                 if offset > header.length {
                     return Err(Malformed::Length);
                 }
-                Body::ClearToSend { sender: raw.sender.into(), receiver: raw.receiver.into(), offset }
+                Self::ClearToSend { sender: raw.sender.into(), receiver: raw.receiver.into(), offset }
             }
             Kind::Data => {
                 let Ok((raw, payload)) = RawData::read_from_prefix(rest) else {
@@ -352,7 +370,7 @@ impl<'a> Packet<'a> {
                 if header.length != payload.len() as u64 || offset.checked_add(header.length).is_none() {
                     return Err(Malformed::Length);
                 }
-                Body::Data { receiver: raw.receiver.into(), offset, payload }
+                Self::Data { receiver: raw.receiver.into(), offset, payload }
             }
             Kind::Finish => {
                 let raw: RawFinish = exactly(rest)?;
@@ -364,12 +382,11 @@ impl<'a> Packet<'a> {
                 if raw.reserved != U32::ZERO {
                     return Err(Malformed::Reserved);
                 }
-                Body::Finish { receiver: raw.receiver.into(), status }
+                Self::Finish { receiver: raw.receiver.into(), status }
             }
-            Kind::Credit if rest.is_empty() && header.length == 0 => Body::Credit,
+            Kind::Credit if rest.is_empty() && header.length == 0 => Self::Credit,
             Kind::Credit => return Err(Malformed::Length),
-            Kind::Control if header.length == rest.len() as u64 => Body::Control(rest),
-            Kind::Control => return Err(Malformed::Length),
+            Kind::Control => Self::Control(header.payload(rest)?),
         })
     }
 }
