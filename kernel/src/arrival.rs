@@ -128,10 +128,7 @@ impl Engine<'_> {
         let Some(request) = self.requests.at(index) else { return Ok(()) };
         request.buffer.write(0, payload);
         (request.peer, request.rank, request.tag) = (from, key.source, key.tag);
-        request.length = header.length;
-        let room = request.buffer.len() as u64;
-        let truncated = header.length > room;
-        self.complete(index, truncated.then_some(Cause::Truncated { sent: header.length, room }));
+        self.received_all(index, header.length);
         Ok(())
     }
 
@@ -230,7 +227,11 @@ impl Engine<'_> {
         match &mut request.machine {
             Machine::Recv(machine) if request.peer == from && request.state == State::Receiving => {
                 machine.finish(status)?;
-                self.received_all(receiver.slot, status);
+                let length = request.length;
+                match status {
+                    Finish::Complete => self.received_all(receiver.slot, length),
+                    Finish::Withdrawn => self.complete(receiver.slot, Some(Cause::Withdrawn)),
+                }
                 Ok(())
             }
             _ => Err(Malformed::Control),

@@ -188,7 +188,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     #[inline]
     fn finish(&mut self, started: Started) -> Result<Status, Error> {
         match started {
-            Started::Done(result) => result,
+            Started::Done(status) => Ok(status),
             Started::Pending(handle) => {
                 let guard = Guard { within: self, handles: [handle, Handle::default()] };
                 guard.within.wait_for(handle)
@@ -298,7 +298,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
             *second = *handle;
         }
         let mut result = |started| match started {
-            Started::Done(result) => result,
+            Started::Done(status) => Ok(status),
             Started::Pending(handle) => guard.within.wait_for(handle),
         };
         let as_one = |error: Error| error.within(Operation::SendRecv);
@@ -370,7 +370,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
             return Err(refused(Cause::Full(Resource::PooledBlocks)));
         };
         let (block, result) = match engine.receive(pattern, peer, engine.blocks.buffer(&block)) {
-            Ok(Started::Done(result)) => (block, result),
+            Ok(Started::Done(status)) => (block, Ok(status)),
             Ok(Started::Pending(handle)) => {
                 if let Some(request) = engine.requests.get(handle) {
                     request.block = Some(block);

@@ -4,9 +4,9 @@
 //! [`arrival`](crate::arrival) is its ear (the transport's sink), [`injection`](crate::injection) its mouth; here is
 //! what both share: requests from start to end.
 
-use aldis_hal::{Cause, Epoch, Handle, Instant, Operation, PeerId, Resource};
+use aldis_hal::{Cause, Epoch, Handle, Instant, PeerId, Resource};
 use aldis_protocols::card::Room;
-use aldis_protocols::header::{Finish, Header, Kind};
+use aldis_protocols::header::{Header, Kind};
 use aldis_protocols::rendezvous::{Receiver, ReceiverStep};
 
 use crate::blocks::{Block, Blocks};
@@ -52,8 +52,8 @@ pub(crate) struct Target {
 
 /// What starting an operation led to.
 pub(crate) enum Started {
-    /// It is over.
-    Done(Result<Status, Error>),
+    /// It is over, and well.
+    Done(Status),
     /// It goes on under this handle.
     Pending(Handle),
 }
@@ -180,37 +180,43 @@ impl Engine<'_> {
         Ok(handle)
     }
 
+    /// Receives the kept message `index`.
     fn receive_kept(&mut self, index: u32, buffer: Buffer) -> Result<Started, Cause> {
-        // An announced message needs a slot of its own to be fetched; without one it stays where it is.
-        let announced =
-            matches!(self.matcher.peek(index), Some(Envelope { payload: Payload::Announced(_), .. }));
-        let handle = match (announced, self.matcher.peek(index)) {
-            (true, Some(&Envelope { key, peer, .. })) => {
-                self.presence(peer)?;
-                Some(self.request(State::Receiving, key, peer, key.source, buffer)?)
-            }
-            _ => None,
+        let Some(&Envelope { key, peer, length, ref payload, .. }) = self.matcher.peek(index) else {
+            return Err(Cause::Stale);
+        };
+        let announced = matches!(payload, Payload::Announced(_));
+        let truncated = length > buffer.len() as u64;
+        if announced && let Err(cause) = self.presence(peer) {
+            // Its data will never come; the next receive is not to stumble over it.
+            self.matcher.remove(index);
+            return Err(cause);
+        }
+        // What does not succeed here and now needs a slot; without one the message stays where it is.
+        let slot = match announced || truncated {
+            true => Some(self.request(State::Receiving, key, peer, key.source, buffer)?),
+            false => None,
         };
         let Some(envelope) = self.matcher.remove(index) else { return Err(Cause::Stale) };
-        let Envelope { key, peer, length, payload, .. } = envelope;
         self.free_envelope(peer);
-        match payload {
-            Payload::Inline(bytes) => {
-                let bytes = bytes.get(..length as usize).unwrap_or(&bytes);
-                buffer.write(0, bytes);
-            }
+        match envelope.payload {
+            Payload::Inline(bytes) => buffer.write(0, bytes.get(..length as usize).unwrap_or(&bytes)),
             Payload::Block(block) => {
                 buffer.write(0, self.blocks.buffer(&block).read(0, length as usize));
                 self.blocks.give(block);
                 self.free_block(peer);
             }
             Payload::Announced(sender) => {
-                let Some(handle) = handle else { return Err(Cause::Stale) };
-                self.fetch(handle.slot, peer, sender, length);
-                return Ok(Started::Pending(handle));
+                if let Some(handle) = slot {
+                    self.fetch(handle.slot, peer, sender, length);
+                }
             }
         }
-        Ok(Started::Done(received(key, length, buffer.len())))
+        let Some(handle) = slot else { return Ok(Started::Done(status(key, length))) };
+        if !announced {
+            self.received_all(handle.slot, length);
+        }
+        Ok(Started::Pending(handle))
     }
 
     /// Takes the block of the kept message `index` over for the user, if it has one and a pooled place is free: the
@@ -344,18 +350,13 @@ impl Engine<'_> {
         }
     }
 
-    /// The sender of a matched receive says that it is done.
-    pub(crate) fn received_all(&mut self, index: u32, status: Finish) {
+    /// The receive in slot `index` has all it can take of a message of `length` bytes.
+    #[inline]
+    pub(crate) fn received_all(&mut self, index: u32, length: u64) {
         let Some(request) = self.requests.at(index) else { return };
+        request.length = length;
         let room = request.buffer.len() as u64;
-        let cause = match status {
-            Finish::Withdrawn => Some(Cause::Withdrawn),
-            Finish::Complete if request.length > room => {
-                Some(Cause::Truncated { sent: request.length, room })
-            }
-            Finish::Complete => None,
-        };
-        self.complete(index, cause);
+        self.complete(index, (length > room).then_some(Cause::Truncated { sent: length, room }));
     }
 
     /// `peer` is gone: everything that depends on it fails with `cause`. Work is bounded by the request table.
@@ -442,17 +443,6 @@ impl Engine<'_> {
 #[inline]
 const fn status(key: Key, bytes: u64) -> Status {
     Status { source: Rank(key.source), tag: Tag(key.tag), bytes }
-}
-
-/// The result of a message of `length` bytes in a buffer of `room`.
-#[inline]
-fn received(key: Key, length: u64, room: usize) -> Result<Status, Error> {
-    let room = room as u64;
-    if length <= room {
-        return Ok(status(key, length));
-    }
-    let cause = Cause::Truncated { sent: length, room };
-    Err(Error::about(Operation::Recv, cause, key.source, key.context, key.tag).having_moved(room))
 }
 
 #[inline]

@@ -50,7 +50,7 @@ impl Engine<'_> {
         let alone = self.peer(to.peer).is_some_and(|peer| peer.ordered.is_empty());
         if alone && let Injected::Sent = self.inject(transport, to.peer, to.key, buffer, None)? {
             let bytes = buffer.len() as u64;
-            return Ok(Started::Done(Ok(Status { source: Rank(to.rank), tag: Tag(to.key.tag), bytes })));
+            return Ok(Started::Done(Status { source: Rank(to.rank), tag: Tag(to.key.tag), bytes }));
         }
         let handle = self.request(State::Queued, to.key, to.peer, to.rank, buffer)?;
         if let Some(peer) = self.peers.get_mut(to.peer.index()) {

@@ -83,7 +83,7 @@ enum Stage {
     /// Its result has been taken.
     Null,
     /// It was over at once.
-    Done(Result<Status, Error>),
+    Done(Status),
     /// It has a slot.
     Pending(Handle),
 }
@@ -158,7 +158,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     #[inline]
     fn keep(&mut self, started: Started) -> Request<'scope> {
         match started {
-            Started::Done(result) => Request::new(Stage::Done(result)),
+            Started::Done(status) => Request::new(Stage::Done(status)),
             Started::Pending(handle) => {
                 self.requests.push_back(&mut self.within.endpoint.engine.requests, handle.slot);
                 Request::new(Stage::Pending(handle))
@@ -348,7 +348,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     fn take(&mut self, request: &mut Request<'scope>) -> Option<Result<Status, Error>> {
         let result = match request.stage {
             Stage::Null => return None,
-            Stage::Done(result) => result,
+            Stage::Done(status) => Ok(status),
             Stage::Pending(handle) => {
                 let requests = self.requests();
                 let complete = requests.get(handle).is_none_or(|slot| slot.state == State::Complete);

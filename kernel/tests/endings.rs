@@ -173,6 +173,27 @@ fn a_dead_peer_fails_what_depends_on_it_and_nothing_else() {
 }
 
 #[test]
+fn what_a_dead_peer_announced_fails_once_and_stands_in_nobodys_way() {
+    let mut job = Job::new(3, Shape::default());
+    let dead = job.dead.clone();
+    let mut ranks = job.ranks();
+    let worlds = worlds(&ranks);
+    let announced =
+        ranks[0].within(Duration::from_micros(100)).send(&worlds[0], &[1u8; 300], Rank(1), Tag(1));
+    assert_eq!(announced.unwrap_err().cause, Cause::TimedOut);
+    settle_all(&mut ranks);
+    ranks[2].send(&worlds[2], &[2u8], Rank(1), Tag(1)).unwrap();
+    settle_all(&mut ranks);
+    dead.set(Some(0));
+    ranks[1].poll(8);
+    let mut buffer = [0u8];
+    let error = ranks[1].recv(&worlds[1], &mut buffer, Source::Any, Tag(1)).unwrap_err();
+    assert_eq!(error.cause, Cause::PeerDead);
+    ranks[1].recv(&worlds[1], &mut buffer, Source::Any, Tag(1)).unwrap();
+    assert_eq!(buffer, [2]);
+}
+
+#[test]
 fn after_a_goodbye_messages_are_still_received_and_waits_end() {
     let mut job = Job::new(2, Shape::default());
     let mut ranks = job.ranks();
