@@ -57,32 +57,45 @@ pub fn run(program: impl FnOnce(&mut HostEndpoint) -> Result<(), Box<dyn Error>>
     remember_panics();
     let launched = job.is_launched();
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| program(&mut endpoint)));
-    let (text, code) = match outcome {
-        Ok(Ok(())) => match job.leave(&mut endpoint) {
-            Ok(()) => return ExitCode::SUCCESS,
-            Err(error) => (error.to_string(), 1),
-        },
-        Ok(Err(error)) => match error.downcast_ref::<Abort>() {
-            Some(Abort { code, text }) => {
-                job.abort(&mut endpoint, *code, text);
-                (error.to_string(), (*code & 0xFF).max(1) as u8)
-            }
-            None => {
-                let text = chain(&*error);
-                job.fail(&text, is_consequence(&*error));
-                (text, 1)
-            }
-        },
+    let result = match outcome {
+        Ok(result) => result,
         Err(_) => {
             // The panic itself has been printed where it happened.
             job.fail(&last_panic(), false);
             return ExitCode::from(PANIC_CODE);
         }
     };
+    let (text, code) = match own_abort(&endpoint, job.rank(), &result) {
+        Some(Abort { code, text }) => {
+            job.abort(&mut endpoint, code, &text);
+            (format!("aborted with code {code}: {text}"), (code & 0xFF).max(1) as u8)
+        }
+        None => match result {
+            Ok(()) => match job.leave(&mut endpoint) {
+                Ok(()) => return ExitCode::SUCCESS,
+                Err(error) => (error.to_string(), 1),
+            },
+            Err(error) => {
+                let text = chain(&*error);
+                job.fail(&text, is_consequence(&*error));
+                (text, 1)
+            }
+        },
+    };
     if !launched {
         eprintln!("error: {text}");
     }
     ExitCode::from(code)
+}
+
+/// How this rank has ended the whole job, if it has: by the error it returned, or by a call of `abort`.
+fn own_abort(endpoint: &HostEndpoint, rank: u32, result: &Result<(), Box<dyn Error>>) -> Option<Abort> {
+    let error = result.as_ref().err();
+    if let Some(abort) = error.and_then(|error| error.downcast_ref::<Abort>()) {
+        return Some(abort.clone());
+    }
+    let (_, code) = endpoint.aborted().filter(|(by, _)| by.0 == rank)?;
+    Some(Abort::new(code, error.map_or_else(String::new, |error| chain(&**error))))
 }
 
 /// The error with all its sources.

@@ -241,7 +241,7 @@ impl Engine<'_> {
     fn take_control(&mut self, from: PeerId, bytes: &[u8]) -> Result<(), Malformed> {
         match Control::decode(bytes)? {
             Control::Goodbye => self.lose(from, Cause::PeerLeft),
-            Control::Abort { code } => self.abort(code),
+            Control::Abort { code } => self.abort(from, code),
         }
         Ok(())
     }

@@ -298,7 +298,12 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         for peer in self.others() {
             self.tell(peer, Control::Abort { code });
         }
-        self.engine.abort(code);
+        self.engine.abort(self.engine.me, code);
+    }
+
+    /// Which process has aborted the job, and with which code; the first, if several did.
+    pub const fn aborted(&self) -> Option<(PeerId, i32)> {
+        self.engine.aborted
     }
 
     /// Leaves the job in good order: sends what is pending, then says goodbye to every peer. Peers that still wait

@@ -36,8 +36,8 @@ pub(crate) struct Engine<'s> {
     pub(crate) counters: Counters,
     /// The clock as last read.
     pub(crate) now: Instant,
-    /// The code by which a peer has aborted the job.
-    pub(crate) aborted: Option<i32>,
+    /// Which rank has aborted the job, and with which code.
+    pub(crate) aborted: Option<(PeerId, i32)>,
     /// Why the last other process went, once none is left who could send anything.
     pub(crate) deserted: Option<Cause>,
 }
@@ -166,7 +166,7 @@ impl Engine<'_> {
     }
 
     fn post(&mut self, pattern: Key, peer: Option<PeerId>, buffer: Buffer) -> Result<Handle, Cause> {
-        if let Some(code) = self.aborted {
+        if let Some((_, code)) = self.aborted {
             return Err(Cause::Aborted { code });
         }
         match (peer, self.deserted) {
@@ -413,8 +413,8 @@ impl Engine<'_> {
     }
 
     /// The job is over by a rank's decision: everything fails.
-    pub(crate) fn abort(&mut self, code: i32) {
-        self.aborted = Some(code);
+    pub(crate) fn abort(&mut self, by: PeerId, code: i32) {
+        self.aborted = self.aborted.or(Some((by, code)));
         for peer in 0..self.size {
             self.lose(PeerId(peer), Cause::Aborted { code });
         }

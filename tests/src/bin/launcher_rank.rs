@@ -46,6 +46,10 @@ fn behave(ep: &mut HostEndpoint, behaviour: &str) -> Outcome {
         "quit" => std::process::exit(0),
         "fail" => Err("the input makes no sense".into()),
         "abort" => Err(Abort::new(42, "nothing to be done").into()),
+        "abort-call" => {
+            ep.abort(43);
+            wait_for(ep, Rank(0))
+        }
         "panic" => panic!("out of ideas"),
         "leave" => Ok(()),
         "full" => {

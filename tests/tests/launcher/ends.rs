@@ -71,6 +71,7 @@ fn a_panic_is_reported_with_its_place() {
 #[test]
 fn an_abort_chooses_the_exit_code() {
     behave(3, &[], "abort").says(42, &["rank 2 (pid", "aborted the job with code 42: nothing to be done"]);
+    behave(3, &[], "abort-call").says(43, &["rank 2 (pid", "aborted the job with code 43: recv with rank 0"]);
 }
 
 #[test]
