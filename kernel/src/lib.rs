@@ -5,7 +5,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`storage`] | all memory, sized by the user, static or borrowed |
+//! | [`storage`](mod@storage) | all memory, sized by the user, static or borrowed |
 //! | `endpoint`, `blocking`, `scope` | the API: blocking calls, deadlines, nonblocking scopes |
 //! | `engine`, `arrival`, `injection` | the state of an endpoint, its ear and its mouth |
 //! | `matching` | posted receives and unexpected messages, O(1) for exact matches |

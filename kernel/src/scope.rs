@@ -104,7 +104,7 @@ impl Request<'_> {
     }
 }
 
-/// Nonblocking calls on an endpoint; see the [module](self). Made by [`Endpoint::scope`].
+/// Nonblocking calls on an endpoint, shaped like `std::thread::scope`. Made by [`Endpoint::scope`].
 pub struct Scope<'scope, 'env: 'scope, 's, T: Transport, P: Platform> {
     within: Within<'env, 's, T, P>,
     requests: List<InScope>,

@@ -1,7 +1,7 @@
 //! This module holds `unsafe` code: the one flag that makes a static storage hand itself out once.
 //!
 //! All memory of an endpoint, sized by the user at compile time. Const-constructible, and all-zero means empty, so a
-//! static one lands in `.bss`. [`storage!`](crate::storage) declares one from the sizes a user thinks in:
+//! static one lands in `.bss`. [`storage!`](macro@crate::storage) declares one from the sizes a user thinks in:
 //!
 //! ```
 //! aldis_kernel::storage! {
@@ -79,7 +79,7 @@ struct Tables<
     bytes: Aligned<BYTES>,
 }
 
-/// The memory of one endpoint. Declare it with [`storage!`](crate::storage), whose totals these parameters are:
+/// The memory of one endpoint. Declare it with [`storage!`](macro@crate::storage), whose totals these parameters are:
 /// `ENVELOPES`, `BLOCKS` and `BYTES` are sums over all peers.
 pub struct Storage<
     const PEERS: usize,
@@ -189,7 +189,13 @@ impl<
     /// The memory of a storage of one's own, empty again: for a host, where it can live in a box.
     pub fn memory(&mut self) -> Memory<'_> {
         let tables = self.tables.get_mut();
-        *tables = Self::new().tables.into_inner();
+        // Entry by entry: a storage can be larger than a stack. Payload bytes and links are written before use.
+        tables.peers.iter_mut().for_each(|peer| *peer = Peer::EMPTY);
+        tables.requests.iter_mut().for_each(|request| *request = Entry::new(Request::EMPTY));
+        tables.comms.iter_mut().for_each(|row| *row = Row::EMPTY);
+        tables.envelopes.iter_mut().for_each(|envelope| *envelope = Entry::new(Envelope::EMPTY));
+        tables.bins.iter_mut().for_each(|bin| *bin = Bin::EMPTY);
+        tables.returned.iter_mut().for_each(|returned| *returned.get_mut() = false);
         Self::view(tables)
     }
 
@@ -237,7 +243,7 @@ impl Memory<'_> {
     }
 }
 
-/// Declares a static [`Storage`] from sizes per peer. See the [module](crate::storage) for what each bounds.
+/// Declares a static [`Storage`] from sizes per peer. See the [module](mod@crate::storage) for what each bounds.
 #[macro_export]
 macro_rules! storage {
     ($(#[$meta:meta])* $visibility:vis static $name:ident: peers = $peers:expr, requests = $requests:expr,
@@ -249,7 +255,7 @@ macro_rules! storage {
     };
 }
 
-/// The type of a [`Storage`] from sizes per peer, in the order of [`storage!`](crate::storage): for one that is not
+/// The type of a [`Storage`] from sizes per peer, in the order of [`storage!`](macro@crate::storage): for one that is not
 /// static.
 #[macro_export]
 macro_rules! storage_type {
