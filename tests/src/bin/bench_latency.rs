@@ -1,7 +1,7 @@
 //! What `cargo xtask bench latency` measures of Aldis: blocking sends and receives between two ranks, started by
 //! `aldis-run` like any other program. `xtask/peers/latency.c` is the same over MPI.
 
-use std::error::Error;
+use core::error::Error;
 use std::process::ExitCode;
 
 use aldis_host_sim::HostEndpoint;

@@ -4,10 +4,10 @@
 //! core to core. One 64-byte line a direction, 56 bytes of payload and a sequence number stored last; no protocol,
 //! no matching, no credits. Nothing that is also a message-passing library can be faster on the same two cores.
 
+use core::error::Error;
 use core::hint::spin_loop;
 use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::error::Error;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Command, Stdio};
