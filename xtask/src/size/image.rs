@@ -63,6 +63,13 @@ impl Image {
         Ok(image)
     }
 
+    /// An image of these functions and nothing else.
+    #[cfg(test)]
+    pub(super) fn of<const N: usize>(entry: u32, functions: [(u32, Function); N]) -> Self {
+        let (symbols, facts) = (Vec::new(), BTreeMap::new());
+        Self { flash: 0, ram: 0, initial: 0, shared: 0, symbols, functions: functions.into(), facts, entry }
+    }
+
     /// A number that the image states of itself.
     pub(super) fn fact(&self, name: &str) -> Result<u32> {
         self.facts.get(name).copied().with_context(|| format!("the image does not state {name}"))

@@ -128,3 +128,50 @@ impl Walk<'_> {
         depth
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A function of one stretch of code at `start`.
+    fn function(name: &str, start: u32, frame: Option<u32>, halves: &[u16]) -> (u32, Function) {
+        let code: Vec<u8> = halves.iter().flat_map(|half| half.to_le_bytes()).collect();
+        let end = start + code.len() as u32;
+        (start, Function { name: name.into(), end, code: vec![(start, code)], frame })
+    }
+
+    // Encodings after the manual: `bl` 0x100 further, `bl` to itself, `blx r3`, `bx lr`, a loop on the spot.
+    const CALL_0X100: [u16; 2] = [0xF000, 0xF87E];
+    const CALL_SELF: [u16; 2] = [0xF7FF, 0xFFFE];
+    const CALL_R3: u16 = 0x4798;
+    const RETURN: u16 = 0x4770;
+    const SPIN: u16 = 0xE7FE;
+
+    #[test]
+    fn the_deepest_chain_is_summed_and_what_is_not_known_is_named() {
+        let [high, low] = CALL_0X100;
+        let image = Image::of(
+            0x1000,
+            [
+                function("reset", 0x1000, Some(24), &[high, low, SPIN]),
+                function("work", 0x1100, Some(100), &[high, low, CALL_R3, RETURN]),
+                function("memcpy", 0x1200, None, &[RETURN]),
+                function("unreached", 0x1300, Some(9999), &[RETURN]),
+            ],
+        );
+        let depth = deepest(&image).unwrap();
+        assert_eq!(depth.bytes, 124);
+        assert_eq!(depth.chain, [("reset".into(), 24), ("work".into(), 100), ("memcpy".into(), 0)]);
+        assert_eq!(depth.unknown, ["memcpy"]);
+        assert_eq!(depth.indirect, ["work"]);
+    }
+
+    #[test]
+    fn recursion_is_an_error_and_a_loop_is_none() {
+        let [high, low] = CALL_SELF;
+        let image = Image::of(0x1000, [function("again", 0x1000, Some(8), &[high, low, RETURN])]);
+        assert!(deepest(&image).unwrap_err().to_string().contains("again"));
+        let image = Image::of(0x1000, [function("spin", 0x1000, Some(8), &[SPIN])]);
+        assert_eq!(deepest(&image).unwrap().bytes, 8);
+    }
+}

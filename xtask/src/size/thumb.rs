@@ -99,8 +99,8 @@ mod tests {
     }
 
     #[test]
-    fn calls_and_jumps_as_an_assembler_writes_them() {
-        // bl to itself + 0x100; bl to itself - 4 (encodings by GNU as).
+    fn calls_and_jumps_of_every_encoding() {
+        // bl to itself + 0x100; bl to itself - 4.
         assert_eq!(of(0x1000, &[0xF000, 0xF87E]), [Branch::Call(0x1100)]);
         assert_eq!(of(0x1000, &[0xF7FF, 0xFFFC]), [Branch::Call(0x0FFC)]);
         // b.w +0x100, bne.w +0x100, b.n itself, beq.n +4.
