@@ -3,7 +3,7 @@
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, Handle, PeerId, Sink, Token};
-use aldis_protocols::header::{Body, Finish, Header, Kind};
+use aldis_protocols::header::{Body, Finish, Header, Kind, Packet};
 use aldis_protocols::{Control, INLINE_BYTES};
 
 use crate::engine::Engine;
@@ -49,24 +49,32 @@ impl Engine<'_> {
         let (header, rest) = Header::parse(message)?;
         let Some(peer) = self.peers.get_mut(from.index()) else { return Ok(()) };
         if header.epoch != peer.epoch {
-            self.counters.stale_epochs += 1;
-            aldis_hal::debug!("a message of an earlier life of {}, discarded", from);
-            return Ok(());
+            return self.discard_stale(from);
         }
         let more_envelopes = peer.envelopes_out.raise(header.limits.envelopes)?;
         let more_blocks = peer.blocks_out.raise(header.limits.blocks)?;
-        if (more_envelopes || more_blocks) && !peer.ordered.is_empty() {
+        let waiting = (more_envelopes || more_blocks) && !peer.ordered.is_empty();
+        if waiting {
             self.mark(from);
         }
         match header.kind {
             Kind::Eager => self.take_eager(from, &header, header.payload(rest)?),
-            _ => self.take_rare(from, &header, rest),
+            // Read again there, so that the common way need not keep the header for it.
+            _ => self.take_rare(from, message),
         }
     }
 
+    #[cold]
+    fn discard_stale(&mut self, from: PeerId) -> Result<(), Malformed> {
+        self.counters.stale_epochs += 1;
+        aldis_hal::debug!("a message of an earlier life of {}, discarded", from);
+        Ok(())
+    }
+
     #[inline(never)]
-    fn take_rare(&mut self, from: PeerId, header: &Header, rest: &[u8]) -> Result<(), Malformed> {
-        match Body::parse(header, rest)? {
+    fn take_rare(&mut self, from: PeerId, message: &[u8]) -> Result<(), Malformed> {
+        let Packet { header, body } = &Packet::parse(message)?;
+        match *body {
             Body::Eager(payload) => self.take_eager(from, header, payload),
             Body::Announce { sender, .. } => self.take_announcement(from, header, sender),
             Body::ClearToSend { sender, receiver, offset } => {
@@ -79,11 +87,16 @@ impl Engine<'_> {
         }
     }
 
-    /// Checks a matchable message and gives it the place that its peer was promised, before anything is changed by
-    /// it: a message that is refused has matched nothing.
+    /// Takes a matchable message in: checks it, gives it the place that its peer was promised, and finds the receive
+    /// that waits for it, in which case the place is free again. A message that is refused has matched nothing.
     #[inline]
-    fn admit(&mut self, from: PeerId, header: &Header, in_block: bool) -> Result<Key, Malformed> {
-        let key = Key { context: header.context, source: header.source, tag: header.tag };
+    fn admit(
+        &mut self,
+        from: PeerId,
+        header: &Header,
+        key: &Key,
+        in_block: bool,
+    ) -> Result<Option<u32>, Malformed> {
         if key.tag > Tag::MAX.0 || !self.comms.admits(key.context, key.source, from) {
             return Err(Malformed::Envelope);
         }
@@ -97,20 +110,17 @@ impl Engine<'_> {
         }
         peer.sequence_in = header.sequence.wrapping_add(1);
         self.counters.messages_received += 1;
-        Ok(key)
-    }
-
-    /// A message that was matched at once leaves its place again.
-    #[inline]
-    fn pass(&mut self, from: PeerId, in_block: bool) {
-        let Some(peer) = self.peers.get_mut(from.index()) else { return };
-        peer.envelopes_in.free();
-        if in_block {
-            peer.blocks_in.free();
+        let matched = self.matcher.match_posted(&mut self.requests, key);
+        if matched.is_some() {
+            peer.envelopes_in.free();
+            if in_block {
+                peer.blocks_in.free();
+            }
+            if peer.credit_due() {
+                self.mark(from);
+            }
         }
-        if peer.credit_due() {
-            self.mark(from);
-        }
+        Ok(matched)
     }
 
     #[inline]
@@ -119,12 +129,12 @@ impl Engine<'_> {
         if in_block && payload.len() > self.room.block_bytes as usize {
             return Err(Malformed::Length);
         }
-        let key = self.admit(from, header, in_block)?;
+        let key = key(header);
+        let matched = self.admit(from, header, &key, in_block)?;
         self.counters.bytes_received += payload.len() as u64;
-        let Some(index) = self.matcher.match_posted(&mut self.requests, &key) else {
+        let Some(index) = matched else {
             return self.keep(from, key, header.length, Keep::Payload(payload));
         };
-        self.pass(from, in_block);
         let Some(request) = self.requests.at(index) else { return Ok(()) };
         request.buffer.write(0, payload);
         (request.peer, request.rank, request.tag) = (from, key.source, key.tag);
@@ -133,11 +143,11 @@ impl Engine<'_> {
     }
 
     fn take_announcement(&mut self, from: PeerId, header: &Header, sender: Handle) -> Result<(), Malformed> {
-        let key = self.admit(from, header, false)?;
-        let Some(index) = self.matcher.match_posted(&mut self.requests, &key) else {
+        let key = key(header);
+        let matched = self.admit(from, header, &key, false)?;
+        let Some(index) = matched else {
             return self.keep(from, key, header.length, Keep::Token(sender));
         };
-        self.pass(from, false);
         if let Some(request) = self.requests.at(index) {
             (request.rank, request.tag) = (key.source, key.tag);
         }
@@ -245,6 +255,12 @@ impl Engine<'_> {
         }
         Ok(())
     }
+}
+
+/// What a message is matched by.
+#[inline]
+const fn key(header: &Header) -> Key {
+    Key { context: header.context, source: header.source, tag: header.tag }
 }
 
 /// What is kept of an unexpected message.

@@ -189,11 +189,14 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     fn finish(&mut self, started: Started) -> Result<Status, Error> {
         match started {
             Started::Done(status) => Ok(status),
-            Started::Pending(handle) => {
-                let guard = Guard { within: self, handles: [handle, Handle::default()] };
-                guard.within.wait_for(handle)
-            }
+            Started::Pending(handle) => self.wait_guarded(handle),
         }
+    }
+
+    /// Waits for a request, which lets go of its memory however this ends.
+    fn wait_guarded(&mut self, handle: Handle) -> Result<Status, Error> {
+        let guard = Guard { within: self, handles: [handle, Handle::default()] };
+        guard.within.wait_for(handle)
     }
 
     /// See [`Endpoint::send`].

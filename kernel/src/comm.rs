@@ -67,40 +67,46 @@ impl Comm {
     }
 }
 
-/// Which processes are in a communicator, and in which order.
+/// Which processes are in a communicator, and in which order: every `stride`-th from `first` on. The world and one
+/// process are such groups; they take no memory and resolve a rank without a branch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Group {
-    #[default]
-    Empty,
-    /// Every process; rank and peer are the same number.
-    Whole,
-    /// One process.
-    Just(PeerId),
+pub(crate) struct Group {
+    first: u32,
+    stride: u32,
+    size: u32,
 }
 
 impl Group {
+    const EMPTY: Self = Self { first: 0, stride: 0, size: 0 };
+
     #[inline]
-    fn peer(self, rank: u32, size: u32) -> Option<PeerId> {
-        match self {
-            Self::Whole if rank < size => Some(PeerId(rank)),
-            Self::Just(peer) if rank == 0 => Some(peer),
-            _ => None,
+    const fn peer(&self, rank: u32) -> Option<PeerId> {
+        if rank < self.size {
+            Some(PeerId(self.first.wrapping_add(rank.wrapping_mul(self.stride))))
+        } else {
+            None
         }
     }
 }
 
 /// A row of the communicator table; all-zero is a free one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Row {
-    generation: u16,
+    /// The context id on the plane of the user's messages; zero if the row is free, since generations start at one.
+    context: u32,
     group: Group,
-    comm: Option<Comm>,
+    /// This process's rank.
+    rank: u32,
     /// Collectives started so far: the next one's tag.
     collectives: u32,
 }
 
 impl Row {
-    pub(crate) const EMPTY: Self = Self { generation: 0, group: Group::Empty, comm: None, collectives: 0 };
+    pub(crate) const EMPTY: Self = Self { context: 0, group: Group::EMPTY, rank: 0, collectives: 0 };
+
+    const fn new(context: u32, group: Group, rank: u32) -> Self {
+        Self { context, group, rank, collectives: 0 }
+    }
 }
 
 /// The communicator table.
@@ -117,24 +123,26 @@ impl<'s> Comms<'s> {
             let what = aldis_hal::Resource::Communicators;
             return Err(Cause::TooSmall { what, need: PREDEFINED as u32, have });
         };
-        let comm = Comm { context: WORLD, rank: me.0, size };
-        *world = Row { generation: 1, group: Group::Whole, comm: Some(comm), collectives: 0 };
-        let comm = Comm { context: ITSELF, rank: 0, size: 1 };
-        *itself = Row { generation: 1, group: Group::Just(me), comm: Some(comm), collectives: 0 };
+        *world = Row::new(WORLD, Group { first: 0, stride: 1, size }, me.0);
+        *itself = Row::new(ITSELF, Group { first: me.0, stride: 1, size: 1 }, 0);
         Ok(Self { rows })
     }
 
     #[inline]
     fn row(&mut self, context: u32) -> Option<&mut Row> {
         let row = self.rows.get_mut((context & 0xFFFF) as usize)?;
-        (u32::from(row.generation) == (context & !PLANE) >> SLOT_BITS && row.generation != 0).then_some(row)
+        if row.context == context & !PLANE { Some(row) } else { None }
     }
 
     /// The process behind a rank.
     #[inline]
     pub(crate) fn peer(&mut self, comm: &Comm, rank: Rank) -> Result<PeerId, Cause> {
-        let row = self.row(comm.context).ok_or(Cause::Stale)?;
-        row.group.peer(rank.0, comm.size).ok_or(Cause::RankOutOfRange { rank: rank.0, size: comm.size })
+        match self.row(comm.context) {
+            Some(row) => {
+                row.group.peer(rank.0).ok_or(Cause::RankOutOfRange { rank: rank.0, size: comm.size })
+            }
+            None => Err(Cause::Stale),
+        }
     }
 
     /// Whether the communicator has not been freed.
@@ -148,7 +156,7 @@ impl<'s> Comms<'s> {
     #[inline]
     pub(crate) fn admits(&mut self, context: u32, rank: u32, peer: PeerId) -> bool {
         match self.row(context) {
-            Some(row) => row.comm.is_some_and(|comm| row.group.peer(rank, comm.size) == Some(peer)),
+            Some(row) => row.group.peer(rank) == Some(peer),
             None => true,
         }
     }
@@ -161,8 +169,10 @@ impl<'s> Comms<'s> {
         Ok(number)
     }
 
+    /// The communicator in a row, if there is one.
     pub(crate) fn predefined(&self, slot: usize) -> Option<Comm> {
-        self.rows.get(slot)?.comm
+        let row = self.rows.get(slot).filter(|row| row.context != 0)?;
+        Some(Comm { context: row.context, rank: row.rank, size: row.group.size })
     }
 }
 

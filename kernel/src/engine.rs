@@ -166,9 +166,6 @@ impl Engine<'_> {
     }
 
     fn post(&mut self, pattern: Key, peer: Option<PeerId>, buffer: Buffer) -> Result<Handle, Cause> {
-        if let Some((_, code)) = self.aborted {
-            return Err(Cause::Aborted { code });
-        }
         match (peer, self.deserted) {
             (Some(peer), _) => self.presence(peer)?,
             (None, Some(cause)) => return Err(cause),
@@ -306,7 +303,15 @@ impl Engine<'_> {
 
     /// Lets go of the user's memory, whatever the request is doing: at once and without the peer's help. What the
     /// peer must still be told is told by the slot, which then frees itself. A stale handle is left alone.
+    #[inline]
     pub(crate) fn abandon(&mut self, handle: Handle) {
+        if self.requests.get(handle).is_some() {
+            self.abandon_live(handle);
+        }
+    }
+
+    #[cold]
+    fn abandon_live(&mut self, handle: Handle) {
         let Some(request) = self.requests.get(handle) else { return };
         let (index, peer, state) = (handle.slot, request.peer, request.state);
         request.orphan = true;

@@ -12,6 +12,7 @@ use aldis_protocols::rendezvous::{ReceiverStep, Sender, SenderStep};
 
 use crate::buffer::Buffer;
 use crate::engine::{Engine, Started, Target};
+use crate::peer::Presence;
 use crate::rank::{Rank, Status, Tag};
 use crate::request::{Key, Machine, State};
 
@@ -46,12 +47,15 @@ impl Engine<'_> {
         to: Target,
         buffer: Buffer,
     ) -> Result<Started, Cause> {
-        self.presence(to.peer)?;
-        let alone = self.peer(to.peer).is_some_and(|peer| peer.ordered.is_empty());
-        if alone && let Injected::Sent = self.inject(transport, to.peer, to.key, buffer, None)? {
+        let Some(peer) = self.peers.get(to.peer.index()) else { return Err(Cause::Unreachable) };
+        if let Presence::Connected = peer.presence
+            && peer.ordered.is_empty()
+            && let Injected::Sent = self.inject(transport, to.peer, to.key, buffer, None)?
+        {
             let bytes = buffer.len() as u64;
             return Ok(Started::Done(Status { source: Rank(to.rank), tag: Tag(to.key.tag), bytes }));
         }
+        self.presence(to.peer)?;
         let handle = self.request(State::Queued, to.key, to.peer, to.rank, buffer)?;
         if let Some(peer) = self.peers.get_mut(to.peer.index()) {
             peer.ordered.push_back(&mut self.requests, handle.slot);
@@ -326,44 +330,67 @@ impl Engine<'_> {
             return Ok(Injected::Waits);
         }
         let len = buffer.len();
-        let protocol = peer.thresholds.protocol(len as u64);
-        let kind = match protocol {
-            Protocol::Inline => Kind::Eager,
-            Protocol::Eager if peer.blocks_out.available() > 0 => Kind::Eager,
-            Protocol::Eager => Kind::Defer,
+        if len as u64 >= u64::from(peer.thresholds.inline_end) {
+            return self.inject_large(transport, id, key, buffer, request);
+        }
+        let header = self.header(peer, Kind::Eager, key, peer.sequence_out, len as u64);
+        let post = transport.short(id, &header.emit(), buffer.read(0, len));
+        self.injected(id, Kind::Eager, false, len, post)
+    }
+
+    /// As [`inject`](Self::inject), for a message beyond the inline size.
+    #[inline(never)]
+    fn inject_large<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        id: PeerId,
+        key: Key,
+        buffer: Buffer,
+        request: Option<Handle>,
+    ) -> Result<Injected, Cause> {
+        let Some(peer) = self.peers.get(id.index()) else { return Err(Cause::Unreachable) };
+        let len = buffer.len();
+        let kind = match peer.thresholds.protocol(len as u64) {
             Protocol::Rendezvous => Kind::Announce,
+            _ if peer.blocks_out.available() > 0 => Kind::Eager,
+            _ => Kind::Defer,
         };
         let header = self.header(peer, kind, key, peer.sequence_out, len as u64);
-        let post = match (kind, protocol) {
-            (Kind::Eager, Protocol::Inline) => transport.short(id, &header.emit(), buffer.read(0, len)),
+        let post = match (kind, request) {
             (Kind::Eager, _) => {
                 match pack(transport, id, &header.emit(), buffer.read(0, len), HEADER_BYTES) {
                     Ok(()) => Post::Done,
                     Err(refusal) => refusal.into(),
                 }
             }
-            _ => match request {
-                Some(own) => transport.short(id, &header.emit_announce(own), &[]),
-                None => return Ok(Injected::NeedsRequest),
-            },
+            (_, Some(own)) => transport.short(id, &header.emit_announce(own), &[]),
+            (_, None) => return Ok(Injected::NeedsRequest),
         };
-        match post {
-            Post::Done | Post::Queued => Ok(self.injected(id, kind, protocol, len)),
-            Post::Again(_) => {
-                self.counters.retries += 1;
-                Ok(Injected::Waits)
-            }
-            Post::Never(cause) => Err(cause),
-        }
+        self.injected(id, kind, true, len, post)
     }
 
-    /// Accounts for a matchable message that is on its way.
-    #[inline]
-    fn injected(&mut self, id: PeerId, kind: Kind, protocol: Protocol, len: usize) -> Injected {
-        let Some(peer) = self.peers.get_mut(id.index()) else { return Injected::Sent };
-        // Both were seen to be available before the post.
+    /// Accounts for a matchable message after its post.
+    #[inline(always)]
+    fn injected(
+        &mut self,
+        id: PeerId,
+        kind: Kind,
+        in_block: bool,
+        len: usize,
+        post: Post,
+    ) -> Result<Injected, Cause> {
+        match post {
+            Post::Done | Post::Queued => {}
+            Post::Again(_) => {
+                self.counters.retries += 1;
+                return Ok(Injected::Waits);
+            }
+            Post::Never(cause) => return Err(cause),
+        }
+        let Some(peer) = self.peers.get_mut(id.index()) else { return Err(Cause::Unreachable) };
+        // Both credits were seen to be there before the post.
         let _ = peer.envelopes_out.take();
-        if kind == Kind::Eager && protocol == Protocol::Eager {
+        if kind == Kind::Eager && in_block {
             let _ = peer.blocks_out.take();
         }
         peer.sequence_out = peer.sequence_out.wrapping_add(1);
@@ -374,10 +401,10 @@ impl Engine<'_> {
             Kind::Announce => self.counters.rendezvous += 1,
             _ => {
                 self.counters.bytes_sent += len as u64;
-                return Injected::Sent;
+                return Ok(Injected::Sent);
             }
         }
-        Injected::Announced
+        Ok(Injected::Announced)
     }
 }
 
