@@ -48,6 +48,8 @@ pub(crate) struct Job {
     child: Child,
     started: Instant,
     lines: Receiver<String>,
+    /// Lines that came while another was waited for; ranks speak in any order.
+    passed_over: Vec<String>,
     out: Option<JoinHandle<String>>,
     err: Option<JoinHandle<String>>,
 }
@@ -85,7 +87,7 @@ pub(crate) fn start<S: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item
         let mut all = String::new();
         BufReader::new(err).read_to_string(&mut all).map(|_| all).unwrap_or_default()
     });
-    Job { child, started: Instant::now(), lines, out: Some(out), err: Some(err) }
+    Job { child, started: Instant::now(), lines, passed_over: Vec::new(), out: Some(out), err: Some(err) }
 }
 
 /// Starts a job and waits for its end.
@@ -118,12 +120,16 @@ impl Job {
         kill(self.pid(), signal).expect("the launcher is there");
     }
 
-    /// The next line of output that contains `text`. A job that says nothing like it hangs.
+    /// The first line of output that contains `text` and was not asked for yet. A job that says nothing like it
+    /// hangs.
     pub(crate) fn line(&mut self, text: &str) -> String {
+        if let Some(index) = self.passed_over.iter().position(|line| line.contains(text)) {
+            return self.passed_over.remove(index);
+        }
         loop {
             match self.lines.recv_timeout(WATCHDOG) {
                 Ok(line) if line.contains(text) => return line,
-                Ok(_) => {}
+                Ok(line) => self.passed_over.push(line),
                 Err(_) => panic!("no line with {text:?}: {}", self.state_dump()),
             }
         }
