@@ -24,15 +24,24 @@ enum Injected {
     Announced,
     /// It must be announced, for which it needs a request slot.
     NeedsRequest,
-    /// No credit or no room in the transport; the peer is looked at again when there is.
-    Waits,
+    /// The peer has granted no envelope; it is looked at again when it has.
+    NoCredit,
+    /// The transport has no room; the peer is looked at again when it says that there is.
+    NoRoom,
 }
 
-/// Whether a peer's list can go on.
+/// What is sent to a peer, in turns.
+enum Lane {
+    Credit,
+    Owed,
+    Ordered,
+}
+
+/// What a lane's turn came to.
 enum Turn {
     /// Something was sent.
     Sent,
-    /// There is nothing to send.
+    /// There is nothing that can be sent: nothing at all, or nothing without a credit from the peer.
     Idle,
     /// The transport takes nothing more for this peer now.
     Stuck,
@@ -89,24 +98,29 @@ impl Engine<'_> {
     fn flush_peer<T: Transport>(&mut self, transport: &mut T, id: PeerId, budget: u32) -> u32 {
         let mut sent = 0;
         loop {
-            if self.presence(id).is_err() {
-                return sent;
+            let before = sent;
+            for lane in [Lane::Credit, Lane::Owed, Lane::Ordered] {
+                if sent >= budget {
+                    // More may be left: look again at the next poll.
+                    self.mark(id);
+                    return sent;
+                }
+                if self.presence(id).is_err() {
+                    return sent;
+                }
+                let turn = match lane {
+                    Lane::Credit => self.send_credit(transport, id),
+                    Lane::Owed => self.send_owed(transport, id),
+                    Lane::Ordered => self.send_ordered(transport, id),
+                };
+                match turn {
+                    Turn::Sent => sent += 1,
+                    Turn::Idle => {}
+                    Turn::Stuck => return sent,
+                }
             }
-            if sent >= budget {
-                // More may be left: look again at the next poll.
-                self.mark(id);
+            if sent == before {
                 return sent;
-            }
-            let turn = match self.send_credit(transport, id) {
-                Turn::Idle => match self.send_owed(transport, id) {
-                    Turn::Idle => self.send_ordered(transport, id),
-                    turn => turn,
-                },
-                turn => turn,
-            };
-            match turn {
-                Turn::Sent => sent += 1,
-                Turn::Idle | Turn::Stuck => return sent,
             }
         }
     }
@@ -294,8 +308,10 @@ impl Engine<'_> {
         let Some(request) = self.requests.at(index) else { return Turn::Idle };
         let (key, buffer) = (request.key, request.buffer);
         let injected = self.inject(transport, id, key, buffer, Some(handle));
-        if let Ok(Injected::Waits | Injected::NeedsRequest) = injected {
-            return Turn::Stuck;
+        match injected {
+            Ok(Injected::NoRoom) => return Turn::Stuck,
+            Ok(Injected::NoCredit | Injected::NeedsRequest) => return Turn::Idle,
+            Ok(Injected::Sent | Injected::Announced) | Err(_) => {}
         }
         if let Some(peer) = self.peers.get_mut(id.index()) {
             peer.ordered.remove(&mut self.requests, index);
@@ -327,7 +343,7 @@ impl Engine<'_> {
         let Some(peer) = self.peers.get(id.index()) else { return Err(Cause::Unreachable) };
         if peer.envelopes_out.available() == 0 {
             self.counters.credit_stalls += 1;
-            return Ok(Injected::Waits);
+            return Ok(Injected::NoCredit);
         }
         let len = buffer.len();
         if len as u64 >= u64::from(peer.thresholds.inline_end) {
@@ -383,7 +399,7 @@ impl Engine<'_> {
             Post::Done | Post::Queued => {}
             Post::Again(_) => {
                 self.counters.retries += 1;
-                return Ok(Injected::Waits);
+                return Ok(Injected::NoRoom);
             }
             Post::Never(cause) => return Err(cause),
         }

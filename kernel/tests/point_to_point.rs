@@ -293,3 +293,33 @@ fn explain_names_transport_protocol_and_rejections() {
     assert!(text.contains("protocol rendezvous: about") && text.contains("taken"), "{text}");
     assert!(ranks[0].explain(Rank(5), 1).is_err());
 }
+
+/// A small message to a peer that a large one is on its way to comes long before the large one's end.
+#[test]
+fn small_messages_pass_between_the_fragments_of_a_large_one() {
+    let mut job = Job::new(2, Shape { depth: 2, bcopy_bytes_max: 64 });
+    let mut ranks = job.ranks();
+    let worlds = worlds(&ranks);
+    let large = pattern(1, 5000);
+    let (mut buffer, mut small) = (vec![0u8; 5000], [0u8; 4]);
+    let polls = together(&mut ranks, |one, other| {
+        let receiving = other.irecv(&worlds[1], &mut buffer, Rank(0), Tag(1))?;
+        let mut after = other.irecv(&worlds[1], &mut small, Rank(0), Tag(2))?;
+        let sending = one.isend(&worlds[0], &large, Rank(1), Tag(1))?;
+        other.poll(2);
+        one.poll(2);
+        let sending_small = one.isend(&worlds[0], &[7u8; 4], Rank(1), Tag(2))?;
+        let mut polls = 0;
+        while other.test(&mut after)?.is_none() {
+            one.poll(2);
+            polls += 1;
+        }
+        settle(one, other);
+        one.wait_all(&mut [sending, sending_small])?;
+        other.wait(receiving)?;
+        Ok(polls)
+    });
+    // The large message takes 312 fragments.
+    assert!(polls.unwrap() < 20);
+    assert_eq!((buffer, small), (large, [7; 4]));
+}
