@@ -430,7 +430,7 @@ impl Engine<'_> {
     pub(crate) fn fail_wildcards(&mut self, cause: Cause) {
         for index in 0..self.requests.used_end() {
             let Some(request) = self.requests.at(index) else { continue };
-            if request.state == State::Posted {
+            if request.state == State::Posted && request.key.source == WILD {
                 self.matcher.unpost(&mut self.requests, index);
                 self.complete(index, Some(cause));
             }

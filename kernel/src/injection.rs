@@ -16,6 +16,9 @@ use crate::peer::Presence;
 use crate::rank::{Rank, Status, Tag};
 use crate::request::{Key, Machine, State};
 
+/// Events that a send without credit looks at before it waits or defers.
+const CREDIT_LOOK: u32 = 16;
+
 /// What became of a message at the head of its peer's order.
 enum Injected {
     /// It is sent, its memory reusable.
@@ -59,7 +62,7 @@ impl Engine<'_> {
         let Some(peer) = self.peers.get(to.peer.index()) else { return Err(Cause::Unreachable) };
         if let Presence::Connected = peer.presence
             && peer.ordered.is_empty()
-            && let Injected::Sent = self.inject(transport, to.peer, to.key, buffer, None)?
+            && self.sent_at_once(transport, &to, buffer)?
         {
             let bytes = buffer.len() as u64;
             return Ok(Started::Done(Status { source: Rank(to.rank), tag: Tag(to.key.tag), bytes }));
@@ -71,6 +74,35 @@ impl Engine<'_> {
         }
         self.mark(to.peer);
         Ok(Started::Pending(handle))
+    }
+
+    /// Whether a message to whom nothing is ahead could be sent without a request slot.
+    #[inline]
+    fn sent_at_once<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        to: &Target,
+        buffer: Buffer,
+    ) -> Result<bool, Cause> {
+        match self.inject(transport, to.peer, to.key, buffer, None)? {
+            Injected::Sent => Ok(true),
+            Injected::NoCredit | Injected::NeedsRequest => self.sent_with_new_credit(transport, to, buffer),
+            Injected::Announced | Injected::NoRoom => Ok(false),
+        }
+    }
+
+    /// As [`sent_at_once`](Self::sent_at_once), after a look at what has arrived: a rank that only sends finds its
+    /// credits there, and its eager messages stay eager.
+    #[cold]
+    fn sent_with_new_credit<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        to: &Target,
+        buffer: Buffer,
+    ) -> Result<bool, Cause> {
+        transport.poll(CREDIT_LOOK, self.now, self);
+        self.presence(to.peer)?;
+        Ok(matches!(self.inject(transport, to.peer, to.key, buffer, None)?, Injected::Sent))
     }
 
     /// Sends what is owed and ordered to the marked peers, in rotation; at most `budget` messages. Returns how many.

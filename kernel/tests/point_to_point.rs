@@ -323,3 +323,20 @@ fn small_messages_pass_between_the_fragments_of_a_large_one() {
     assert!(polls.unwrap() < 20);
     assert_eq!((buffer, small), (large, [7; 4]));
 }
+
+/// A rank that only sends, never polls and never waits finds the credits that have come back: its messages stay
+/// eager, and each call returns at once.
+#[test]
+fn a_rank_that_only_sends_finds_its_credits() {
+    let mut job = Job::new(2, Shape::default());
+    let mut ranks = job.ranks();
+    let worlds = worlds(&ranks);
+    for round in 0..50 {
+        let (data, mut buffer) = (pattern(round, 60), [0u8; 60]);
+        ranks[0].send(&worlds[0], &data, Rank(1), Tag(1)).unwrap();
+        ranks[1].recv(&worlds[1], &mut buffer, Rank(0), Tag(1)).unwrap();
+        assert_eq!(buffer[..], data);
+        ranks[1].poll(8);
+    }
+    assert_eq!((ranks[0].counters().deferrals, ranks[0].counters().messages_sent), (0, 50));
+}
