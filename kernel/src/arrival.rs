@@ -8,6 +8,7 @@ use aldis_protocols::{Control, INLINE_BYTES};
 
 use crate::engine::Engine;
 use crate::matching::Payload;
+use crate::peer::Presence;
 use crate::rank::Tag;
 use crate::request::{Key, Machine, State};
 
@@ -48,7 +49,7 @@ impl Engine<'_> {
     fn take_in(&mut self, from: PeerId, message: &[u8]) -> Result<(), Malformed> {
         let (header, rest) = Header::parse(message)?;
         let Some(peer) = self.peers.get_mut(from.index()) else { return Ok(()) };
-        if header.epoch != peer.epoch {
+        if header.epoch != peer.epoch || !matches!(peer.presence, Presence::Connected) {
             return self.discard_stale(from);
         }
         let more_envelopes = peer.envelopes_out.raise(header.limits.envelopes)?;
@@ -67,7 +68,7 @@ impl Engine<'_> {
     #[cold]
     fn discard_stale(&mut self, from: PeerId) -> Result<(), Malformed> {
         self.counters.stale_epochs += 1;
-        aldis_hal::debug!("a message of an earlier life of {}, discarded", from);
+        aldis_hal::debug!("a message of another life of {}, discarded", from);
         Ok(())
     }
 

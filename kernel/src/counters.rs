@@ -29,7 +29,7 @@ pub struct Counters {
     pub credit_stalls: u64,
     /// Credits sent in messages of their own.
     pub credits_sent: u64,
-    /// Messages from an earlier life of a peer, discarded.
+    /// Messages from another life of a peer, or from one that has not been introduced or is gone; discarded.
     pub stale_epochs: u64,
     /// Messages to requests that are gone, discarded.
     pub stale_handles: u64,

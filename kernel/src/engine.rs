@@ -151,7 +151,7 @@ impl Engine<'_> {
         Ok(handle)
     }
 
-    /// Starts a receive: from what has arrived already, or posted. `block` is the buffer of a pooled receive.
+    /// Starts a receive: from what has arrived already, or posted.
     #[inline]
     pub(crate) fn receive(
         &mut self,

@@ -212,6 +212,26 @@ fn after_a_goodbye_messages_are_still_received_and_waits_end() {
 }
 
 #[test]
+fn a_rank_that_all_others_have_left_still_talks_to_itself() {
+    let mut job = Job::new(2, Shape::default());
+    let mut ranks = job.ranks();
+    let world = ranks[1].world();
+    let (data, mut buffer) = (pattern(4, 500), [0_u8; 500]);
+    let [one, other] = &mut ranks[..] else { panic!("two ranks are needed") };
+    let status = other.scope(|scope| {
+        let receiving = scope.irecv(&world, &mut buffer, Rank(1), Tag(2))?;
+        one.leave(Duration::from_millis(1)).unwrap();
+        scope.poll(64);
+        let sending = scope.isend(&world, &data, Rank(1), Tag(2))?;
+        let status = scope.wait(receiving);
+        scope.wait(sending)?;
+        status
+    });
+    assert_eq!(status.map(|status| (status.source, status.bytes)), Ok((Rank(1), 500)));
+    assert_eq!(&buffer[..], &data[..]);
+}
+
+#[test]
 fn an_abort_ends_everything_with_its_code() {
     let mut job = Job::new(3, Shape::default());
     let queues = job.queues.clone();
@@ -279,6 +299,17 @@ fn whoever_breaks_the_protocol_is_cut_off_by_name() {
     let handle = aldis_kernel::hal::Handle { slot: 3, generation: 1 };
     let unmatched = Header { tag: 0, ..honest(Kind::ClearToSend) };
     assert_eq!(verdict(&unmatched.emit_clear_to_send(handle, handle, 0)), malformed(Malformed::Control));
+}
+
+#[test]
+fn a_peer_that_was_cut_off_is_not_listened_to() {
+    let mut job = Job::new(2, Shape::default());
+    let queues = job.queues.clone();
+    let mut ranks = job.ranks();
+    queues[0][1].borrow_mut().extend([vec![1, 2, 3], honest(Kind::Eager).emit().to_vec()]);
+    ranks[1].poll(8);
+    assert_eq!(ranks[1].queue_depths(), (0, 0));
+    assert_eq!((ranks[1].counters().malformed, ranks[1].counters().stale_epochs), (1, 1));
 }
 
 proptest! {
