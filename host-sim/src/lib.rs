@@ -30,6 +30,7 @@
 //! | [`shape`], [`storage`] | how large everything is |
 //! | [`transport`] | loopback and shared memory put together |
 //! | [`platform`] | clock, idle policy, entropy, notes |
+//! | [`whatif`] | collective schedules in virtual time under a cost model |
 //! | `src/bin/aldis-run` | the launcher |
 //!
 //! # Invariants
@@ -62,6 +63,7 @@ pub mod segment;
 pub mod shape;
 pub mod storage;
 pub mod transport;
+pub mod whatif;
 pub mod wireup;
 
 pub use error::JoinError;
