@@ -32,6 +32,8 @@
 //! | [`platform`] | clock, idle policy, entropy, notes |
 //! | [`whatif`] | collective schedules in virtual time under a cost model |
 //! | `src/bin/aldis-run` | the launcher |
+//! | [`sim`] | the simulator: virtual nodes under virtual time, one seed one history |
+//! | `src/bin/aldis-sim` | its command line |
 //!
 //! # Invariants
 //!
@@ -61,6 +63,7 @@ pub mod platform;
 mod run;
 pub mod segment;
 pub mod shape;
+pub mod sim;
 pub mod storage;
 pub mod transport;
 pub mod whatif;

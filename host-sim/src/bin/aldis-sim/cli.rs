@@ -1,0 +1,155 @@
+//! What the user types.
+
+use aldis_host_sim::sim::workloads::{WORKLOADS, Workload};
+use aldis_host_sim::sim::{Config, Network, Profile, RANKS_MAX, Topology};
+use clap::{Args, Parser, Subcommand};
+
+/// Run jobs on virtual nodes in one process, under virtual time, from a seed.
+///
+/// The kernel, its protocols and the collectives are the real ones; machines, network and time are virtual, and all that
+/// happens is drawn from the seed. The same seed is the same history, on every run and machine: a failure is repeated by
+/// the line that reports it.
+#[derive(Debug, Parser)]
+#[command(name = "aldis-sim", version, about, long_about, after_long_help = EXAMPLES, max_term_width = 100)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to run.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run one seed and say how it went
+    Run {
+        /// What everything is drawn from
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        #[command(flatten)]
+        job: Job,
+    },
+    /// Run many seeds, one after another, up to the first that fails
+    Seeds {
+        /// The first seed
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+        /// How many
+        #[arg(long, default_value_t = 200)]
+        count: u64,
+        #[command(flatten)]
+        job: Job,
+    },
+    /// List the workloads
+    List,
+}
+
+/// The job that every seed runs.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Job {
+    /// Ranks of the job, one a virtual node
+    #[arg(long, value_name = "N", default_value_t = 8,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(RANKS_MAX)))]
+    ranks: u32,
+
+    /// How the nodes are wired: crossbar, ring, torus or fat-tree
+    #[arg(long, default_value_t = Topology::Crossbar)]
+    topology: Topology,
+
+    /// What is done to them: calm (nothing), swarm (clogged links, slow and pausing nodes) or crash (and one dies)
+    #[arg(long, value_name = "PROFILE", default_value_t = Profile::Swarm)]
+    faults: Profile,
+
+    /// A fast network with some room instead of one that is drawn and tight
+    #[arg(long)]
+    fast: bool,
+
+    /// Stack of each rank, KiB; only what is touched takes memory
+    #[arg(long, value_name = "KIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(32..=65536))]
+    stack: u32,
+
+    /// Close with one line of JSON on standard output instead of sentences
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// What the ranks do; `aldis-sim list` tells of each
+    #[arg(value_parser = workload)]
+    pub(crate) workload: Workload,
+}
+
+impl Job {
+    /// The run of one seed.
+    pub(crate) fn config(&self, seed: u64) -> Config {
+        let mut config = Config::new(seed, self.ranks);
+        (config.topology, config.faults) = (self.topology, self.faults);
+        config.stack_bytes = (self.stack as usize) << 10;
+        if self.fast {
+            config.network = Network::default();
+        }
+        config
+    }
+
+    /// Options that change the history and that a report does not know of.
+    pub(crate) fn extra(&self) -> &'static str {
+        if self.fast { " --fast" } else { "" }
+    }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  aldis-sim seeds --count 1000 --ranks 9 mixed
+      a thousand histories of a bit of everything; the first that fails is reported with its replay command
+  aldis-sim run --seed 7 --ranks 16 --topology torus --faults swarm halo
+      one history, and its trace hash: whoever runs this line gets the same hash
+  aldis-sim run --ranks 1024 --topology fat-tree --faults calm --fast --json barrier-allreduce
+      a large job, and how long it takes
+
+Exit code:
+  0 all went well; 1 a run failed; 2 for a wrong command line
+
+A failing run says which rank found what; one that does not come to its end says what every rank waits for.
+Programs of your own are tested the same way, from a Rust test: see aldis_host_sim::sim.";
+
+fn workload(name: &str) -> Result<Workload, String> {
+    let names: Vec<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();
+    Workload::named(name).ok_or_else(|| format!("there are {}", names.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Options, String> {
+        Options::try_parse_from(line.split_whitespace()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Options::command().debug_assert();
+    }
+
+    #[test]
+    fn a_replay_command_is_understood() {
+        let line = "aldis-sim run --seed 9 --ranks 3 --topology fat-tree --faults crash mixed";
+        let Command::Run { seed, job } = parse(line).unwrap().command else { panic!("a run") };
+        let config = job.config(seed);
+        assert_eq!((config.seed, config.ranks), (9, 3));
+        assert_eq!((config.topology, config.faults), (Topology::FatTree, Profile::Crash));
+        assert_eq!(job.workload.name, "mixed");
+    }
+
+    #[test]
+    fn wrong_lines_are_answered_with_what_would_be_right() {
+        for (line, answer) in [
+            ("aldis-sim run --ranks 0 mixed", "1..=4096"),
+            ("aldis-sim run fixed", "barrier-allreduce"),
+            ("aldis-sim run --topology cube mixed", "torus"),
+            ("aldis-sim run --faults all mixed", "swarm"),
+            ("aldis-sim run", "<WORKLOAD>"),
+            ("aldis-sim", "seeds"),
+        ] {
+            let error = parse(line).unwrap_err();
+            assert!(error.contains(answer), "{line}: {error}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What a run is: everything that its history depends on.
+
+use core::fmt;
+use core::str::FromStr;
+
+use super::random::Random;
+use super::topology::Topology;
+
+/// Which faults are drawn from the seed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Profile {
+    /// None; latencies still vary.
+    Calm,
+    /// Clogged links, slow nodes and pauses; each run draws which of them and how many.
+    #[default]
+    Swarm,
+    /// The same, and one node dies.
+    Crash,
+}
+
+impl Profile {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Calm, Self::Swarm, Self::Crash];
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Calm => "calm",
+            Self::Swarm => "swarm",
+            Self::Crash => "crash",
+        }
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Profile {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let names = Self::ALL.map(Self::name).join(", ");
+        let found = Self::ALL.into_iter().find(|profile| profile.name() == text);
+        found.ok_or_else(|| format!("no fault profile {text}; there are {names}"))
+    }
+}
+
+/// The network between healthy nodes, after LogGP (Alexandrov et al., SPAA 1995).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Network {
+    /// How long a node is busy with each message that it sends or takes, ns.
+    pub overhead_ns: u64,
+    /// How long the first byte takes over each link, ns.
+    pub latency_ns: u64,
+    /// How long each further KiB takes over the narrowest link, ns.
+    pub per_kib_ns: u64,
+    /// Up to so much is added to each message at random, ns.
+    pub jitter_ns: u64,
+    /// Messages that one node may have under way to another before it is told to try again.
+    pub depth: u32,
+    /// Largest reserved message, bytes.
+    pub bcopy_bytes_max: u32,
+}
+
+impl Network {
+    /// A network that is drawn: tight limits, so that backpressure happens all the time.
+    pub fn drawn(random: &mut Random) -> Self {
+        Self {
+            overhead_ns: random.within(20, 400),
+            latency_ns: random.within(100, 2_000),
+            per_kib_ns: random.within(20, 1_000),
+            jitter_ns: *random.pick(&[0, 100, 1_000, 10_000]),
+            depth: random.within(1, 6) as u32,
+            bcopy_bytes_max: *random.pick(&[56, 64, 100, 160, 512]),
+        }
+    }
+}
+
+impl Default for Network {
+    /// A fast cluster network.
+    fn default() -> Self {
+        let (overhead_ns, latency_ns, per_kib_ns) = (150, 600, 90);
+        Self { overhead_ns, latency_ns, per_kib_ns, jitter_ns: 100, depth: 8, bcopy_bytes_max: 512 }
+    }
+}
+
+/// A run. The same configuration and program have the same history, on every machine.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// What everything is drawn from.
+    pub seed: u64,
+    /// Nodes, one rank each.
+    pub ranks: u32,
+    /// How they are wired.
+    pub topology: Topology,
+    /// What is done to them.
+    pub faults: Profile,
+    /// The network; drawn from the seed by [`Config::new`].
+    pub network: Network,
+    /// Whether ranks say goodbye when their program is over. Otherwise they serve the others until all are done,
+    /// which saves messages between all pairs in large jobs.
+    pub leave: bool,
+    /// Stack of a rank, bytes. Pages that are never touched take no memory.
+    pub stack_bytes: usize,
+    /// By when everything must be over, in ns after the faults have healed.
+    pub patience_ns: u64,
+}
+
+/// Ranks up to which they say goodbye by default.
+const LEAVING_RANKS_MAX: u32 = 64;
+
+impl Config {
+    /// A run of `ranks` ranks on a network drawn from the seed.
+    pub fn new(seed: u64, ranks: u32) -> Self {
+        Self {
+            seed,
+            ranks,
+            topology: Topology::default(),
+            faults: Profile::default(),
+            network: Network::drawn(&mut Random::new(seed, 1)),
+            leave: ranks <= LEAVING_RANKS_MAX,
+            stack_bytes: 256 << 10,
+            patience_ns: 10_000_000_000,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        assert!(Profile::ALL.into_iter().all(|profile| profile.name().parse() == Ok(profile)));
+        assert!("stormy".parse::<Profile>().unwrap_err().contains("crash"));
+    }
+}

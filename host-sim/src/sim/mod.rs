@@ -1,0 +1,79 @@
+//! The simulator: the unchanged kernel, protocols and collectives on virtual nodes in one process, under virtual time.
+//! One seed is one history, on every run and machine.
+//!
+//! A rank's program is an ordinary blocking function over an [`Endpoint`](aldis_kernel::Endpoint); one that is generic
+//! over transport and platform runs here and on shared memory from the same source:
+//!
+//! ```
+//! use aldis_host_sim::sim::{Config, Outcome, simulate};
+//! use aldis_kernel::hal::{Platform, Transport};
+//! use aldis_kernel::{Endpoint, Rank, Tag};
+//!
+//! fn program<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
+//!     let world = ep.world();
+//!     let next = Rank((world.rank().0 + 1) % world.size());
+//!     let previous = Rank((world.rank().0 + world.size() - 1) % world.size());
+//!     let mut token = [0_u32];
+//!     ep.sendrecv(&world, &[world.rank().0], next, Tag(0), &mut token, previous, Tag(0))?;
+//!     if token[0] == previous.0 { Ok(()) } else { Err("a wrong token".into()) }
+//! }
+//!
+//! for seed in 0..20 {
+//!     let report = simulate(&Config::new(seed, 5), |ep| program(ep)).unwrap();
+//!     assert_eq!(report.failure, None, "{report}");
+//! }
+//! ```
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`config`], [`topology`] | what a run is: seed, ranks, wiring, network, fault profile |
+//! | `faults` | the faults of a run, drawn from its seed |
+//! | `world` | virtual time: the event queue, nodes, links |
+//! | `node` | [`SimTransport`] and [`SimPlatform`], a rank's view of its node |
+//! | `seat`, `run` | a rank from start to end; all of them, a coroutine each |
+//! | `report` | how a run went, and the command that repeats it |
+//! | [`workloads`] | programs to run, each of which knows what must come out |
+//! | `storage`, [`random`] | small storages by size of the job; numbers from the seed |
+//!
+//! # What is checked
+//!
+//! Workloads know every byte that each receive must bring, so lost, doubled, overtaking or damaged messages show; when
+//! a program is over nothing may be left in its endpoint's queues; and some virtual seconds after the last fault has
+//! healed everything must be over, or the report lists what each rank is doing.
+//!
+//! # How time passes
+//!
+//! A node's program takes no virtual time by itself. Each message that it sends or takes costs its overhead, each look
+//! at the clock a little. [`relax`](aldis_kernel::hal::Platform::relax) ends its turn until something arrives or a nap is
+//! over; so does a second fruitless poll. A program that does none of these for ever stops the simulation.
+//!
+//! # Deliberately absent
+//!
+//! Threads, wall clocks, addresses and hash maps in anything that decides. Loss and damage on the wire: this network
+//! keeps its promise of order and delivery, as the contract of [`Transport`](aldis_kernel::hal::Transport) says.
+//!
+//! # Limits
+//!
+//! [`RANKS_MAX`] ranks: every rank has a full kernel with a row for each other, so memory grows with their square.
+
+pub mod config;
+mod faults;
+mod node;
+pub mod random;
+mod report;
+mod run;
+mod seat;
+mod storage;
+pub mod topology;
+pub mod workloads;
+mod world;
+
+pub use config::{Config, Network, Profile};
+pub use node::{SimPlatform, SimSlot, SimTransport};
+pub use random::Random;
+pub use report::{Failure, Report};
+pub use run::{simulate, simulate_seats};
+pub use seat::{Leftovers, Outcome, Seat, SimEndpoint};
+pub use storage::RANKS_MAX;
+pub use topology::Topology;
+pub use world::Totals;

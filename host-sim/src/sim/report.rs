@@ -1,0 +1,104 @@
+//! What a run has to say when it is over.
+
+use core::fmt;
+
+use super::config::Config;
+use super::world::{Life, Totals, World};
+
+/// Why a run failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// The rank whose program failed; `None` if the job did not come to its end.
+    pub rank: Option<u32>,
+    /// What it said.
+    pub what: String,
+    /// What each rank that is not over was doing, if the job did not come to its end.
+    pub ranks: Vec<String>,
+}
+
+impl Failure {
+    pub(crate) fn ranks(world: &World) -> Vec<String> {
+        let unfinished = world.nodes.iter().zip(0..).filter(|(node, _)| node.life != Life::Over);
+        unfinished
+            .map(|(node, rank)| {
+                if node.life == Life::Dead {
+                    return format!("rank {rank} has died");
+                }
+                let doing = node.activity;
+                let mut line = format!("rank {rank} is in {}", doing.operation);
+                if let Some(peer) = doing.peer {
+                    line += &format!(" with {peer}");
+                }
+                if let Some(tag) = doing.tag {
+                    line += &format!(", tag {tag}");
+                }
+                line + &format!(", {} bytes; {} arrivals not taken", doing.bytes, node.waiting())
+            })
+            .collect()
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(rank) = self.rank {
+            write!(f, "rank {rank}: ")?;
+        }
+        f.write_str(&self.what)?;
+        self.ranks.iter().try_for_each(|line| write!(f, "\n  {line}"))
+    }
+}
+
+/// How a run went.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// What was run.
+    pub config: Config,
+    /// Hash of the whole history: every event, its virtual time, and the bytes of every message.
+    pub hash: u64,
+    /// Virtual time at the end, ns.
+    pub virtual_ns: u64,
+    /// What happened.
+    pub totals: Totals,
+    /// Bytes of each rank's kernel storage.
+    pub storage_bytes: usize,
+    /// What went wrong, if something did.
+    pub failure: Option<Failure>,
+}
+
+impl Report {
+    pub(crate) fn new(world: &World, storage_bytes: usize, failure: Option<Failure>) -> Self {
+        Self {
+            config: world.config.clone(),
+            hash: world.hash(),
+            virtual_ns: world.now,
+            totals: world.totals,
+            storage_bytes,
+            failure,
+        }
+    }
+
+    /// The command that runs `workload` through the same history again.
+    pub fn replay(&self, workload: &str) -> String {
+        let Config { seed, ranks, topology, faults, .. } = &self.config;
+        format!(
+            "aldis-sim run --seed {seed} --ranks {ranks} --topology {topology} --faults {faults} {workload}"
+        )
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Totals { events, messages, bytes, refusals } = self.totals;
+        write!(
+            f,
+            "seed {}, {} ranks, {}, {} faults: {} virtual us, {events} events, {messages} messages, {bytes} bytes, \
+             {refusals} refused posts, trace {:016x}",
+            self.config.seed,
+            self.config.ranks,
+            self.config.topology,
+            self.config.faults,
+            self.virtual_ns / 1000,
+            self.hash
+        )
+    }
+}

@@ -1,0 +1,99 @@
+//! A rank's place in the simulation: what its endpoint is made of, and its way from start to end.
+
+use core::error::Error;
+use core::fmt;
+use core::time::Duration;
+
+use aldis_kernel::hal::{Epoch, PeerId, Transport};
+use aldis_kernel::protocols::Card;
+use aldis_kernel::{Config, Endpoint, Memory};
+
+use super::config::Profile;
+use super::node::{Cpu, SimPlatform, SimTransport};
+use super::random::Random;
+
+/// How a rank's program ends.
+pub type Outcome = Result<(), Box<dyn Error>>;
+
+/// An endpoint on a virtual node.
+pub type SimEndpoint<'a> = Endpoint<'a, SimTransport<'a>, SimPlatform<'a>>;
+
+/// How long leaving may take, in virtual time.
+const LEAVE: Duration = Duration::from_secs(5);
+
+/// A rank's place: its storage, its end of the network, its clock.
+pub struct Seat<'a> {
+    pub(crate) cpu: Cpu<'a>,
+    pub(crate) memory: Memory<'a>,
+}
+
+/// Messages or receives that are left when a program is over: one that was sent and not received, or received twice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Leftovers {
+    /// Receives posted and not matched.
+    pub posted: u32,
+    /// Messages arrived and not received.
+    pub unexpected: u32,
+}
+
+impl fmt::Display for Leftovers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { posted, unexpected } = self;
+        write!(f, "the program is over, but {posted} receives and {unexpected} messages are left")
+    }
+}
+
+impl Error for Leftovers {}
+
+impl<'a> Seat<'a> {
+    /// Runs a program on this node.
+    ///
+    /// # Errors
+    /// What the program returns, and [`Leftovers`].
+    pub fn run(self, program: impl FnOnce(&mut SimEndpoint<'a>) -> Outcome) -> Outcome {
+        self.run_over(|transport| transport, program)
+    }
+
+    /// Runs a program over a transport that stands on this node's, for one that traces, or breaks, what passes it.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_over<T: Transport>(
+        self,
+        wrap: impl FnOnce(SimTransport<'a>) -> T,
+        program: impl FnOnce(&mut Endpoint<'a, T, SimPlatform<'a>>) -> Outcome,
+    ) -> Outcome {
+        let Self { cpu, memory } = self;
+        let (config, node) = (cpu.world.borrow().config.clone(), cpu.node);
+        let epoch = |node| Epoch::from_entropy(Random::new(config.seed ^ 6, u64::from(node)).draw());
+        let identity = Config { me: PeerId(node), size: config.ranks, epoch: epoch(node) };
+        let room = memory.room();
+        let transport = wrap(SimTransport::new(cpu.clone()));
+        let mut endpoint = Endpoint::new(memory, transport, SimPlatform { cpu: cpu.clone() }, identity)?;
+        for peer in (0..config.ranks).filter(|peer| *peer != node) {
+            endpoint.connect(&Card::new(PeerId(peer), epoch(peer), room))?;
+        }
+        program(&mut endpoint)?;
+        let (posted, unexpected) = endpoint.queue_depths();
+        let crash = config.faults == Profile::Crash;
+        if (posted, unexpected) != (0, 0) && !crash {
+            return Err(Leftovers { posted, unexpected }.into());
+        }
+        cpu.world.borrow_mut().programs -= 1;
+        if config.leave || crash {
+            endpoint.leave(LEAVE)?;
+            return Ok(());
+        }
+        // The others may still need this node's polls.
+        loop {
+            endpoint.poll(64);
+            cpu.nap(u32::MAX);
+        }
+    }
+}
+
+impl fmt::Debug for Seat<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seat").field("node", &self.cpu.node).finish()
+    }
+}

@@ -1,0 +1,146 @@
+//! Programs to run on virtual nodes, in one list. Each knows what must come out and fails with words if something else
+//! does. A feature that adds semantics adds a workload here, and from then on every seed tests it.
+//!
+//! All are generic over transport and platform, so that they run on any other job just as well.
+
+mod collectives;
+mod flood;
+mod halo;
+mod random_messages;
+mod ring;
+
+use core::fmt;
+
+use aldis_kernel::hal::{Platform, Transport};
+use aldis_kernel::{Endpoint, Status};
+
+use super::random::Random;
+use super::seat::{Outcome, SimEndpoint};
+
+/// A program and what it is called. Every rank runs it with the run's seed.
+#[derive(Clone, Copy)]
+pub struct Workload {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub about: &'static str,
+    /// The program.
+    pub run: fn(&mut SimEndpoint<'_>, u64) -> Outcome,
+}
+
+/// All of them.
+pub const WORKLOADS: &[Workload] = &[
+    Workload {
+        name: "ring",
+        about: "a token goes round, and all tokens at once",
+        run: |ep, seed| ring::run(ep, seed),
+    },
+    Workload {
+        name: "random",
+        about: "random messages of all sizes and random receives, with and without wildcards",
+        run: |ep, seed| random_messages::run(ep, seed),
+    },
+    Workload {
+        name: "flood",
+        about: "all send to one rank at a time, as much as they can",
+        run: |ep, seed| flood::many_to_one(ep, seed),
+    },
+    Workload {
+        name: "all-to-all",
+        about: "every rank sends to every other at a time",
+        run: |ep, seed| flood::all_to_all(ep, seed),
+    },
+    Workload {
+        name: "collectives",
+        about: "barriers, broadcasts and all-reductions in random order",
+        run: |ep, seed| collectives::run(ep, seed),
+    },
+    Workload {
+        name: "barrier-allreduce",
+        about: "one barrier and one all-reduction of 8 bytes, for large jobs",
+        run: |ep, _| collectives::barrier_and_allreduce(ep),
+    },
+    Workload {
+        name: "halo",
+        about: "steps of a stencil on a torus of blocks",
+        run: |ep, seed| halo::run(ep, seed),
+    },
+    Workload {
+        name: "mixed",
+        about: "some of the others, one after another",
+        run: |ep, seed| mixed(ep, seed),
+    },
+];
+
+impl Workload {
+    /// The workload of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        WORKLOADS.iter().find(|workload| workload.name == name).copied()
+    }
+}
+
+impl fmt::Debug for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Workload").field(&self.name).finish()
+    }
+}
+
+/// Some of the others, in an order that all ranks draw alike. Nothing keeps one apart from the next: messages of the
+/// next arrive while a rank is still in the last.
+pub fn mixed<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) -> Outcome {
+    let mut random = Random::new(seed, 20);
+    for _ in 0..random.within(1, 4) {
+        let seed = random.draw();
+        match random.below(6) {
+            0 => ring::run(ep, seed)?,
+            1 => random_messages::run(ep, seed)?,
+            2 => flood::many_to_one(ep, seed)?,
+            3 => flood::all_to_all(ep, seed)?,
+            4 => collectives::run(ep, seed)?,
+            _ => halo::run(ep, seed)?,
+        }
+    }
+    Ok(())
+}
+
+/// A length that some protocol finds hard, up to a few fragments.
+fn length(random: &mut Random) -> usize {
+    match random.below(4) {
+        0 => random.below(25) as usize,
+        1 => *random.pick(&[0, 8, 23, 24, 25, 31, 63, 64, 65, 127, 128, 129, 512]),
+        2 => random.below(200) as usize,
+        _ => random.below(3000) as usize,
+    }
+}
+
+/// Fills `bytes` with what message `number` from rank `from` holds.
+fn fill(bytes: &mut [u8], from: u32, number: u64) {
+    let mut random = Random::new(number, u64::from(from) + 100);
+    for chunk in bytes.chunks_mut(8) {
+        chunk.copy_from_slice(&random.draw().to_le_bytes()[..chunk.len()]);
+    }
+}
+
+/// Bytes of message `number` from rank `from`.
+fn message(from: u32, number: u64, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    fill(&mut bytes, from, number);
+    bytes
+}
+
+/// Whether `status` and `buffer` are those of one certain message.
+fn expect(status: &Status, buffer: &[u8], from: u32, tag: u32, number: u64, len: usize) -> Outcome {
+    let (source, has, bytes) = (status.source.0, status.tag.0, status.bytes);
+    if (source, has, bytes) != (from, tag, len as u64) {
+        return Err(format!(
+            "message {number:x} of rank {from} with tag {tag} and {len} bytes was due; one of rank {source} with tag \
+             {has} and {bytes} bytes came"
+        )
+        .into());
+    }
+    let right = message(from, number, len);
+    match buffer.iter().zip(&right).position(|(is, due)| is != due) {
+        Some(at) => Err(format!("message {number:x} of rank {from}: byte {at} of {len} is wrong").into()),
+        None => Ok(()),
+    }
+}
