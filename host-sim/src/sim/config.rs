@@ -107,6 +107,8 @@ pub struct Config {
     pub stack_bytes: usize,
     /// By when everything must be over, in ns after the faults have healed.
     pub patience_ns: u64,
+    /// Whether the report holds every event, for a picture of the run. No part of its history.
+    pub record: bool,
 }
 
 /// Ranks up to which they say goodbye by default.
@@ -124,6 +126,7 @@ impl Config {
             leave: ranks <= LEAVING_RANKS_MAX,
             stack_bytes: 256 << 10,
             patience_ns: 10_000_000_000,
+            record: false,
         }
     }
 }

@@ -28,10 +28,10 @@
 //! |---|---|
 //! | [`config`], [`topology`] | what a run is: seed, ranks, wiring, network, fault profile |
 //! | `faults` | the faults of a run, drawn from its seed |
-//! | `world` | virtual time: the event queue, nodes, links |
+//! | `world`, `queue` | virtual time: nodes, links, and what happens next |
 //! | `node` | [`SimTransport`] and [`SimPlatform`], a rank's view of its node |
 //! | `seat`, `run` | a rank from start to end; all of them, a coroutine each |
-//! | `report` | how a run went, and the command that repeats it |
+//! | `report`, `record` | how a run went, the command that repeats it, and a trace for a browser |
 //! | [`workloads`] | programs to run, each of which knows what must come out |
 //! | `storage`, [`random`] | small storages by size of the job; numbers from the seed |
 //!
@@ -59,7 +59,9 @@
 pub mod config;
 mod faults;
 mod node;
+mod queue;
 pub mod random;
+mod record;
 mod report;
 mod run;
 mod seat;
@@ -71,6 +73,7 @@ mod world;
 pub use config::{Config, Network, Profile};
 pub use node::{SimPlatform, SimSlot, SimTransport};
 pub use random::Random;
+pub use record::{Record, chrome_trace};
 pub use report::{Failure, Report};
 pub use run::{simulate, simulate_seats};
 pub use seat::{Leftovers, Outcome, Seat, SimEndpoint};

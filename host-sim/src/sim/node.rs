@@ -12,7 +12,8 @@ use aldis_kernel::hal::{
 use corosensei::Yielder;
 
 use super::config::Network;
-use super::world::{Delivery, World};
+use super::queue::Delivery;
+use super::world::World;
 
 /// Largest short message, bytes: the longest header with 24 bytes of payload.
 const SHORT_BYTES: u32 = 56;
@@ -33,12 +34,7 @@ pub(crate) struct Cpu<'a> {
 impl Cpu<'_> {
     /// Lets the others run: until something arrives here or `ns` have passed.
     pub(crate) fn rest(&self, ns: u64) {
-        {
-            let mut world = self.world.borrow_mut();
-            let until = world.clock(self.node).saturating_add(ns);
-            world.nodes[self.node as usize].idle_polls = 0;
-            world.sleep(self.node, until);
-        }
+        self.world.borrow_mut().rest(self.node, ns);
         self.yielder.suspend(());
     }
 

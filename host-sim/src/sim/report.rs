@@ -3,6 +3,7 @@
 use core::fmt;
 
 use super::config::Config;
+use super::record::Record;
 use super::world::{Life, Totals, World};
 
 /// Why a run failed.
@@ -22,7 +23,7 @@ impl Failure {
         unfinished
             .map(|(node, rank)| {
                 if node.life == Life::Dead {
-                    return format!("rank {rank} has died");
+                    return format!("rank {rank} is gone");
                 }
                 let doing = node.activity;
                 let mut line = format!("rank {rank} is in {}", doing.operation);
@@ -48,6 +49,13 @@ impl fmt::Display for Failure {
     }
 }
 
+/// How a run came to its end.
+pub(crate) enum End {
+    Well,
+    Failed(Failure),
+    Stranded(Vec<String>),
+}
+
 /// How a run went.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -63,10 +71,20 @@ pub struct Report {
     pub storage_bytes: usize,
     /// What went wrong, if something did.
     pub failure: Option<Failure>,
+    /// What each rank was doing, where a node has died and others wait for ever for a message of anybody: without a
+    /// launcher nobody can know that it will not come.
+    pub stranded: Vec<String>,
+    /// Every event, if [`Config::record`] asked for it.
+    pub records: Vec<Record>,
 }
 
 impl Report {
-    pub(crate) fn new(world: &World, storage_bytes: usize, failure: Option<Failure>) -> Self {
+    pub(crate) fn new(world: &mut World, storage_bytes: usize, end: End) -> Self {
+        let (failure, stranded) = match end {
+            End::Well => (None, Vec::new()),
+            End::Failed(failure) => (Some(failure), Vec::new()),
+            End::Stranded(ranks) => (None, ranks),
+        };
         Self {
             config: world.config.clone(),
             hash: world.hash(),
@@ -74,6 +92,8 @@ impl Report {
             totals: world.totals,
             storage_bytes,
             failure,
+            stranded,
+            records: world.records.take().unwrap_or_default(),
         }
     }
 

@@ -13,7 +13,7 @@ use corosensei::{Coroutine, CoroutineResult};
 
 use super::config::{Config, Profile};
 use super::node::Cpu;
-use super::report::{Failure, Report};
+use super::report::{End, Failure, Report};
 use super::seat::{Outcome, Seat, SimEndpoint};
 use super::storage::{RANKS_MAX, boxed};
 use super::world::{Life, Step, World};
@@ -56,10 +56,10 @@ pub fn simulate_seats(
     if programs.is_empty() {
         return Err(too_large());
     }
-    let failure = drive(config, &world, &mut programs);
+    let end = drive(config, &world, &mut programs);
     drop(programs);
-    let world = world.borrow();
-    Ok(Report::new(&world, storage_bytes, failure))
+    let mut world = world.borrow_mut();
+    Ok(Report::new(&mut world, storage_bytes, end))
 }
 
 fn too_large() -> io::Error {
@@ -67,12 +67,12 @@ fn too_large() -> io::Error {
 }
 
 /// Resumes programs until all are over or one has failed.
-fn drive(config: &Config, world: &Rc<RefCell<World>>, programs: &mut [Option<Program>]) -> Option<Failure> {
+fn drive(config: &Config, world: &Rc<RefCell<World>>, programs: &mut [Option<Program>]) -> End {
     let goodbyes = config.leave || config.faults == Profile::Crash;
     let mut alive = programs.len();
     loop {
         if alive == 0 || (!goodbyes && world.borrow().programs == 0) {
-            return None;
+            return End::Well;
         }
         let step = world.borrow_mut().step();
         let node = match step {
@@ -99,7 +99,7 @@ fn drive(config: &Config, world: &Rc<RefCell<World>>, programs: &mut [Option<Pro
         alive -= 1;
         world.borrow_mut().end(node, outcome.is_ok());
         if let Err(Some(what)) = outcome {
-            return Some(Failure { rank: Some(node), what, ranks: Vec::new() });
+            return End::Failed(Failure { rank: Some(node), what, ranks: Vec::new() });
         }
     }
 }
@@ -111,16 +111,25 @@ fn follows_from_death(error: &(dyn core::error::Error + 'static)) -> bool {
     })
 }
 
-/// The time is over. Where a node has died, a rank may wait for any of the others for ever, and others for it.
-fn late(config: &Config, world: &World) -> Option<Failure> {
-    let excused = config.faults == Profile::Crash
-        && world.nodes.iter().any(|node| {
-            let waits =
-                matches!(node.activity.operation, Operation::Recv | Operation::Probe | Operation::Wait);
-            node.life == Life::Alive && waits && node.activity.peer.is_none()
-        });
+/// The time is over. Where a node has died, a rank may wait for any of the others for ever, and others for it; none may
+/// wait for one that is gone.
+fn late(config: &Config, world: &World) -> End {
+    let alive = || world.nodes.iter().filter(|node| node.life == Life::Alive);
+    let waits_for_all = alive().any(|node| {
+        let waits = matches!(node.activity.operation, Operation::Recv | Operation::Probe | Operation::Wait);
+        waits && node.activity.peer.is_none()
+    });
+    let waits_for_none = alive().any(|node| {
+        let peer = node.activity.peer.and_then(|peer| world.nodes.get(peer.index()));
+        peer.is_some_and(|peer| peer.life != Life::Alive)
+    });
+    let excused = config.faults == Profile::Crash && waits_for_all && !waits_for_none;
+    let ranks = Failure::ranks(world);
+    if excused {
+        return End::Stranded(ranks);
+    }
     let what = format!("not over {} ms after the faults have healed", config.patience_ns / 1_000_000);
-    (!excused).then(|| Failure { rank: None, what, ranks: Failure::ranks(world) })
+    End::Failed(Failure { rank: None, what, ranks })
 }
 
 fn words(panic: &(dyn core::any::Any + Send)) -> String {

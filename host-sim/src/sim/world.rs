@@ -1,14 +1,15 @@
 //! The virtual network and its time: a queue of events ordered by virtual time and, where that ties, by the order in
 //! which they were made. Nothing here knows of coroutines: [`World::step`] says who is to run next.
 
-use core::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use aldis_kernel::hal::Activity;
 
 use super::config::Config;
 use super::faults::{Clog, HEALED_NS, Plan};
+use super::queue::{Delivery, Queue, What};
 use super::random::Random;
+use super::record::Record;
 
 /// Nodes begin at random within so many ns.
 const START_NS_MAX: u64 = 20_000;
@@ -16,59 +17,6 @@ const START_NS_MAX: u64 = 20_000;
 const DETECT_NS_MAX: u64 = 200_000;
 /// What a look at the clock costs, ns: a loop that only looks must see time pass.
 const CLOCK_NS: u64 = 20;
-
-/// What a transport hands to its sink.
-#[derive(Debug)]
-pub(crate) enum Delivery {
-    Message(u32, Vec<u8>),
-    Ready(u32),
-    Lost(u32),
-}
-
-#[derive(Debug)]
-enum What {
-    /// A node goes on, unless it has been woken otherwise since its turn `turn`.
-    Wake {
-        node: u32,
-        turn: u64,
-    },
-    Deliver {
-        node: u32,
-        delivery: Delivery,
-    },
-    Pause {
-        node: u32,
-        until: u64,
-    },
-    Crash(u32),
-}
-
-#[derive(Debug)]
-struct Event {
-    at: u64,
-    sequence: u64,
-    what: What,
-}
-
-impl Ord for Event {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (self.at, self.sequence).cmp(&(other.at, other.sequence))
-    }
-}
-
-impl PartialOrd for Event {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Event {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Event {}
 
 /// Whether a node's program goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,6 +52,8 @@ pub(crate) struct Node {
     gone: BTreeSet<u32>,
     /// Counts its wakings; one that was scheduled for an earlier turn is void.
     turn: u64,
+    /// When it was last woken, by its own time.
+    turn_start: u64,
     /// When it wakes; `None` while it runs.
     wakes: Option<u64>,
     paused_until: u64,
@@ -143,14 +93,15 @@ pub(crate) struct World {
     plan: Plan,
     pub(crate) now: u64,
     limit: u64,
-    sequence: u64,
-    queue: BinaryHeap<Reverse<Event>>,
+    queue: Queue,
     pub(crate) nodes: Vec<Node>,
     /// Until when each link is busy.
     links: Vec<u64>,
     random: Random,
     hash: u64,
     pub(crate) totals: Totals,
+    /// What happened, if it is to be recorded.
+    pub(crate) records: Option<Vec<Record>>,
     /// Nodes whose program has not come to its end.
     pub(crate) programs: u32,
 }
@@ -162,13 +113,13 @@ impl World {
             config: config.clone(),
             now: 0,
             limit: HEALED_NS.saturating_add(config.patience_ns),
-            sequence: 0,
-            queue: BinaryHeap::new(),
+            queue: Queue::default(),
             nodes: (0..config.ranks).map(|node| Node::new(config.seed, node)).collect(),
             links: vec![0; config.topology.links(config.ranks)],
             random: Random::new(config.seed, 4),
             hash: 0,
             totals: Totals::default(),
+            records: config.record.then(Vec::new),
             programs: config.ranks,
             plan,
         };
@@ -204,14 +155,19 @@ impl World {
         }
     }
 
+    fn record(&mut self, record: impl FnOnce() -> Record) {
+        if let Some(records) = &mut self.records {
+            records.push(record());
+        }
+    }
+
     fn push(&mut self, at: u64, what: What) {
-        self.sequence += 1;
-        self.queue.push(Reverse(Event { at: at.max(self.now), sequence: self.sequence, what }));
+        self.queue.push(at.max(self.now), what);
     }
 
     /// Handles the next event.
     pub(crate) fn step(&mut self) -> Step {
-        let Some(Reverse(Event { at, what, .. })) = self.queue.pop() else { return Step::Late };
+        let Some((at, what)) = self.queue.pop() else { return Step::Late };
         if at > self.limit {
             return Step::Late;
         }
@@ -225,11 +181,13 @@ impl World {
             }
             What::Pause { node, until } => {
                 self.count(&[2, at, u64::from(node), until]);
+                self.record(|| Record::Pause { node, at, until });
                 self.nodes[node as usize].paused_until = until;
                 Step::Nothing
             }
             What::Crash(node) => {
                 self.count(&[3, at, u64::from(node)]);
+                self.record(|| Record::Crash { node, at });
                 self.die(node)
             }
         }
@@ -254,12 +212,13 @@ impl World {
         node.clock = node.clock.max(now);
         node.turn += 1;
         node.wakes = None;
+        node.turn_start = node.clock;
         self.count(&[4, now, u64::from(index)]);
         Step::Resume(index)
     }
 
     /// The node rests until `at` or until something arrives, whichever is first.
-    pub(crate) fn sleep(&mut self, index: u32, at: u64) {
+    fn sleep(&mut self, index: u32, at: u64) {
         let node = &mut self.nodes[index as usize];
         node.turn += 1;
         let at = if node.inbox.is_empty() { at } else { node.clock };
@@ -330,7 +289,8 @@ impl World {
     pub(crate) fn take(&mut self, index: u32) -> Option<Delivery> {
         let delivery = self.nodes[index as usize].inbox.pop_front()?;
         if let Delivery::Message(from, _) = delivery {
-            self.work(index);
+            let at = self.work(index);
+            self.record(|| Record::Taken { from, to: index, at });
             self.taken(from, index);
         }
         Some(delivery)
@@ -360,6 +320,16 @@ impl World {
         let node = &mut self.nodes[index as usize];
         node.clock += CLOCK_NS;
         node.clock
+    }
+
+    /// The node's turn is over: it rests for `ns` or until something arrives.
+    pub(crate) fn rest(&mut self, index: u32, ns: u64) {
+        let until = self.clock(index).saturating_add(ns);
+        let node = &mut self.nodes[index as usize];
+        node.idle_polls = 0;
+        let (start, end) = (node.turn_start, node.clock);
+        self.record(|| Record::Turn { node: index, start, end });
+        self.sleep(index, until);
     }
 
     /// Whether `from` lets nothing more to `to` through.
@@ -396,6 +366,8 @@ impl World {
     pub(crate) fn post(&mut self, from: u32, to: u32, bytes: Vec<u8>) {
         let network = self.config.network;
         let mut at = self.work(from);
+        let len = bytes.len();
+        self.record(|| Record::Sent { from, to, at, bytes: len });
         let wire_ns = bytes.len() as u64 * network.per_kib_ns / 1024;
         let links = &mut self.links;
         self.config.topology.route(self.config.ranks, from, to, |link| {
@@ -429,6 +401,7 @@ impl Node {
             lanes: BTreeMap::new(),
             gone: BTreeSet::new(),
             turn: 0,
+            turn_start: 0,
             wakes: None,
             paused_until: 0,
             idle_polls: 0,

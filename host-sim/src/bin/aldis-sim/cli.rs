@@ -1,7 +1,10 @@
 //! What the user types.
 
+use core::ops::RangeInclusive;
+use std::path::PathBuf;
+
 use aldis_host_sim::sim::workloads::{WORKLOADS, Workload};
-use aldis_host_sim::sim::{Config, Network, Profile, RANKS_MAX, Topology};
+use aldis_host_sim::sim::{Config, Network, Profile, RANKS_MAX, Random, Topology};
 use clap::{Args, Parser, Subcommand};
 
 /// Run jobs on virtual nodes in one process, under virtual time, from a seed.
@@ -24,6 +27,9 @@ pub(crate) enum Command {
         /// What everything is drawn from
         #[arg(long, default_value_t = 1)]
         seed: u64,
+        /// Write every event to FILE, which ui.perfetto.dev and chrome://tracing show
+        #[arg(long, value_name = "FILE")]
+        trace: Option<PathBuf>,
         #[command(flatten)]
         job: Job,
     },
@@ -45,14 +51,13 @@ pub(crate) enum Command {
 /// The job that every seed runs.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Job {
-    /// Ranks of the job, one a virtual node
-    #[arg(long, value_name = "N", default_value_t = 8,
-        value_parser = clap::value_parser!(u32).range(1..=i64::from(RANKS_MAX)))]
-    ranks: u32,
+    /// Ranks of the job, one a virtual node; of a range such as 2-9 each seed draws one
+    #[arg(long, value_name = "N", default_value = "8", value_parser = ranks)]
+    ranks: RangeInclusive<u32>,
 
-    /// How the nodes are wired: crossbar, ring, torus or fat-tree
-    #[arg(long, default_value_t = Topology::Crossbar)]
-    topology: Topology,
+    /// How the nodes are wired: crossbar, ring, torus or fat-tree; each seed draws one if this is left out
+    #[arg(long)]
+    topology: Option<Topology>,
 
     /// What is done to them: calm (nothing), swarm (clogged links, slow and pausing nodes) or crash (and one dies)
     #[arg(long, value_name = "PROFILE", default_value_t = Profile::Swarm)]
@@ -78,8 +83,11 @@ pub(crate) struct Job {
 impl Job {
     /// The run of one seed.
     pub(crate) fn config(&self, seed: u64) -> Config {
-        let mut config = Config::new(seed, self.ranks);
-        (config.topology, config.faults) = (self.topology, self.faults);
+        let random = &mut Random::new(seed, 30);
+        let mut config =
+            Config::new(seed, random.within((*self.ranks.start()).into(), (*self.ranks.end()).into()) as u32);
+        config.topology = self.topology.unwrap_or(*random.pick(&Topology::ALL));
+        config.faults = self.faults;
         config.stack_bytes = (self.stack as usize) << 10;
         if self.fast {
             config.network = Network::default();
@@ -95,7 +103,7 @@ impl Job {
 
 const EXAMPLES: &str = "\
 Examples:
-  aldis-sim seeds --count 1000 --ranks 9 mixed
+  aldis-sim seeds --count 1000 --ranks 2-32 mixed
       a thousand histories of a bit of everything; the first that fails is reported with its replay command
   aldis-sim run --seed 7 --ranks 16 --topology torus --faults swarm halo
       one history, and its trace hash: whoever runs this line gets the same hash
@@ -107,6 +115,15 @@ Exit code:
 
 A failing run says which rank found what; one that does not come to its end says what every rank waits for.
 Programs of your own are tested the same way, from a Rust test: see aldis_host_sim::sim.";
+
+/// A number of ranks or a range of them.
+fn ranks(text: &str) -> Result<RangeInclusive<u32>, String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    match (first.parse(), last.parse()) {
+        (Ok(first), Ok(last)) if 1 <= first && first <= last && last <= RANKS_MAX => Ok(first..=last),
+        _ => Err(format!("not a number from 1 to {RANKS_MAX} or a range of them such as 2-9")),
+    }
+}
 
 fn workload(name: &str) -> Result<Workload, String> {
     let names: Vec<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();
@@ -131,7 +148,7 @@ mod tests {
     #[test]
     fn a_replay_command_is_understood() {
         let line = "aldis-sim run --seed 9 --ranks 3 --topology fat-tree --faults crash mixed";
-        let Command::Run { seed, job } = parse(line).unwrap().command else { panic!("a run") };
+        let Command::Run { seed, job, .. } = parse(line).unwrap().command else { panic!("a run") };
         let config = job.config(seed);
         assert_eq!((config.seed, config.ranks), (9, 3));
         assert_eq!((config.topology, config.faults), (Topology::FatTree, Profile::Crash));
@@ -141,7 +158,8 @@ mod tests {
     #[test]
     fn wrong_lines_are_answered_with_what_would_be_right() {
         for (line, answer) in [
-            ("aldis-sim run --ranks 0 mixed", "1..=4096"),
+            ("aldis-sim run --ranks 0 mixed", "from 1 to 4096"),
+            ("aldis-sim run --ranks 9-2 mixed", "a range"),
             ("aldis-sim run fixed", "barrier-allreduce"),
             ("aldis-sim run --topology cube mixed", "torus"),
             ("aldis-sim run --faults all mixed", "swarm"),
