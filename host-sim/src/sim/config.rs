@@ -4,6 +4,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use super::random::Random;
+use super::storage::Room;
 use super::topology::Topology;
 
 /// Which faults are drawn from the seed.
@@ -100,6 +101,8 @@ pub struct Config {
     pub faults: Profile,
     /// The network; drawn from the seed by [`Config::new`].
     pub network: Network,
+    /// How much each rank's storage holds; drawn from the seed by [`Config::new`].
+    pub room: Room,
     /// Whether ranks say goodbye when their program is over. Otherwise they serve the others until all are done,
     /// which saves messages between all pairs in large jobs.
     pub leave: bool,
@@ -123,6 +126,7 @@ impl Config {
             topology: Topology::default(),
             faults: Profile::default(),
             network: Network::drawn(&mut Random::new(seed, 1)),
+            room: *Random::new(seed, 7).pick(&Room::ALL),
             leave: ranks <= LEAVING_RANKS_MAX,
             stack_bytes: 256 << 10,
             patience_ns: 10_000_000_000,

@@ -77,6 +77,6 @@ pub use record::{Record, chrome_trace};
 pub use report::{Failure, Report};
 pub use run::{simulate, simulate_seats};
 pub use seat::{Leftovers, Outcome, Seat, SimEndpoint};
-pub use storage::RANKS_MAX;
+pub use storage::{RANKS_MAX, Room};
 pub use topology::Topology;
 pub use world::Totals;

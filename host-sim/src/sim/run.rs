@@ -44,7 +44,7 @@ pub fn simulate_seats(
     let mut storage_bytes = 0;
     let mut programs = Vec::new();
     for node in 0..config.ranks {
-        let storage = boxed(config.ranks).ok_or_else(too_large)?;
+        let storage = boxed(config.ranks, config.room).ok_or_else(too_large)?;
         storage_bytes = storage.bytes();
         let (world, program) = (world.clone(), program.clone());
         let stack = DefaultStack::new(config.stack_bytes)?;

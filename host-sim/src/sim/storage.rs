@@ -31,23 +31,45 @@ impl<
     }
 }
 
+/// How much a rank's storage holds in jobs of up to 64 ranks; larger jobs have one size each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Room {
+    /// One unmatched message a peer and no eager blocks.
+    Least,
+    /// A few of both.
+    Some,
+    /// More than most programs use.
+    More,
+}
+
+impl Room {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Least, Self::Some, Self::More];
+}
+
 // Peers, requests, communicators; envelopes, blocks and block bytes a peer; pooled, bins.
-type Pair = storage_type!(2, 96, 2, 3, 1, 64, 1, 4);
-type Few = storage_type!(9, 96, 2, 4, 2, 128, 1, 16);
-type Small = storage_type!(64, 96, 2, 4, 2, 128, 1, 16);
+type FewLeast = storage_type!(9, 96, 2, 1, 0, 0, 0, 1);
+type FewSome = storage_type!(9, 96, 2, 4, 2, 128, 1, 16);
+type FewMore = storage_type!(9, 96, 2, 16, 5, 512, 2, 64);
+type SmallLeast = storage_type!(64, 96, 2, 1, 0, 0, 0, 1);
+type SmallSome = storage_type!(64, 96, 2, 4, 2, 128, 1, 16);
+type SmallMore = storage_type!(64, 96, 2, 8, 3, 256, 2, 64);
 type Middle = storage_type!(256, 96, 2, 2, 1, 64, 1, 16);
 type Large = storage_type!(1024, 96, 2, 1, 0, 0, 0, 16);
 type Huge = storage_type!(4096, 96, 2, 1, 0, 0, 0, 16);
 
 /// The smallest storage for a job of `ranks`; `None` beyond [`RANKS_MAX`].
-pub(crate) fn boxed(ranks: u32) -> Option<Box<dyn Store>> {
-    Some(match ranks {
-        0..=2 => Box::new(Pair::new()),
-        3..=9 => Box::new(Few::new()),
-        10..=64 => Box::new(Small::new()),
-        65..=256 => Box::new(Middle::new()),
-        257..=1024 => Box::new(Large::new()),
-        1025..=RANKS_MAX => Box::new(Huge::new()),
+pub(crate) fn boxed(ranks: u32, room: Room) -> Option<Box<dyn Store>> {
+    Some(match (ranks, room) {
+        (0..=9, Room::Least) => Box::new(FewLeast::new()),
+        (0..=9, Room::Some) => Box::new(FewSome::new()),
+        (0..=9, Room::More) => Box::new(FewMore::new()),
+        (10..=64, Room::Least) => Box::new(SmallLeast::new()),
+        (10..=64, Room::Some) => Box::new(SmallSome::new()),
+        (10..=64, Room::More) => Box::new(SmallMore::new()),
+        (65..=256, _) => Box::new(Middle::new()),
+        (257..=1024, _) => Box::new(Large::new()),
+        (1025..=RANKS_MAX, _) => Box::new(Huge::new()),
         _ => return None,
     })
 }
