@@ -34,6 +34,7 @@
 //! | `src/bin/aldis-run` | the launcher |
 //! | [`sim`] | the simulator: virtual nodes under virtual time, one seed one history |
 //! | `src/bin/aldis-sim` | its command line |
+//! | `src/bin/aldis-whatif` | a report of what [`whatif`] predicts |
 //!
 //! # Invariants
 //!

@@ -274,6 +274,12 @@ fn what_cannot_be_simulated_says_why() {
     let ring = Run::new(&Ring, 65_536).with_data(65_536, 1);
     assert!(matches!(error(ring), RunError::TooMuch { work: 8_589_803_520, .. }));
     assert!(error(ring).to_string().contains("8589803520 rounds of ranks"));
+    let endless = Run { work_max: u64::MAX, ..Run::new(&Binomial, 2).with_data(usize::MAX, 1) };
+    assert_eq!(error(endless), RunError::TooLong);
+    for (topology, size) in [("dragonfly:1x1", 1 << 20), ("dragonfly:4294967295x1", 4)] {
+        let many = Network::new(COST, topology.parse().unwrap()).with_contention();
+        assert!(matches!(Run::new(&Dissemination, size).on(&many), Err(RunError::Links(_))), "{topology}");
+    }
 }
 
 /// A schedule that is wrong in one way or the other.

@@ -80,7 +80,7 @@ pub(crate) struct Links {
 impl Links {
     pub(crate) fn new(network: &Network, size: u32) -> Self {
         let links = if network.contention { network.topology.links(size) } else { 0 };
-        Self { free_ps: vec![0; links] }
+        Self { free_ps: vec![0; links as usize] }
     }
 
     pub(crate) const fn memory(&self) -> usize {

@@ -16,6 +16,9 @@ pub const RANKS_MAX: u32 = 1 << 24;
 /// The largest [`Run::work`] that a run may have unless it says otherwise: a matter of seconds.
 pub const WORK_MAX: u64 = 1 << 25;
 
+/// The most shared links of a network with contention.
+pub const LINKS_MAX: u64 = 1 << 26;
+
 /// One schedule to be simulated.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
@@ -62,6 +65,10 @@ impl Run {
     pub fn work(&self, network: &Network) -> Result<u64, RunError> {
         if self.size == 0 || self.size > RANKS_MAX {
             return Err(RunError::Ranks(self.size));
+        }
+        let links = if network.has_contention() { network.topology().links(self.size) } else { 0 };
+        if links > LINKS_MAX {
+            return Err(RunError::Links(links));
         }
         let plan = self.plan()?;
         let first = Instance::new(0, self.size, self.root, plan.segment).map_err(RunError::Refused)?;
@@ -116,6 +123,10 @@ pub struct Outcome {
 pub enum RunError {
     /// No ranks, or more than [`RANKS_MAX`].
     Ranks(u32),
+    /// More than [`LINKS_MAX`] links are shared.
+    Links(u64),
+    /// It lasts longer than can be counted: 2^64 ps, 213 days.
+    TooLong,
     /// The executor would refuse it.
     Refused(Cause),
     /// More than the run allows.
@@ -156,6 +167,8 @@ impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ranks(size) => write!(f, "{size} ranks: there must be 1 to {RANKS_MAX}"),
+            Self::Links(links) => write!(f, "{links} shared links, and {LINKS_MAX} are the most"),
+            Self::TooLong => f.write_str("it lasts longer than 213 days, and no longer times are kept"),
             Self::Refused(cause) => write!(f, "the schedule cannot be carried out: {cause}"),
             Self::TooMuch { work, most } => {
                 write!(f, "{work} rounds of ranks are to be simulated, and {most} are allowed")

@@ -82,8 +82,8 @@ impl Topology {
     }
 
     /// Shared links in all, with `size` nodes.
-    pub(crate) fn links(self, size: u32) -> usize {
-        let links = match self {
+    pub(crate) fn links(self, size: u32) -> u64 {
+        match self {
             Self::Crossbar => 0,
             Self::Ring => 2 * u64::from(size),
             Self::Torus { columns } => 4 * Grid::new(size, columns).slots(),
@@ -92,10 +92,10 @@ impl Topology {
             }
             Self::Dragonfly { routers, nodes } => {
                 let groups = Router::groups(size, routers, nodes);
-                groups * u64::from(routers.get()).pow(2) + groups * groups
+                let local = groups.saturating_mul(u64::from(routers.get()).saturating_pow(2));
+                local.saturating_add(groups.saturating_mul(groups))
             }
-        };
-        usize::try_from(links).unwrap_or(usize::MAX)
+        }
     }
 
     /// The most links of a way between two of `size` nodes: what contention costs to simulate.

@@ -133,8 +133,12 @@ impl<'r> Engine<'r> {
             return Err(RunError::LeftOver(self.waiting));
         }
         let ends = self.nodes.iter().map(|node| node.landed);
+        let time_ps = ends.clone().max().unwrap_or(0);
+        if time_ps == u64::MAX {
+            return Err(RunError::TooLong);
+        }
         Ok(Outcome {
-            time_ps: ends.clone().max().unwrap_or(0),
+            time_ps,
             first_ps: ends.min().unwrap_or(0),
             messages: self.sent,
             bytes: self.bytes,

@@ -55,7 +55,7 @@ fn distance_is_the_same_both_ways_and_routes_stay_inside_the_links() {
                 assert_eq!(hops, topology.hops(size, to, from), "{text} {size} {from} {to}");
                 let mut taken = Vec::new();
                 topology.route(size, from, to, |link| taken.push(link));
-                assert!(taken.iter().all(|link| *link < links), "{text} {size} {from} {to}");
+                assert!(taken.iter().all(|link| (*link as u64) < links), "{text} {size} {from} {to}");
                 assert!(taken.len() as u32 <= hops.min(topology.diameter(size)), "{text} {size} {from} {to}");
                 taken.sort_unstable();
                 taken.dedup();

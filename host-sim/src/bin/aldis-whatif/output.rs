@@ -1,0 +1,35 @@
+//! Where results go: standard output and files, with errors that say which.
+
+use std::fs::{self, OpenOptions};
+use std::io::{Write, stdout};
+use std::path::{Path, PathBuf};
+
+/// Writes a text to standard output.
+pub(crate) fn print(text: &str) -> Result<(), String> {
+    let mut out = stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.map_err(|error| format!("standard output: {error}"))
+}
+
+/// A file that can be written; nothing in it is lost before there is something new.
+#[derive(Debug)]
+pub(crate) struct File {
+    path: PathBuf,
+    file: fs::File,
+}
+
+impl File {
+    pub(crate) fn open(path: &Path) -> Result<Self, String> {
+        let opened = OpenOptions::new().write(true).create(true).truncate(false).open(path);
+        let file = opened.map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Self { path: path.to_owned(), file })
+    }
+
+    /// Puts `text` in place of what the file held.
+    pub(crate) fn write(mut self, text: &str) -> Result<(), String> {
+        let regular = self.file.metadata().is_ok_and(|data| data.is_file());
+        let emptied = if regular { self.file.set_len(0) } else { Ok(()) };
+        let written = emptied.and_then(|()| self.file.write_all(text.as_bytes()));
+        written.map_err(|error| format!("{}: {error}", self.path.display()))
+    }
+}
