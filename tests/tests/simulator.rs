@@ -84,11 +84,20 @@ fn a_job_that_cannot_end_says_what_everybody_waits_for() {
 
 #[test]
 fn a_panic_and_a_wrong_result_name_their_rank() {
-    let panics = |ep: &mut SimEndpoint<'_>| -> Outcome {
+    let wrong = |ep: &mut SimEndpoint<'_>| -> Outcome {
         if ep.world().rank() == Rank(1) { Err("a wrong result".into()) } else { Ok(()) }
     };
-    let failure = simulate(&Config::new(1, 3), panics).unwrap().failure.unwrap();
+    let failure = simulate(&Config::new(1, 3), wrong).unwrap().failure.unwrap();
     assert_eq!((failure.rank, &*failure.what), (Some(1), "a wrong result"));
+    let panics = |ep: &mut SimEndpoint<'_>| -> Outcome {
+        let world = ep.world();
+        assert!(world.rank() != Rank(2), "planted");
+        // The others are in the middle of a receive when their stacks are unwound.
+        ep.recv(&world, &mut [0_u8; 4], Rank(2), Tag(0))?;
+        Ok(())
+    };
+    let failure = simulate(&Config::new(1, 3), panics).unwrap().failure.unwrap();
+    assert_eq!((failure.rank, &*failure.what), (Some(2), "panic: planted"));
 }
 
 #[test]
