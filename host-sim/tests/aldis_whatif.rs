@@ -118,3 +118,12 @@ fn what_is_wrong_is_answered_with_what_would_be_right() {
         assert!(errors.contains(answer), "{line}: {errors}");
     }
 }
+
+#[test]
+fn a_run_that_fails_leaves_no_file() {
+    let (csv, svg) = (file("none.csv"), file("none.svg"));
+    let output = whatif(&format!("allreduce --algorithm ring --ranks 65536 --csv {}", csv.display()));
+    assert_eq!((output.status.code(), csv.exists()), (Some(1), false));
+    let output = whatif(&format!("barrier --ranks 1 --svg {}", svg.display()));
+    assert_eq!((output.status.code(), svg.exists()), (Some(1), false));
+}

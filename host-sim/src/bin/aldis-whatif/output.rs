@@ -16,13 +16,16 @@ pub(crate) fn print(text: &str) -> Result<(), String> {
 pub(crate) struct File {
     path: PathBuf,
     file: fs::File,
+    /// It was not there before and holds no result yet.
+    fresh: bool,
 }
 
 impl File {
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
+        let fresh = !path.exists();
         let opened = OpenOptions::new().write(true).create(true).truncate(false).open(path);
         let file = opened.map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(Self { path: path.to_owned(), file })
+        Ok(Self { path: path.to_owned(), file, fresh })
     }
 
     /// Puts `text` in place of what the file held.
@@ -30,6 +33,17 @@ impl File {
         let regular = self.file.metadata().is_ok_and(|data| data.is_file());
         let emptied = if regular { self.file.set_len(0) } else { Ok(()) };
         let written = emptied.and_then(|()| self.file.write_all(text.as_bytes()));
-        written.map_err(|error| format!("{}: {error}", self.path.display()))
+        written.map_err(|error| format!("{}: {error}", self.path.display()))?;
+        self.fresh = false;
+        Ok(())
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        if self.fresh {
+            // Nothing can be done about a file that cannot be removed, and what went wrong first is being reported.
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
