@@ -1,8 +1,8 @@
 //! What if: the time that a collective schedule would take on a machine of so many nodes and such a network.
 //!
 //! The schedules are pure functions, so no message has to be sent and no kernel run to see how they behave: [`Run`]
-//! walks every rank through its rounds in virtual time under the LogGP cost model of a [`Network`]. One message
-//! costs about 100 ns of real time and one rank about 60 bytes.
+//! walks every rank through its rounds in virtual time under the LogGP cost model of a [`Network`]. In a release build
+//! one message takes 130 to 270 ns of real time and one rank about 100 bytes, so that 65,536 ranks take 0.2 s and 6 MiB.
 //!
 //! ```
 //! use aldis_coll::barrier::Dissemination;
