@@ -54,7 +54,8 @@
 //!
 //! # Limits
 //!
-//! [`RANKS_MAX`] ranks: every rank has a full kernel with a row for each other, so memory grows with their square.
+//! [`RANKS_MAX`] ranks: every rank has a full kernel with a row for each other, so memory grows with their square. Above
+//! 256 ranks storages hold one unmatched message a peer: programs with several collectives in flight need more.
 
 pub mod config;
 mod faults;
