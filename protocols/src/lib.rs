@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`header`] | the fixed little-endian headers of every message, their golden bytes and checks |
 //! | [`credit`] | how many messages a sender may inject: the receiver's bound, kept by both sides |
+//! | [`reliable`] | frames for links that lose or corrupt: header, acknowledgement bitmap, CRC-32C |
 //! | [`rendezvous`] | announce, clear to send, data fragments, finish; deferral is the same with another name |
 //! | [`select`] | which protocol a message takes, by capabilities and cost, and why not another |
 //! | [`card`] | what a rank tells its peers before the first message (`postcard`) |
@@ -26,6 +27,7 @@ pub mod card;
 pub mod control;
 pub mod credit;
 pub mod header;
+pub mod reliable;
 pub mod rendezvous;
 pub mod select;
 
