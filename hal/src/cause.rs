@@ -60,6 +60,8 @@ pub enum Malformed {
     Reserved,
     /// A length or offset that disagrees with the bytes that came or with what was granted.
     Length,
+    /// A checksum that is not that of the bytes.
+    Checksum,
     /// A sequence number other than the next one of an ordered stream.
     Sequence {
         /// The number that came.
@@ -83,6 +85,7 @@ impl fmt::Display for Malformed {
             Self::Kind(kind) => write!(f, "unknown header kind {kind}"),
             Self::Reserved => f.write_str("reserved bits are set"),
             Self::Length => f.write_str("a length or offset outside what was granted"),
+            Self::Checksum => f.write_str("a checksum that is not that of the bytes"),
             Self::Sequence { got, need } => write!(f, "sequence {got} where {need} was next"),
             Self::Credit => f.write_str("more messages than credits"),
             Self::Envelope => f.write_str("a source, context or tag out of range"),

@@ -8,6 +8,7 @@
 
 pub mod crc;
 
+use aldis_hal::cause::Malformed;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -41,20 +42,6 @@ pub struct Frame {
 }
 
 const _: () = assert!(size_of::<Frame>() == FRAME_BYTES && align_of::<Frame>() == 1);
-
-/// Why bytes are not a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Malformed {
-    /// Shorter than a header, or of another length than the header says.
-    Length,
-    /// The checksum is not that of the bytes.
-    Checksum,
-    /// Intact, and of a version that is not ours.
-    Version(u8),
-    /// Intact, and neither data nor acknowledgement, or an acknowledgement with a payload.
-    Kind(u8),
-}
 
 /// Completes `frame` for `payload` (version, length, checksum). `None`: the payload is longer than a frame can say,
 /// or it is not empty on a frame without data.
