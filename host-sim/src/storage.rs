@@ -5,7 +5,7 @@
 //! | peers | 64 | ranks of one machine |
 //! | requests | 1024 | sends and receives under way, over all peers |
 //! | communicators | 64 | world and self included |
-//! | envelopes | 128 a peer | arrived and unmatched; more are matched at the sender |
+//! | envelopes | 128 a peer | arrived and unmatched; more wait at the sender |
 //! | blocks | 32 a peer, 8 KiB each | eager payloads among them; 8 KiB is the largest eager message |
 //! | pooled | 16 | pooled receives held at a time |
 //! | bins | 1024 | matching stays O(1) up to about so many posted or unexpected messages |
