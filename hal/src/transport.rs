@@ -15,7 +15,7 @@
 
 use crate::caps::{Caps, Features};
 use crate::cause::Cause;
-use crate::id::{PeerId, RegionId, Token};
+use crate::id::{Epoch, PeerId, RegionId, Token};
 use crate::memory::{Access, Gather, Memory};
 use crate::post::{Post, Refusal};
 use crate::time::Instant;
@@ -113,6 +113,16 @@ pub trait Transport {
     /// Visits this transport's route to `peer`; a composite visits each of its parts, the preferred one first.
     fn survey(&self, peer: PeerId, mut visit: impl FnMut(Route<'_>)) {
         visit(Route { transport: self.name(), caps: self.reach(peer) });
+    }
+
+    /// The kernel has learned who `peer` is from its card: this life of it, at this address (in the transport's own
+    /// form), is the one to talk to from now on. What belonged to another life is dropped without a word, and a peer
+    /// that was lost can be reached again.
+    ///
+    /// # Errors
+    /// [`Cause::Unreachable`] for an address that is none of this transport's.
+    fn introduce(&mut self, _peer: PeerId, _epoch: Epoch, _address: &[u8]) -> Result<(), Cause> {
+        Ok(())
     }
 
     /// Sends `header` and `payload` as one message, copied before the call returns. Never answers `Queued`.

@@ -3,22 +3,21 @@
 //!
 //! Blocking calls: loops of poll and relax, with a deadline.
 
-use aldis_hal::{Activity, Cause, Handle, Instant, Operation, PeerId, Platform, Resource, Transport};
+use aldis_hal::{Activity, Cause, Handle, Instant, Operation, Platform, Resource, Transport};
 use core::ptr::NonNull;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::blocks::{Block, Message};
 use crate::buffer::Buffer;
+use crate::call::{BUDGET, Call};
 use crate::comm::Comm;
 use crate::endpoint::Endpoint;
 use crate::engine::{Engine, Started};
 use crate::error::Error;
-use crate::rank::{Rank, Source, Status, Tag, TagMatch, WILD};
+use crate::rank::{Rank, Source, Status, Tag, TagMatch};
 use crate::request::{Key, State};
 use crate::scope::Scope;
 
-/// Events that one poll of a blocking call handles at most.
-pub(crate) const BUDGET: u32 = 64;
 /// Polls between two looks at the clock: a deadline is seen this much late at most.
 const POLLS_PER_TICK: u32 = 64;
 /// Idle polls after which the platform is told what this rank waits for: long enough to stay off the fast path.
@@ -55,42 +54,6 @@ impl<T: Transport, P: Platform> Drop for Guard<'_, '_, '_, T, P> {
     }
 }
 
-/// What a refused call was about.
-#[derive(Clone, Copy)]
-struct Call {
-    operation: Operation,
-    context: u32,
-    rank: u32,
-    tag: u32,
-}
-
-impl Call {
-    fn send(comm: &Comm, to: Rank, tag: Tag) -> Self {
-        Self { operation: Operation::Send, context: comm.context(), rank: to.0, tag: tag.0 }
-    }
-
-    fn recv(operation: Operation, comm: &Comm, from: Source, tag: TagMatch) -> Self {
-        let rank = if let Source::Rank(rank) = from { rank.0 } else { WILD };
-        let tag = if let TagMatch::Tag(tag) = tag { tag.0 } else { WILD };
-        Self { operation, context: comm.context(), rank, tag }
-    }
-
-    fn refused(self, cause: Cause) -> Error {
-        Error::about(self.operation, cause, self.rank, self.context, self.tag)
-    }
-
-    fn activity(self) -> Activity {
-        let named = |value: u32| (value != WILD).then_some(value);
-        Activity {
-            operation: self.operation,
-            peer: named(self.rank).map(PeerId),
-            tag: named(self.tag),
-            context: self.context,
-            bytes: 0,
-        }
-    }
-}
-
 impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     /// Polls until `check` finds something. After the deadline: the nanoseconds since the call began.
     #[inline]
@@ -109,7 +72,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         }
     }
 
-    /// One turn of a blocking call: a poll, rest if it found nothing, now and then a look at the clock.
+    /// One turn of a blocking call: a poll, rest if it found nothing, now and then a look at the clock. After the
+    /// deadline the wait is over.
     #[inline]
     pub(crate) fn turn(
         &mut self,
@@ -131,7 +95,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
             let activity = activity(&mut self.endpoint.engine);
             self.endpoint.platform.note(activity);
         }
-        self.tick()
+        self.tick().inspect_err(|_| self.endpoint.platform.note(Activity::default()))
     }
 
     /// Takes back what the platform was told, when the wait is over.
@@ -208,24 +172,17 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     where
         E: IntoBytes + Immutable,
     {
-        let call = Call::send(comm, to, tag);
-        let started = self.start_send(comm, data.as_bytes(), to, tag).map_err(|cause| call.refused(cause))?;
+        let started = self.start_send(comm, data.as_bytes(), to, tag)?;
         self.finish(started)
     }
 
     /// Starts a send of memory that the caller keeps borrowed until it is complete or abandoned.
     #[inline]
-    fn start_send(&mut self, comm: &Comm, bytes: &[u8], to: Rank, tag: Tag) -> Result<Started, Cause> {
-        let Endpoint { engine, transport, .. } = &mut *self.endpoint;
-        let target = engine.target(comm, to, tag)?;
+    fn start_send(&mut self, comm: &Comm, bytes: &[u8], to: Rank, tag: Tag) -> Result<Started, Error> {
         // SAFETY: sends only read; every caller of this function completes or abandons the request before the
         // borrow of `bytes` ends.
         let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
-        let started = engine.send(transport, target, buffer)?;
-        if let Started::Pending(_) = started {
-            engine.flush(transport, BUDGET);
-        }
-        Ok(started)
+        self.endpoint.start_send(comm, buffer, to, tag)
     }
 
     /// Starts a receive into memory that the caller keeps borrowed until it is complete or abandoned.
@@ -236,14 +193,12 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         bytes: &mut [u8],
         from: Source,
         tag: TagMatch,
-    ) -> Result<Started, Cause> {
-        let engine = &mut self.endpoint.engine;
-        let (pattern, peer) = engine.pattern(comm, from, tag)?;
+    ) -> Result<Started, Error> {
         let len = bytes.len();
         // SAFETY: every caller of this function completes or abandons the request before its exclusive borrow of
         // `bytes` ends, and does not touch them before.
         let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), len) };
-        engine.receive(pattern, peer, buffer)
+        self.endpoint.start_recv(comm, buffer, from, tag)
     }
 
     /// See [`Endpoint::recv`].
@@ -261,10 +216,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     where
         E: FromBytes + IntoBytes,
     {
-        let (from, tag) = (from.into(), tag.into());
-        let started = self
-            .start_recv(comm, buffer.as_mut_bytes(), from, tag)
-            .map_err(|cause| Call::recv(Operation::Recv, comm, from, tag).refused(cause))?;
+        let started = self.start_recv(comm, buffer.as_mut_bytes(), from.into(), tag.into())?;
         self.finish(started)
     }
 
@@ -287,16 +239,14 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         E: IntoBytes + Immutable,
         F: FromBytes + IntoBytes,
     {
-        let (from, from_tag) = (from.into(), from_tag.into());
-        let receiving = self
-            .start_recv(comm, buffer.as_mut_bytes(), from, from_tag)
-            .map_err(|cause| Call::recv(Operation::SendRecv, comm, from, from_tag).refused(cause))?;
+        let as_one = |error: Error| error.within(Operation::SendRecv);
+        let receiving =
+            self.start_recv(comm, buffer.as_mut_bytes(), from.into(), from_tag.into()).map_err(as_one)?;
         let mut guard = Guard { within: self, handles: [Handle::default(); 2] };
         if let Started::Pending(handle) = receiving {
             guard.handles = [handle, Handle::default()];
         }
-        let refused = |cause| Call::send(comm, to, tag).refused(cause).within(Operation::SendRecv);
-        let sending = guard.within.start_send(comm, data.as_bytes(), to, tag).map_err(refused)?;
+        let sending = guard.within.start_send(comm, data.as_bytes(), to, tag).map_err(as_one)?;
         if let (Started::Pending(handle), [_, second]) = (&sending, &mut guard.handles) {
             *second = *handle;
         }
@@ -304,7 +254,6 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
             Started::Done(status) => Ok(status),
             Started::Pending(handle) => guard.within.wait_for(handle),
         };
-        let as_one = |error: Error| error.within(Operation::SendRecv);
         result(sending).map_err(as_one)?;
         result(receiving).map_err(as_one)
     }

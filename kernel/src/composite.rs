@@ -7,7 +7,7 @@ use aldis_hal::caps::Features;
 use aldis_hal::memory::{Access, Gather, Memory};
 use aldis_hal::transport::{Atomic, Quiesce, Remote, Route};
 use aldis_hal::{
-    Caps, Cause, Handle, Instant, PeerId, Post, Refusal, RegionId, Sink, Slot, Token, Transport,
+    Caps, Cause, Epoch, Handle, Instant, PeerId, Post, Refusal, RegionId, Sink, Slot, Token, Transport,
 };
 
 /// `A` for the peers it reaches, `B` for the others.
@@ -113,6 +113,13 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
     fn survey(&self, peer: PeerId, mut visit: impl FnMut(Route<'_>)) {
         self.first.survey(peer, &mut visit);
         self.second.survey(peer, &mut visit);
+    }
+
+    /// Both are told, as the address may be either's; the answer is that of the one that is then taken.
+    fn introduce(&mut self, peer: PeerId, epoch: Epoch, address: &[u8]) -> Result<(), Cause> {
+        let (first, second) =
+            (self.first.introduce(peer, epoch, address), self.second.introduce(peer, epoch, address));
+        if self.takes_first(peer) { first } else { second }
     }
 
     #[inline]

@@ -10,6 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::blocking::Within;
 use crate::blocks::{Blocks, Message};
+use crate::call::BUDGET;
 use crate::comm::{Comm, Comms};
 use crate::counters::Counters;
 use crate::engine::Engine;
@@ -111,6 +112,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         if peer.0 >= size {
             return Err(fail(Cause::RankOutOfRange { rank: peer.0, size }));
         }
+        self.transport.introduce(peer, card.epoch(), &card.address).map_err(fail)?;
         let caps = self.transport.reach(peer).map_err(fail)?;
         let thresholds = Thresholds::new(caps, &card.room).map_err(fail)?;
         self.engine.forget(peer);
@@ -324,7 +326,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
                     deaf = deaf.or(Some(peer));
                     break;
                 }
-                idle = if self.poll(crate::blocking::BUDGET) > 0 { 0 } else { idle + 1 };
+                idle = if self.poll(BUDGET) > 0 { 0 } else { idle + 1 };
                 self.platform.relax(idle);
             }
         }

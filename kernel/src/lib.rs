@@ -28,6 +28,7 @@ mod arrival;
 mod blocking;
 mod blocks;
 mod buffer;
+mod call;
 mod comm;
 mod composite;
 mod counters;

@@ -58,8 +58,9 @@ use core::ptr::NonNull;
 use aldis_hal::{Activity, Cause, Handle, Instant, Operation, Platform, Transport};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::blocking::{BUDGET, Turns, Within};
+use crate::blocking::{Turns, Within};
 use crate::buffer::{self, Buffer, Loan};
+use crate::call::BUDGET;
 use crate::comm::Comm;
 use crate::endpoint::Endpoint;
 use crate::engine::Started;
@@ -166,6 +167,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         }
     }
 
+    #[inline]
     fn send_buffer(
         &mut self,
         comm: &Comm,
@@ -173,17 +175,11 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         to: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
-        let Endpoint { engine, transport, .. } = &mut *self.within.endpoint;
-        let started = engine
-            .target(comm, to, tag)
-            .and_then(|target| engine.send(transport, target, buffer))
-            .map_err(|cause| Error::about(Operation::Send, cause, to.0, comm.context(), tag.0))?;
-        if let Started::Pending(_) = started {
-            engine.flush(transport, BUDGET);
-        }
+        let started = self.within.endpoint.start_send(comm, buffer, to, tag)?;
         Ok(self.keep(started))
     }
 
+    #[inline]
     fn recv_buffer(
         &mut self,
         comm: &Comm,
@@ -191,15 +187,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         from: Source,
         tag: TagMatch,
     ) -> Result<Request<'scope>, Error> {
-        let engine = &mut self.within.endpoint.engine;
-        let started = engine
-            .pattern(comm, from, tag)
-            .and_then(|(pattern, peer)| engine.receive(pattern, peer, buffer))
-            .map_err(|cause| {
-                let rank = if let Source::Rank(rank) = from { rank.0 } else { WILD };
-                let tag = if let TagMatch::Tag(tag) = tag { tag.0 } else { WILD };
-                Error::about(Operation::Recv, cause, rank, comm.context(), tag)
-            })?;
+        let started = self.within.endpoint.start_recv(comm, buffer, from, tag)?;
         Ok(self.keep(started))
     }
 

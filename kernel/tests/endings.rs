@@ -9,8 +9,8 @@ use std::panic::catch_unwind;
 
 use aldis_kernel::hal::cause::Malformed;
 use aldis_kernel::hal::{Cause, Epoch, Operation, Resource};
-use aldis_kernel::protocols::Control;
 use aldis_kernel::protocols::header::{Header, Kind};
+use aldis_kernel::protocols::{Card, Control};
 use aldis_kernel::{Comm, Error, Rank, Source, Tag, TagMatch};
 use proptest::prelude::*;
 use rig::{Job, Shape, pattern, settle, together};
@@ -27,6 +27,7 @@ fn settle_all(ranks: &mut [rig::Rank<'_>]) {
 #[test]
 fn a_deadline_names_who_is_missing_and_lets_go_of_the_buffer() {
     let mut job = Job::new(2, Shape::default());
+    let noted = job.clock.noted.clone();
     let mut ranks = job.ranks();
     let worlds = worlds(&ranks);
     let mut buffer = [0u8; 8];
@@ -35,6 +36,8 @@ fn a_deadline_names_who_is_missing_and_lets_go_of_the_buffer() {
     assert_eq!((error.cause, error.operation), (Cause::TimedOut, Operation::Recv));
     assert_eq!((error.peer(), error.tag()), (Some(Rank(0)), Some(Tag(3))));
     assert!(error.elapsed_ns >= 1_000_000, "{error}");
+    let noted: Vec<_> = noted.take().iter().map(|activity| activity.operation).collect();
+    assert_eq!(noted, [Operation::Recv, Operation::None], "what it waited for, and that it waits no more");
     ranks[0].send(&worlds[0], &[1u8; 8], Rank(1), Tag(3)).unwrap();
     settle_all(&mut ranks);
     assert_eq!(buffer, [0; 8], "the message came after the receive had given up");
@@ -170,6 +173,27 @@ fn a_dead_peer_fails_what_depends_on_it_and_nothing_else() {
     assert_eq!(error.cause, Cause::PeerDead);
     let error = ranks[1].recv(&worlds[1], &mut [0u8], Rank(0), Tag(1)).unwrap_err();
     assert_eq!(error.cause, Cause::PeerDead);
+}
+
+#[test]
+fn a_lost_peer_is_talked_to_again_in_its_next_life() {
+    let mut job = Job::new(2, Shape::default());
+    let dead = job.dead.clone();
+    let mut ranks = job.ranks();
+    let worlds = worlds(&ranks);
+    let card = ranks[1].card();
+    ranks[1].send(&worlds[1], &[1u8; 4], Rank(0), Tag(5)).unwrap();
+    settle_all(&mut ranks);
+    dead.set(Some(1));
+    settle_all(&mut ranks);
+    assert_eq!(ranks[0].send(&worlds[0], &[2u8; 4], Rank(1), Tag(5)).unwrap_err().cause, Cause::PeerDead);
+    let reborn = Card::new(card.peer(), Epoch(card.epoch().0 + 1), card.room);
+    ranks[0].connect(&reborn).unwrap();
+    assert_eq!(ranks[0].queue_depths(), (0, 0), "what the old life had sent is gone with it");
+    assert_eq!(ranks[0].counters().stale_epochs, 1);
+    ranks[0].send(&worlds[0], &[3u8; 4], Rank(1), Tag(5)).unwrap();
+    settle_all(&mut ranks);
+    assert_eq!(ranks[1].queue_depths(), (0, 1));
 }
 
 #[test]

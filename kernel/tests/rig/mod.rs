@@ -10,7 +10,8 @@ use std::rc::Rc;
 use aldis_kernel::hal::caps::Features;
 use aldis_kernel::hal::transport::Quiesce;
 use aldis_kernel::hal::{
-    Again, Caps, Cause, Cost, Epoch, Instant, Limits, PeerId, Platform, Post, Refusal, Sink, Slot, Transport,
+    Activity, Again, Caps, Cause, Cost, Epoch, Instant, Limits, PeerId, Platform, Post, Refusal, Sink, Slot,
+    Transport,
 };
 use aldis_kernel::{Config, Endpoint, Error, Scope, Storage, storage_type};
 
@@ -82,6 +83,12 @@ impl Transport for Wire {
     fn reach(&self, peer: PeerId) -> Result<&Caps, Cause> {
         if peer.index() < self.queues.len() { Ok(&self.caps) } else { Err(Cause::Unreachable) }
     }
+    fn introduce(&mut self, peer: PeerId, _: Epoch, _: &[u8]) -> Result<(), Cause> {
+        if self.dead.get() == Some(peer.0) {
+            self.dead.set(None);
+        }
+        Ok(())
+    }
     fn short(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post {
         assert!(header.len() + payload.len() <= 56, "a short message must be short");
         match self.take(peer) {
@@ -127,17 +134,24 @@ impl Transport for Wire {
 
 /// A clock that moves 1 us with every idle poll, so that deadlines pass without waiting.
 #[derive(Clone, Default)]
-pub(crate) struct Clock(pub(crate) Rc<Cell<u64>>);
+pub(crate) struct Clock {
+    ns: Rc<Cell<u64>>,
+    /// What the ranks have last told the platform.
+    pub(crate) noted: Rc<RefCell<Vec<Activity>>>,
+}
 
 impl Platform for Clock {
     fn now(&self) -> Instant {
-        Instant(self.0.get())
+        Instant(self.ns.get())
     }
     fn relax(&mut self, _: u32) {
-        self.0.set(self.0.get() + 1000);
+        self.ns.set(self.ns.get() + 1000);
     }
     fn entropy(&mut self) -> u64 {
         1
+    }
+    fn note(&mut self, activity: Activity) {
+        self.noted.borrow_mut().push(activity);
     }
 }
 

@@ -1,0 +1,92 @@
+//! A call from its arguments to its start: what it is about, for its error and for whoever asks what a rank waits for.
+//! The one place where blocking calls and scopes start sends and receives.
+
+use aldis_hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
+
+use crate::buffer::Buffer;
+use crate::comm::Comm;
+use crate::endpoint::Endpoint;
+use crate::engine::Started;
+use crate::error::Error;
+use crate::rank::{Rank, Source, Tag, TagMatch, WILD};
+
+/// Events that one poll of a blocking call handles at most.
+pub(crate) const BUDGET: u32 = 64;
+
+/// What a call is about.
+#[derive(Clone, Copy)]
+pub(crate) struct Call {
+    operation: Operation,
+    context: u32,
+    rank: u32,
+    tag: u32,
+}
+
+impl Call {
+    #[inline]
+    pub(crate) fn send(comm: &Comm, to: Rank, tag: Tag) -> Self {
+        Self { operation: Operation::Send, context: comm.context(), rank: to.0, tag: tag.0 }
+    }
+
+    #[inline]
+    pub(crate) fn recv(operation: Operation, comm: &Comm, from: Source, tag: TagMatch) -> Self {
+        let rank = if let Source::Rank(rank) = from { rank.0 } else { WILD };
+        let tag = if let TagMatch::Tag(tag) = tag { tag.0 } else { WILD };
+        Self { operation, context: comm.context(), rank, tag }
+    }
+
+    /// Why it was refused.
+    pub(crate) fn refused(self, cause: Cause) -> Error {
+        Error::about(self.operation, cause, self.rank, self.context, self.tag)
+    }
+
+    pub(crate) fn activity(self) -> Activity {
+        let named = |value: u32| (value != WILD).then_some(value);
+        Activity {
+            operation: self.operation,
+            peer: named(self.rank).map(PeerId),
+            tag: named(self.tag),
+            context: self.context,
+            bytes: 0,
+        }
+    }
+}
+
+impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
+    /// Starts a send. The caller answers for `buffer`: it stays readable until the request is complete or abandoned.
+    #[inline]
+    pub(crate) fn start_send(
+        &mut self,
+        comm: &Comm,
+        buffer: Buffer,
+        to: Rank,
+        tag: Tag,
+    ) -> Result<Started, Error> {
+        let Self { engine, transport, .. } = self;
+        let started = engine
+            .target(comm, to, tag)
+            .and_then(|target| engine.send(transport, target, buffer))
+            .map_err(|cause| Call::send(comm, to, tag).refused(cause))?;
+        if let Started::Pending(_) = started {
+            engine.flush(transport, BUDGET);
+        }
+        Ok(started)
+    }
+
+    /// Starts a receive. The caller answers for `buffer`: nobody else touches it until the request is complete or
+    /// abandoned.
+    #[inline]
+    pub(crate) fn start_recv(
+        &mut self,
+        comm: &Comm,
+        buffer: Buffer,
+        from: Source,
+        tag: TagMatch,
+    ) -> Result<Started, Error> {
+        let engine = &mut self.engine;
+        engine
+            .pattern(comm, from, tag)
+            .and_then(|(pattern, peer)| engine.receive(pattern, peer, buffer))
+            .map_err(|cause| Call::recv(Operation::Recv, comm, from, tag).refused(cause))
+    }
+}
