@@ -11,6 +11,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use core::time::Duration;
 
 use aldis_hal::{Activity, Operation, PeerId};
+use aldis_kernel::ContextName;
 
 use crate::segment::SegmentError;
 
@@ -297,11 +298,6 @@ impl fmt::Display for State {
     }
 }
 
-/// A context id as the kernel makes it: the communicator's slot below, its generation above, and the plane of
-/// collectives on top.
-const CONTEXT_SLOT: u32 = 0xFFFF;
-const CONTEXT_PLANE: u32 = 1 << 31;
-
 /// An activity in words: `recv of 4096 bytes from rank 2, tag 7, communicator 0`.
 struct Sentence(Activity);
 
@@ -332,8 +328,7 @@ impl fmt::Display for Sentence {
             None if receives => f.write_str(", any tag")?,
             None => {}
         }
-        write!(f, ", communicator {}", context & CONTEXT_SLOT)?;
-        if context & CONTEXT_PLANE != 0 { f.write_str(" (collective)") } else { Ok(()) }
+        write!(f, ", {}", ContextName(context))
     }
 }
 
@@ -386,11 +381,11 @@ mod tests {
     fn wildcards_are_named() {
         let board = Board::default();
         board.enter(Phase::Running);
-        let context = CONTEXT_PLANE | 5 << 16 | 3;
+        let context = 1 << 31 | 5 << 16 | 3;
         board.note(Activity { operation: Operation::Probe, context, ..Activity::default() }, 0);
         assert_eq!(
             board.read(0).to_string(),
-            "probe from any rank, any tag, communicator 3 (collective), waiting 0 us"
+            "probe from any rank, any tag, communicator 3 (generation 5, collective), waiting 0 us"
         );
     }
 

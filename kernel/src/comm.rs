@@ -24,14 +24,24 @@ pub(crate) const ITSELF: u32 = context(1, 1);
 /// Communicators that every endpoint has from the start.
 pub const PREDEFINED: usize = 2;
 
-/// Prints a context id as the user knows it.
-pub(crate) struct ContextName(pub(crate) u32);
+/// Prints a context id as the user knows it: `communicator 3 (generation 2, collective)`. A slot's first generation
+/// goes without saying.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ContextName(
+    /// The context id, as [`Comm::context`], errors and activities have it.
+    pub u32,
+);
 
 impl fmt::Display for ContextName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (slot, generation) = (self.0 & 0xFFFF, (self.0 & !PLANE) >> SLOT_BITS);
-        write!(f, "communicator {slot} (generation {generation})")?;
-        if self.0 & PLANE != 0 { f.write_str(", collective") } else { Ok(()) }
+        write!(f, "communicator {slot}")?;
+        match (generation, self.0 & PLANE != 0) {
+            (0 | 1, false) => Ok(()),
+            (0 | 1, true) => f.write_str(" (collective)"),
+            (_, false) => write!(f, " (generation {generation})"),
+            (_, true) => write!(f, " (generation {generation}, collective)"),
+        }
     }
 }
 
@@ -213,7 +223,12 @@ mod tests {
 
     #[test]
     fn a_context_is_printed_by_slot_and_plane() {
-        assert_eq!(ContextName(WORLD).to_string(), "communicator 0 (generation 1)");
-        assert_eq!(ContextName(ITSELF | PLANE).to_string(), "communicator 1 (generation 1), collective");
+        assert_eq!(ContextName(WORLD).to_string(), "communicator 0");
+        assert_eq!(ContextName(ITSELF | PLANE).to_string(), "communicator 1 (collective)");
+        assert_eq!(ContextName(context(3, 2)).to_string(), "communicator 3 (generation 2)");
+        assert_eq!(
+            ContextName(context(3, 2) | PLANE).to_string(),
+            "communicator 3 (generation 2, collective)"
+        );
     }
 }

@@ -114,7 +114,7 @@ mod tests {
         (error.bytes_done, error.elapsed_ns) = (4, 1_234_567);
         assert_eq!(
             error.to_string(),
-            "recv with rank 2, tag 7, communicator 0 (generation 1): truncated: a message of 8 bytes met a buffer \
+            "recv with rank 2, tag 7, communicator 0: truncated: a message of 8 bytes met a buffer \
              of 4, after 4 bytes, 1.234 ms after the call"
         );
         assert_eq!(

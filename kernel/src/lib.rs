@@ -53,7 +53,7 @@ pub use aldis_protocols as protocols;
 pub use blocking::Within;
 pub use blocks::Message;
 pub use buffer::Loan;
-pub use comm::{Comm, PREDEFINED};
+pub use comm::{Comm, ContextName, PREDEFINED};
 pub use composite::{Composite, Either};
 pub use counters::Counters;
 pub use endpoint::{Config, Endpoint};
