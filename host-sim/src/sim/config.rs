@@ -99,6 +99,9 @@ pub struct Config {
     pub topology: Topology,
     /// What is done to them.
     pub faults: Profile,
+    /// Of the faults that the seed draws, those with these indices in [`faults`](super::faults()); all if `None`. Without
+    /// some of them a failure that remains is easier to understand.
+    pub only: Option<Vec<u16>>,
     /// The network; drawn from the seed by [`Config::new`].
     pub network: Network,
     /// How much each rank's storage holds; drawn from the seed by [`Config::new`].
@@ -125,6 +128,7 @@ impl Config {
             ranks,
             topology: Topology::default(),
             faults: Profile::default(),
+            only: None,
             network: Network::drawn(&mut Random::new(seed, 1)),
             room: *Random::new(seed, 7).pick(&Room::ALL),
             leave: ranks <= LEAVING_RANKS_MAX,

@@ -72,6 +72,7 @@ pub mod workloads;
 mod world;
 
 pub use config::{Config, Network, Profile};
+pub use faults::{Fault, Span, Ways, faults};
 pub use node::{SimPlatform, SimSlot, SimTransport};
 pub use random::Random;
 pub use record::{Record, chrome_trace};

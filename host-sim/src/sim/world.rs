@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use aldis_kernel::hal::Activity;
 
 use super::config::Config;
-use super::faults::{Clog, HEALED_NS, Plan};
+use super::faults::{Fault, HEALED_NS, Plan, faults};
 use super::queue::{Delivery, Queue, What};
 use super::random::Random;
 use super::record::Record;
@@ -28,7 +28,7 @@ pub(crate) enum Life {
 }
 
 /// The messages from one node to another.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Lane {
     /// Under way or arrived and not taken.
     held: u32,
@@ -36,7 +36,6 @@ struct Lane {
     waiting: bool,
     /// When the last one arrives.
     last_ns: u64,
-    clog: Option<Clog>,
 }
 
 /// One virtual machine.
@@ -127,11 +126,12 @@ impl World {
             let start = world.random.below(START_NS_MAX);
             world.sleep(node, start);
         }
-        for (node, span) in world.plan.pauses.clone() {
-            world.push(span.start, What::Pause { node, until: span.end });
-        }
-        if let Some((node, at)) = world.plan.crash {
-            world.push(at, What::Crash(node));
+        for fault in faults(config) {
+            match fault {
+                Fault::Pause { node, span } => world.push(span.start, What::Pause { node, until: span.end }),
+                Fault::Crash { node, at } => world.push(at, What::Crash(node)),
+                Fault::Clog { .. } | Fault::Slow { .. } => {}
+            }
         }
         world
     }
@@ -309,7 +309,7 @@ impl World {
 
     /// The node is busy for one message.
     fn work(&mut self, index: u32) -> u64 {
-        let slowness = if self.now < HEALED_NS { self.plan.slowness[index as usize] } else { 1 };
+        let slowness = self.plan.slowness(self.now, index);
         let node = &mut self.nodes[index as usize];
         node.clock += self.config.network.overhead_ns * slowness;
         node.clock
@@ -347,13 +347,7 @@ impl World {
     /// Whether there is room for one more message; if not, the sender is told when there is.
     pub(crate) fn has_room(&mut self, from: u32, to: u32) -> bool {
         let depth = self.config.network.depth;
-        let clog = &self.plan;
-        let lane = self.nodes[from as usize].lanes.entry(to).or_insert_with(|| Lane {
-            held: 0,
-            waiting: false,
-            last_ns: 0,
-            clog: clog.clog(from, to),
-        });
+        let lane = self.nodes[from as usize].lanes.entry(to).or_default();
         if lane.held < depth {
             return true;
         }
@@ -376,13 +370,8 @@ impl World {
             *busy = start + wire_ns;
             at = start + network.latency_ns;
         });
-        at += wire_ns + self.random.below(network.jitter_ns + 1);
+        at += wire_ns + self.random.below(network.jitter_ns + 1) + self.plan.clogged_ns(self.now, from, to);
         let Some(lane) = self.nodes[from as usize].lanes.get_mut(&to) else { return };
-        if let Some(clog) = lane.clog
-            && clog.span.contains(self.now)
-        {
-            at += self.random.below(clog.extra_ns);
-        }
         at = at.max(lane.last_ns);
         lane.last_ns = at;
         lane.held += 1;
