@@ -31,8 +31,9 @@
 //! | [`transport`] | loopback and shared memory put together |
 //! | [`platform`] | clock, idle policy, entropy, notes |
 //! | [`whatif`] | collective schedules in virtual time under a cost model |
-//! | `src/bin/aldis-run` | the launcher |
 //! | [`sim`] | the simulator: virtual nodes under virtual time, one seed one history |
+//! | [`topology`] | how nodes are connected, for [`sim`] and [`whatif`] |
+//! | `src/bin/aldis-run` | the launcher |
 //! | `src/bin/aldis-sim` | its command line |
 //! | `src/bin/aldis-whatif` | a report of what [`whatif`] predicts |
 //!
@@ -66,6 +67,7 @@ pub mod segment;
 pub mod shape;
 pub mod sim;
 pub mod storage;
+pub mod topology;
 pub mod transport;
 pub mod whatif;
 pub mod wireup;

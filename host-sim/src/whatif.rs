@@ -42,9 +42,8 @@
 pub mod cost;
 pub mod network;
 pub mod run;
-pub mod topology;
 
+pub use crate::topology::{self, Topology};
 pub use cost::LogGp;
 pub use network::Network;
 pub use run::{Outcome, Run, RunError};
-pub use topology::Topology;

@@ -276,10 +276,8 @@ fn what_cannot_be_simulated_says_why() {
     assert!(error(ring).to_string().contains("8589803520 rounds of ranks"));
     let endless = Run { work_max: u64::MAX, ..Run::new(&Binomial, 2).with_data(usize::MAX, 1) };
     assert_eq!(error(endless), RunError::TooLong);
-    for (topology, size) in [("dragonfly:1x1", 1 << 20), ("dragonfly:4294967295x1", 4)] {
-        let many = Network::new(COST, topology.parse().unwrap()).with_contention();
-        assert!(matches!(Run::new(&Dissemination, size).on(&many), Err(RunError::Links(_))), "{topology}");
-    }
+    let many = Network::new(COST, "dragonfly:1x1".parse().unwrap()).with_contention();
+    assert!(matches!(Run::new(&Dissemination, 1 << 20).on(&many), Err(RunError::Links(_))));
 }
 
 /// A schedule that is wrong in one way or the other.

@@ -59,7 +59,9 @@
 
 pub mod config;
 mod faults;
+mod nic;
 mod node;
+mod plan;
 mod queue;
 pub mod random;
 mod record;
@@ -67,12 +69,14 @@ mod report;
 mod run;
 mod seat;
 mod storage;
-pub mod topology;
 pub mod workloads;
 mod world;
 
-pub use config::{Config, Network, Profile};
-pub use faults::{Fault, Span, Ways, faults};
+pub use crate::topology::{self, Topology};
+pub use config::{Config, Network, Profile, Wire};
+pub use faults::{Fault, Span, Ways};
+pub use nic::SimNic;
+pub use plan::faults;
 pub use node::{SimPlatform, SimSlot, SimTransport};
 pub use random::Random;
 pub use record::{Record, chrome_trace};
@@ -80,5 +84,4 @@ pub use report::{Failure, Report};
 pub use run::{simulate, simulate_seats};
 pub use seat::{Leftovers, Outcome, Seat, SimEndpoint};
 pub use storage::{RANKS_MAX, Room};
-pub use topology::Topology;
 pub use world::Totals;

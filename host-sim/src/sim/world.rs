@@ -114,7 +114,7 @@ impl World {
             limit: HEALED_NS.saturating_add(config.patience_ns),
             queue: Queue::default(),
             nodes: (0..config.ranks).map(|node| Node::new(config.seed, node)).collect(),
-            links: vec![0; config.topology.links(config.ranks)],
+            links: vec![0; config.topology.links(config.ranks) as usize],
             random: Random::new(config.seed, 4),
             hash: 0,
             totals: Totals::default(),
@@ -365,7 +365,7 @@ impl World {
         let wire_ns = bytes.len() as u64 * network.per_kib_ns / 1024;
         let links = &mut self.links;
         self.config.topology.route(self.config.ranks, from, to, |link| {
-            let busy = &mut links[link as usize];
+            let busy = &mut links[link];
             let start = at.max(*busy);
             *busy = start + wire_ns;
             at = start + network.latency_ns;

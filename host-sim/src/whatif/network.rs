@@ -79,7 +79,7 @@ pub(crate) struct Links {
 
 impl Links {
     pub(crate) fn new(network: &Network, size: u32) -> Self {
-        let links = if network.contention { network.topology.links(size) } else { 0 };
+        let links = if network.contention { network.topology.shared_links(size) } else { 0 };
         Self { free_ps: vec![0; links as usize] }
     }
 
@@ -98,9 +98,9 @@ impl Links {
     ) -> u64 {
         let (from, to) = way;
         let mut start = now;
-        network.topology.route(size, from, to, |link| start = start.max(self.free_ps[link]));
+        network.topology.shared_route(size, from, to, |link| start = start.max(self.free_ps[link]));
         let end = start.saturating_add(network.cost.byte_ps.saturating_mul(bytes));
-        network.topology.route(size, from, to, |link| self.free_ps[link] = end);
+        network.topology.shared_route(size, from, to, |link| self.free_ps[link] = end);
         start
     }
 }

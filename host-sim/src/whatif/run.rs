@@ -66,7 +66,7 @@ impl Run {
         if self.size == 0 || self.size > RANKS_MAX {
             return Err(RunError::Ranks(self.size));
         }
-        let links = if network.has_contention() { network.topology().links(self.size) } else { 0 };
+        let links = if network.has_contention() { network.topology().shared_links(self.size) } else { 0 };
         if links > LINKS_MAX {
             return Err(RunError::Links(links));
         }

@@ -55,8 +55,8 @@ pub(crate) struct Job {
     #[arg(long, value_name = "N", default_value = "8", value_parser = ranks)]
     ranks: RangeInclusive<u32>,
 
-    /// How the nodes are wired: crossbar, ring, torus or fat-tree; each seed draws one if this is left out
-    #[arg(long)]
+    /// How the nodes are wired; each seed draws one if this is left out
+    #[arg(long, long_help = WIRINGS)]
     topology: Option<Topology>,
 
     /// What is done to them: calm (nothing), swarm (clogged links, slow and pausing nodes) or crash (and one dies)
@@ -100,6 +100,15 @@ impl Job {
         if self.fast { " --fast" } else { "" }
     }
 }
+
+const WIRINGS: &str = "\
+How the nodes are wired, one rank a node in order; each seed draws one if this is left out:
+  crossbar                   one switch that never blocks
+  ring                       each node to the next, both ways round
+  torus[:COLUMNS]            a grid closed in both directions [square]
+  fat-tree[:LEAFxUPLINKS]    switches of LEAF nodes under UPLINKS spine switches [by ranks, up to 32x16]
+  dragonfly[:ROUTERSxNODES]  groups of ROUTERS routers with NODES nodes each [by ranks, up to 16x8]
+";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -151,7 +160,7 @@ mod tests {
         let Command::Run { seed, job, .. } = parse(line).unwrap().command else { panic!("a run") };
         let config = job.config(seed);
         assert_eq!((config.seed, config.ranks), (9, 3));
-        assert_eq!((config.topology, config.faults), (Topology::FatTree, Profile::Crash));
+        assert_eq!((config.topology, config.faults), (Topology::FAT_TREE, Profile::Crash));
         assert_eq!(job.workload.name, "mixed");
     }
 

@@ -70,7 +70,7 @@ pub(crate) fn json(report: &Report, sum: &Sum, took: Duration, replay: &str) -> 
         "runs": sum.runs,
         "last_seed": report.config.seed,
         "ranks": report.config.ranks,
-        "topology": report.config.topology.name(),
+        "topology": report.config.topology.to_string(),
         "faults": report.config.faults.name(),
         "trace": format!("{:016x}", if sum.runs == 1 { report.hash } else { sum.hash }),
         "virtual_ns": sum.virtual_ns,

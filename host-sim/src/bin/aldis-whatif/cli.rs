@@ -153,8 +153,8 @@ How the nodes are connected, one rank a node in order:
   crossbar                   one switch that never blocks
   ring                       each node to the next, both ways round
   torus[:COLUMNS]            a grid closed in both directions [square]
-  fat-tree[:LEAFxUPLINKS]    switches of LEAF nodes under UPLINKS spine switches [32x16]
-  dragonfly[:ROUTERSxNODES]  groups of ROUTERS routers with NODES nodes each [16x8]
+  fat-tree[:LEAFxUPLINKS]    switches of LEAF nodes under UPLINKS spine switches [by ranks, up to 32x16]
+  dragonfly[:ROUTERSxNODES]  groups of ROUTERS routers with NODES nodes each [by ranks, up to 16x8]
 ";
 
 const EXAMPLES: &str = "\

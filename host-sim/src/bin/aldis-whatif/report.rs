@@ -3,7 +3,7 @@
 use core::fmt::Write;
 
 use aldis_coll::select::algorithms;
-use aldis_host_sim::whatif::topology;
+use aldis_host_sim::topology;
 
 use crate::study::{ALL, Point};
 

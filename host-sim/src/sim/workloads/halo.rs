@@ -5,7 +5,6 @@ use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Rank, Tag};
 
 use super::{Outcome, Random};
-use crate::sim::topology::columns;
 
 /// Cells along a side of a block.
 const SIDE: usize = 6;
@@ -97,4 +96,9 @@ fn exchange<T: Transport, P: Platform>(
         (block[at][0], block[at][SIDE + 1]) = (halos[2][at - 1], halos[3][at - 1]);
     }
     Ok(())
+}
+
+/// Columns of the grid of `ranks` blocks that is nearest to a square without holes.
+fn columns(ranks: u32) -> u32 {
+    (1..=ranks.isqrt().max(1)).rev().find(|rows| ranks.is_multiple_of(*rows)).map_or(1, |rows| ranks / rows)
 }
