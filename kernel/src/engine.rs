@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::fifo::Fifo;
 use crate::matching::{Envelope, Matcher, Payload};
 use crate::peer::{Peer, Presence};
+use crate::planted::{self, Planted};
 use crate::rank::{Rank, Source, Status, Tag, TagMatch, WILD};
 use crate::request::{Key, Machine, Requests, State};
 
@@ -257,7 +258,9 @@ impl Engine<'_> {
     /// A message of `peer` has left its envelope.
     #[inline]
     pub(crate) fn free_envelope(&mut self, peer: PeerId) {
-        if let Some(row) = self.peer(peer) {
+        if let Some(row) = self.peer(peer)
+            && !planted::strikes(Planted::DropCredit)
+        {
             row.envelopes_in.free();
             if row.credit_due() {
                 self.mark(peer);

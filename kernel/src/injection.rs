@@ -13,6 +13,7 @@ use aldis_protocols::rendezvous::{ReceiverStep, Sender, SenderStep};
 use crate::buffer::Buffer;
 use crate::engine::{Engine, Started, Target};
 use crate::peer::Presence;
+use crate::planted;
 use crate::rank::{Rank, Status, Tag};
 use crate::request::{Key, Machine, State};
 
@@ -265,7 +266,7 @@ impl Engine<'_> {
         sender: Sender,
         fragment_max: u32,
     ) -> Turn {
-        match sender.step(fragment_max) {
+        match planted::step(sender, fragment_max) {
             SenderStep::Data { receiver, offset, len } => {
                 self.send_fragment(transport, id, index, receiver, offset, len)
             }

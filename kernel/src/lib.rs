@@ -13,6 +13,7 @@
 //! | `pool`, `list`, `fifo`, `buffer` | freelists with generations, intrusive lists, bounded FIFOs, lent memory |
 //! | `composite` | two transports as one |
 //! | `shared` | an endpoint behind a spin lock |
+//! | `planted` | bugs for tests to find, behind a feature that no other build has |
 //!
 //! Invariants: no heap, no panic, bounded work in every call that does not block, no callback that re-enters; memory
 //! of the user is retained only by requests that a call or a [`Scope`] is bound to end. Engine code works on slices,
@@ -41,6 +42,7 @@ mod injection;
 mod list;
 mod matching;
 mod peer;
+mod planted;
 mod pool;
 mod rank;
 mod request;
@@ -59,6 +61,8 @@ pub use counters::Counters;
 pub use endpoint::{Config, Endpoint};
 pub use error::Error;
 pub use explain::Explanation;
+#[cfg(feature = "planted-bugs")]
+pub use planted::{Planted, plant};
 pub use rank::{Rank, Source, Status, Tag, TagMatch};
 pub use scope::{Request, Scope};
 pub use shared::Shared;

@@ -13,6 +13,7 @@ use aldis_protocols::INLINE_BYTES;
 
 use crate::blocks::Block;
 use crate::list::{Links, List, Nodes};
+use crate::planted::{self, Planted};
 use crate::pool::{Entry, Pool};
 use crate::rank::WILD;
 use crate::request::{Key, Queue, Requests, State};
@@ -191,7 +192,8 @@ impl<'s> Matcher<'s> {
             };
             let Some(found) = self.first_posted(requests, &pattern) else { continue };
             // Orders are compared by their distance, so that the counter may wrap.
-            if oldest.is_none_or(|(_, order)| (found.1.wrapping_sub(order) as i32) < 0) {
+            let older = |order| (found.1.wrapping_sub(order) as i32) < 0;
+            if oldest.is_none_or(|(_, order)| older(order) && !planted::is(Planted::ForgetPostingOrder)) {
                 oldest = Some(found);
             }
         }

@@ -3,6 +3,7 @@
 use aldis_hal::Handle;
 
 use crate::list::Link;
+use crate::planted::{self, Planted};
 
 /// A slot of a pool. All-zero is a free slot that was never used.
 #[derive(Debug)]
@@ -70,7 +71,8 @@ impl<'s, V> Pool<'s, V> {
     #[inline]
     pub(crate) fn get(&mut self, handle: Handle) -> Option<&mut V> {
         let entry = self.entries.get_mut(handle.slot as usize)?;
-        (entry.generation == handle.generation && handle.generation & 1 == 1).then_some(&mut entry.value)
+        let current = entry.generation == handle.generation || planted::is(Planted::SkipGeneration);
+        (current && handle.generation & 1 == 1).then_some(&mut entry.value)
     }
 
     /// The value in a slot that the caller knows to be in use.
