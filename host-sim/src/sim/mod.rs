@@ -59,9 +59,7 @@
 
 pub mod config;
 mod faults;
-mod nic;
 mod node;
-mod plan;
 mod queue;
 pub mod random;
 mod record;
@@ -73,10 +71,8 @@ pub mod workloads;
 mod world;
 
 pub use crate::topology::{self, Topology};
-pub use config::{Config, Network, Profile, Wire};
-pub use faults::{Fault, Span, Ways};
-pub use nic::SimNic;
-pub use plan::faults;
+pub use config::{Config, Network, Profile};
+pub use faults::{Fault, Span, Ways, faults};
 pub use node::{SimPlatform, SimSlot, SimTransport};
 pub use random::Random;
 pub use record::{Record, chrome_trace};
