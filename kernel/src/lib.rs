@@ -13,6 +13,7 @@
 //! | `pool`, `list`, `fifo`, `buffer` | freelists with generations, intrusive lists, bounded FIFOs, lent memory |
 //! | `composite` | two transports as one |
 //! | `shared` | an endpoint behind a spin lock |
+//! | `credits` | what two ranks owe each other |
 //! | `planted` | bugs for tests to find, behind a feature that no other build has |
 //!
 //! Invariants: no heap, no panic, bounded work in every call that does not block, no callback that re-enters; memory
@@ -33,6 +34,7 @@ mod call;
 mod comm;
 mod composite;
 mod counters;
+mod credits;
 mod endpoint;
 mod engine;
 mod error;
@@ -58,6 +60,7 @@ pub use buffer::Loan;
 pub use comm::{Comm, ContextName, PREDEFINED};
 pub use composite::{Composite, Either};
 pub use counters::Counters;
+pub use credits::{Account, Credits};
 pub use endpoint::{Config, Endpoint};
 pub use error::Error;
 pub use explain::Explanation;

@@ -3,7 +3,7 @@
 
 mod rig;
 
-use aldis_kernel::hal::{Cause, Operation, Resource};
+use aldis_kernel::hal::{Cause, Operation, PeerId, Resource};
 use aldis_kernel::{Comm, Rank, Request, Source, Status, Tag, TagMatch};
 use rig::{Job, Shape, pattern, settle, together};
 
@@ -339,4 +339,31 @@ fn a_rank_that_only_sends_finds_its_credits() {
         ranks[1].poll(8);
     }
     assert_eq!((ranks[0].counters().deferrals, ranks[0].counters().messages_sent), (0, 50));
+}
+
+/// What one may send, what the other holds and what it has freed without a word are all the room there is.
+#[test]
+fn the_accounts_of_two_ranks_agree() {
+    let mut job = Job::new(2, Shape::default());
+    let mut ranks = job.ranks();
+    let (worlds, mut buffer) = (worlds(&ranks), [0; 60]);
+    let blocks = |ranks: &[rig::Rank<'_>]| {
+        [(0, 1), (1, 0)].map(|(one, other)| ranks[one].credits(PeerId(other)).unwrap().blocks)
+    };
+    for _ in 0..2 {
+        ranks[0].send(&worlds[0], &pattern(3, 60), Rank(1), Tag(1)).unwrap();
+    }
+    ranks[1].poll(8);
+    let [out, into] = blocks(&ranks);
+    assert_eq!((out.sent, out.available(), into.received, into.held(), into.untold()), (2, 0, 2, 2, 0));
+    ranks[1].recv(&worlds[1], &mut buffer, Rank(0), Tag(1)).unwrap();
+    let [out, into] = blocks(&ranks);
+    assert_eq!(out.available() + into.held() + into.untold(), into.room_here, "{out} / {into}");
+    ranks[1].recv(&worlds[1], &mut buffer, Rank(0), Tag(1)).unwrap();
+    ranks[1].poll(8);
+    ranks[0].poll(8);
+    let [out, into] = blocks(&ranks);
+    assert_eq!((out.available(), out.room_there, into.held(), into.untold()), (2, 2, 0, 0));
+    assert_eq!((ranks[0].requests_in_use(), ranks[1].requests_in_use()), (0, 0));
+    assert_eq!(ranks[0].credits(PeerId(2)), None, "nobody has introduced it");
 }

@@ -49,6 +49,21 @@ impl Window {
         self.limit.wrapping_sub(self.sent)
     }
 
+    /// Messages sent so far, modulo 2^16.
+    pub const fn sent(&self) -> u16 {
+        self.sent
+    }
+
+    /// The receiver's limit as far as it is known.
+    pub const fn limit(&self) -> u16 {
+        self.limit
+    }
+
+    /// Messages that the receiver has room for.
+    pub const fn size(&self) -> u16 {
+        self.size
+    }
+
     /// Uses one credit up; false, and nothing changed, if there is none.
     #[inline]
     #[must_use]
@@ -132,6 +147,26 @@ impl Grant {
     #[inline]
     pub const fn taken(&self) -> u16 {
         self.received.wrapping_sub(self.freed)
+    }
+
+    /// Messages that have arrived so far, modulo 2^16.
+    pub const fn received(&self) -> u16 {
+        self.received
+    }
+
+    /// Places that have become free again so far, modulo 2^16.
+    pub const fn freed(&self) -> u16 {
+        self.freed
+    }
+
+    /// Of how many of the places that have become free the peer has been told, modulo 2^16.
+    pub const fn told_of(&self) -> u16 {
+        self.told
+    }
+
+    /// Messages that there is room for.
+    pub const fn size(&self) -> u16 {
+        self.size
     }
 
     /// The limit to put into a header.
