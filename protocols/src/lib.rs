@@ -8,7 +8,8 @@
 //! |---|---|
 //! | [`header`] | the fixed little-endian headers of every message, their golden bytes and checks |
 //! | [`credit`] | how many messages a sender may inject: the receiver's bound, kept by both sides |
-//! | [`reliable`] | frames for links that lose or corrupt: header, acknowledgement bitmap, CRC-32C |
+//! | [`reliable`] | links over what loses, reorders, repeats and corrupts: frames, and the machine of each end |
+//! | [`connect`] | how two ends find together: lives, crossing attempts, refusals by name |
 //! | [`rendezvous`] | announce, clear to send, data fragments, finish; deferral is the same with another name |
 //! | [`select`] | which protocol a message takes, by capabilities and cost, and why not another |
 //! | [`card`] | what a rank tells its peers before the first message (`postcard`) |
@@ -24,12 +25,15 @@
 extern crate std;
 
 pub mod card;
+pub mod connect;
 pub mod control;
 pub mod credit;
 pub mod header;
 pub mod reliable;
 pub mod rendezvous;
+mod sabotage;
 pub mod select;
+mod timer;
 
 pub use card::Card;
 pub use control::Control;

@@ -1,0 +1,68 @@
+//! The handshake: how two ends of a lossy wire come to share one connection, whichever of them asks, however often
+//! either of them starts anew.
+//!
+//! ```text
+//! asks                                         answers
+//!   | -- hello (number a) ---------------------> |   has been introduced to this life of the asker
+//!   | <- welcome (number b, echo a) ------------ |
+//!   |    open: (a, b)                            |
+//!   | -- confirm (number a, echo b) -----------> |   or the first frame with number b
+//!   |                                            |   open: (b, a)
+//! ```
+//!
+//! **Numbers.** For every attempt a side chooses a fresh number for itself; the peer puts it on every frame. It holds
+//! the slot of the peer in the side's table (low 16 bits, [`slot`]) and a generation (high 16 bits) that starts at a
+//! value drawn from the life's epoch. Within one life they ascend, so that an older attempt is told from a newer
+//! one. What echoes a number was sent after that number was chosen: that is the proof that its sender is alive.
+//!
+//! **Crossing.** If both ask at once, the attempt of the lower rank goes on and the higher rank answers it, with the
+//! number that it has asked with; so both decide the same, and the pair of numbers is the same either way.
+//!
+//! **Lives.** A life of the peer is admitted by [`introduce`](Connect::introduce). Another is refused as
+//! [`Unknown`](Refusal::Unknown), with this side's number: if it echoes that, it is alive now and so the admitted life
+//! is over ([`Event::Restarted`]). A hello of a life that ended long ago proves nothing and changes nothing. So is a
+//! newer number of the admitted life itself, or its word that it does not hold the connection any more
+//! ([`Stale`](Refusal::Stale) names both numbers): that connection is over. Either way the peer has to be introduced
+//! anew.
+//!
+//! **Refusals.** Version, job, rank and limits end the attempt with [`Event::Refused`]; [`Unknown`](Refusal::Unknown)
+//! and [`Stale`](Refusal::Stale) do not, since asking again may help. Messages are repeated with back-off until the
+//! attempt's deadline.
+//!
+//! # How it is driven
+//!
+//! As [`reliable::Link`](crate::reliable::Link): messages come ([`Message::decode`], find the machine by `rank`,
+//! [`handle`](Connect::handle)), time passes ([`handle_timeout`](Connect::handle_timeout) at
+//! [`poll_timeout`](Connect::poll_timeout)), and after either: [`poll_transmit`](Connect::poll_transmit), send in a
+//! frame of kind [`Handshake`](crate::reliable::FrameKind::Handshake), [`transmitted`](Connect::transmitted).
+//!
+//! ```
+//! use aldis_hal::{Epoch, Instant};
+//! use aldis_protocols::connect::{Connect, Event, Setup};
+//!
+//! let now = Instant(1);
+//! let one = Setup { rank: 0, epoch: Epoch(71), ..Setup::DEFAULT };
+//! let other = Setup { rank: 1, epoch: Epoch(82), ..Setup::DEFAULT };
+//! let (mut asks, mut answers) = (Connect::new(&one, 1, 0), Connect::new(&other, 0, 0));
+//! asks.introduce(other.epoch);
+//! answers.introduce(one.epoch);
+//!
+//! assert!(asks.connect(&one, now));
+//! let hello = asks.poll_transmit(&one).unwrap();
+//! asks.transmitted(&one, &hello, now);
+//! assert_eq!(answers.handle(&other, &hello, now), None);
+//! let welcome = answers.poll_transmit(&other).unwrap();
+//! answers.transmitted(&other, &welcome, now);
+//! let Some(Event::Opened(mine)) = asks.handle(&one, &welcome, now) else { panic!() };
+//! let confirm = asks.poll_transmit(&one).unwrap();
+//! let Some(Event::Opened(yours)) = answers.handle(&other, &confirm, now) else { panic!() };
+//! assert_eq!((mine.ends.ours, mine.ends.theirs), (yours.ends.theirs, yours.ends.ours));
+//! ```
+//!
+//! Deliberately absent: authentication. The job key keeps jobs apart; it is no secret from who can read the wire.
+
+mod machine;
+mod message;
+
+pub use machine::{Connect, Event, Opened, Setup, slot, yields};
+pub use message::{Kind, MESSAGE_BYTES_MAX, Message, Offer, Refusal};

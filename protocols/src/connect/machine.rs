@@ -1,0 +1,481 @@
+//! The machine of one peer.
+
+use aldis_hal::{Epoch, Instant};
+
+use super::{Kind, Message, Offer, Refusal};
+use crate::VERSION;
+use crate::reliable::{Ends, WINDOW_MAX};
+use crate::sabotage::{Defect, planted};
+use crate::timer::Timer;
+
+/// From one number to the next: the slot below stays.
+const GENERATION: u32 = 1 << 16;
+
+/// The most doublings of the interval between repetitions.
+const DOUBLINGS_MAX: u8 = 16;
+
+/// The slot that a connection number of this side names.
+#[must_use]
+pub const fn slot(number: u32) -> u16 {
+    (number % GENERATION) as u16
+}
+
+/// The crossing rule: of two ranks that ask each other at once, the higher answers.
+#[must_use]
+pub const fn yields(rank: u32, peer: u32) -> bool {
+    rank > peer
+}
+
+/// Who this side is and what it asks for; one for all peers. Times in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Setup {
+    /// The key of the job: peers of another are refused.
+    pub job: u64,
+    /// This side's rank.
+    pub rank: u32,
+    /// This side's life.
+    pub epoch: Epoch,
+    /// What this side takes.
+    pub offer: Offer,
+    /// The least that a peer's frames must be able to carry.
+    pub frame_bytes_min: u16,
+    /// When a message that found no answer is first repeated; at least 1.
+    pub retry_first_ns: u64,
+    /// The longest interval between repetitions.
+    pub retry_max_ns: u64,
+    /// How long an attempt may take.
+    pub deadline_ns: u64,
+}
+
+impl Setup {
+    /// For a local network: repeated after 10 ms to 1 s, given up after 10 s. Job, rank and epoch are to be filled in.
+    pub const DEFAULT: Self = Self {
+        job: 0,
+        rank: 0,
+        epoch: Epoch(0),
+        offer: Offer { window: 32, frame_bytes: 1468 },
+        frame_bytes_min: 64,
+        retry_first_ns: 10_000_000,
+        retry_max_ns: 1_000_000_000,
+        deadline_ns: 10_000_000_000,
+    };
+}
+
+/// A connection as the handshake has settled it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Opened {
+    /// What [`Link::open`](crate::reliable::Link::open) wants to know.
+    pub ends: Ends,
+    /// Bytes of the largest payload of a frame that the peer takes.
+    pub frame_bytes: u16,
+    /// The peer's life.
+    pub epoch: Epoch,
+}
+
+/// What a message or the time has brought about.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Event {
+    /// The connection is there.
+    Opened(Opened),
+    /// The admitted life is over, or has itself given up the connection: whatever is open is dead. Nothing connects
+    /// until the peer is introduced anew.
+    Restarted(Epoch),
+    /// The peer refuses for good, or is refused.
+    Refused(Refusal),
+    /// This side's attempt has found no answer by its deadline.
+    TimedOut,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub(super) enum Phase {
+    #[default]
+    Closed,
+    Asking,
+    Answering,
+    Open,
+}
+
+/// A message that answers one that came: `kind`, `number` and `echo`.
+type Reply = (Kind, u32, u32);
+
+/// The handshake with one peer; see the [module](super) for how it is driven.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Connect {
+    pub(super) phase: Phase,
+    /// This side has asked for the connection, and is told if it cannot be had.
+    pub(super) wanted: bool,
+    /// A hello or a welcome is to be sent.
+    pub(super) due: bool,
+    pub(super) doublings: u8,
+    pub(super) reply: Option<Reply>,
+    peer: u32,
+    /// The life of the peer that may connect; zero: none.
+    pub(super) admitted: u32,
+    /// The number after this is the next to be chosen.
+    pub(super) chosen: u32,
+    /// The number of this attempt or connection; zero: none since the peer was introduced.
+    pub(super) ours: u32,
+    /// The newest number of the admitted life; zero: none known.
+    pub(super) theirs: u32,
+    /// What the peer takes.
+    offer: Offer,
+    pub(super) retry: Timer,
+    pub(super) deadline: Timer,
+}
+
+const _: () = assert!(size_of::<Connect>() <= 64, "the state of a peer is small and constant");
+
+/// Whether `number` was chosen after `other` by the same life.
+const fn newer(number: u32, other: u32) -> bool {
+    other == 0 || (number.wrapping_sub(other) as i32) > 0
+}
+
+impl Connect {
+    /// No peer. All bits zero.
+    pub const NONE: Self = Self {
+        phase: Phase::Closed,
+        wanted: false,
+        due: false,
+        doublings: 0,
+        reply: None,
+        peer: 0,
+        admitted: 0,
+        chosen: 0,
+        ours: 0,
+        theirs: 0,
+        offer: Offer { window: 0, frame_bytes: 0 },
+        retry: Timer::OFF,
+        deadline: Timer::OFF,
+    };
+
+    /// The peer with this rank, in this slot of the caller's table; nothing is admitted yet.
+    #[must_use]
+    pub const fn new(setup: &Setup, peer: u32, slot: u16) -> Self {
+        let generation = (setup.epoch.0 >> 16) ^ setup.epoch.0;
+        Self { peer, chosen: generation.wrapping_mul(GENERATION) | slot as u32, ..Self::NONE }
+    }
+
+    /// This life of the peer may connect from now on, and no other. If that is news, whatever was open or under way is
+    /// dropped without an event, and true is returned.
+    pub fn introduce(&mut self, epoch: Epoch) -> bool {
+        if self.admitted == epoch.0 {
+            return false;
+        }
+        self.close();
+        (self.admitted, self.ours, self.theirs, self.reply) = (epoch.0, 0, 0, None);
+        true
+    }
+
+    /// The life that may connect, if any.
+    #[must_use]
+    pub const fn admitted(&self) -> Option<Epoch> {
+        if self.admitted == 0 { None } else { Some(Epoch(self.admitted)) }
+    }
+
+    /// This side wants the connection. False, and nothing is done, if the peer was not introduced.
+    pub fn connect(&mut self, setup: &Setup, now: Instant) -> bool {
+        if self.admitted == 0 {
+            return false;
+        }
+        if !self.wanted && self.phase != Phase::Open {
+            self.wanted = true;
+            self.deadline.set(now, setup.deadline_ns);
+            if self.phase == Phase::Closed {
+                self.ask();
+            }
+        }
+        true
+    }
+
+    /// The caller gives the connection up: its link found the peer dead. The peer has to be introduced anew.
+    pub fn abandon(&mut self) {
+        self.close();
+        self.admitted = 0;
+    }
+
+    /// Whether the connection is there.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Open)
+    }
+
+    /// Whether the handshake is under way.
+    #[must_use]
+    pub const fn is_connecting(&self) -> bool {
+        matches!(self.phase, Phase::Asking | Phase::Answering)
+    }
+
+    /// This side's number of the connection or attempt: frames with another are stale. Zero: none.
+    #[must_use]
+    pub const fn number(&self) -> u32 {
+        self.ours
+    }
+
+    /// The message to send now, if any. This changes nothing: call [`transmitted`](Self::transmitted) once the device
+    /// has it, and ask again.
+    #[must_use]
+    pub fn poll_transmit(&self, setup: &Setup) -> Option<Message> {
+        let (kind, number, echo) = match (self.reply, self.phase) {
+            (Some(reply), _) => reply,
+            (None, Phase::Asking) if self.due => (Kind::Hello, self.ours, self.theirs),
+            (None, Phase::Answering) if self.due => (Kind::Welcome, self.ours, self.theirs),
+            _ => return None,
+        };
+        let from = (setup.job, setup.rank, setup.epoch);
+        Some(Message::new(kind, number, echo, from, self.peer, setup.offer))
+    }
+
+    /// The device has taken what [`poll_transmit`](Self::poll_transmit) named.
+    pub fn transmitted(&mut self, setup: &Setup, message: &Message, now: Instant) {
+        if self.reply.take().is_some() || !matches!(message.kind, Kind::Hello | Kind::Welcome) {
+            return;
+        }
+        self.due = false;
+        let interval = setup.retry_first_ns.max(1).saturating_mul(1 << self.doublings.min(DOUBLINGS_MAX));
+        self.retry.set(now, interval.min(setup.retry_max_ns).max(1));
+        self.doublings = self.doublings.saturating_add(1).min(DOUBLINGS_MAX);
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is to be called next.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        Timer::earliest([self.retry, self.deadline])
+    }
+
+    /// Time has passed. Ask [`poll_transmit`](Self::poll_transmit) afterwards.
+    pub fn handle_timeout(&mut self, now: Instant) -> Option<Event> {
+        if self.deadline.fire(now) {
+            let wanted = self.wanted;
+            self.close();
+            return wanted.then_some(Event::TimedOut);
+        }
+        self.due |= self.retry.fire(now) && !planted(Defect::NoRepeats);
+        None
+    }
+
+    /// A frame that bears this number has come, which its sender knows from our welcome: as good as a confirmation.
+    #[inline]
+    pub fn handle_data(&mut self, number: u32) -> Option<Event> {
+        let confirmed = self.phase == Phase::Answering && number == self.ours;
+        confirmed.then(|| self.open())
+    }
+
+    /// Takes in a message from the peer's address.
+    pub fn handle(&mut self, setup: &Setup, message: &Message, now: Instant) -> Option<Event> {
+        match (message.kind, self.objection(setup, message)) {
+            (Kind::Hello, Some(why)) => self.refuse(why, self.ours, message.number),
+            (Kind::Welcome, Some(why)) if self.is_connecting() && self.is_echoed(message) => {
+                self.close();
+                self.refuse(why, self.ours, message.number);
+                Some(Event::Refused(why))
+            }
+            (Kind::Refuse(why), objection) if objection.is_some() || self.is_admitted(message) => {
+                self.refused(message, why)
+            }
+            (_, Some(_)) => None,
+            (_, None) if !self.is_admitted(message) => self.stranger(message),
+            (Kind::Hello, None) => self.hello(setup, message, now),
+            (Kind::Welcome, None) => self.welcome(message),
+            (Kind::Confirm, None) => self.confirm(message),
+            (Kind::Refuse(_), None) => None,
+        }
+    }
+
+    fn objection(&self, setup: &Setup, message: &Message) -> Option<Refusal> {
+        let offer = message.offer;
+        let offers = matches!(message.kind, Kind::Hello | Kind::Welcome);
+        if message.version != VERSION {
+            Some(Refusal::Version)
+        } else if message.job != setup.job {
+            Some(Refusal::Job)
+        } else if message.rank != self.peer || message.to != setup.rank || message.rank == message.to {
+            Some(Refusal::Rank)
+        } else if offers
+            && (offer.window == 0 || offer.window > WINDOW_MAX || offer.frame_bytes < setup.frame_bytes_min)
+        {
+            Some(Refusal::Limits)
+        } else {
+            None
+        }
+    }
+
+    #[inline]
+    fn is_admitted(&self, message: &Message) -> bool {
+        message.epoch().0 == self.admitted
+    }
+
+    #[inline]
+    fn is_echoed(&self, message: &Message) -> bool {
+        self.ours != 0 && message.echo == self.ours
+    }
+
+    /// A message of a life that is not admitted.
+    fn stranger(&mut self, message: &Message) -> Option<Event> {
+        let hello = message.kind == Kind::Hello;
+        let proven = self.is_echoed(message) || (hello && planted(Defect::TrustsStrangers));
+        let event = (self.admitted != 0 && proven).then(|| self.end(message.epoch()));
+        if hello {
+            if self.ours == 0 {
+                self.choose();
+            }
+            self.refuse(Refusal::Unknown, self.ours, message.number);
+        }
+        event
+    }
+
+    fn hello(&mut self, setup: &Setup, message: &Message, now: Instant) -> Option<Event> {
+        let (news, again) = (newer(message.number, self.theirs), message.number == self.theirs);
+        if !news && !again && !planted(Defect::ForgetsOrder) {
+            return None;
+        }
+        match self.phase {
+            Phase::Open if again => None,
+            Phase::Open => Some(self.end(message.epoch())),
+            Phase::Asking if !yields(setup.rank, self.peer) || planted(Defect::BothInsist) => None,
+            Phase::Asking => self.answer(setup, message, now),
+            Phase::Answering if again => {
+                self.due = true;
+                None
+            }
+            Phase::Answering | Phase::Closed => {
+                if self.ours == 0 || !planted(Defect::KeepsNumbers) {
+                    self.choose();
+                }
+                self.answer(setup, message, now)
+            }
+        }
+    }
+
+    fn answer(&mut self, setup: &Setup, message: &Message, now: Instant) -> Option<Event> {
+        (self.phase, self.due, self.doublings) = (Phase::Answering, true, 0);
+        (self.theirs, self.offer) = (message.number, message.offer);
+        if !self.wanted {
+            self.deadline.set(now, setup.deadline_ns);
+        }
+        None
+    }
+
+    fn welcome(&mut self, message: &Message) -> Option<Event> {
+        let again = message.number == self.theirs;
+        match self.phase {
+            Phase::Asking | Phase::Answering if self.is_echoed(message) || planted(Defect::NoEchoCheck) => {
+                (self.theirs, self.offer) = (message.number, message.offer);
+                self.reply = Some((Kind::Confirm, self.ours, self.theirs));
+                Some(self.open())
+            }
+            Phase::Answering if again => {
+                self.due = true;
+                None
+            }
+            Phase::Open if again && self.is_echoed(message) => {
+                self.reply = Some((Kind::Confirm, self.ours, self.theirs));
+                None
+            }
+            Phase::Open => self.after(message),
+            _ => self.disown(message),
+        }
+    }
+
+    fn confirm(&mut self, message: &Message) -> Option<Event> {
+        let again = message.number == self.theirs;
+        match self.phase {
+            Phase::Answering if again && self.is_echoed(message) => Some(self.open()),
+            Phase::Open => self.after(message),
+            _ => self.disown(message),
+        }
+    }
+
+    /// A message of the open connection's life: if its number is newer, that life has begun anew.
+    fn after(&mut self, message: &Message) -> Option<Event> {
+        newer(message.number, self.theirs).then(|| self.end(message.epoch()))
+    }
+
+    /// This side does not hold the pair of numbers that the message names, and never will.
+    fn disown(&mut self, message: &Message) -> Option<Event> {
+        if planted(Defect::NoStale) {
+            return None;
+        }
+        self.refuse(Refusal::Stale, message.echo, message.number)
+    }
+
+    fn refused(&mut self, message: &Message, why: Refusal) -> Option<Event> {
+        if !self.is_echoed(message) {
+            return None;
+        }
+        let pair = message.number == self.theirs;
+        match (why, self.phase) {
+            (Refusal::Stale, Phase::Open) if pair => Some(self.end(message.epoch())),
+            (Refusal::Stale, Phase::Answering) if pair => {
+                if self.wanted {
+                    self.ask();
+                } else {
+                    self.close();
+                }
+                None
+            }
+            (Refusal::Unknown, Phase::Asking)
+                if message.number != 0 && newer(message.number, self.theirs) =>
+            {
+                (self.theirs, self.due) = (message.number, true);
+                None
+            }
+            (Refusal::Stale | Refusal::Unknown, _) => None,
+            (_, Phase::Asking | Phase::Answering) => {
+                self.close();
+                Some(Event::Refused(why))
+            }
+            _ => None,
+        }
+    }
+
+    fn refuse(&mut self, why: Refusal, number: u32, echo: u32) -> Option<Event> {
+        self.reply = Some((Kind::Refuse(why), number, echo));
+        None
+    }
+
+    fn open(&mut self) -> Event {
+        self.close();
+        self.phase = Phase::Open;
+        Event::Opened(Opened {
+            ends: Ends { ours: self.ours, theirs: self.theirs, peer_window: self.offer.window },
+            frame_bytes: self.offer.frame_bytes,
+            epoch: Epoch(self.admitted),
+        })
+    }
+
+    /// What was open or under way is over; `epoch` is the life that showed it.
+    fn end(&mut self, epoch: Epoch) -> Event {
+        self.abandon();
+        Event::Restarted(epoch)
+    }
+
+    fn ask(&mut self) {
+        self.choose();
+        (self.phase, self.due, self.doublings) = (Phase::Asking, true, 0);
+    }
+
+    fn choose(&mut self) {
+        self.chosen = self.chosen.wrapping_add(GENERATION);
+        if self.chosen == 0 {
+            self.chosen = GENERATION;
+        }
+        self.ours = self.chosen;
+    }
+
+    fn close(&mut self) {
+        *self = Self {
+            phase: Phase::Closed,
+            wanted: false,
+            due: false,
+            doublings: 0,
+            retry: Timer::OFF,
+            deadline: Timer::OFF,
+            ..*self
+        };
+    }
+}

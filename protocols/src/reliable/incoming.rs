@@ -1,0 +1,141 @@
+//! The receiving half of a link: what has arrived, what is promised, when to acknowledge.
+
+use aldis_hal::Instant;
+use aldis_hal::cause::Malformed;
+
+use super::config::{FRAMES_PER_ACK, Order};
+use super::outgoing::ahead;
+use super::{Config, Fate};
+use crate::sabotage::{Defect, planted};
+use crate::timer::Timer;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub(super) struct Incoming {
+    /// The lowest number that has not been handed up.
+    expected: u32,
+    /// The first number that the peer may not send yet. It never moves back.
+    limit: u32,
+    /// Bit `i`: `expected + i` has arrived; in order it is stored, else handed up.
+    arrived: u64,
+    /// When the acknowledgement has waited long enough.
+    pub(super) delay: Timer,
+    /// Frames that the caller can take.
+    room: u8,
+    /// Arrivals that no frame has acknowledged yet.
+    unacknowledged: u8,
+    /// An acknowledgement is due at once.
+    pub(super) due: bool,
+}
+
+impl Incoming {
+    pub(super) const NONE: Self = Self::new(0, 0);
+
+    pub(super) const fn new(first: u32, window: u8) -> Self {
+        Self {
+            expected: first,
+            limit: first.wrapping_add(window as u32),
+            arrived: 0,
+            delay: Timer::OFF,
+            room: window,
+            unacknowledged: 0,
+            due: false,
+        }
+    }
+
+    /// Whether the peer may send this number, or may have sent it long ago.
+    ///
+    /// # Errors
+    /// [`Malformed::Credit`] if it was not promised a place.
+    #[inline]
+    pub(super) const fn check(&self, sequence: u32) -> Result<(), Malformed> {
+        if ahead(sequence, self.limit) >= 0 { Err(Malformed::Credit) } else { Ok(()) }
+    }
+
+    /// Takes a checked number in.
+    #[inline]
+    pub(super) fn take(&mut self, config: &Config, sequence: u32, now: Instant) -> Fate {
+        let offset = ahead(sequence, self.expected);
+        let bit = u32::try_from(offset).ok().and_then(|offset| 1u64.checked_shl(offset)).unwrap_or(0);
+        if (bit == 0 || self.arrived & bit != 0) && !planted(Defect::TakesTwice) {
+            self.due = true;
+            return Fate::Duplicate;
+        }
+        let gap = self.arrived != 0;
+        if config.order == Order::InOrder && offset != 0 {
+            self.due = true;
+            return Fate::Store;
+        }
+        self.arrived |= bit;
+        match config.order {
+            Order::InOrder => self.advance(1),
+            Order::Unordered => self.advance(self.arrived.trailing_ones()),
+        }
+        self.unacknowledged = self.unacknowledged.saturating_add(1);
+        self.due |=
+            gap || self.arrived != 0 || self.unacknowledged >= FRAMES_PER_ACK || config.ack_delay_ns == 0;
+        if !self.due {
+            self.delay.start(now, config.ack_delay_ns);
+        }
+        Fate::Deliver
+    }
+
+    #[inline]
+    fn advance(&mut self, by: u32) {
+        self.expected = self.expected.wrapping_add(by);
+        self.arrived = self.arrived.checked_shr(by).unwrap_or(0);
+        self.promise();
+    }
+
+    #[inline]
+    fn promise(&mut self) {
+        let limit = self.expected.wrapping_add(u32::from(self.room));
+        if ahead(limit, self.limit) > 0 {
+            self.limit = limit;
+        }
+    }
+
+    /// The caller keeps the payload with this number.
+    #[inline]
+    pub(super) fn stored(&mut self, sequence: u32) {
+        let Ok(offset) = u32::try_from(ahead(sequence, self.expected)) else { return };
+        if offset > 0 && self.check(sequence).is_ok() {
+            self.arrived |= 1u64.checked_shl(offset).unwrap_or(0);
+        }
+    }
+
+    /// The stored payload that is next in order.
+    #[inline]
+    pub(super) fn next_stored(&mut self) -> Option<u32> {
+        let sequence = self.expected;
+        if self.arrived & 1 == 0 {
+            return None;
+        }
+        self.advance(1);
+        Some(sequence)
+    }
+
+    /// The caller's room has changed.
+    pub(super) fn set_room(&mut self, room: u8) {
+        let exhausted = self.limit == self.expected;
+        self.room = room;
+        self.promise();
+        self.due |= exhausted && room > 0;
+    }
+
+    /// `cumulative`, `bitmap` and `limit` of a frame.
+    #[inline]
+    pub(super) fn acknowledgement(&self) -> (u32, u64, u32) {
+        let run = self.arrived.trailing_ones();
+        let bitmap = self.arrived.checked_shr(run + 1).unwrap_or(0);
+        (self.expected.wrapping_add(run), bitmap, self.limit)
+    }
+
+    /// An acknowledgement was sent, by itself or with a payload.
+    #[inline]
+    pub(super) const fn acknowledged(&mut self) {
+        self.unacknowledged = 0;
+        self.due = false;
+        self.delay = Timer::OFF;
+    }
+}
