@@ -1,7 +1,7 @@
 //! The machine of one link: both halves, the timers that belong to neither, and the caller's view.
 
 use aldis_hal::cause::Malformed;
-use aldis_hal::{Cause, Instant};
+use aldis_hal::{Again, Cause, Instant};
 use zerocopy::little_endian::{U32, U64};
 
 use super::incoming::Incoming;
@@ -148,19 +148,32 @@ impl Link {
         self.outgoing.held() == 0
     }
 
-    /// Takes the number of the next payload, if one of the window's slots is free and the peer takes one more. The
-    /// caller fills [`Config::slot`] of it before it next asks what to transmit, and keeps it until it is released.
+    /// The number that the next payload will have, if one of the window's slots is free and the peer takes one more.
+    /// Nothing is taken yet: the caller may fill [`Config::slot`] of it and [`queue`](Self::queue) it, or let it be.
+    ///
+    /// # Errors
+    /// Why none can be queued now: [`Again::NoSlot`] until one is released, [`Again::NoCredit`] until the peer takes
+    /// more (it is asked), [`Again::Connecting`] without a connection.
     #[inline]
-    pub fn queue(&mut self, config: &Config, now: Instant) -> Option<u32> {
+    pub fn vacancy(&mut self, config: &Config, now: Instant) -> Result<u32, Again> {
         if !self.open {
-            return None;
+            return Err(Again::Connecting);
         }
         let blocked = self.outgoing.blocked;
-        let sequence = self.outgoing.queue(config);
+        let vacancy = self.outgoing.vacancy(config);
         if self.outgoing.blocked && !blocked {
             self.rest(config, now);
         }
-        sequence
+        vacancy
+    }
+
+    /// Takes the number of the next payload, if there is a [`vacancy`](Self::vacancy). The caller has filled
+    /// [`Config::slot`] of it before it next asks what to transmit, and keeps it until it is released.
+    #[inline]
+    pub fn queue(&mut self, config: &Config, now: Instant) -> Option<u32> {
+        let sequence = self.vacancy(config, now).ok()?;
+        self.outgoing.queue(sequence);
+        Some(sequence)
     }
 
     /// What is to be sent now, if anything: a payload again, a new one, a probe, an acknowledgement. This changes

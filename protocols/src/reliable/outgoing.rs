@@ -3,8 +3,8 @@
 //! Numbers run `base <= fresh <= next`: below `base` all has arrived, from `fresh` on nothing was sent yet, from `next`
 //! on nothing is queued. The maps hold one bit for each number from `base` on; `next - base` is at most 64.
 
-use aldis_hal::Instant;
 use aldis_hal::cause::Malformed;
+use aldis_hal::{Again, Instant};
 
 use super::Config;
 use super::rtt::Rtt;
@@ -110,19 +110,23 @@ impl Outgoing {
         self.next.wrapping_sub(self.base)
     }
 
-    /// Takes the next number, if there is a slot and the peer takes it.
+    /// The next number, if there is a slot and the peer takes it.
     #[inline]
-    pub(super) fn queue(&mut self, config: &Config) -> Option<u32> {
+    pub(super) fn vacancy(&mut self, config: &Config) -> Result<u32, Again> {
         if self.held() >= u32::from(config.window) {
-            return None;
+            return Err(Again::NoSlot);
         }
         if ahead(self.limit, self.next) <= 0 {
             self.blocked = true;
-            return None;
+            return Err(Again::NoCredit);
         }
-        let sequence = self.next;
+        Ok(self.next)
+    }
+
+    /// Takes a [vacant](Self::vacancy) number.
+    #[inline]
+    pub(super) fn queue(&mut self, sequence: u32) {
         self.next = sequence.wrapping_add(1);
-        Some(sequence)
     }
 
     /// The payload to send next, and whether it was sent before.
