@@ -32,6 +32,8 @@
 //! | `node` | [`SimTransport`] and [`SimPlatform`], a rank's view of its node |
 //! | `seat`, `run` | a rank from start to end; all of them, a coroutine each |
 //! | `report`, `record` | how a run went, the command that repeats it, and a trace for a browser |
+//! | `space_time` | a picture of a run |
+//! | `shrink` | a smaller run that fails in place of a large one |
 //! | [`workloads`] | programs to run, each of which knows what must come out |
 //! | `storage`, [`random`] | small storages by size of the job; numbers from the seed |
 //!
@@ -66,6 +68,8 @@ mod record;
 mod report;
 mod run;
 mod seat;
+mod shrink;
+mod space_time;
 mod storage;
 pub mod workloads;
 mod world;
@@ -79,5 +83,7 @@ pub use record::{Record, chrome_trace};
 pub use report::{Failure, Report};
 pub use run::{simulate, simulate_seats};
 pub use seat::{Leftovers, Outcome, Seat, SimEndpoint};
+pub use shrink::{Shrunk, shrink};
+pub use space_time::{View, space_time};
 pub use storage::{RANKS_MAX, Room};
 pub use world::Totals;

@@ -53,6 +53,48 @@ pub enum Record {
         /// When.
         at: u64,
     },
+    /// A node that had died booted again.
+    Boot {
+        /// Which one.
+        node: u32,
+        /// When.
+        at: u64,
+    },
+    /// A frame was sent.
+    FrameSent {
+        /// Which one.
+        frame: u64,
+        /// By whom.
+        from: u32,
+        /// To whom.
+        to: u32,
+        /// When.
+        at: u64,
+        /// Its bytes.
+        bytes: usize,
+    },
+    /// A frame was taken from the network; one that came twice can be taken twice.
+    FrameTaken {
+        /// Which one.
+        frame: u64,
+        /// Who had sent it.
+        from: u32,
+        /// Who took it.
+        to: u32,
+        /// When.
+        at: u64,
+    },
+    /// A frame was lost on its way or found its receiver full.
+    FrameLost {
+        /// Which one.
+        frame: u64,
+        /// Who had sent it.
+        from: u32,
+        /// To whom.
+        to: u32,
+        /// When it would have arrived.
+        at: u64,
+    },
 }
 
 /// Writes `records` in the trace event format: a line a node, an arrow a message.
@@ -88,6 +130,21 @@ pub fn chrome_trace(records: &[Record], out: &mut impl Write) -> io::Result<()> 
             }
             Record::Crash { node, at } => {
                 json!({ "ph": "i", "s": "t", "name": "died", "pid": 0, "tid": node, "ts": us(at) })
+            }
+            Record::Boot { node, at } => {
+                json!({ "ph": "i", "s": "t", "name": "booted", "pid": 0, "tid": node, "ts": us(at) })
+            }
+            Record::FrameSent { frame, from, to, at, bytes } => {
+                json!({ "ph": "s", "name": "frame", "cat": "frame", "id": frame, "pid": 0, "tid": from,
+                    "ts": us(at), "args": { "to": to, "bytes": bytes } })
+            }
+            Record::FrameTaken { frame, to, at, .. } => {
+                json!({ "ph": "f", "bp": "e", "name": "frame", "cat": "frame", "id": frame, "pid": 0, "tid": to,
+                    "ts": us(at) })
+            }
+            Record::FrameLost { frame, to, at, .. } => {
+                json!({ "ph": "i", "s": "t", "name": "frame lost", "pid": 0, "tid": to, "ts": us(at),
+                    "args": { "frame": frame } })
             }
         };
         out.write_all(if index == 0 { b"\n" } else { b",\n" })?;

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::config::Config;
+use super::config::{Config, Network};
 use super::record::Record;
 use super::world::{Life, Totals, World};
 
@@ -99,10 +99,25 @@ impl Report {
 
     /// The command that runs `workload` through the same history again.
     pub fn replay(&self, workload: &str) -> String {
-        let Config { seed, ranks, topology, faults, .. } = &self.config;
-        format!(
-            "aldis-sim run --seed {seed} --ranks {ranks} --topology {topology} --faults {faults} {workload}"
-        )
+        self.config.replay(workload)
+    }
+}
+
+impl Config {
+    /// The command that runs `workload` in this way, for a network that is drawn from the seed or the default.
+    pub fn replay(&self, workload: &str) -> String {
+        let Self { seed, ranks, topology, faults, .. } = self;
+        let mut line =
+            format!("aldis-sim run --seed {seed} --ranks {ranks} --topology {topology} --faults {faults}");
+        if let Some(only) = &self.only {
+            let list: Vec<String> = only.iter().map(u16::to_string).collect();
+            let list = if list.is_empty() { "none".into() } else { list.join(",") };
+            line += &format!(" --only-faults {list}");
+        }
+        if self.network == Network::default() {
+            line += " --fast";
+        }
+        line + " " + workload
     }
 }
 
