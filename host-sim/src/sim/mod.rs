@@ -62,6 +62,7 @@
 pub mod config;
 mod faults;
 mod node;
+pub mod oracle;
 mod queue;
 pub mod random;
 mod record;

@@ -6,6 +6,7 @@
 mod collectives;
 mod flood;
 mod halo;
+mod matching;
 mod random_messages;
 mod ring;
 
@@ -39,6 +40,11 @@ pub const WORKLOADS: &[Workload] = &[
         name: "random",
         about: "random messages of all sizes and random receives, with and without wildcards",
         run: |ep, seed| random_messages::run(ep, seed),
+    },
+    Workload {
+        name: "matching",
+        about: "wildcards of all kinds from many sources at a time, judged by an oracle of matching",
+        run: |ep, seed| matching::run(ep, seed),
     },
     Workload {
         name: "flood",
@@ -91,12 +97,13 @@ pub fn mixed<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) 
     let mut random = Random::new(seed, 20);
     for _ in 0..random.within(1, 4) {
         let seed = random.draw();
-        match random.below(6) {
+        match random.below(7) {
             0 => ring::run(ep, seed)?,
             1 => random_messages::run(ep, seed)?,
             2 => flood::many_to_one(ep, seed)?,
             3 => flood::all_to_all(ep, seed)?,
             4 => collectives::run(ep, seed)?,
+            5 => matching::run(ep, seed)?,
             _ => halo::run(ep, seed)?,
         }
     }

@@ -1,0 +1,208 @@
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const SOURCES: u32 = 3;
+const TAGS: u32 = 2;
+
+fn envelope() -> impl Strategy<Value = Envelope> {
+    (0..2_u32, 0..SOURCES, 0..TAGS).prop_map(|(context, source, tag)| Envelope { context, source, tag })
+}
+
+fn receive() -> impl Strategy<Value = Receive> {
+    let wild = |end| proptest::option::of(0..end);
+    (0..2_u32, wild(SOURCES), wild(TAGS)).prop_map(|(context, source, tag)| Receive {
+        context,
+        source,
+        tag,
+        got: None,
+    })
+}
+
+/// Something that happens at the rank: its next receive is posted, or the next message of a stream arrives.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Post,
+    Arrive(u32, u32),
+}
+
+/// Matching as the standard words it, with two plain lists.
+#[derive(Clone)]
+struct Matcher<'a> {
+    messages: &'a [Envelope],
+    receives: Vec<Receive>,
+    posted: usize,
+    unexpected: Vec<usize>,
+    arrived: BTreeSet<usize>,
+}
+
+impl<'a> Matcher<'a> {
+    fn new(messages: &'a [Envelope], receives: &[Receive]) -> Self {
+        let receives = receives.to_vec();
+        Self { messages, receives, posted: 0, unexpected: Vec::new(), arrived: BTreeSet::new() }
+    }
+
+    /// False if there is nothing left of that kind.
+    fn happen(&mut self, event: Event) -> bool {
+        match event {
+            Event::Post => {
+                let Some(receive) = self.receives.get_mut(self.posted) else { return false };
+                self.posted += 1;
+                let oldest = self.unexpected.iter().position(|&index| receive.takes(&self.messages[index]));
+                receive.got = oldest.map(|place| self.unexpected.remove(place));
+            }
+            Event::Arrive(context, source) => {
+                let next = (0..self.messages.len()).find(|index| {
+                    let message = &self.messages[*index];
+                    (message.context, message.source) == (context, source) && !self.arrived.contains(index)
+                });
+                let Some(index) = next else { return false };
+                self.arrived.insert(index);
+                let posted = &mut self.receives[..self.posted];
+                let waiting =
+                    posted.iter_mut().find(|one| one.got.is_none() && one.takes(&self.messages[index]));
+                match waiting {
+                    Some(receive) => receive.got = Some(index),
+                    None => self.unexpected.push(index),
+                }
+            }
+        }
+        true
+    }
+
+    /// What the receives get in every order in which all messages can arrive, with all receives posted before or
+    /// anywhere in between.
+    fn outcomes(self, in_between: bool, found: &mut BTreeSet<Vec<Option<usize>>>) {
+        let arrivals =
+            (0..2).flat_map(|context| (0..SOURCES).map(move |source| Event::Arrive(context, source)));
+        let may_arrive = in_between || self.posted == self.receives.len();
+        let mut is_over = true;
+        for event in [Event::Post].into_iter().chain(arrivals.filter(|_| may_arrive)) {
+            let mut next = self.clone();
+            if next.happen(event) {
+                is_over = false;
+                next.outcomes(in_between, found);
+            }
+        }
+        if is_over && self.unexpected.is_empty() {
+            found.insert(self.receives.iter().map(|receive| receive.got).collect());
+        }
+    }
+}
+
+/// Every way in which all messages could go to the receives, legal or not.
+fn assignments(messages: usize, receives: usize) -> Vec<Vec<Option<usize>>> {
+    let mut all = vec![vec![None; receives]];
+    for message in 0..messages {
+        let grow = |one: &Vec<Option<usize>>| {
+            let free: Vec<usize> = (0..receives).filter(|&place| one[place].is_none()).collect();
+            let one = one.clone();
+            free.into_iter().map(move |place| {
+                let mut next = one.clone();
+                next[place] = Some(message);
+                next
+            })
+        };
+        all = all.iter().flat_map(grow).collect();
+    }
+    all
+}
+
+fn with(receives: &[Receive], got: &[Option<usize>]) -> Vec<Receive> {
+    receives.iter().zip(got).map(|(receive, got)| Receive { got: *got, ..*receive }).collect()
+}
+
+proptest! {
+    /// With all receives posted first, the oracle allows exactly what can come about.
+    #[test]
+    fn what_is_legal_is_what_can_come_about(
+        messages in proptest::collection::vec(envelope(), 0..5),
+        receives in proptest::collection::vec(receive(), 4..6),
+    ) {
+        let mut possible = BTreeSet::new();
+        Matcher::new(&messages, &receives).outcomes(false, &mut possible);
+        for got in assignments(messages.len(), receives.len()) {
+            let verdict = judge(&messages, &with(&receives, &got));
+            prop_assert_eq!(verdict.is_ok(), possible.contains(&got), "{:?}: {:?}", got, verdict);
+        }
+    }
+
+    /// Whenever receives are posted, what comes about is legal.
+    #[test]
+    fn nothing_that_comes_about_is_refused(
+        messages in proptest::collection::vec(envelope(), 0..5),
+        receives in proptest::collection::vec(receive(), 0..5),
+    ) {
+        let mut possible = BTreeSet::new();
+        Matcher::new(&messages, &receives).outcomes(true, &mut possible);
+        for got in possible {
+            prop_assert_eq!(judge(&messages, &with(&receives, &got)), Ok(()));
+        }
+    }
+
+    /// Long histories of wildcards are legal, and two receives of one source that got each other's messages are not.
+    #[test]
+    fn exchanged_messages_are_noticed(
+        messages in proptest::collection::vec(envelope(), 2..40),
+        order in proptest::collection::vec((any::<bool>(), 0..2_u32, 0..SOURCES), 400),
+    ) {
+        let any = |message: &Envelope| Receive { context: message.context, source: None, tag: None, got: None };
+        let receives: Vec<Receive> = messages.iter().map(any).collect();
+        let mut matcher = Matcher::new(&messages, &receives);
+        for (post, context, source) in order {
+            matcher.happen(if post { Event::Post } else { Event::Arrive(context, source) });
+        }
+        while matcher.happen(Event::Post) {}
+        for (context, source) in (0..2).flat_map(|context| (0..SOURCES).map(move |source| (context, source))) {
+            while matcher.happen(Event::Arrive(context, source)) {}
+        }
+        let receives = matcher.receives;
+        prop_assert_eq!(judge(&messages, &receives), Ok(()));
+        for (one, other) in (0..receives.len()).flat_map(|one| (0..one).map(move |other| (one, other))) {
+            let [first, second] = [one, other].map(|place| receives[place].got.unwrap());
+            if (messages[first].context, messages[first].source)
+                == (messages[second].context, messages[second].source)
+            {
+                let mut exchanged = receives.clone();
+                (exchanged[one].got, exchanged[other].got) = (Some(second), Some(first));
+                let verdict = judge(&messages, &exchanged);
+                prop_assert!(matches!(verdict, Err(Violation::Overtaken { .. })), "{:?}", verdict);
+            }
+        }
+    }
+}
+
+/// No pair of messages of one source is out of order here, and still it cannot have come about: whichever of the two
+/// first messages came first would have gone to a receive that waited for it.
+#[test]
+fn a_circle_through_two_sources_is_seen() {
+    let message = |source, tag| Envelope { context: 0, source, tag };
+    let messages = [message(0, 0), message(0, 1), message(1, 1), message(1, 0)];
+    let receive = |tag, got| Receive { context: 0, source: None, tag: Some(tag), got: Some(got) };
+    let receives = [receive(0, 3), receive(1, 1), receive(0, 0), receive(1, 2)];
+    let verdict = judge(&messages, &receives).unwrap_err();
+    let Violation::Overtaken { messages } = &verdict else { panic!("{verdict}") };
+    assert_eq!(BTreeSet::from_iter(messages.iter().copied()), BTreeSet::from([0, 1, 2, 3]));
+    assert!(verdict.to_string().contains("overtaken"));
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let messages = [Envelope { context: 0, source: 1, tag: 2 }];
+    let receive = |tag, got| Receive { context: 0, source: None, tag, got };
+    assert_eq!(judge(&messages, &[]), Err(Violation::Left { message: 0 }));
+    let wrong = judge(&messages, &[receive(Some(3), Some(0))]);
+    assert_eq!(wrong, Err(Violation::Wrong { receive: 0, message: 0 }));
+    let never = judge(&messages, &[receive(None, Some(7))]);
+    assert_eq!(never, Err(Violation::Wrong { receive: 0, message: 7 }));
+    let twice = judge(&messages, &[receive(None, Some(0)), receive(None, Some(0))]);
+    assert_eq!(twice, Err(Violation::Twice { message: 0, receives: [0, 1] }));
+    let passed = judge(&messages, &[receive(None, None), receive(None, Some(0))]);
+    assert_eq!(passed, Err(Violation::Passed { receive: 0, message: 0 }));
+    for violation in [wrong, never, twice, passed] {
+        assert!(violation.unwrap_err().to_string().contains(" 0"));
+    }
+    assert_eq!(judge(&messages, &[receive(Some(3), None), receive(None, Some(0))]), Ok(()));
+}
