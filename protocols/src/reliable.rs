@@ -67,6 +67,8 @@ mod incoming;
 mod link;
 mod outgoing;
 mod rtt;
+#[cfg(test)]
+mod tests;
 
 pub use config::{Config, FRAMES_PER_ACK, Order, WINDOW_MAX};
 pub use crc::{Crc32c, crc32c};

@@ -1,15 +1,37 @@
 //! Defects that tests plant to show that the tests would find them. In any other build [`planted`] is the constant
 //! false and nothing of this is left.
 
-/// A way in which the machine could be wrong.
+/// A way in which a machine, or who drives it, could be wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(dead_code, reason = "named by tests and at the places where they would bite")]
+#[cfg_attr(test, derive(Hash))]
 pub(crate) enum Defect {
+    // In a link.
     NoKarn,
+    NoBackOff,
+    NoFastRetransmit,
+    NoCongestionWindow,
+    NoDelayTimer,
+    NoPersistence,
+    PlainCompare,
     TrustsAcks,
+    // In who drives a link.
+    #[cfg(test)]
     IgnoresBitmap,
+    #[cfg(test)]
     NeverRepeats,
-    TakesTwice,
+    #[cfg(test)]
+    HandsUpTwice,
+    #[cfg(test)]
+    ForgetsDuplicates,
+    #[cfg(test)]
+    ReleasesEarly,
+    #[cfg(test)]
+    AdmitsStale,
+    #[cfg(test)]
+    ClaimsStored,
+    #[cfg(test)]
+    TrustsChecksum,
+    // In a handshake.
     NoEchoCheck,
     BothInsist,
     TrustsStrangers,
@@ -33,4 +55,13 @@ std::thread_local! {
 #[cfg(test)]
 pub(crate) fn planted(defect: Defect) -> bool {
     PLANTED.get() == Some(defect)
+}
+
+/// Runs `test` with one defect.
+#[cfg(test)]
+pub(crate) fn with<R>(defect: Option<Defect>, test: impl FnOnce() -> R) -> R {
+    PLANTED.set(defect);
+    let result = test();
+    PLANTED.set(None);
+    result
 }

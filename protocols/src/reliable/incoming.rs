@@ -48,7 +48,7 @@ impl Incoming {
     /// # Errors
     /// [`Malformed::Credit`] if it was not promised a place.
     #[inline]
-    pub(super) const fn check(&self, sequence: u32) -> Result<(), Malformed> {
+    pub(super) fn check(&self, sequence: u32) -> Result<(), Malformed> {
         if ahead(sequence, self.limit) >= 0 { Err(Malformed::Credit) } else { Ok(()) }
     }
 
@@ -57,7 +57,7 @@ impl Incoming {
     pub(super) fn take(&mut self, config: &Config, sequence: u32, now: Instant) -> Fate {
         let offset = ahead(sequence, self.expected);
         let bit = u32::try_from(offset).ok().and_then(|offset| 1u64.checked_shl(offset)).unwrap_or(0);
-        if (bit == 0 || self.arrived & bit != 0) && !planted(Defect::TakesTwice) {
+        if bit == 0 || self.arrived & bit != 0 {
             self.due = true;
             return Fate::Duplicate;
         }
@@ -74,7 +74,7 @@ impl Incoming {
         self.unacknowledged = self.unacknowledged.saturating_add(1);
         self.due |=
             gap || self.arrived != 0 || self.unacknowledged >= FRAMES_PER_ACK || config.ack_delay_ns == 0;
-        if !self.due {
+        if !self.due && !planted(Defect::NoDelayTimer) {
             self.delay.start(now, config.ack_delay_ns);
         }
         Fate::Deliver

@@ -7,6 +7,7 @@ use zerocopy::little_endian::{U32, U64};
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
 use super::{Config, Frame, FrameKind};
+use crate::sabotage::{Defect, planted};
 use crate::timer::Timer;
 
 /// The numbers that the handshake has settled.
@@ -335,7 +336,7 @@ impl Link {
     fn rest(&mut self, config: &Config, now: Instant) {
         self.probe = Timer::OFF;
         self.probe_due = false;
-        if self.outgoing.blocked {
+        if self.outgoing.blocked && !planted(Defect::NoPersistence) {
             self.probe.set(now, self.outgoing.rtt.doubled(config, self.probes));
             return;
         }

@@ -27,7 +27,10 @@ const fn low(n: u32) -> u64 {
 
 /// How far `to` is ahead of `from`; negative if it is behind. Sequence numbers compare within half of their range.
 #[inline]
-pub(super) const fn ahead(to: u32, from: u32) -> i32 {
+pub(super) fn ahead(to: u32, from: u32) -> i32 {
+    if planted(Defect::PlainCompare) {
+        return (to as i64 - from as i64).clamp(i32::MIN as i64, i32::MAX as i64) as i32;
+    }
     to.wrapping_sub(from) as i32
 }
 
@@ -188,7 +191,6 @@ impl Outgoing {
     /// Takes a checked acknowledgement in: how many slots are free again, from the lowest on.
     pub(super) fn acknowledge(&mut self, config: &Config, cumulative: u32, bitmap: u64, now: Instant) -> u32 {
         let Ok(advance) = u32::try_from(ahead(cumulative, self.base)) else { return 0 };
-        let bitmap = if planted(Defect::IgnoresBitmap) { 0 } else { bitmap };
         let arrived = low(advance) | bitmap.checked_shl(advance + 1).unwrap_or(0);
         let news = arrived & self.sent() & !self.acked;
         if news == 0 {
@@ -261,7 +263,7 @@ impl Outgoing {
         }
         let Some(third) = highest(later) else { return };
         let lost = low(third) & self.in_flight() & !self.retried;
-        if lost == 0 {
+        if lost == 0 || planted(Defect::NoFastRetransmit) {
             return;
         }
         if ahead(self.base, self.recovery) >= 0 {
@@ -282,11 +284,11 @@ impl Outgoing {
     /// The time-out has passed: all in flight is lost, the window is one frame, the next time-out twice as long.
     pub(super) fn expire(&mut self) {
         self.halve();
-        self.congestion = 1;
-        self.rtt.back_off();
-        if !planted(Defect::NeverRepeats) {
-            self.lost |= self.in_flight();
+        self.congestion = if planted(Defect::NoCongestionWindow) { super::WINDOW_MAX } else { 1 };
+        if !planted(Defect::NoBackOff) {
+            self.rtt.back_off();
         }
+        self.lost |= self.in_flight();
     }
 
     /// Learns a checked limit; an older one than known changes nothing.

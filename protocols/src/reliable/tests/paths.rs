@@ -1,0 +1,175 @@
+//! One situation each: what the machine does there, and how much of it.
+
+use core::cell::Cell;
+use std::format;
+
+use aldis_hal::{Cause, Instant};
+
+use super::super::{Config, Ends, FrameKind, Link};
+use super::pair::{Broken, CALM, CONFIG, Pair, Plan};
+
+/// A situation, and the promise that is kept in it.
+type Path = (&'static str, fn() -> Result<(), Broken>);
+
+pub(super) const PATHS: [Path; 8] = [
+    ("one loss is repaired without a time-out", one_loss),
+    ("silence is met with ever fewer frames", blackout),
+    ("only what was sent once is measured", round_trips),
+    ("a lone frame is acknowledged in time", lone_frame),
+    ("lost room is asked for", lost_room),
+    ("an idle link keeps its peer alive and nothing else", idle),
+    ("acknowledgements ride on data", piggyback),
+    ("a dead peer is given up once", dead_peer),
+];
+
+macro_rules! ensure {
+    ($condition:expr, $($text:tt)*) => {
+        if !$condition {
+            return Err(format!($($text)*));
+        }
+    };
+}
+
+fn one_way(messages: u32) -> Plan {
+    Plan { messages: [messages, 0], ..CALM }
+}
+
+std::thread_local! {
+    /// Whether the frame that a test loses once is still to come.
+    static FIRST: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The sixth payload is lost once.
+fn one_loss() -> Result<(), Broken> {
+    let mut pair = Pair::new(one_way(40));
+    pair.loses = |_, from, frame| {
+        let sixth = CALM.numbers[1].wrapping_add(5);
+        from == 0 && frame.sequence.get() == sixth && FIRST.replace(false)
+    };
+    FIRST.set(true);
+    pair.run()?;
+    let counters = pair.sides[0].link.counters();
+    ensure!((counters.timeouts, counters.repeated) == (0, 1), "{counters:?}");
+    Ok(())
+}
+
+/// Nothing passes for 20 ms: a frame for each time-out, and each twice as late as the one before.
+fn blackout() -> Result<(), Broken> {
+    let mut pair = Pair::new(one_way(16));
+    pair.loses = |_, _, _| true;
+    pair.pump(0)?;
+    while pair.now < 20_000_000 {
+        pair.step()?;
+    }
+    let counters = *pair.sides[0].link.counters();
+    // 60 + 120 + 240 + 480 us, and then one each 640 us.
+    let most = 4 + (20_000_000 - 900_000) / 640_000 + 1;
+    ensure!(u64::from(counters.timeouts) <= most, "{} time-outs", counters.timeouts);
+    ensure!(counters.repeated <= counters.timeouts, "{} repetitions", counters.repeated);
+    pair.plan.heals_ns = pair.now;
+    pair.loses = |_, _, _| false;
+    pair.run()
+}
+
+/// A third of the data is lost, no acknowledgement is: no measured round trip is longer than the longest there is.
+fn round_trips() -> Result<(), Broken> {
+    for seed in 0..20 {
+        let mut pair =
+            Pair::new(Plan { seed, delay_ns: (3_000, 6_000), heals_ns: 50_000_000, ..one_way(200) });
+        pair.loses = |random, from, _| from == 0 && random.below(3) == 0;
+        while !pair.is_done() && pair.now < 50_000_000 {
+            if pair.now == 0 {
+                pair.pump(0)?;
+            }
+            pair.step()?;
+            let measured = pair.sides[0].link.round_trip_ns().unwrap_or(0);
+            ensure!(measured <= 2 * 6_000 + CONFIG.ack_delay_ns, "seed {seed}: {measured} ns measured");
+        }
+        ensure!(pair.is_done(), "seed {seed}: not done");
+    }
+    Ok(())
+}
+
+fn lone_frame() -> Result<(), Broken> {
+    let mut pair = Pair::new(one_way(1));
+    pair.run()?;
+    ensure!(pair.now == 2 * 4_000 + CONFIG.ack_delay_ns, "released at {} ns", pair.now);
+    ensure!(pair.sides[0].link.counters().repeated == 0, "it was repeated");
+    Ok(())
+}
+
+/// The receiver had no room; that it has room again is lost.
+fn lost_room() -> Result<(), Broken> {
+    let mut pair = Pair::new(one_way(40));
+    pair.sides[1].link.set_room(&CONFIG, 0);
+    pair.pump(0)?;
+    while pair.now < 1_000_000 {
+        pair.step()?;
+    }
+    ensure!(pair.sides[0].released == 16, "{} released", pair.sides[0].released);
+    pair.loses = |_, from, _| from == 1;
+    pair.sides[1].link.set_room(&CONFIG, 16);
+    pair.pump(1)?;
+    pair.loses = |_, _, _| false;
+    let until = pair.now + CONFIG.rto_max_ns + 20_000;
+    while !pair.is_done() {
+        pair.step()?;
+        ensure!(pair.now <= until + 30 * 10_000, "the room is not found out");
+    }
+    Ok(())
+}
+
+fn idle() -> Result<(), Broken> {
+    let mut pair = Pair::new(Plan { messages: [2, 0], ..CALM });
+    pair.run()?;
+    let before = pair.now;
+    while pair.now < before + 20 * CONFIG.silence_ns {
+        pair.step()?;
+    }
+    for side in &pair.sides {
+        let probes = side.link.counters().probes;
+        ensure!(side.link.is_open() && (5..=20).contains(&probes), "{probes} probes");
+    }
+    Ok(())
+}
+
+fn piggyback() -> Result<(), Broken> {
+    let mut pair = Pair::new(Plan { messages: [400, 400], ..CALM });
+    pair.run()?;
+    for side in &pair.sides {
+        let counters = side.link.counters();
+        ensure!(counters.acks <= 230 && counters.sent == 400, "{counters:?}");
+    }
+    Ok(())
+}
+
+/// The peer falls silent while nothing is outstanding: it is asked, and then given up.
+fn dead_peer() -> Result<(), Broken> {
+    let config = Config { give_up_ns: 5_000_000, ..CONFIG };
+    let mut link = Link::open(&config, Ends { ours: 5, theirs: 6, peer_window: 8 }, Instant(0));
+    let mut frames = 0;
+    for _ in 0..100 {
+        let Some(at) = link.poll_timeout() else { break };
+        if let Err(cause) = link.handle_timeout(&config, at) {
+            ensure!(cause == Cause::PeerDead, "{cause}");
+            ensure!(at.0 == config.silence_ns + config.give_up_ns, "given up at {}", at.0);
+            ensure!(!link.is_open() && link.poll_transmit().is_none(), "it goes on");
+            ensure!(link.poll_timeout().is_none() && link.queue(&config, at).is_none(), "it goes on");
+            ensure!(link.counters().probes == frames && frames > 3, "{frames} probes");
+            return Ok(());
+        }
+        while let Some(transmit) = link.poll_transmit() {
+            ensure!(transmit.frame.kind() == Ok(FrameKind::Probe), "{transmit:?}");
+            frames += 1;
+            link.transmitted(&config, &transmit, at);
+        }
+    }
+    Err("the dead peer is never given up".into())
+}
+
+#[test]
+fn every_path() {
+    for (name, path) in PATHS {
+        path().unwrap_or_else(|broken| panic!("{name}: {broken}"));
+    }
+}
