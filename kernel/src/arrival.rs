@@ -84,6 +84,14 @@ impl Engine<'_> {
             Body::Data { receiver, offset, payload } => self.take_data(from, receiver, offset, payload),
             Body::Finish { receiver, status } => self.take_finish(from, receiver, status),
             Body::Credit => Ok(()),
+            Body::Stalled => {
+                self.take_stalled(from);
+                Ok(())
+            }
+            Body::Seek { receiver } => self.take_seek(from, header, receiver),
+            Body::Offer { sender, receiver } => self.take_offer(from, header, sender, receiver),
+            Body::Nothing { receiver, more } => self.take_nothing(from, receiver, more),
+            Body::Decline { sender } => self.take_decline(from, sender),
             Body::Control(bytes) => self.take_control(from, bytes),
         }
     }
@@ -194,6 +202,9 @@ impl Engine<'_> {
         receiver: Handle,
         offset: u64,
     ) -> Result<(), Malformed> {
+        if self.is_offered(from, sender) {
+            self.take_up_offer(from, sender)?;
+        }
         let Some(request) = self.requests.get(sender) else {
             // An announced send keeps its slot until it has been asked, so nobody can ask for one that is gone.
             return Err(Malformed::Control);

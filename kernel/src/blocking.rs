@@ -3,7 +3,7 @@
 //!
 //! Blocking calls: loops of poll and relax, with a deadline.
 
-use aldis_hal::{Activity, Cause, Handle, Instant, Operation, Platform, Resource, Transport};
+use aldis_hal::{Activity, Cause, Handle, Instant, Operation, PeerId, Platform, Resource, Transport};
 use core::ptr::NonNull;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -12,8 +12,9 @@ use crate::buffer::Buffer;
 use crate::call::{BUDGET, Call};
 use crate::comm::Comm;
 use crate::endpoint::Endpoint;
-use crate::engine::{Engine, Started};
+use crate::engine::{Engine, Started, status};
 use crate::error::Error;
+use crate::matching::Envelope;
 use crate::rank::{Rank, Source, Status, Tag, TagMatch};
 use crate::request::{Key, State};
 use crate::scope::Scope;
@@ -272,14 +273,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         let call = Call::recv(Operation::Probe, comm, from, tag);
         let refused = |cause| call.refused(cause);
         let (pattern, peer) = self.endpoint.engine.pattern(comm, from, tag).map_err(refused)?;
-        let found = self.wait(
-            |_| call.activity(),
-            |engine| match (engine.look(&pattern), peer) {
-                (Some(status), _) => Some(Ok(status)),
-                (None, Some(peer)) => engine.presence(peer).err().map(Err),
-                (None, None) => engine.deserted.map(Err),
-            },
-        );
+        let found = self.wait(|_| call.activity(), |engine| engine.probe(&pattern, peer).transpose());
+        self.endpoint.engine.end_probe();
         match found {
             Ok(result) => result.map_err(refused),
             Err(elapsed_ns) => Err(refused(Cause::TimedOut).after(elapsed_ns)),
@@ -293,10 +288,10 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         tag: TagMatch,
     ) -> Result<Option<Status>, Error> {
         let call = Call::recv(Operation::Probe, comm, from, tag);
-        let (pattern, _) =
-            self.endpoint.engine.pattern(comm, from, tag).map_err(|cause| call.refused(cause))?;
+        let refused = |cause| call.refused(cause);
+        let (pattern, peer) = self.endpoint.engine.pattern(comm, from, tag).map_err(refused)?;
         self.endpoint.poll(BUDGET);
-        Ok(self.endpoint.engine.look(&pattern))
+        self.endpoint.engine.probe(&pattern, peer).map_err(refused)
     }
 
     /// See [`Endpoint::recv_pooled`].
@@ -368,12 +363,19 @@ impl Engine<'_> {
         self.requests.get(handle).map(|request| request.progress().activity()).unwrap_or_default()
     }
 
-    /// What a probe finds.
-    fn look(&mut self, pattern: &Key) -> Option<Status> {
-        let index = self.matcher.find_unexpected(pattern)?;
-        let envelope = self.matcher.peek(index)?;
-        let (source, tag) = (Rank(envelope.key.source), Tag(envelope.key.tag));
-        Some(Status { source, tag, bytes: envelope.length })
+    /// What a probe finds: here, or held back by its sender.
+    fn probe(&mut self, pattern: &Key, peer: Option<PeerId>) -> Result<Option<Status>, Cause> {
+        if let Some(index) = self.matcher.find_unexpected(pattern)
+            && let Some(&Envelope { key, length, .. }) = self.matcher.peek(index)
+        {
+            return Ok(Some(status(key, length)));
+        }
+        match (peer, self.deserted) {
+            (Some(peer), _) => self.presence(peer)?,
+            (None, Some(cause)) => return Err(cause),
+            (None, None) => {}
+        }
+        if self.overflowing { self.probe_held_back(*pattern, peer) } else { Ok(None) }
     }
 
     fn collect_pooled(&mut self, handle: Handle) -> Option<(Block, Result<Status, Error>)> {

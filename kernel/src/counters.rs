@@ -17,6 +17,8 @@ pub struct Counters {
     pub rendezvous: u64,
     /// Messages of eager size that found no block credit and were deferred.
     pub deferrals: u64,
+    /// Messages sent without an envelope credit, matched on this side for a receive that asked for them.
+    pub overflows: u64,
     /// Messages that arrived before their receive.
     pub unexpected: u64,
     /// The most unexpected messages at a time.

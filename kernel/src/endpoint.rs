@@ -3,7 +3,9 @@
 use core::time::Duration;
 
 use aldis_hal::caps::Features;
-use aldis_hal::{Activity, Cause, Epoch, Instant, Operation, PeerId, Platform, Post, Resource, Transport};
+use aldis_hal::{
+    Activity, Cause, Epoch, Handle, Instant, Operation, PeerId, Platform, Post, Resource, Transport,
+};
 use aldis_protocols::header::Kind;
 use aldis_protocols::{Card, Control, Thresholds};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -80,6 +82,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
             matcher: Matcher::new(memory.bins, memory.envelopes),
             comms,
             blocks: Blocks::new(memory.bytes, memory.next_block, memory.returned, memory.pooled),
+            overflowing: false,
+            probing: Handle::default(),
             marked: Fifo::new(memory.marked),
             counters: Counters::default(),
             now: platform.now(),

@@ -32,6 +32,10 @@ pub(crate) struct Engine<'s> {
     pub(crate) matcher: Matcher<'s>,
     pub(crate) comms: Comms<'s>,
     pub(crate) blocks: Blocks<'s>,
+    /// Some peer may hold messages back for want of envelopes here.
+    pub(crate) overflowing: bool,
+    /// A probe that goes on between calls of iprobe, for a message held back.
+    pub(crate) probing: Handle,
     /// Peers to whom something may be sent.
     pub(crate) marked: Fifo<'s>,
     pub(crate) counters: Counters,
@@ -160,6 +164,7 @@ impl Engine<'_> {
         peer: Option<PeerId>,
         buffer: Buffer,
     ) -> Result<Started, Cause> {
+        self.end_probe();
         match self.matcher.find_unexpected(&pattern) {
             Some(index) => self.receive_kept(index, buffer),
             None => self.post(pattern, peer, buffer).map(Started::Pending),
@@ -172,9 +177,12 @@ impl Engine<'_> {
             (None, Some(cause)) => return Err(cause),
             (None, None) => {}
         }
-        let peer = peer.unwrap_or_default();
-        let handle = self.request(State::Posted, pattern, peer, pattern.source, buffer)?;
+        let named = peer.unwrap_or_default();
+        let handle = self.request(State::Posted, pattern, named, pattern.source, buffer)?;
         self.matcher.post(&mut self.requests, handle.slot);
+        if self.overflowing {
+            self.seek_for(peer);
+        }
         Ok(handle)
     }
 
@@ -223,6 +231,7 @@ impl Engine<'_> {
         if !matches!(self.matcher.peek(index)?.payload, Payload::Block(_)) || !self.blocks.adopt() {
             return None;
         }
+        self.end_probe();
         let Envelope { key, peer, length, payload, .. } = self.matcher.remove(index)?;
         self.free_envelope(peer);
         self.free_block(peer);
@@ -323,16 +332,14 @@ impl Engine<'_> {
             self.blocks.give_pooled(block);
         }
         match state {
-            State::Queued => {
-                if let Some(row) = self.peers.get_mut(peer.index()) {
-                    row.ordered.remove(&mut self.requests, index);
-                }
-                self.complete(index, Some(Cause::Cancelled));
-            }
+            // The receiver may be about to take it: it is told then.
+            State::Queued if self.is_offered(peer, handle) => {}
+            State::Queued => self.unqueue(peer, index),
             State::Posted => {
                 self.matcher.unpost(&mut self.requests, index);
                 self.complete(index, Some(Cause::Cancelled));
             }
+            State::Probing => self.complete(index, Some(Cause::Cancelled)),
             State::Sending => self.withdraw(index),
             State::Receiving => self.decline(index),
             State::Complete | State::Free => self.complete(index, None),
@@ -377,13 +384,15 @@ impl Engine<'_> {
         aldis_hal::debug!("{} is gone: {}", peer, cause);
         for index in 0..self.requests.used_end() {
             let Some(request) = self.requests.at(index) else { continue };
-            let named = request.key.source != WILD || request.state != State::Posted;
+            let waits_for_any = matches!(request.state, State::Posted | State::Probing);
+            let named = request.key.source != WILD || !waits_for_any;
             if request.peer != peer || !named {
                 continue;
             }
             let owed = core::mem::take(&mut request.owed);
             match request.state {
                 State::Free | State::Complete => continue,
+                State::Probing => {}
                 State::Posted => self.matcher.unpost(&mut self.requests, index),
                 State::Queued => {
                     if let Some(row) = self.peers.get_mut(peer.index()) {
@@ -449,7 +458,7 @@ impl Engine<'_> {
 }
 
 #[inline]
-const fn status(key: Key, bytes: u64) -> Status {
+pub(crate) const fn status(key: Key, bytes: u64) -> Status {
     Status { source: Rank(key.source), tag: Tag(key.tag), bytes }
 }
 

@@ -39,10 +39,12 @@ enum Lane {
     Credit,
     Owed,
     Ordered,
+    /// What is matched without credit.
+    Overflow,
 }
 
 /// What a lane's turn came to.
-enum Turn {
+pub(crate) enum Turn {
     /// Something was sent.
     Sent,
     /// There is nothing that can be sent: nothing at all, or nothing without a credit from the peer.
@@ -72,6 +74,7 @@ impl Engine<'_> {
         let handle = self.request(State::Queued, to.key, to.peer, to.rank, buffer)?;
         if let Some(peer) = self.peers.get_mut(to.peer.index()) {
             peer.ordered.push_back(&mut self.requests, handle.slot);
+            peer.holder.held_back();
         }
         self.mark(to.peer);
         Ok(Started::Pending(handle))
@@ -132,7 +135,7 @@ impl Engine<'_> {
         let mut sent = 0;
         loop {
             let before = sent;
-            for lane in [Lane::Credit, Lane::Owed, Lane::Ordered] {
+            for lane in [Lane::Credit, Lane::Owed, Lane::Ordered, Lane::Overflow] {
                 if sent >= budget {
                     // More may be left: look again at the next poll.
                     self.mark(id);
@@ -145,6 +148,7 @@ impl Engine<'_> {
                     Lane::Credit => self.send_credit(transport, id),
                     Lane::Owed => self.send_owed(transport, id),
                     Lane::Ordered => self.send_ordered(transport, id),
+                    Lane::Overflow => self.send_overflow(transport, id),
                 };
                 match turn {
                     Turn::Sent => sent += 1,
@@ -173,7 +177,7 @@ impl Engine<'_> {
     }
 
     /// Posts a message without payload; on success the credits in it count as told.
-    fn say<T: Transport>(&mut self, transport: &mut T, id: PeerId, message: &[u8]) -> Turn {
+    pub(crate) fn say<T: Transport>(&mut self, transport: &mut T, id: PeerId, message: &[u8]) -> Turn {
         match transport.short(id, message, &[]) {
             Post::Done | Post::Queued => {
                 if let Some(peer) = self.peer(id) {
@@ -334,9 +338,8 @@ impl Engine<'_> {
 
     /// Tries to inject the send at the head of the order.
     fn send_ordered<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> Turn {
-        let Some(index) = self.peers.get(id.index()).and_then(|peer| peer.ordered.front()) else {
-            return Turn::Idle;
-        };
+        let Some(peer) = self.peers.get(id.index()) else { return Turn::Idle };
+        let (None, Some(index)) = (peer.holder.offered(), peer.ordered.front()) else { return Turn::Idle };
         let Some(handle) = self.requests.handle(index) else { return Turn::Idle };
         let Some(request) = self.requests.at(index) else { return Turn::Idle };
         let (key, buffer) = (request.key, request.buffer);
@@ -412,7 +415,7 @@ impl Engine<'_> {
                     Err(refusal) => refusal.into(),
                 }
             }
-            (_, Some(own)) => transport.short(id, &header.emit_announce(own), &[]),
+            (_, Some(own)) => transport.short(id, &header.emit_about(own), &[]),
             (_, None) => return Ok(Injected::NeedsRequest),
         };
         self.injected(id, kind, true, len, post)

@@ -43,6 +43,7 @@ mod fifo;
 mod injection;
 mod list;
 mod matching;
+mod overflow;
 mod peer;
 mod planted;
 mod pool;

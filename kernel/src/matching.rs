@@ -131,8 +131,7 @@ impl<'s> Matcher<'s> {
     pub(crate) fn post(&mut self, requests: &mut Requests<'_>, index: u32) {
         let Some(request) = requests.at(index) else { return };
         request.state = State::Posted;
-        request.order = self.next_order;
-        self.next_order = self.next_order.wrapping_add(1);
+        request.order = self.next_order();
         let key = request.key;
         if let Some(count) = self.posted_by_class.get_mut(class(&key)) {
             *count += 1;
@@ -140,6 +139,14 @@ impl<'s> Matcher<'s> {
         if let Some(bin) = self.bins.of(&key) {
             bin.posted.push_back(requests, index);
         }
+    }
+
+    /// The next place in the order of posting.
+    #[inline]
+    pub(crate) fn next_order(&mut self) -> u32 {
+        let order = self.next_order;
+        self.next_order = order.wrapping_add(1);
+        order
     }
 
     /// Takes a posted receive out again.
@@ -180,6 +187,13 @@ impl<'s> Matcher<'s> {
     /// As [`match_posted`](Self::match_posted), with receives posted that have wildcards.
     #[inline(never)]
     fn match_any_class(&mut self, requests: &mut Requests<'_>, message: &Key) -> Option<u32> {
+        let index = self.find_posted(requests, message)?;
+        self.unpost(requests, index);
+        Some(index)
+    }
+
+    /// The oldest posted receive that takes a message with key `message`.
+    pub(crate) fn find_posted(&mut self, requests: &mut Requests<'_>, message: &Key) -> Option<u32> {
         let mut oldest: Option<(u32, u32)> = None;
         for wild in 0..CLASSES {
             if self.posted_by_class.get(wild).is_none_or(|&count| count == 0) {
@@ -197,9 +211,7 @@ impl<'s> Matcher<'s> {
                 oldest = Some(found);
             }
         }
-        let (index, _) = oldest?;
-        self.unpost(requests, index);
-        Some(index)
+        oldest.map(|(index, _)| index)
     }
 
     /// The first receive posted with exactly this pattern, and its order.

@@ -3,6 +3,7 @@
 use aldis_hal::{Cause, Epoch};
 use aldis_protocols::card::Room;
 use aldis_protocols::credit::{Grant, Limits, Window};
+use aldis_protocols::overflow::{Holder, Seeker};
 use aldis_protocols::{Card, Thresholds};
 
 use crate::list::List;
@@ -42,6 +43,9 @@ pub(crate) struct Peer {
     pub(crate) ordered: List<Queue>,
     /// Rendezvous that have something to say: a clear-to-send, data, a finish.
     pub(crate) owed: List<Queue>,
+    /// What of `ordered` the peer is asked to take without credit, and what it is asked for.
+    pub(crate) holder: Holder,
+    pub(crate) seeker: Seeker,
     /// It stands in the FIFO of peers to look at.
     pub(crate) marked: bool,
 }
@@ -60,6 +64,8 @@ impl Peer {
         sequence_in: 0,
         ordered: List::EMPTY,
         owed: List::EMPTY,
+        holder: Holder::NONE,
+        seeker: Seeker::NONE,
         marked: false,
     };
 

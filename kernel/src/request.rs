@@ -43,6 +43,8 @@ pub(crate) enum State {
     Sending,
     /// A receive in the matching bins.
     Posted,
+    /// A probe for a message that its sender holds back; in no list.
+    Probing,
     /// A receive matched with an announcement; in the peer's owed list until it has asked.
     Receiving,
     /// Over; the result waits for the owner.
@@ -117,7 +119,11 @@ impl Request {
     #[inline]
     pub(crate) fn start(&mut self, state: State, key: Key, peer: PeerId, rank: u32, buffer: Buffer) {
         self.state = state;
-        self.operation = if let State::Queued = state { Operation::Send } else { Operation::Recv };
+        self.operation = match state {
+            State::Queued => Operation::Send,
+            State::Probing => Operation::Probe,
+            _ => Operation::Recv,
+        };
         (self.orphan, self.owed) = (false, false);
         (self.key, self.peer, self.rank, self.tag) = (key, peer, rank, key.tag);
         self.buffer = buffer;

@@ -452,12 +452,15 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     /// not left (MPI_Cancel). True if so, and it is null from then on; false if it goes on.
     pub fn cancel(&mut self, request: &mut Request<'scope>) -> bool {
         let Stage::Pending(handle) = request.stage else { return false };
-        let Some(slot) = self.requests().get(handle) else { return false };
-        if !matches!(slot.state, State::Posted | State::Queued) {
+        let engine = &mut self.within.endpoint.engine;
+        let Some(slot) = engine.requests.get(handle) else { return false };
+        let (state, peer) = (slot.state, slot.peer);
+        let undone = state == State::Posted || (state == State::Queued && !engine.is_offered(peer, handle));
+        if !undone {
             return false;
         }
-        self.requests.remove(&mut self.within.endpoint.engine.requests, handle.slot);
-        self.within.endpoint.engine.abandon(handle);
+        self.requests.remove(&mut engine.requests, handle.slot);
+        engine.abandon(handle);
         request.stage = Stage::Null;
         true
     }

@@ -13,7 +13,7 @@ use aldis_kernel::protocols::header::{Header, Kind};
 use aldis_kernel::protocols::{Card, Control};
 use aldis_kernel::{Comm, Error, Rank, Source, Tag, TagMatch};
 use proptest::prelude::*;
-use rig::{Job, Shape, pattern, settle, together};
+use rig::{Job, REQUESTS, Shape, pattern, settle, together};
 
 fn worlds(ranks: &[rig::Rank<'_>]) -> Vec<Comm> {
     ranks.iter().map(|rank| rank.world()).collect()
@@ -66,7 +66,7 @@ fn a_withdrawn_announcement_fails_its_receive_by_name() {
     assert_eq!(buffer, [0; 500]);
     // The slot has freed itself: as many requests can be under way as before.
     let full = together(&mut ranks, |one, _| {
-        for _ in 0..8 {
+        for _ in 0..REQUESTS {
             let _sending = one.isend(&worlds[0], &[0u8; 100], Rank(1), Tag(2))?;
         }
         let _sending = one.isend(&worlds[0], &[0u8; 100], Rank(1), Tag(2))?;

@@ -8,11 +8,12 @@ mod rig;
 
 use aldis_kernel::{Rank, Request, Scope, Source, Tag, TagMatch};
 use proptest::prelude::*;
-use rig::{Clock, Job, Shape, Wire, pattern, settle, together};
+use rig::{Clock, Job, REQUESTS, Shape, Wire, pattern, settle, together};
 
-/// As many as a rank of the rig has envelopes for: what stays unmatched never keeps a later message out.
-const SENDS_MAX: usize = 4;
-const RECEIVES_MAX: usize = 4;
+/// Several times what a rank of the rig has envelopes for: a receive must get its message past those that stay
+/// unmatched.
+const SENDS_MAX: usize = 16;
+const RECEIVES_MAX: usize = REQUESTS - SENDS_MAX;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -29,7 +30,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             .prop_map(|(at, any_source, tag)| Step::Receive { at, any_source, tag }),
         (0usize..2, 1u32..6).prop_map(|(rank, budget)| Step::Poll { rank, budget }),
     ];
-    proptest::collection::vec(step, 0..40)
+    proptest::collection::vec(step, 0..80)
 }
 
 #[derive(Clone, Copy)]
@@ -76,7 +77,7 @@ proptest! {
         let mut buffers = receives.each_ref().map(|receives| vec![vec![0u8; 1000]; receives.len()]);
         let mut results = [vec![], vec![]];
 
-        together(&mut ranks, |one, other| {
+        let end = together(&mut ranks, |one, other| {
             let [buffers_one, buffers_other] = &mut buffers;
             let mut free = [buffers_one.iter_mut(), buffers_other.iter_mut()];
             let mut sending_one = vec![];
@@ -122,7 +123,11 @@ proptest! {
             results = [finish(one, receiving_one), finish(other, receiving_other)];
             // Sends whose message nobody took end with the scope: cut it short.
             Err::<(), _>(aldis_kernel::Error::new(aldis_kernel::hal::Operation::None, aldis_kernel::hal::Cause::Cancelled))
-        }).unwrap_err();
+        });
+        prop_assert_eq!(end.unwrap_err().cause, aldis_kernel::hal::Cause::Cancelled);
+        for rank in &ranks {
+            prop_assert_eq!(rank.counters().malformed, 0);
+        }
 
         for at in 0..2 {
             let from = 1 - at;

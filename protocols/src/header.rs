@@ -12,7 +12,8 @@
 //!
 //! The two limits are the credits that every message carries back, see [`credit`](crate::credit). `length` is the
 //! whole message for eager and announcements, the end of the granted range for clear-to-send, the fragment for
-//! data. The sequence counts matchable messages per peer; other kinds carry zero.
+//! data. The sequence counts matchable messages per peer; other kinds carry zero. A seek carries the tag of a receive,
+//! an offer source, tag and length of a message; nothing is one byte long if other messages are held back.
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Epoch, Handle};
@@ -57,6 +58,13 @@ struct RawClearToSend {
     sender: RawHandle,
     receiver: RawHandle,
     offset: U64,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
+#[repr(C)]
+struct RawOffer {
+    sender: RawHandle,
+    receiver: RawHandle,
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
@@ -115,6 +123,16 @@ pub enum Kind {
     Credit = 7,
     /// A [`Control`](crate::Control) message.
     Control = 8,
+    /// The sender holds messages back for want of envelopes: see [`overflow`](crate::overflow) for this and the next.
+    Stalled = 9,
+    /// The receiver asks whether a message held back fits a receive.
+    Seek = 10,
+    /// The first message held back that fits.
+    Offer = 11,
+    /// None does.
+    Nothing = 12,
+    /// The offer is not taken; the message stays where it is.
+    Decline = 13,
 }
 
 impl Kind {
@@ -129,6 +147,11 @@ impl Kind {
             6 => Self::Finish,
             7 => Self::Credit,
             8 => Self::Control,
+            9 => Self::Stalled,
+            10 => Self::Seek,
+            11 => Self::Offer,
+            12 => Self::Nothing,
+            13 => Self::Decline,
             other => return Err(Malformed::Kind(other)),
         })
     }
@@ -218,9 +241,16 @@ impl Header {
         zerocopy::transmute!(self.raw())
     }
 
-    /// Header and body of an announcement (RTS or deferral) by the request `sender`.
-    pub fn emit_announce(&self, sender: Handle) -> [u8; HEADER_BYTES + 8] {
-        zerocopy::transmute!((self.raw(), RawHandle::from(sender)).pack())
+    /// Header and body of a message about one request: an announcement or a decline names the sender's, a seek and
+    /// its answer nothing the receiver's.
+    pub fn emit_about(&self, request: Handle) -> [u8; HEADER_BYTES + 8] {
+        zerocopy::transmute!((self.raw(), RawHandle::from(request)).pack())
+    }
+
+    /// Header and body of an offer.
+    pub fn emit_offer(&self, sender: Handle, receiver: Handle) -> [u8; HEADER_BYTES + 16] {
+        let body = RawOffer { sender: sender.into(), receiver: receiver.into() };
+        zerocopy::transmute!((self.raw(), body).pack())
     }
 
     /// Header and body of a clear-to-send from `offset` up to `self.length`.
@@ -315,6 +345,32 @@ pub enum Body<'a> {
     },
     /// Credits only.
     Credit,
+    /// Messages are held back.
+    Stalled,
+    /// The receiver asks for a message for this request.
+    Seek {
+        /// The receive.
+        receiver: Handle,
+    },
+    /// A message held back is offered.
+    Offer {
+        /// The request that sends it.
+        sender: Handle,
+        /// The receive that was asked about.
+        receiver: Handle,
+    },
+    /// No message held back fits.
+    Nothing {
+        /// The receive that was asked about.
+        receiver: Handle,
+        /// Others are held back.
+        more: bool,
+    },
+    /// The offer is not taken.
+    Decline {
+        /// The request that was offered.
+        sender: Handle,
+    },
     /// A control message, still encoded.
     Control(&'a [u8]),
 }
@@ -345,14 +401,18 @@ impl<'a> Body<'a> {
     /// # Errors
     /// What is wrong with it, in itself or by the header.
     pub fn parse(header: &Header, rest: &'a [u8]) -> Result<Self, Malformed> {
-        if !header.kind.is_matchable() && (header.sequence != 0 || header.source != 0 || header.tag != 0) {
+        let (has_source, has_tag) = match header.kind {
+            Kind::Seek => (false, true),
+            kind => (kind.is_matchable() || kind == Kind::Offer, kind.is_matchable() || kind == Kind::Offer),
+        };
+        let stray = (!has_source && header.source != 0) || (!has_tag && header.tag != 0);
+        if stray || (!header.kind.is_matchable() && header.sequence != 0) {
             return Err(Malformed::Reserved);
         }
         Ok(match header.kind {
             Kind::Eager => Self::Eager(header.payload(rest)?),
             Kind::Announce | Kind::Defer => {
-                let sender: RawHandle = exactly(rest)?;
-                Self::Announce { sender: sender.into(), deferred: header.kind == Kind::Defer }
+                Self::Announce { sender: handle(rest)?, deferred: header.kind == Kind::Defer }
             }
             Kind::ClearToSend => {
                 let raw: RawClearToSend = exactly(rest)?;
@@ -384,8 +444,20 @@ impl<'a> Body<'a> {
                 }
                 Self::Finish { receiver: raw.receiver.into(), status }
             }
-            Kind::Credit if rest.is_empty() && header.length == 0 => Self::Credit,
-            Kind::Credit => return Err(Malformed::Length),
+            Kind::Credit | Kind::Stalled if !rest.is_empty() || header.length != 0 => {
+                return Err(Malformed::Length);
+            }
+            Kind::Credit => Self::Credit,
+            Kind::Stalled => Self::Stalled,
+            Kind::Seek | Kind::Decline if header.length != 0 => return Err(Malformed::Length),
+            Kind::Seek => Self::Seek { receiver: handle(rest)? },
+            Kind::Decline => Self::Decline { sender: handle(rest)? },
+            Kind::Offer => {
+                let raw: RawOffer = exactly(rest)?;
+                Self::Offer { sender: raw.sender.into(), receiver: raw.receiver.into() }
+            }
+            Kind::Nothing if header.length > 1 => return Err(Malformed::Length),
+            Kind::Nothing => Self::Nothing { receiver: handle(rest)?, more: header.length == 1 },
             Kind::Control => Self::Control(header.payload(rest)?),
         })
     }
@@ -396,6 +468,10 @@ fn short(got: usize, need: usize) -> Malformed {
         got: got.min(usize::from(u16::MAX)) as u16,
         need: need.min(usize::from(u16::MAX)) as u16,
     }
+}
+
+fn handle(bytes: &[u8]) -> Result<Handle, Malformed> {
+    exactly::<RawHandle>(bytes).map(Handle::from)
 }
 
 /// The struct that `bytes` holds and nothing more.

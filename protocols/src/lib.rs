@@ -11,6 +11,7 @@
 //! | [`reliable`] | links over what loses, reorders, repeats and corrupts: frames, and the machine of each end |
 //! | [`connect`] | how two ends find together: lives, crossing attempts, refusals by name |
 //! | [`rendezvous`] | announce, clear to send, data fragments, finish; deferral is the same with another name |
+//! | [`overflow`] | messages without an envelope, matched at their sender: no bound makes a program wait for ever |
 //! | [`select`] | which protocol a message takes, by capabilities and cost, and why not another |
 //! | [`card`] | what a rank tells its peers before the first message (`postcard`) |
 //! | [`control`] | rare messages between kernels: abort, goodbye (`postcard`) |
@@ -29,6 +30,7 @@ pub mod connect;
 pub mod control;
 pub mod credit;
 pub mod header;
+pub mod overflow;
 pub mod reliable;
 pub mod rendezvous;
 mod sabotage;

@@ -156,8 +156,10 @@ impl Platform for Clock {
 }
 
 pub(crate) type Rank<'s> = Endpoint<'s, Wire, Clock>;
-/// 3 peers, 8 requests, 2 communicators; per peer 4 envelopes and 2 blocks of 64 bytes; 2 pooled; 4 bins.
-pub(crate) type Small = storage_type!(3, 8, 2, 4, 2, 64, 2, 4);
+/// Requests of each rank.
+pub(crate) const REQUESTS: usize = 24;
+/// 3 peers, 2 communicators; per peer 4 envelopes and 2 blocks of 64 bytes; 2 pooled; 4 bins.
+pub(crate) type Small = storage_type!(3, REQUESTS, 2, 4, 2, 64, 2, 4);
 
 /// A job of ranks in this process.
 pub(crate) struct Job {

@@ -51,7 +51,7 @@ fn every_kind_survives_the_wire() {
     for (kind, deferred) in [(Kind::Announce, false), (Kind::Defer, true)] {
         let header = header(kind, 1 << 40);
         let body = Body::Announce { sender: SENDER, deferred };
-        assert_eq!(Packet::parse(&header.emit_announce(SENDER)), Ok(Packet { header, body }));
+        assert_eq!(Packet::parse(&header.emit_about(SENDER)), Ok(Packet { header, body }));
     }
 
     let clear = header(Kind::ClearToSend, 100);
@@ -71,6 +71,23 @@ fn every_kind_survives_the_wire() {
         let body = Body::Finish { receiver: RECEIVER, status };
         assert_eq!(Packet::parse(&header.emit_finish(RECEIVER, status)), Ok(Packet { header, body }));
     }
+
+    let seek = Header { tag: 9, ..header(Kind::Seek, 0) };
+    let body = Body::Seek { receiver: RECEIVER };
+    assert_eq!(Packet::parse(&seek.emit_about(RECEIVER)), Ok(Packet { header: seek, body }));
+    let offer = Header { source: 2, tag: 9, ..header(Kind::Offer, 1 << 40) };
+    let body = Body::Offer { sender: SENDER, receiver: RECEIVER };
+    assert_eq!(Packet::parse(&offer.emit_offer(SENDER, RECEIVER)), Ok(Packet { header: offer, body }));
+    for (length, more) in [(0, false), (1, true)] {
+        let header = header(Kind::Nothing, length);
+        let body = Body::Nothing { receiver: RECEIVER, more };
+        assert_eq!(Packet::parse(&header.emit_about(RECEIVER)), Ok(Packet { header, body }));
+    }
+    let decline = header(Kind::Decline, 0);
+    let body = Body::Decline { sender: SENDER };
+    assert_eq!(Packet::parse(&decline.emit_about(SENDER)), Ok(Packet { header: decline, body }));
+    let stalled = header(Kind::Stalled, 0);
+    assert_eq!(Packet::parse(&stalled.emit()), Ok(Packet { header: stalled, body: Body::Stalled }));
 
     let credit = header(Kind::Credit, 0);
     assert_eq!(Packet::parse(&credit.emit()), Ok(Packet { header: credit, body: Body::Credit }));
@@ -106,7 +123,7 @@ fn lies_are_named() {
 proptest! {
     /// No bytes panic, and whatever parses is made of exactly the bytes that emitting it gives.
     #[test]
-    fn parsing_is_total_and_canonical(mut bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in 0u8..10) {
+    fn parsing_is_total_and_canonical(mut bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in 0u8..16) {
         if let Some(first) = bytes.first_mut() {
             *first = kind;
         }
@@ -120,7 +137,7 @@ proptest! {
             let Ok(Packet { header, body }) = Packet::parse(&bytes) else { continue };
             let again = match body {
                 Body::Eager(payload) | Body::Control(payload) => [&header.emit()[..], payload].concat(),
-                Body::Announce { sender, .. } => header.emit_announce(sender).to_vec(),
+                Body::Announce { sender, .. } => header.emit_about(sender).to_vec(),
                 Body::ClearToSend { sender, receiver, offset } => {
                     header.emit_clear_to_send(sender, receiver, offset).to_vec()
                 }
@@ -128,7 +145,11 @@ proptest! {
                     [&header.emit_data(receiver, offset)[..], payload].concat()
                 }
                 Body::Finish { receiver, status } => header.emit_finish(receiver, status).to_vec(),
-                Body::Credit => header.emit().to_vec(),
+                Body::Credit | Body::Stalled => header.emit().to_vec(),
+                Body::Seek { receiver: request }
+                | Body::Nothing { receiver: request, .. }
+                | Body::Decline { sender: request } => header.emit_about(request).to_vec(),
+                Body::Offer { sender, receiver } => header.emit_offer(sender, receiver).to_vec(),
             };
             prop_assert_eq!(&again, &bytes);
         }

@@ -1,0 +1,316 @@
+//! Messages that a peer has no envelope for are matched where they are held back: see
+//! [`protocols::overflow`](aldis_protocols::overflow) for the exchange and why it keeps the order. This is its slow way
+//! only; a job whose envelopes suffice never comes here.
+
+use aldis_hal::cause::Malformed;
+use aldis_hal::{Cause, Handle, PeerId, Transport};
+use aldis_protocols::header::{Header, Kind};
+use aldis_protocols::overflow::{Next, Posted, Seek};
+use aldis_protocols::rendezvous::Sender;
+
+use crate::buffer::Buffer;
+use crate::engine::{Engine, status};
+use crate::injection::Turn;
+use crate::list::List;
+use crate::peer::Presence;
+use crate::rank::{Status, Tag, WILD};
+use crate::request::{Key, Machine, Queue, State};
+
+/// The receiver's side: what is asked about, and what becomes of the answers.
+impl Engine<'_> {
+    /// A receive or probe of `peer`'s messages, or of anybody's, was posted while some peer held messages back.
+    #[cold]
+    pub(crate) fn seek_for(&mut self, peer: Option<PeerId>) {
+        if let Some(peer) = peer {
+            return self.seek_next(peer);
+        }
+        self.overflowing = false;
+        for peer in 0..self.size {
+            let stalled = self.peers.get(peer as usize).is_some_and(|row| row.seeker.is_stalled());
+            self.overflowing |= stalled;
+            if stalled {
+                self.seek_next(PeerId(peer));
+            }
+        }
+    }
+
+    /// Asks `peer` about the next receive that it could satisfy, unless a question is open. Bounded by the table.
+    fn seek_next(&mut self, id: PeerId) {
+        let Some(next) = self.peers.get(id.index()).and_then(|row| row.seeker.next()) else { return };
+        let mut first: Option<(u32, u32)> = None;
+        for index in 0..self.requests.used_end() {
+            let Some(request) = self.requests.at(index) else { continue };
+            let waits = matches!(request.state, State::Posted | State::Probing);
+            if !waits || (request.key.source != WILD && request.peer != id) {
+                continue;
+            }
+            let order = request.order;
+            let is_next = !matches!(next, Next::After(cursor) if (order.wrapping_sub(cursor) as i32) <= 0);
+            if is_next && first.is_none_or(|(_, least)| (order.wrapping_sub(least) as i32) < 0) {
+                first = Some((index, order));
+            }
+        }
+        let Some((index, order)) = first else { return };
+        let (Some(receiver), Some(row)) = (self.requests.handle(index), self.peers.get_mut(id.index()))
+        else {
+            return;
+        };
+        row.seeker.seek(Posted { receiver, order });
+        self.mark(id);
+    }
+
+    pub(crate) fn take_stalled(&mut self, from: PeerId) {
+        let Some(row) = self.peer(from) else { return };
+        row.seeker.stalled();
+        self.overflowing = true;
+        self.seek_next(from);
+    }
+
+    pub(crate) fn take_nothing(
+        &mut self,
+        from: PeerId,
+        receiver: Handle,
+        more: bool,
+    ) -> Result<(), Malformed> {
+        let Some(row) = self.peer(from) else { return Ok(()) };
+        row.seeker.nothing(receiver, more)?;
+        self.seek_next(from);
+        Ok(())
+    }
+
+    /// A message held back is offered. It is taken if the receive that was asked about is still the first that it fits.
+    pub(crate) fn take_offer(
+        &mut self,
+        from: PeerId,
+        header: &Header,
+        sender: Handle,
+        receiver: Handle,
+    ) -> Result<(), Malformed> {
+        let key = Key { context: header.context, source: header.source, tag: header.tag };
+        if key.tag > Tag::MAX.0 || !self.comms.admits(key.context, key.source, from) {
+            return Err(Malformed::Envelope);
+        }
+        let Some(row) = self.peers.get_mut(from.index()) else { return Ok(()) };
+        row.seeker.offered(receiver)?;
+        let first = self.matcher.find_posted(&mut self.requests, &key);
+        let first = first.and_then(|index| self.requests.handle(index));
+        if first == Some(receiver) {
+            self.matcher.unpost(&mut self.requests, receiver.slot);
+            self.counters.messages_received += 1;
+            if let Some(request) = self.requests.at(receiver.slot) {
+                (request.rank, request.tag) = (key.source, key.tag);
+            }
+            self.fetch(receiver.slot, from, sender, header.length);
+        } else {
+            if first.is_none() {
+                self.found(receiver, key, header.length);
+            }
+            if let Some(row) = self.peer(from) {
+                row.seeker.decline(sender);
+            }
+            self.mark(from);
+        }
+        self.seek_next(from);
+        Ok(())
+    }
+
+    /// The probe `receiver`, if it is one, has found a message that no posted receive takes.
+    fn found(&mut self, receiver: Handle, key: Key, length: u64) {
+        let Some(request) = self.requests.get(receiver) else { return };
+        if request.state == State::Probing && request.key.takes(&key) {
+            (request.rank, request.tag, request.length) = (key.source, key.tag, length);
+            self.complete(receiver.slot, None);
+        }
+    }
+
+    /// What a probe finds of the messages held back: it goes on from call to call until a receive is posted or another
+    /// probe made, since its answer may be old then.
+    pub(crate) fn probe_held_back(
+        &mut self,
+        pattern: Key,
+        peer: Option<PeerId>,
+    ) -> Result<Option<Status>, Cause> {
+        match self.requests.get(self.probing) {
+            Some(probe) if probe.key == pattern && probe.state == State::Complete => {
+                return Ok(Some(status(Key { source: probe.rank, tag: probe.tag, ..pattern }, probe.length)));
+            }
+            Some(probe) if probe.key == pattern => return Ok(None),
+            _ => {}
+        }
+        self.end_probe();
+        let named = peer.unwrap_or_default();
+        self.probing = self.request(State::Probing, pattern, named, pattern.source, Buffer::NONE)?;
+        let order = self.matcher.next_order();
+        if let Some(probe) = self.requests.get(self.probing) {
+            probe.order = order;
+        }
+        self.seek_for(peer);
+        Ok(None)
+    }
+
+    /// Ends a probe for messages held back: what it has found may be taken now.
+    #[inline]
+    pub(crate) fn end_probe(&mut self) {
+        if self.probing != Handle::default() {
+            let probe = core::mem::take(&mut self.probing);
+            self.abandon(probe);
+        }
+    }
+}
+
+/// The sender's side: what is held back, and what is offered.
+impl Engine<'_> {
+    pub(crate) fn take_seek(
+        &mut self,
+        from: PeerId,
+        header: &Header,
+        receiver: Handle,
+    ) -> Result<(), Malformed> {
+        let Some(row) = self.peer(from) else { return Ok(()) };
+        row.holder.asked(Seek { context: header.context, tag: header.tag, receiver })?;
+        self.mark(from);
+        Ok(())
+    }
+
+    /// The first message held back for `id` that the receive asked about takes.
+    fn first_held_back(&mut self, id: PeerId, seek: Seek) -> Option<u32> {
+        let mut next = self.peers.get(id.index())?.ordered.front();
+        while let Some(index) = next {
+            let key = self.requests.at(index)?.key;
+            if key.context == seek.context && (seek.tag == WILD || seek.tag == key.tag) {
+                return Some(index);
+            }
+            next = List::<Queue>::after(&mut self.requests, index);
+        }
+        None
+    }
+
+    /// The receiver takes the message that it was offered: from here on it is an announced one.
+    pub(crate) fn take_up_offer(&mut self, from: PeerId, sender: Handle) -> Result<(), Malformed> {
+        let Some(row) = self.peers.get_mut(from.index()) else { return Ok(()) };
+        row.holder.settled(sender)?;
+        row.ordered.remove(&mut self.requests, sender.slot);
+        self.mark(from);
+        self.counters.messages_sent += 1;
+        self.counters.overflows += 1;
+        let Some(request) = self.requests.get(sender) else { return Ok(()) };
+        let mut machine = Sender::new(request.length);
+        machine.announced();
+        if request.orphan {
+            machine.withdraw();
+        }
+        (request.state, request.machine) = (State::Sending, Machine::Send(machine));
+        Ok(())
+    }
+
+    /// The receiver does not take it: it stays where it is in the order.
+    pub(crate) fn take_decline(&mut self, from: PeerId, sender: Handle) -> Result<(), Malformed> {
+        let Some(row) = self.peers.get_mut(from.index()) else { return Ok(()) };
+        row.holder.settled(sender)?;
+        self.mark(from);
+        if self.requests.get(sender).is_some_and(|request| request.orphan) {
+            self.unqueue(from, sender.slot);
+        }
+        Ok(())
+    }
+
+    /// Takes a send that was given up out of the line.
+    pub(crate) fn unqueue(&mut self, peer: PeerId, index: u32) {
+        if let Some(row) = self.peers.get_mut(peer.index()) {
+            row.ordered.remove(&mut self.requests, index);
+        }
+        self.complete(index, Some(Cause::Cancelled));
+    }
+
+    /// Whether the send in slot `index` has been offered and may still be taken.
+    pub(crate) fn is_offered(&self, peer: PeerId, handle: Handle) -> bool {
+        self.peers
+            .get(peer.index())
+            .is_some_and(|row| row.presence == Presence::Connected && row.holder.offered() == Some(handle))
+    }
+}
+
+/// Both sides: what is to be said.
+impl Engine<'_> {
+    /// Sends one message of the exchange, if one is due.
+    pub(crate) fn send_overflow<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> Turn {
+        let Some(row) = self.peers.get(id.index()) else { return Turn::Idle };
+        let (holder, seeker) = (row.holder, row.seeker);
+        if let Some(seek) = holder.question() {
+            return self.answer(transport, id, seek);
+        }
+        if let Some(sender) = seeker.decline_due() {
+            let header = self.header(row, Kind::Decline, Key::NONE, 0, 0);
+            let turn = self.say(transport, id, &header.emit_about(sender));
+            if let (Turn::Sent, Some(row)) = (&turn, self.peer(id)) {
+                row.seeker.declined();
+                self.seek_next(id);
+            }
+            return turn;
+        }
+        if seeker.due().is_some()
+            && let Some((receiver, key)) = self.sought(id)
+        {
+            return self.ask_about(transport, id, receiver, key);
+        }
+        let Some(row) = self.peers.get(id.index()) else { return Turn::Idle };
+        let dry = row.envelopes_out.available() == 0 && !row.ordered.is_empty();
+        if !(dry && holder.is_notice_due()) {
+            return Turn::Idle;
+        }
+        let header = self.header(row, Kind::Stalled, Key::NONE, 0, 0);
+        let turn = self.say(transport, id, &header.emit());
+        if let (Turn::Sent, Some(row)) = (&turn, self.peer(id)) {
+            row.holder.noticed();
+        }
+        turn
+    }
+
+    fn ask_about<T: Transport>(&mut self, transport: &mut T, id: PeerId, receiver: Handle, key: Key) -> Turn {
+        let Some(row) = self.peers.get(id.index()) else { return Turn::Idle };
+        let header = self.header(row, Kind::Seek, Key { source: 0, ..key }, 0, 0);
+        let turn = self.say(transport, id, &header.emit_about(receiver));
+        if let (Turn::Sent, Some(row)) = (&turn, self.peer(id)) {
+            row.seeker.asked();
+        }
+        turn
+    }
+
+    /// The receive to ask `id` about, and its pattern. One that is posted no more is passed over.
+    fn sought(&mut self, id: PeerId) -> Option<(Handle, Key)> {
+        // Twice: what is due after the first has been passed over is posted.
+        for _ in 0..2 {
+            let receiver = self.peers.get(id.index())?.seeker.due()?;
+            match self.requests.get(receiver) {
+                Some(request) if matches!(request.state, State::Posted | State::Probing) => {
+                    return Some((receiver, request.key));
+                }
+                _ => self.peer(id)?.seeker.skip(),
+            }
+            self.seek_next(id);
+        }
+        None
+    }
+
+    fn answer<T: Transport>(&mut self, transport: &mut T, id: PeerId, seek: Seek) -> Turn {
+        let found = self.first_held_back(id, seek).and_then(|index| self.requests.handle(index));
+        let Some(row) = self.peers.get(id.index()) else { return Turn::Idle };
+        let Some(sender) = found else {
+            let more = u64::from(!row.ordered.is_empty());
+            let header = self.header(row, Kind::Nothing, Key::NONE, 0, more);
+            let turn = self.say(transport, id, &header.emit_about(seek.receiver));
+            if let (Turn::Sent, Some(row)) = (&turn, self.peer(id)) {
+                row.holder.answered_nothing();
+            }
+            return turn;
+        };
+        let Some(request) = self.requests.get(sender) else { return Turn::Idle };
+        let (key, length) = (request.key, request.length);
+        let header = self.header(row, Kind::Offer, key, 0, length);
+        let turn = self.say(transport, id, &header.emit_offer(sender, seek.receiver));
+        if let (Turn::Sent, Some(row)) = (&turn, self.peer(id)) {
+            row.holder.offer(sender);
+        }
+        turn
+    }
+}

@@ -1,0 +1,129 @@
+//! More messages than envelopes: what a receive waits for reaches it past those that nobody waits for.
+
+mod rig;
+
+use aldis_kernel::hal::{Cause, Operation};
+use aldis_kernel::{Comm, Error, Rank, Source, Tag, TagMatch};
+use rig::{Job, REQUESTS, Shape, pattern, settle, together};
+
+fn worlds(ranks: &[rig::Rank<'_>]) -> Vec<Comm> {
+    ranks.iter().map(|rank| rank.world()).collect()
+}
+
+/// Ten times the envelopes are outstanding with one tag; a receive of another tag gets the one message that has it,
+/// which its sender still holds back. Then all others follow in order.
+#[test]
+fn a_message_behind_a_full_receiver_is_matched_at_its_sender() {
+    let mut job = Job::new(2, Shape::default());
+    let mut ranks = job.ranks();
+    let worlds = worlds(&ranks);
+    let data: Vec<_> = (0..REQUESTS as u32 - 1).map(|index| pattern(index, 40 * index as usize)).collect();
+    let (wanted, last) = (pattern(99, 300), data.len() - 1);
+    let mut buffers: Vec<_> = data.iter().map(|data| vec![0; data.len()]).collect();
+    let (mut buffer, mut late) = ([0u8; 300], [0u8; 8]);
+    together(&mut ranks, |one, other| {
+        let mut sending = Vec::new();
+        for data in &data {
+            sending.push(one.isend(&worlds[0], data, Rank(1), Tag(1))?);
+        }
+        settle(one, other);
+        let late_receiving = other.irecv(&worlds[1], &mut late, Rank(0), Tag(3))?;
+        settle(one, other);
+        let receiving = other.irecv(&worlds[1], &mut buffer, Source::Any, Tag(2))?;
+        settle(one, other);
+        let wanted = one.isend(&worlds[0], &wanted, Rank(1), Tag(2))?;
+        settle(one, other);
+        let status = other.wait(receiving)?;
+        assert_eq!((status.source, status.tag, status.bytes), (Rank(0), Tag(2), 300));
+        one.wait(wanted)?;
+        for (index, buffer) in buffers.iter_mut().enumerate() {
+            let receiving = other.irecv(&worlds[1], buffer, Rank(0), TagMatch::Any)?;
+            settle(one, other);
+            assert_eq!(other.wait(receiving)?.bytes, 40 * index as u64);
+        }
+        one.wait_all(&mut sending)?;
+        let sending = one.isend(&worlds[0], &[7u8; 8], Rank(1), Tag(3))?;
+        settle(one, other);
+        other.wait(late_receiving)?;
+        one.wait(sending)?;
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!((&buffer[..], late), (&wanted[..], [7; 8]));
+    assert!(buffers == data, "the last of {last} too");
+    assert_eq!(ranks[0].counters().overflows, 1, "everything else found its envelope");
+}
+
+#[test]
+fn a_probe_finds_what_its_sender_holds_back() {
+    let mut job = Job::new(2, Shape::default());
+    let mut ranks = job.ranks();
+    let worlds = worlds(&ranks);
+    let [first, second] = &mut ranks[..] else { unreachable!() };
+    let (world, mut buffer) = (worlds[1], [0u8; 8]);
+    first
+        .scope(|one| {
+            let mut sending = Vec::new();
+            for _ in 0..6 {
+                sending.push(one.isend(&worlds[0], &[1u8; 8], Rank(1), Tag(1))?);
+            }
+            sending.push(one.isend(&worlds[0], &[2u8; 8], Rank(1), Tag(2))?);
+            while one.poll(64) + second.poll(64) > 0 {}
+            assert_eq!(second.iprobe(&world, Source::Any, Tag(3))?, None);
+            assert_eq!(second.iprobe(&world, Source::Any, Tag(2))?, None, "it has not been answered yet");
+            while one.poll(64) + second.poll(64) > 0 {}
+            for _ in 0..2 {
+                let status = second.iprobe(&world, Source::Any, Tag(2))?.expect("it is held back");
+                assert_eq!((status.source, status.tag, status.bytes), (Rank(0), Tag(2), 8));
+            }
+            second.scope(|other| {
+                let receiving = other.irecv(&world, &mut buffer, Rank(0), Tag(2))?;
+                while one.poll(64) + other.poll(64) > 0 {}
+                other.wait(receiving)
+            })?;
+            for _ in 0..2 {
+                assert_eq!(second.iprobe(&world, Source::Any, Tag(2))?, None, "it has been received");
+                while one.poll(64) + second.poll(64) > 0 {}
+            }
+            let mut rest = [[0u8; 8]; 6];
+            second.scope(|other| {
+                for rest in &mut rest {
+                    let _receiving = other.irecv(&world, rest, Rank(0), Tag(1))?;
+                }
+                while one.poll(64) + other.poll(64) > 0 {}
+                Ok(())
+            })
+        })
+        .unwrap();
+    assert_eq!(buffer, [2; 8]);
+}
+
+/// A send that is given up while it is offered keeps its slot, and not its memory, until the receiver has answered.
+#[test]
+fn an_offered_send_can_be_given_up() {
+    let mut job = Job::new(2, Shape::default());
+    let mut ranks = job.ranks();
+    let worlds = worlds(&ranks);
+    let [first, second] = &mut ranks[..] else { unreachable!() };
+    let mut buffer = [0u8; 8];
+    let withdrawn = second.scope(|other| {
+        let mut receiving = None;
+        let given_up = first.scope(|one| {
+            for _ in 0..4 {
+                let _sending = one.isend(&worlds[0], &[1u8; 8], Rank(1), Tag(1))?;
+            }
+            let mut wanted = one.isend(&worlds[0], &[2u8; 8], Rank(1), Tag(2))?;
+            settle(one, other);
+            receiving = Some(other.irecv(&worlds[1], &mut buffer, Rank(0), Tag(2))?);
+            // The question goes out, the offer comes back, and is not yet looked at.
+            other.poll(64);
+            one.poll(64);
+            assert!(!one.cancel(&mut wanted), "it may have been taken already");
+            Err::<(), _>(Error::new(Operation::None, Cause::Cancelled))
+        });
+        assert_eq!(given_up.unwrap_err().cause, Cause::Cancelled);
+        while first.poll(64) + other.poll(64) > 0 {}
+        Ok(other.wait(receiving.unwrap()))
+    });
+    assert_eq!(withdrawn.unwrap().unwrap_err().cause, Cause::Withdrawn);
+}

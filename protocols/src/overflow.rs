@@ -1,0 +1,388 @@
+//! Overflow: messages that a receiver has no envelope for are matched at their sender, so that a bound never makes a
+//! legal program wait for ever.
+//!
+//! A sender without credit holds its messages back, in order. If the receiver's envelopes are full of messages that
+//! nobody has posted a receive for, none of them goes, and the one that a posted receive waits for may be among those
+//! held back. So the sender says that it holds some, and the receiver asks it about its receives, one at a time, the
+//! one posted first first:
+//!
+//! ```text
+//! sender                                     receiver
+//!   | -- stalled ------------------------------> |  whichever posted receive could take from that sender
+//!   | <----- seek (context, tag, receive) ------ |
+//!   | -- offer (envelope, message, receive) ---> |  the first message held back that the pattern takes
+//!   | <----- clear to send --------------------- |  the rendezvous goes on as after an announcement
+//!
+//!   | -- nothing (receive, more?) -------------> |  or there is none: the next receive is asked about
+//!   | <----- decline (message) ----------------- |  or the receive has got another message meanwhile
+//! ```
+//!
+//! # Why the order of messages holds
+//!
+//! * What was sent before the offer arrives before it, so the receive is still posted when the offer comes only if no
+//!   message under way was for it.
+//! * While an offer stands the sender injects no other message, so a declined one is still before all that follow it.
+//! * The receiver takes an offer only if the receive asked about is the first posted one that the message fits.
+//!   Otherwise an older receive has to be asked about first: the round begins anew.
+//! * Wildcards over several senders are asked about at each of them; the first offer wins and the others are declined.
+//!
+//! # Why it ends
+//!
+//! A receive that was answered *nothing* is asked about again only when the sender has held another message back since,
+//! which it says by another *stalled*. Each message is a bounded fact per peer - one notice, one question, one answer -
+//! so a transport that is full can make them late, but none needs memory that could run out.
+
+use aldis_hal::Handle;
+use aldis_hal::cause::Malformed;
+
+/// What the receiver knows of what is held back for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+enum Notice {
+    /// It has nothing to ask for, as far as it knows: the next message held back is news.
+    #[default]
+    Quiet,
+    /// It is to be told.
+    Due,
+    /// It has been told, and will ask for whatever it posts.
+    Told,
+}
+
+/// No request: generations of live ones are odd.
+const NOBODY: Handle = Handle { slot: 0, generation: 0 };
+
+const fn somebody(handle: Handle) -> Option<Handle> {
+    if handle.generation == 0 { None } else { Some(handle) }
+}
+
+/// A receive that the sender is asked about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Seek {
+    /// Its context id.
+    pub context: u32,
+    /// Its tag or the wildcard, as the kernels have it; the machines do not look at it.
+    pub tag: u32,
+    /// Its request.
+    pub receiver: Handle,
+}
+
+/// The sender's side, towards one receiver. All-zero is a side that holds nothing back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Holder {
+    /// Nobody: no question is open.
+    question: Seek,
+    /// Nobody: no offer stands.
+    offered: Handle,
+    notice: Notice,
+}
+
+impl Holder {
+    /// A side that holds nothing back.
+    pub const NONE: Self = Self {
+        question: Seek { context: 0, tag: 0, receiver: NOBODY },
+        offered: NOBODY,
+        notice: Notice::Quiet,
+    };
+
+    /// A message was put in line. *Stalled* is due from now on, should the line have no credit.
+    #[inline]
+    pub fn held_back(&mut self) {
+        if self.notice == Notice::Quiet {
+            self.notice = Notice::Due;
+        }
+    }
+
+    /// Whether the receiver is to be told, if the line has no credit.
+    #[inline]
+    pub fn is_notice_due(&self) -> bool {
+        self.notice == Notice::Due
+    }
+
+    /// *Stalled* is on its way.
+    pub fn noticed(&mut self) {
+        self.notice = Notice::Told;
+    }
+
+    /// The receiver asks. It may do so before it has settled an offer; the answer waits for that.
+    ///
+    /// # Errors
+    /// [`Malformed::Control`] while it waits for an answer, or if it asks for nobody.
+    pub fn asked(&mut self, seek: Seek) -> Result<(), Malformed> {
+        if somebody(self.question.receiver).is_some() || somebody(seek.receiver).is_none() {
+            return Err(Malformed::Control);
+        }
+        self.question = seek;
+        Ok(())
+    }
+
+    /// The question to be answered now: none while an offer stands.
+    #[inline]
+    pub const fn question(&self) -> Option<Seek> {
+        if self.question.receiver.generation == 0 || self.offered.generation != 0 {
+            None
+        } else {
+            Some(self.question)
+        }
+    }
+
+    /// The offer of `message` is on its way.
+    pub fn offer(&mut self, message: Handle) {
+        (self.question, self.offered) = (Self::NONE.question, message);
+    }
+
+    /// *Nothing* is on its way.
+    pub fn answered_nothing(&mut self) {
+        self.question = Self::NONE.question;
+        if self.notice == Notice::Told {
+            self.notice = Notice::Quiet;
+        }
+    }
+
+    /// The message that the receiver has to take or decline. While there is one, no other may be injected.
+    #[inline]
+    pub const fn offered(&self) -> Option<Handle> {
+        somebody(self.offered)
+    }
+
+    /// The receiver has taken or declined `message`.
+    ///
+    /// # Errors
+    /// [`Malformed::Control`] if it was not offered.
+    pub fn settled(&mut self, message: Handle) -> Result<(), Malformed> {
+        if self.offered() != Some(message) {
+            return Err(Malformed::Control);
+        }
+        self.offered = NOBODY;
+        Ok(())
+    }
+}
+
+/// A posted receive and its place in the order of posting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Posted {
+    /// Its request.
+    pub receiver: Handle,
+    /// Its place in the order, which may wrap.
+    pub order: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+enum Asking {
+    #[default]
+    No,
+    /// The question is to be sent.
+    Due,
+    /// It waits for the answer.
+    Asked,
+}
+
+/// Which receive to ask about next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Next {
+    /// The first posted one.
+    First,
+    /// The first posted one after this place in the order.
+    After(u32),
+}
+
+/// The receiver's side, towards one sender. All-zero is a side whose sender holds nothing back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Seeker {
+    /// The receive that is or was asked about.
+    posted: Posted,
+    /// With `after`: the last receive answered *nothing*, as all posted before it were.
+    cursor: u32,
+    /// Nobody: nothing is to be declined.
+    decline: Handle,
+    asking: Asking,
+    stalled: bool,
+    after: bool,
+    /// The sender has spoken again since it was asked: the round begins anew after the answer.
+    anew: bool,
+}
+
+impl Seeker {
+    /// A side whose sender holds nothing back.
+    pub const NONE: Self = Self {
+        posted: Posted { receiver: NOBODY, order: 0 },
+        cursor: 0,
+        decline: NOBODY,
+        asking: Asking::No,
+        stalled: false,
+        after: false,
+        anew: false,
+    };
+
+    /// *Stalled*: the sender holds messages back that it had not spoken of before.
+    pub fn stalled(&mut self) {
+        (self.stalled, self.after, self.anew) = (true, false, true);
+    }
+
+    /// Whether the sender holds messages back, as far as is known.
+    #[inline]
+    pub const fn is_stalled(&self) -> bool {
+        self.stalled
+    }
+
+    /// Which receive to ask about, if one can be asked about now.
+    pub fn next(&self) -> Option<Next> {
+        let idle = self.asking == Asking::No && somebody(self.decline).is_none();
+        (self.stalled && idle).then_some(if self.after { Next::After(self.cursor) } else { Next::First })
+    }
+
+    /// `posted` is to be asked about.
+    pub fn seek(&mut self, posted: Posted) {
+        (self.posted, self.asking) = (posted, Asking::Due);
+    }
+
+    /// The receive to send a *seek* for. If it is no longer posted, call [`skip`](Self::skip) instead.
+    #[inline]
+    pub fn due(&self) -> Option<Handle> {
+        (self.asking == Asking::Due).then_some(self.posted.receiver)
+    }
+
+    /// The receive that is due is posted no more.
+    pub fn skip(&mut self) {
+        self.asking = Asking::No;
+    }
+
+    /// The *seek* is on its way.
+    pub fn asked(&mut self) {
+        (self.asking, self.anew) = (Asking::Asked, false);
+    }
+
+    fn answered(&mut self, receiver: Handle) -> Result<(), Malformed> {
+        if self.asking != Asking::Asked || self.posted.receiver != receiver {
+            return Err(Malformed::Control);
+        }
+        self.asking = Asking::No;
+        Ok(())
+    }
+
+    /// *Nothing* for `receiver`; `more`: other messages are held back.
+    ///
+    /// # Errors
+    /// [`Malformed::Control`] if it was not asked about.
+    pub fn nothing(&mut self, receiver: Handle, more: bool) -> Result<(), Malformed> {
+        self.answered(receiver)?;
+        self.stalled = more;
+        if !self.anew {
+            (self.after, self.cursor) = (true, self.posted.order);
+        }
+        Ok(())
+    }
+
+    /// An offer for `receiver` has come; what becomes of it is for the caller to say.
+    ///
+    /// # Errors
+    /// [`Malformed::Control`] if it was not asked about.
+    pub fn offered(&mut self, receiver: Handle) -> Result<(), Malformed> {
+        self.answered(receiver)
+    }
+
+    /// The offer of `message` is to be declined; the round begins anew.
+    pub fn decline(&mut self, message: Handle) {
+        (self.decline, self.after) = (message, false);
+    }
+
+    /// The message to decline.
+    #[inline]
+    pub const fn decline_due(&self) -> Option<Handle> {
+        somebody(self.decline)
+    }
+
+    /// The *decline* is on its way.
+    pub fn declined(&mut self) {
+        self.decline = NOBODY;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: Handle = Handle { slot: 1, generation: 1 };
+    const TWO: Handle = Handle { slot: 2, generation: 1 };
+
+    const fn seek(receiver: Handle) -> Seek {
+        Seek { context: 7, tag: 3, receiver }
+    }
+
+    #[test]
+    fn a_holder_speaks_once_until_it_has_answered_nothing() {
+        let mut holder = Holder::NONE;
+        holder.held_back();
+        assert!(holder.is_notice_due());
+        holder.noticed();
+        holder.held_back();
+        assert!(!holder.is_notice_due(), "the receiver asks by itself for whatever it posts");
+        holder.asked(seek(ONE)).unwrap();
+        holder.answered_nothing();
+        assert!(!holder.is_notice_due(), "an answer alone is no news");
+        holder.held_back();
+        assert!(holder.is_notice_due());
+        holder.asked(seek(ONE)).unwrap();
+        holder.answered_nothing();
+        assert!(holder.is_notice_due(), "what was held back before the answer may fit another receive");
+    }
+
+    #[test]
+    fn one_question_and_one_offer_at_a_time() {
+        let mut holder = Holder::NONE;
+        assert_eq!(holder.asked(seek(NOBODY)), Err(Malformed::Control));
+        holder.asked(seek(ONE)).unwrap();
+        assert_eq!(holder.asked(seek(TWO)), Err(Malformed::Control));
+        holder.offer(TWO);
+        assert_eq!((holder.question(), holder.offered()), (None, Some(TWO)));
+        holder.asked(seek(ONE)).unwrap();
+        assert_eq!(holder.question(), None, "the next answer waits");
+        assert_eq!(holder.settled(ONE), Err(Malformed::Control));
+        holder.settled(TWO).unwrap();
+        assert_eq!(holder.settled(TWO), Err(Malformed::Control));
+        assert_eq!(holder.question(), Some(seek(ONE)));
+    }
+
+    #[test]
+    fn a_round_goes_on_after_nothing_and_begins_anew_after_news() {
+        let mut seeker = Seeker::NONE;
+        assert_eq!(seeker.next(), None, "nothing is held back");
+        seeker.stalled();
+        assert_eq!(seeker.next(), Some(Next::First));
+        seeker.seek(Posted { receiver: ONE, order: 5 });
+        assert_eq!((seeker.next(), seeker.due()), (None, Some(ONE)));
+        assert_eq!(seeker.nothing(ONE, true), Err(Malformed::Control), "it was not asked yet");
+        seeker.asked();
+        assert_eq!(seeker.nothing(TWO, true), Err(Malformed::Control));
+        seeker.nothing(ONE, true).unwrap();
+        assert_eq!(seeker.next(), Some(Next::After(5)));
+        seeker.seek(Posted { receiver: TWO, order: 6 });
+        seeker.asked();
+        seeker.stalled();
+        seeker.nothing(TWO, true).unwrap();
+        assert_eq!(seeker.next(), Some(Next::First), "the first one may fit what is held back since");
+        seeker.seek(Posted { receiver: ONE, order: 5 });
+        seeker.asked();
+        seeker.nothing(ONE, false).unwrap();
+        assert_eq!(seeker.next(), None);
+    }
+
+    #[test]
+    fn a_declined_offer_is_declined_before_the_next_question() {
+        let mut seeker = Seeker::NONE;
+        seeker.stalled();
+        seeker.seek(Posted { receiver: ONE, order: 5 });
+        seeker.asked();
+        assert_eq!(seeker.offered(TWO), Err(Malformed::Control));
+        seeker.offered(ONE).unwrap();
+        seeker.decline(TWO);
+        assert_eq!((seeker.next(), seeker.decline_due()), (None, Some(TWO)));
+        seeker.declined();
+        assert_eq!((seeker.next(), seeker.decline_due()), (Some(Next::First), None));
+    }
+}
