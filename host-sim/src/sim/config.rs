@@ -17,11 +17,13 @@ pub enum Profile {
     Swarm,
     /// The same, and one node dies.
     Crash,
+    /// The same, and one node dies and boots again after a while.
+    Restart,
 }
 
 impl Profile {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Calm, Self::Swarm, Self::Crash];
+    pub const ALL: [Self; 4] = [Self::Calm, Self::Swarm, Self::Crash, Self::Restart];
 
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
@@ -29,7 +31,13 @@ impl Profile {
             Self::Calm => "calm",
             Self::Swarm => "swarm",
             Self::Crash => "crash",
+            Self::Restart => "restart",
         }
+    }
+
+    /// Whether a node dies.
+    pub const fn kills(self) -> bool {
+        matches!(self, Self::Crash | Self::Restart)
     }
 }
 
@@ -49,6 +57,46 @@ impl FromStr for Profile {
     }
 }
 
+/// What the nodes' programs talk over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Wire {
+    /// Whole messages, in order and without loss, as over shared memory: the kernel's protocols are tested.
+    #[default]
+    Messages,
+    /// Ethernet frames that are lost, doubled, damaged and overtaken, under the Ethernet transport: the reliable link
+    /// and its handshake are tested too.
+    Frames,
+}
+
+impl Wire {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Messages, Self::Frames];
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Messages => "messages",
+            Self::Frames => "frames",
+        }
+    }
+}
+
+impl fmt::Display for Wire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Wire {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let names = Self::ALL.map(Self::name).join(", ");
+        let found = Self::ALL.into_iter().find(|wire| wire.name() == text);
+        found.ok_or_else(|| format!("no wire {text}; there are {names}"))
+    }
+}
+
 /// The network between healthy nodes, after LogGP (Alexandrov et al., SPAA 1995).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Network {
@@ -60,10 +108,18 @@ pub struct Network {
     pub per_kib_ns: u64,
     /// Up to so much is added to each message at random, ns.
     pub jitter_ns: u64,
-    /// Messages that one node may have under way to another before it is told to try again.
+    /// Messages that one node may have under way to another before it is told to try again, on the wire of messages.
     pub depth: u32,
-    /// Largest reserved message, bytes.
+    /// Largest reserved message on the wire of messages, bytes.
     pub bcopy_bytes_max: u32,
+    /// Largest payload of an Ethernet frame, bytes.
+    pub mtu: u32,
+    /// Frames that a node's network card may have waiting to be sent.
+    pub tx_frames: u32,
+    /// Frames that it holds until its node takes them; those that come then are lost.
+    pub rx_frames: u32,
+    /// Frames that a node may have under way to another without acknowledgement.
+    pub window: u32,
 }
 
 impl Network {
@@ -76,6 +132,10 @@ impl Network {
             jitter_ns: *random.pick(&[0, 100, 1_000, 10_000]),
             depth: random.within(1, 6) as u32,
             bcopy_bytes_max: *random.pick(&[56, 64, 100, 160, 512]),
+            mtu: *random.pick(&[98, 194, 546, 1500]),
+            tx_frames: *random.pick(&[1, 2, 4, 16]),
+            rx_frames: *random.pick(&[4, 16, 64]),
+            window: random.within(4, 16) as u32,
         }
     }
 }
@@ -84,7 +144,18 @@ impl Default for Network {
     /// A fast cluster network.
     fn default() -> Self {
         let (overhead_ns, latency_ns, per_kib_ns) = (150, 600, 90);
-        Self { overhead_ns, latency_ns, per_kib_ns, jitter_ns: 100, depth: 8, bcopy_bytes_max: 512 }
+        Self {
+            overhead_ns,
+            latency_ns,
+            per_kib_ns,
+            jitter_ns: 100,
+            depth: 8,
+            bcopy_bytes_max: 512,
+            mtu: 1500,
+            tx_frames: 64,
+            rx_frames: 256,
+            window: 16,
+        }
     }
 }
 
@@ -97,6 +168,8 @@ pub struct Config {
     pub ranks: u32,
     /// How they are wired.
     pub topology: Topology,
+    /// What they talk over.
+    pub wire: Wire,
     /// What is done to them.
     pub faults: Profile,
     /// Of the faults that the seed draws, those with these indices in [`faults`](super::faults()); all if `None`. Without
@@ -127,6 +200,7 @@ impl Config {
             seed,
             ranks,
             topology: Topology::default(),
+            wire: Wire::default(),
             faults: Profile::default(),
             only: None,
             network: Network::drawn(&mut Random::new(seed, 1)),
@@ -146,6 +220,8 @@ mod tests {
     #[test]
     fn names_are_read_back() {
         assert!(Profile::ALL.into_iter().all(|profile| profile.name().parse() == Ok(profile)));
+        assert!(Wire::ALL.into_iter().all(|wire| wire.name().parse() == Ok(wire)));
+        assert!("string".parse::<Wire>().unwrap_err().contains("frames"));
         assert!("stormy".parse::<Profile>().unwrap_err().contains("crash"));
     }
 }

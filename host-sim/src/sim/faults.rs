@@ -1,17 +1,6 @@
-//! The faults of a run: a list that is drawn from its seed before it begins. Swarm testing (Groce et al., ISSTA 2012),
-//! where each run has some kinds of fault and not the others, finds more than runs that all have a little of everything.
+//! What can go wrong on virtual nodes and between them, in types and in words.
 
 use core::fmt;
-
-use super::config::{Config, Profile};
-use super::random::Random;
-
-/// All faults begin before this virtual instant, ns.
-const BEGIN_NS_MAX: u64 = 1_000_000;
-/// All have healed by then: from here on a correct program must come to its end.
-pub(crate) const HEALED_NS: u64 = 4_000_000;
-/// Faults of one kind in one run: a list that somebody can read.
-const KIND_MAX: u64 = 33;
 
 /// A stretch of virtual time, ns: from `start` on and before `end`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,13 +12,6 @@ pub struct Span {
 }
 
 impl Span {
-    fn drawn(random: &mut Random) -> Self {
-        // As likely early as late, on a logarithmic scale: short programs are to meet faults too.
-        let last = BEGIN_NS_MAX >> random.below(12);
-        let start = random.below(last);
-        Self { start, end: start + random.below(HEALED_NS - start) }
-    }
-
     /// Whether the instant `at` is in it.
     pub const fn contains(&self, at: u64) -> bool {
         self.start <= at && at < self.end
@@ -56,44 +38,46 @@ pub enum Ways {
         /// Whom to.
         to: u32,
     },
+    /// Those from any of some nodes to any of others.
+    Across {
+        /// Who sends them.
+        from: Vec<u32>,
+        /// Whom to.
+        to: Vec<u32>,
+    },
 }
 
 impl Ways {
-    fn drawn(random: &mut Random, ranks: u64) -> Self {
-        let mut node = || random.below(ranks) as u32;
-        let (from, to) = (node(), node());
-        match random.below(10) {
-            0..2 => Self::All,
-            2..5 => Self::Of(from),
-            _ => Self::Way { from, to },
-        }
-    }
-
     /// Whether a message from one node to another is among them.
     pub fn contain(&self, from: u32, to: u32) -> bool {
         match self {
             Self::All => true,
             Self::Of(node) => from == *node || to == *node,
             Self::Way { from: one, to: other } => (from, to) == (*one, *other),
+            Self::Across { from: some, to: others } => some.contains(&from) && others.contains(&to),
         }
     }
 }
 
 impl fmt::Display for Ways {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |ranks: &[u32]| ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
         match self {
             Self::All => f.write_str("between all ranks"),
             Self::Of(node) => write!(f, "to and from rank {node}"),
             Self::Way { from, to } => write!(f, "from rank {from} to rank {to}"),
+            Self::Across { from, to } => write!(f, "from ranks {} to ranks {}", list(from), list(to)),
         }
     }
 }
 
 /// Something that goes wrong in a run. [`Display`](fmt::Display) tells it in words.
+///
+/// Faults of frames are there on the wire of frames only: the other one keeps its promise of order and delivery.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Messages take up to `extra_ns` longer, and keep their order.
+    /// Messages take up to `extra_ns` longer; on the wire of messages they keep their order.
     Clog {
         /// Which messages.
         ways: Ways,
@@ -125,13 +109,86 @@ pub enum Fault {
         /// When, ns.
         at: u64,
     },
+    /// A node dies and boots again, with a new epoch and its program from the beginning.
+    Restart {
+        /// Which one.
+        node: u32,
+        /// From its death to its boot.
+        span: Span,
+    },
+    /// Frames get lost.
+    Loss {
+        /// Which frames.
+        ways: Ways,
+        /// When.
+        span: Span,
+        /// How many of a hundred.
+        percent: u64,
+    },
+    /// Frames arrive twice, the second time up to 200 us later.
+    Duplication {
+        /// Which frames.
+        ways: Ways,
+        /// When.
+        span: Span,
+        /// How many of a hundred.
+        percent: u64,
+    },
+    /// Frames take up to `extra_ns` longer, so that others overtake them.
+    Reordering {
+        /// Which frames.
+        ways: Ways,
+        /// When.
+        span: Span,
+        /// How many of a hundred.
+        percent: u64,
+        /// By how much, ns.
+        extra_ns: u64,
+    },
+    /// A few bits of a frame are turned over, or its end is cut off.
+    Corruption {
+        /// Which frames.
+        ways: Ways,
+        /// When.
+        span: Span,
+        /// How many of a hundred.
+        percent: u64,
+    },
+    /// All frames take `extra_ns` longer.
+    Spike {
+        /// Which frames.
+        ways: Ways,
+        /// When.
+        span: Span,
+        /// By how much, ns.
+        extra_ns: u64,
+    },
+    /// All frames get lost, and those of the other direction do not.
+    Partition {
+        /// Which frames.
+        ways: Ways,
+        /// When.
+        span: Span,
+    },
 }
+
+/// How much later than the first the second arrival of a frame is, at most, ns.
+pub(super) const ECHO_NS_MAX: u64 = 200_000;
 
 impl Fault {
     /// When it begins and when it is over; a crash begins and does not end.
     pub const fn span(&self) -> Span {
         match self {
-            Self::Clog { span, .. } | Self::Slow { span, .. } | Self::Pause { span, .. } => *span,
+            Self::Clog { span, .. }
+            | Self::Slow { span, .. }
+            | Self::Pause { span, .. }
+            | Self::Restart { span, .. }
+            | Self::Loss { span, .. }
+            | Self::Duplication { span, .. }
+            | Self::Reordering { span, .. }
+            | Self::Corruption { span, .. }
+            | Self::Spike { span, .. }
+            | Self::Partition { span, .. } => *span,
             Self::Crash { at, .. } => Span { start: *at, end: u64::MAX },
         }
     }
@@ -146,6 +203,24 @@ impl fmt::Display for Fault {
             Self::Slow { node, span, factor } => write!(f, "{span}: rank {node} is {factor} times slower"),
             Self::Pause { node, span } => write!(f, "{span}: rank {node} stands still"),
             Self::Crash { node, at } => write!(f, "at {} us: rank {node} dies", micros(*at)),
+            Self::Restart { node, span } => write!(f, "{span}: rank {node} is dead, and boots again"),
+            Self::Loss { ways, span, percent } => {
+                write!(f, "{span}: {percent} % of the frames {ways} get lost")
+            }
+            Self::Duplication { ways, span, percent } => {
+                write!(f, "{span}: {percent} % of the frames {ways} arrive twice")
+            }
+            Self::Reordering { ways, span, percent, extra_ns } => {
+                let extra = micros(*extra_ns);
+                write!(f, "{span}: {percent} % of the frames {ways} are overtaken, by up to {extra} us")
+            }
+            Self::Corruption { ways, span, percent } => {
+                write!(f, "{span}: {percent} % of the frames {ways} are damaged")
+            }
+            Self::Spike { ways, span, extra_ns } => {
+                write!(f, "{span}: frames {ways} take {} us longer", micros(*extra_ns))
+            }
+            Self::Partition { ways, span } => write!(f, "{span}: all frames {ways} get lost"),
         }
     }
 }
@@ -154,134 +229,25 @@ fn micros(ns: u64) -> f64 {
     ns as f64 / 1000.0
 }
 
-/// What goes wrong in a run, in the order in which it was drawn: the indices that [`Config::only`] names.
-pub fn faults(config: &Config) -> Vec<Fault> {
-    kept(config).into_iter().map(|(_, fault)| fault).collect()
-}
-
-/// The faults of a run with their indices in the list of all that its seed draws.
-fn kept(config: &Config) -> Vec<(u16, Fault)> {
-    let mut faults: Vec<(u16, Fault)> = (0..).zip(drawn(config)).collect();
-    if let Some(only) = &config.only {
-        faults.retain(|(index, _)| only.contains(index));
-    }
-    faults
-}
-
-fn drawn(config: &Config) -> Vec<Fault> {
-    let (random, ranks) = (&mut Random::new(config.seed, 2), u64::from(config.ranks));
-    let mut faults = Vec::new();
-    if config.faults == Profile::Calm {
-        return faults;
-    }
-    let kinds = random.below(8);
-    let count = |random: &mut Random, kind: u64, max: u64| {
-        let count = random.within(1, max.min(KIND_MAX));
-        if kinds >> kind & 1 != 0 { count } else { 0 }
-    };
-    for _ in 0..count(random, 0, 1 + ranks) {
-        let (ways, span) = (Ways::drawn(random, ranks), Span::drawn(random));
-        faults.push(Fault::Clog { ways, span, extra_ns: *random.pick(&[5_000, 50_000, 500_000]) });
-    }
-    for _ in 0..count(random, 1, 1 + ranks / 2) {
-        let (node, span) = (random.below(ranks) as u32, Span::drawn(random));
-        faults.push(Fault::Slow { node, span, factor: random.within(2, 100) });
-    }
-    for _ in 0..count(random, 2, 1 + ranks / 2) {
-        faults.push(Fault::Pause { node: random.below(ranks) as u32, span: Span::drawn(random) });
-    }
-    if config.faults == Profile::Crash {
-        faults.push(Fault::Crash { node: random.below(ranks) as u32, at: Span::drawn(random).start });
-    }
-    faults
-}
-
-/// The faults at work, each with dice of its own: leaving one out changes nothing about the others.
-#[derive(Debug)]
-pub(crate) struct Plan {
-    faults: Vec<(Fault, Random)>,
-}
-
-impl Plan {
-    pub(crate) fn drawn(config: &Config) -> Self {
-        let dice = |index: u16| Random::new(config.seed ^ 3, index.into());
-        Self { faults: kept(config).into_iter().map(|(index, fault)| (fault, dice(index))).collect() }
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &Fault> {
-        self.faults.iter().map(|(fault, _)| fault)
-    }
-
-    /// How many times longer than usual a node needs for a message.
-    pub(crate) fn slowness(&self, now: u64, node: u32) -> u64 {
-        if now >= HEALED_NS {
-            return 1;
-        }
-        let factors = self.iter().filter_map(|fault| match fault {
-            Fault::Slow { node: slow, span, factor } if *slow == node && span.contains(now) => Some(*factor),
-            _ => None,
-        });
-        factors.max().unwrap_or(1)
-    }
-
-    /// How much longer a message takes because ways are clogged, ns.
-    pub(crate) fn clogged_ns(&mut self, now: u64, from: u32, to: u32) -> u64 {
-        if now >= HEALED_NS {
-            return 0;
-        }
-        let delays = self.faults.iter_mut().filter_map(|(fault, dice)| match fault {
-            Fault::Clog { ways, span, extra_ns } if span.contains(now) && ways.contain(from, to) => {
-                Some(dice.below(*extra_ns))
-            }
-            _ => None,
-        });
-        delays.sum()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn faults_heal_in_time_and_say_what_they_are() {
-        for seed in 0..500 {
-            let config = Config { faults: Profile::Crash, ..Config::new(seed, 5) };
-            for fault in faults(&config) {
-                match fault {
-                    Fault::Crash { node, at } => assert!(node < 5 && at < BEGIN_NS_MAX),
-                    ref other => assert!(other.span().end <= HEALED_NS && other.span().start < BEGIN_NS_MAX),
-                }
-                assert!(fault.to_string().contains(" us: "), "{fault}");
-            }
-        }
-        let ways = Ways::Way { from: 1, to: 0 };
-        let clog = Fault::Clog { ways, span: Span { start: 1_500, end: 20_000 }, extra_ns: 5_000 };
+    fn faults_are_told_in_words() {
+        let span = Span { start: 1_500, end: 20_000 };
+        let clog = Fault::Clog { ways: Ways::Way { from: 1, to: 0 }, span, extra_ns: 5_000 };
         let words = "from 1.5 us to 20 us: messages from rank 1 to rank 0 take up to 5 us longer";
         assert_eq!(clog.to_string(), words);
+        let ways = Ways::Across { from: vec![0, 2], to: vec![1] };
+        let words = "from 1.5 us to 20 us: all frames from ranks 0, 2 to ranks 1 get lost";
+        assert_eq!(Fault::Partition { ways, span }.to_string(), words);
     }
 
     #[test]
-    fn a_calm_run_has_none_and_others_have_the_kinds_that_were_drawn() {
-        let list = |faults_, seed| faults(&Config { faults: faults_, ..Config::new(seed, 3) });
-        assert_eq!(list(Profile::Calm, 7), []);
-        let lists: Vec<_> = (0..100).map(|seed| list(Profile::Swarm, seed)).collect();
-        let has = |list: &[Fault]| list.iter().any(|fault| matches!(fault, Fault::Pause { .. }));
-        let with = lists.iter().filter(|list| has(list)).count();
-        assert!((20..80).contains(&with), "{with} of 100 runs have pauses");
-        assert!((0..100).all(|seed| matches!(list(Profile::Crash, seed).last(), Some(Fault::Crash { .. }))));
-    }
-
-    #[test]
-    fn what_is_left_out_does_not_change_the_others() {
-        let config = Config { faults: Profile::Crash, ..Config::new(11, 9) };
-        let all = faults(&config);
-        let only = |indices: &[u16]| faults(&Config { only: Some(indices.to_vec()), ..config.clone() });
-        assert!(all.len() > 3, "{all:?}");
-        assert_eq!(only(&[]), []);
-        assert_eq!(only(&[1, 3, 999]), [all[1].clone(), all[3].clone()]);
-        let mut alone = Plan::drawn(&Config { only: Some(vec![2]), ..config.clone() });
-        let mut among = Plan::drawn(&config);
-        assert_eq!(alone.faults[0].1.draw(), among.faults[2].1.draw());
+    fn a_partition_has_one_direction() {
+        let ways = Ways::Across { from: vec![0, 2], to: vec![1] };
+        assert!(ways.contain(2, 1) && !ways.contain(1, 2) && !ways.contain(0, 2));
+        assert!(Ways::Of(1).contain(1, 2) && Ways::Of(1).contain(2, 1) && !Ways::Of(1).contain(0, 2));
     }
 }

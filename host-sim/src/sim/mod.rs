@@ -27,9 +27,10 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`config`], [`topology`] | what a run is: seed, ranks, wiring, network, fault profile |
-//! | `faults` | the faults of a run, drawn from its seed |
-//! | `world`, `queue` | virtual time: nodes, links, and what happens next |
-//! | `node` | [`SimTransport`] and [`SimPlatform`], a rank's view of its node |
+//! | `faults`, `plan` | what can go wrong, in words; what goes wrong in a run, drawn from its seed |
+//! | `world`, `queue` | virtual time: nodes, links, lives and deaths, and what happens next |
+//! | `node`, `transport` | [`SimPlatform`] and [`SimTransport`], a rank's view of its node |
+//! | `messages`, `nic` | a node's end of the wire of messages; its network card on the wire of frames |
 //! | `seat`, `run` | a rank from start to end; all of them, a coroutine each |
 //! | `report`, `record` | how a run went, the command that repeats it, and a trace for a browser |
 //! | `space_time` | a picture of a run |
@@ -51,8 +52,9 @@
 //!
 //! # Deliberately absent
 //!
-//! Threads, wall clocks, addresses and hash maps in anything that decides. Loss and damage on the wire: this network
-//! keeps its promise of order and delivery, as the contract of [`Transport`](aldis_kernel::hal::Transport) says.
+//! Threads, wall clocks, addresses and hash maps in anything that decides. Loss and damage on the wire of messages: it
+//! keeps its promise of order and delivery, as the contract of [`Transport`](aldis_kernel::hal::Transport) says. Faults of
+//! frames are for the wire of frames ([`Wire`]).
 //!
 //! # Limits
 //!
@@ -61,8 +63,11 @@
 
 pub mod config;
 mod faults;
+mod messages;
+mod nic;
 mod node;
 pub mod oracle;
+mod plan;
 mod queue;
 pub mod random;
 mod record;
@@ -72,13 +77,16 @@ mod seat;
 mod shrink;
 mod space_time;
 mod storage;
+mod transport;
 pub mod workloads;
 mod world;
 
 pub use crate::topology::{self, Topology};
-pub use config::{Config, Network, Profile};
-pub use faults::{Fault, Span, Ways, faults};
-pub use node::{SimPlatform, SimSlot, SimTransport};
+pub use config::{Config, Network, Profile, Wire};
+pub use faults::{Fault, Span, Ways};
+pub use nic::SimNic;
+pub use node::SimPlatform;
+pub use plan::faults;
 pub use random::Random;
 pub use record::{Record, chrome_trace};
 pub use report::{Failure, Report};
@@ -87,4 +95,5 @@ pub use seat::{Leftovers, Outcome, Seat, SimEndpoint};
 pub use shrink::{Shrunk, shrink};
 pub use space_time::{View, space_time};
 pub use storage::{RANKS_MAX, Room};
+pub use transport::{SimSlot, SimTransport};
 pub use world::Totals;

@@ -3,12 +3,37 @@
 use core::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// What a transport hands to its sink.
+use aldis_kernel::hal::Epoch;
+
+/// A message under way, from one life of a node to one life of another.
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub(crate) from: u32,
+    pub(crate) epoch: Epoch,
+    pub(crate) to_epoch: Epoch,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// A frame under way. A second arrival of it has the same id.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    pub(crate) id: u64,
+    pub(crate) from: u32,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// What a node finds in its inbox.
 #[derive(Debug)]
 pub(crate) enum Delivery {
-    Message(u32, Vec<u8>),
+    Message(Message),
+    Frame(Frame),
+    /// There is room for a message to this node.
     Ready(u32),
-    Lost(u32),
+    /// This life of a node is over.
+    Lost {
+        peer: u32,
+        epoch: Epoch,
+    },
 }
 
 /// What happens.
@@ -27,7 +52,14 @@ pub(crate) enum What {
         node: u32,
         until: u64,
     },
-    Crash(u32),
+    /// A node dies, until `back` if that is known.
+    Crash {
+        node: u32,
+        back: Option<u64>,
+    },
+    Boot(u32),
+    /// A node that waits for a place in its network card has one.
+    Departed(u32),
 }
 
 #[derive(Debug)]
@@ -85,10 +117,10 @@ mod tests {
     fn time_goes_first_and_the_order_of_making_second() {
         let mut queue = Queue::default();
         for (at, node) in [(5, 0), (3, 1), (5, 2), (3, 3)] {
-            queue.push(at, What::Crash(node));
+            queue.push(at, What::Boot(node));
         }
         let order = core::iter::from_fn(|| queue.pop()).map(|(at, what)| match what {
-            What::Crash(node) => (at, node),
+            What::Boot(node) => (at, node),
             _ => unreachable!(),
         });
         assert_eq!(order.collect::<Vec<_>>(), [(3, 1), (3, 3), (5, 0), (5, 2)]);

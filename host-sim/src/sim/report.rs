@@ -123,7 +123,7 @@ impl Config {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Totals { events, messages, bytes, refusals } = self.totals;
+        let Totals { events, messages, bytes, refusals, .. } = self.totals;
         write!(
             f,
             "seed {}, {} ranks, {}, {} faults: {} virtual us, {events} events, {messages} messages, {bytes} bytes, \

@@ -11,7 +11,7 @@ use aldis_kernel::hal::{Cause, Operation};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 
-use super::config::{Config, Profile};
+use super::config::Config;
 use super::node::Cpu;
 use super::report::{End, Failure, Report};
 use super::seat::{Outcome, Seat, SimEndpoint};
@@ -41,22 +41,20 @@ pub fn simulate_seats(
 ) -> io::Result<Report> {
     let world = Rc::new(RefCell::new(World::new(config)));
     let program = Rc::new(program);
-    let mut storage_bytes = 0;
-    let mut programs = Vec::new();
-    for node in 0..config.ranks {
-        let storage = boxed(config.ranks, config.room).ok_or_else(too_large)?;
-        storage_bytes = storage.bytes();
-        let (world, program) = (world.clone(), program.clone());
-        let stack = DefaultStack::new(config.stack_bytes)?;
-        programs.push(Some(Program::with_stack(stack, move |yielder, ()| {
-            let mut storage = storage;
-            program(Seat { cpu: Cpu { world, node, yielder }, memory: storage.memory() })
-        })));
-    }
-    if programs.is_empty() {
-        return Err(too_large());
-    }
-    let end = drive(config, &world, &mut programs);
+    let start = {
+        let (world, config) = (world.clone(), config.clone());
+        move |node| -> io::Result<Program> {
+            let mut storage = boxed(config.ranks, config.room).ok_or_else(too_large)?;
+            let (world, program) = (world.clone(), program.clone());
+            let stack = DefaultStack::new(config.stack_bytes)?;
+            Ok(Program::with_stack(stack, move |yielder, ()| {
+                program(Seat { cpu: Cpu { world, node, yielder }, memory: storage.memory() })
+            }))
+        }
+    };
+    let storage_bytes = boxed(config.ranks, config.room).ok_or_else(too_large)?.bytes();
+    let mut programs = (0..config.ranks).map(|node| start(node).map(Some)).collect::<io::Result<Vec<_>>>()?;
+    let end = drive(config, &world, &mut programs, start)?;
     drop(programs);
     let mut world = world.borrow_mut();
     Ok(Report::new(&mut world, storage_bytes, end))
@@ -66,13 +64,16 @@ fn too_large() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, format!("a simulation has 1 to {RANKS_MAX} ranks"))
 }
 
-/// Resumes programs until all are over or one has failed.
-fn drive(config: &Config, world: &Rc<RefCell<World>>, programs: &mut [Option<Program>]) -> End {
-    let goodbyes = config.leave || config.faults == Profile::Crash;
-    let mut alive = programs.len();
+/// Resumes programs until all are over or one has failed. A node that boots again gets its program from `start`.
+fn drive(
+    config: &Config,
+    world: &Rc<RefCell<World>>,
+    programs: &mut [Option<Program>],
+    start: impl Fn(u32) -> io::Result<Program>,
+) -> io::Result<End> {
     loop {
-        if alive == 0 || (!goodbyes && world.borrow().programs == 0) {
-            return End::Well;
+        if world.borrow().programs == 0 {
+            return Ok(End::Well);
         }
         let step = world.borrow_mut().step();
         let node = match step {
@@ -80,26 +81,28 @@ fn drive(config: &Config, world: &Rc<RefCell<World>>, programs: &mut [Option<Pro
             Step::Kill(node) => {
                 // Unwinds its stack, as far as it got.
                 programs[node as usize] = None;
-                alive -= 1;
+                continue;
+            }
+            Step::Boot(node) => {
+                programs[node as usize] = Some(start(node)?);
                 continue;
             }
             Step::Nothing => continue,
-            Step::Late => return late(config, &world.borrow()),
+            Step::Late => return Ok(late(config, &world.borrow())),
         };
         let Some(program) = &mut programs[node as usize] else { continue };
         let outcome = match catch_unwind(AssertUnwindSafe(|| program.resume(()))) {
             Ok(CoroutineResult::Yield(())) => continue,
             Ok(CoroutineResult::Return(outcome)) => outcome.map_err(|error| {
-                let excused = config.faults == Profile::Crash && follows_from_death(&*error);
+                let excused = config.faults.kills() && follows_from_death(&*error);
                 (!excused).then(|| error.to_string())
             }),
             Err(panic) => Err(Some(words(&*panic))),
         };
         programs[node as usize] = None;
-        alive -= 1;
         world.borrow_mut().end(node, outcome.is_ok());
         if let Err(Some(what)) = outcome {
-            return End::Failed(Failure { rank: Some(node), what, ranks: Vec::new() });
+            return Ok(End::Failed(Failure { rank: Some(node), what, ranks: Vec::new() }));
         }
     }
 }
@@ -111,19 +114,23 @@ fn follows_from_death(error: &(dyn core::error::Error + 'static)) -> bool {
     })
 }
 
-/// The time is over. Where a node has died, a rank may wait for any of the others for ever, and others for it; none may
-/// wait for one that is gone.
+/// The time is over. Where a node has died, a rank may wait for any of the others for ever, and others for it; so may one
+/// that has booted again among others that know nothing of it. None may wait for a life that is over.
 fn late(config: &Config, world: &World) -> End {
-    let alive = || world.nodes.iter().filter(|node| node.life == Life::Alive);
-    let waits_for_all = alive().any(|node| {
+    let alive = || world.nodes.iter().zip(0..).filter(|(node, _)| node.life == Life::Alive);
+    let waits_for_all = alive().any(|(node, _)| {
         let waits = matches!(node.activity.operation, Operation::Recv | Operation::Probe | Operation::Wait);
-        waits && node.activity.peer.is_none()
+        waits && node.activity.peer.is_none() || node.boots > 0
     });
-    let waits_for_none = alive().any(|node| {
-        let peer = node.activity.peer.and_then(|peer| world.nodes.get(peer.index()));
-        peer.is_some_and(|peer| peer.life != Life::Alive)
+    let waits_for_none = alive().any(|(node, index)| {
+        let peer = node.activity.peer.filter(|peer| peer.0 < config.ranks);
+        peer.is_some_and(|peer| {
+            let other = &world.nodes[peer.index()];
+            let met = node.boots == 0 || world.knows(peer.0, index) == node.epoch;
+            met && (other.life != Life::Alive || world.knows(index, peer.0) != other.epoch)
+        })
     });
-    let excused = config.faults == Profile::Crash && waits_for_all && !waits_for_none;
+    let excused = config.faults.kills() && waits_for_all && !waits_for_none;
     let ranks = Failure::ranks(world);
     if excused {
         return End::Stranded(ranks);

@@ -4,13 +4,13 @@ use core::error::Error;
 use core::fmt;
 use core::time::Duration;
 
-use aldis_kernel::hal::{Epoch, PeerId, Transport};
-use aldis_kernel::protocols::Card;
+use aldis_kernel::hal::{PeerId, Transport};
 use aldis_kernel::{Config, Endpoint, Memory};
 
-use super::config::Profile;
-use super::node::{Cpu, SimPlatform, SimTransport};
-use super::random::Random;
+use super::config::Wire;
+use super::nic::SimNic;
+use super::node::{Cpu, SimPlatform};
+use super::transport::SimTransport;
 
 /// How a rank's program ends.
 pub type Outcome = Result<(), Box<dyn Error>>;
@@ -46,6 +46,11 @@ impl fmt::Display for Leftovers {
 impl Error for Leftovers {}
 
 impl<'a> Seat<'a> {
+    /// The node's network card on the wire of frames, for programs that speak Ethernet themselves.
+    pub fn nic(&self) -> SimNic<'a> {
+        SimNic::new(self.cpu.clone())
+    }
+
     /// Runs a program on this node.
     ///
     /// # Errors
@@ -65,26 +70,32 @@ impl<'a> Seat<'a> {
     ) -> Outcome {
         let Self { cpu, memory } = self;
         let (config, node) = (cpu.world.borrow().config.clone(), cpu.node);
-        let epoch = |node| Epoch::from_entropy(Random::new(config.seed ^ 6, u64::from(node)).draw());
-        let identity = Config { me: PeerId(node), size: config.ranks, epoch: epoch(node) };
+        if config.wire == Wire::Frames {
+            return Err("endpoints run on the wire of messages only".into());
+        }
+        let epoch = cpu.world.borrow().nodes[node as usize].epoch;
+        let identity = Config { me: PeerId(node), size: config.ranks, epoch };
         let room = memory.room();
-        let transport = wrap(SimTransport::new(cpu.clone()));
+        let transport = wrap(SimTransport::new(cpu.clone(), room));
         let mut endpoint = Endpoint::new(memory, transport, SimPlatform { cpu: cpu.clone() }, identity)?;
         for peer in (0..config.ranks).filter(|peer| *peer != node) {
-            endpoint.connect(&Card::new(PeerId(peer), epoch(peer), room))?;
+            let card = cpu.world.borrow().card(peer, room);
+            endpoint.connect(&card.ok_or("a peer has no card")?)?;
         }
         program(&mut endpoint)?;
         let (posted, unexpected) = endpoint.queue_depths();
-        let crash = config.faults == Profile::Crash;
-        if (posted, unexpected) != (0, 0) && !crash {
+        let deadly = config.faults.kills();
+        if (posted, unexpected) != (0, 0) && !deadly {
             return Err(Leftovers { posted, unexpected }.into());
         }
-        cpu.world.borrow_mut().programs -= 1;
-        if config.leave || crash {
+        if config.leave || deadly {
             endpoint.leave(LEAVE)?;
-            return Ok(());
+            if config.wire == Wire::Messages {
+                return Ok(());
+            }
         }
-        // The others may still need this node's polls.
+        cpu.world.borrow_mut().linger(node);
+        // The others may still need this node's polls; on the wire of frames its acknowledgements too.
         loop {
             endpoint.poll(64);
             cpu.nap(u32::MAX);

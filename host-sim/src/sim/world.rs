@@ -1,47 +1,36 @@
 //! The virtual network and its time: a queue of events ordered by virtual time and, where that ties, by the order in
-//! which they were made. Nothing here knows of coroutines: [`World::step`] says who is to run next.
+//! which they were made. Nothing here knows of coroutines: [`World::step`] says who is to run next. The wire of messages
+//! is in `lanes`, that of frames in `frames`, death and rebirth in `lives`.
+
+mod frames;
+mod lanes;
+mod lives;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use aldis_kernel::hal::Activity;
+use aldis_kernel::hal::{Activity, Epoch};
 
-use super::config::Config;
-use super::faults::{Fault, HEALED_NS, Plan, faults};
+use super::config::{Config, Wire};
+use super::faults::Fault;
+use super::plan::{HEALED_NS, Plan, faults};
 use super::queue::{Delivery, Queue, What};
 use super::random::Random;
 use super::record::Record;
+use lanes::Lane;
+pub(crate) use lives::Life;
 
 /// Nodes begin at random within so many ns.
 const START_NS_MAX: u64 = 20_000;
-/// A death is noticed within so many ns.
-const DETECT_NS_MAX: u64 = 200_000;
 /// What a look at the clock costs, ns: a loop that only looks must see time pass.
 const CLOCK_NS: u64 = 20;
-
-/// Whether a node's program goes on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Life {
-    Alive,
-    /// Its program has returned.
-    Over,
-    Dead,
-}
-
-/// The messages from one node to another.
-#[derive(Debug, Default)]
-struct Lane {
-    /// Under way or arrived and not taken.
-    held: u32,
-    /// A post was refused since the sender last heard that there is room.
-    waiting: bool,
-    /// When the last one arrives.
-    last_ns: u64,
-}
 
 /// One virtual machine.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) life: Life,
+    /// How often it has booted before, and the epoch of this life.
+    pub(crate) boots: u32,
+    pub(crate) epoch: Epoch,
     /// Its own time: ahead of the world's by the work that it has done since it was woken.
     clock: u64,
     inbox: VecDeque<Delivery>,
@@ -49,6 +38,12 @@ pub(crate) struct Node {
     lanes: BTreeMap<u32, Lane>,
     /// Whom it cannot talk to any more.
     gone: BTreeSet<u32>,
+    /// Whom it knows in another life than the first.
+    known: BTreeMap<u32, Epoch>,
+    /// When each frame that waits to be sent will have left its network card.
+    departures: VecDeque<u64>,
+    /// A frame was refused since the last one left.
+    full: bool,
     /// Counts its wakings; one that was scheduled for an earlier turn is void.
     turn: u64,
     /// When it was last woken, by its own time.
@@ -67,12 +62,22 @@ pub(crate) struct Node {
 pub struct Totals {
     /// Events handled: arrivals, wakings, faults.
     pub events: u64,
-    /// Messages posted to the network.
+    /// Messages posted to the wire of messages.
     pub messages: u64,
-    /// Their bytes, headers included.
+    /// Frames sent on the wire of frames.
+    pub frames: u64,
+    /// Bytes of messages and frames, headers included.
     pub bytes: u64,
-    /// Posts that were refused for want of room.
+    /// Messages and frames that were refused for want of room.
     pub refusals: u64,
+    /// Frames that were lost on their way.
+    pub lost: u64,
+    /// Frames that arrived twice.
+    pub duplicated: u64,
+    /// Frames that were damaged.
+    pub damaged: u64,
+    /// Frames that were lost because their receiver held too many.
+    pub overflowed: u64,
 }
 
 /// What the runner is to do.
@@ -81,6 +86,8 @@ pub(crate) enum Step {
     Resume(u32),
     /// End the node's program where it stands.
     Kill(u32),
+    /// Start the node's program from the beginning.
+    Boot(u32),
     /// Ask again.
     Nothing,
     /// Give up: the time is over.
@@ -101,7 +108,7 @@ pub(crate) struct World {
     pub(crate) totals: Totals,
     /// What happened, if it is to be recorded.
     pub(crate) records: Option<Vec<Record>>,
-    /// Nodes whose program has not come to its end.
+    /// Nodes whose program has not come to its end and still can.
     pub(crate) programs: u32,
 }
 
@@ -113,7 +120,7 @@ impl World {
             now: 0,
             limit: HEALED_NS.saturating_add(config.patience_ns),
             queue: Queue::default(),
-            nodes: (0..config.ranks).map(|node| Node::new(config.seed, node)).collect(),
+            nodes: (0..config.ranks).map(|node| Node::new(config.seed, node, 0)).collect(),
             links: vec![0; config.topology.links(config.ranks) as usize],
             random: Random::new(config.seed, 4),
             hash: 0,
@@ -129,8 +136,11 @@ impl World {
         for fault in faults(config) {
             match fault {
                 Fault::Pause { node, span } => world.push(span.start, What::Pause { node, until: span.end }),
-                Fault::Crash { node, at } => world.push(at, What::Crash(node)),
-                Fault::Clog { .. } | Fault::Slow { .. } => {}
+                Fault::Crash { node, at } => world.push(at, What::Crash { node, back: None }),
+                Fault::Restart { node, span } => {
+                    world.push(span.start, What::Crash { node, back: Some(span.end) });
+                }
+                _ => {}
             }
         }
         world
@@ -185,10 +195,20 @@ impl World {
                 self.nodes[node as usize].paused_until = until;
                 Step::Nothing
             }
-            What::Crash(node) => {
+            What::Crash { node, back } => {
                 self.count(&[3, at, u64::from(node)]);
-                self.record(|| Record::Crash { node, at });
-                self.die(node)
+                self.die(node, back)
+            }
+            What::Boot(node) => {
+                self.count(&[5, at, u64::from(node)]);
+                self.boot(node);
+                Step::Boot(node)
+            }
+            What::Departed(node) => {
+                self.count(&[6, at, u64::from(node)]);
+                self.nodes[node as usize].full = false;
+                self.rouse(node);
+                Step::Nothing
             }
         }
     }
@@ -200,7 +220,7 @@ impl World {
 
     fn wake(&mut self, index: u32, turn: u64) -> Step {
         let (now, node) = (self.now, &mut self.nodes[index as usize]);
-        if node.turn != turn || node.life != Life::Alive {
+        if node.turn != turn || !node.life.runs() {
             return Step::Nothing;
         }
         if node.paused_until > now {
@@ -227,84 +247,60 @@ impl World {
         self.push(at, What::Wake { node: index, turn });
     }
 
-    fn arrive(&mut self, index: u32, delivery: Delivery) {
-        let (now, node) = (self.now, &mut self.nodes[index as usize]);
-        let from = match delivery {
-            Delivery::Message(from, ref bytes) => {
-                if node.life != Life::Alive || node.gone.contains(&from) {
-                    return self.taken(from, index);
-                }
-                self.mix_bytes(bytes);
-                from
-            }
-            Delivery::Ready(peer) => peer,
-            Delivery::Lost(peer) => {
-                node.gone.insert(peer);
-                peer
-            }
-        };
-        self.mix(u64::from(from));
-        let node = &mut self.nodes[index as usize];
-        node.inbox.push_back(delivery);
-        let at = now.max(node.clock);
+    /// A node that rests goes on: there is something for it.
+    fn rouse(&mut self, index: u32) {
+        let node = &self.nodes[index as usize];
+        let at = self.now.max(node.clock);
         if node.wakes.is_some_and(|wakes| wakes > at) {
             self.sleep(index, at);
         }
     }
 
-    /// The node's program ends by itself, well or not.
-    pub(crate) fn end(&mut self, node: u32, well: bool) {
-        if well {
-            self.nodes[node as usize].life = Life::Over;
-            self.empty(node);
-        } else {
-            self.die(node);
-        }
-    }
-
-    /// The node is gone; every other hears of it in a while.
-    fn die(&mut self, node: u32) -> Step {
-        if self.nodes[node as usize].life != Life::Alive {
-            return Step::Nothing;
-        }
-        self.nodes[node as usize].life = Life::Dead;
-        self.empty(node);
-        for other in (0..self.config.ranks).filter(|other| *other != node) {
-            let at = self.now + self.random.below(DETECT_NS_MAX);
-            self.push(at, What::Deliver { node: other, delivery: Delivery::Lost(node) });
-        }
-        Step::Kill(node)
-    }
-
-    /// What has come for a node that is no more is nobody's.
-    fn empty(&mut self, index: u32) {
-        for delivery in core::mem::take(&mut self.nodes[index as usize].inbox) {
-            if let Delivery::Message(from, _) = delivery {
-                self.taken(from, index);
+    fn arrive(&mut self, index: u32, delivery: Delivery) {
+        match &delivery {
+            Delivery::Message(message) => {
+                if !self.is_welcome(index, message) {
+                    return self.made_room(message.from, message.epoch, index);
+                }
+                self.mix_bytes(&message.bytes);
+                self.mix(u64::from(message.from));
+            }
+            Delivery::Frame(frame) => {
+                if !self.is_caught(index, frame) {
+                    return;
+                }
+                self.mix_bytes(&frame.bytes);
+                self.mix(u64::from(frame.from));
+            }
+            Delivery::Ready(peer) => self.mix(u64::from(*peer)),
+            Delivery::Lost { peer, epoch } => {
+                if self.knows(index, *peer) != *epoch {
+                    return;
+                }
+                self.nodes[index as usize].gone.insert(*peer);
+                self.mix(u64::from(*peer));
             }
         }
+        self.nodes[index as usize].inbox.push_back(delivery);
+        self.rouse(index);
     }
 
     /// The next thing for the node's transport to deliver.
     pub(crate) fn take(&mut self, index: u32) -> Option<Delivery> {
         let delivery = self.nodes[index as usize].inbox.pop_front()?;
-        if let Delivery::Message(from, _) = delivery {
-            let at = self.work(index);
-            self.record(|| Record::Taken { from, to: index, at });
-            self.taken(from, index);
+        match &delivery {
+            Delivery::Message(message) => {
+                let at = self.work(index);
+                self.record(|| Record::Taken { from: message.from, to: index, at });
+                self.made_room(message.from, message.epoch, index);
+            }
+            Delivery::Frame(frame) => {
+                let at = self.work(index);
+                self.record(|| Record::FrameTaken { frame: frame.id, from: frame.from, to: index, at });
+            }
+            Delivery::Ready(_) | Delivery::Lost { .. } => {}
         }
         Some(delivery)
-    }
-
-    /// A message has made room behind it.
-    fn taken(&mut self, from: u32, to: u32) {
-        let latency = self.config.network.latency_ns;
-        let at = self.now.max(self.nodes[to as usize].clock) + latency;
-        let Some(lane) = self.nodes[from as usize].lanes.get_mut(&to) else { return };
-        lane.held = lane.held.saturating_sub(1);
-        if core::mem::take(&mut lane.waiting) {
-            self.push(at, What::Deliver { node: from, delivery: Delivery::Ready(to) });
-        }
     }
 
     /// The node is busy for one message.
@@ -332,70 +328,45 @@ impl World {
         self.sleep(index, until);
     }
 
-    /// Whether `from` lets nothing more to `to` through.
-    pub(crate) fn is_gone(&self, from: u32, to: u32) -> bool {
-        self.nodes[from as usize].gone.contains(&to)
-    }
-
-    /// `from` lets go of `to`.
-    pub(crate) fn let_go(&mut self, from: u32, to: u32) {
-        let node = &mut self.nodes[from as usize];
-        node.gone.insert(to);
-        node.inbox.retain(|delivery| !matches!(delivery, Delivery::Message(peer, _) if *peer == to));
-    }
-
-    /// Whether there is room for one more message; if not, the sender is told when there is.
-    pub(crate) fn has_room(&mut self, from: u32, to: u32) -> bool {
-        let depth = self.config.network.depth;
-        let lane = self.nodes[from as usize].lanes.entry(to).or_default();
-        if lane.held < depth {
-            return true;
-        }
-        lane.waiting = true;
-        self.totals.refusals += 1;
-        false
-    }
-
-    /// Sends a message for which there is room.
-    pub(crate) fn post(&mut self, from: u32, to: u32, bytes: Vec<u8>) {
+    /// Sends `bytes` over the links from one node to another: when they have left the first, and when they arrive at
+    /// the last.
+    fn carry(&mut self, from: u32, to: u32, bytes: usize, start: u64) -> (u64, u64) {
         let network = self.config.network;
-        let mut at = self.work(from);
-        let len = bytes.len();
-        self.record(|| Record::Sent { from, to, at, bytes: len });
-        let wire_ns = bytes.len() as u64 * network.per_kib_ns / 1024;
-        let links = &mut self.links;
+        let wire_ns = bytes as u64 * network.per_kib_ns / 1024;
+        let (links, mut at, mut left) = (&mut self.links, start, None);
         self.config.topology.route(self.config.ranks, from, to, |link| {
             let busy = &mut links[link];
             let start = at.max(*busy);
             *busy = start + wire_ns;
+            left.get_or_insert(*busy);
             at = start + network.latency_ns;
         });
-        at += wire_ns + self.random.below(network.jitter_ns + 1) + self.plan.clogged_ns(self.now, from, to);
-        let Some(lane) = self.nodes[from as usize].lanes.get_mut(&to) else { return };
-        at = at.max(lane.last_ns);
-        lane.last_ns = at;
-        lane.held += 1;
-        self.totals.messages += 1;
-        self.totals.bytes += bytes.len() as u64;
-        self.push(at, What::Deliver { node: to, delivery: Delivery::Message(from, bytes) });
+        at += wire_ns + self.random.below(network.jitter_ns + 1);
+        (left.unwrap_or(at), at)
     }
 }
 
 impl Node {
-    fn new(seed: u64, node: u32) -> Self {
+    fn new(seed: u64, node: u32, boots: u32) -> Self {
+        let stream = u64::from(boots) << 32 | u64::from(node);
         Self {
             life: Life::Alive,
+            boots,
+            epoch: lives::epoch(seed, node, boots),
             clock: 0,
             inbox: VecDeque::new(),
             lanes: BTreeMap::new(),
             gone: BTreeSet::new(),
+            known: BTreeMap::new(),
+            departures: VecDeque::new(),
+            full: false,
             turn: 0,
             turn_start: 0,
             wakes: None,
             paused_until: 0,
             idle_polls: 0,
             activity: Activity::default(),
-            entropy: Random::new(seed ^ 5, u64::from(node)),
+            entropy: Random::new(seed ^ 5, stream),
         }
     }
 

@@ -8,6 +8,7 @@ mod flood;
 mod halo;
 mod matching;
 mod random_messages;
+mod reboot;
 mod ring;
 
 use core::fmt;
@@ -70,6 +71,11 @@ pub const WORKLOADS: &[Workload] = &[
         name: "halo",
         about: "steps of a stencil on a torus of blocks",
         run: |ep, seed| halo::run(ep, seed),
+    },
+    Workload {
+        name: "reboot",
+        about: "exchanges of all with all, also with a rank that has died and booted again",
+        run: |ep, seed| reboot::run(ep, seed),
     },
     Workload {
         name: "mixed",
