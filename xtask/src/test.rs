@@ -15,7 +15,7 @@ use crate::{arrows, bench, fences, licences, shell, size};
 /// Runs everything that proves the project and says plainly what it skipped and how to enable it.
 ///
 /// Formatting, dependency arrows, fences of unsafe code, licences, clippy for each package and feature, documentation, unit and
-/// integration tests; then, unless skipped as slow, the loom models, the firmware builds, the firmware's size and
+/// integration tests, bugs planted for them; then, unless skipped as slow, the loom models, the firmware builds, the firmware's size and
 /// contents, and a short run of the benchmark against the peers. Needs no root and no package.
 #[derive(Args)]
 pub(crate) struct Test {
@@ -51,6 +51,7 @@ impl Test {
         run.step("clippy", || clippy(&workspace));
         run.step("documentation", documentation);
         run.step("tests", tests);
+        run.step("planted", planted);
         if self.skip_slow {
             for name in ["loom", "firmware", "size", "peers"] {
                 run.step(name, skipped_as_slow);
@@ -166,6 +167,15 @@ fn documentation() -> Result<Outcome> {
 
 fn tests() -> Result<Outcome> {
     shell::run(workspace::cargo().args(["test", "--locked", "--workspace", "--no-fail-fast"]))?;
+    Ok(Outcome::Passed(String::new()))
+}
+
+/// Whether the simulator finds the bugs that a feature of the kernel plants. A build of its own, so that no other test meets
+/// that feature.
+fn planted() -> Result<Outcome> {
+    let mut cargo = workspace::cargo();
+    cargo.args(["test", "--locked", "-p", "aldis-tests", "--features", "planted-bugs", "--test", "planted"]);
+    shell::run(cargo.args(["--", "--nocapture"]))?;
     Ok(Outcome::Passed(String::new()))
 }
 
