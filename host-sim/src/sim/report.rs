@@ -117,6 +117,9 @@ impl Config {
         if self.network == Network::default() {
             line += " --fast";
         }
+        if self.patience_ns != Self::new(*seed, *ranks).patience_ns {
+            line += &format!(" --patience {}", self.patience_ns / 1_000_000);
+        }
         line + " " + workload
     }
 }

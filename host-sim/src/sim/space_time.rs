@@ -161,11 +161,12 @@ fn draw(
     let (bottom, top) = (0.3 - f64::from(ranks.max(1)), 0.7);
     let rank = |height: &f64| {
         let whole = height.fract() == 0.0 && *height <= 0.0;
-        if whole { (-height).to_string() } else { String::new() }
+        if whole { format!("{:.0}", height.abs()) } else { String::new() }
     };
     let us = |ns: u64| ns as f64 / 1000.0;
     let mut chart = ChartBuilder::on(&root)
         .margin(10)
+        .margin_right(30)
         .x_label_area_size(40)
         .y_label_area_size(50)
         .build_cartesian_2d(us(window.start)..us(window.end), bottom..top)?;

@@ -1,26 +1,28 @@
-//! `aldis-sim`: runs jobs on virtual nodes from seeds. [`cli`] is what the user types, [`show`] what is printed.
+//! `aldis-sim`: runs jobs on virtual nodes from seeds. [`cli`] is what the user types, [`seeds`] runs many seeds at a
+//! time, [`failure`] makes a failing run smaller and tells of it, [`show`] is what is printed.
 
 mod cli;
+mod failure;
+mod seeds;
 mod show;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use aldis_host_sim::sim::workloads::WORKLOADS;
-use aldis_host_sim::sim::{Config, Report, chrome_trace, simulate};
+use aldis_host_sim::sim::{Report, View, chrome_trace, space_time};
 use clap::Parser;
-use cli::{Command, Job, Options};
+use cli::{Command, Many, One, Options};
+use failure::Told;
 use show::Sum;
 
 fn main() -> ExitCode {
     let done = match Options::parse().command {
-        Command::Run { seed, trace, job } => run(seed, 1, &job, trace.as_deref()),
-        Command::Seeds { from, count, job } => run(from, count, &job, None),
-        Command::List => {
-            WORKLOADS.iter().for_each(|workload| println!("{:18} {}", workload.name, workload.about));
+        Command::Run(one) => run(&one),
+        Command::Seeds(many) => campaign(&many),
+        Command::List { json } => {
+            println!("{}", if json { show::list_json() } else { show::list() });
             Ok(true)
         }
     };
@@ -34,48 +36,58 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs seeds until one fails; whether none did.
-fn run(from: u64, count: u64, job: &Job, trace: Option<&Path>) -> io::Result<bool> {
-    let bar = show::bar(count);
-    let (start, mut sum) = (Instant::now(), Sum::default());
-    let mut last = None;
-    for seed in from..from.saturating_add(count) {
-        let report = one(seed, job, trace)?;
-        sum.add(&report);
-        bar.inc(1);
-        let failed = report.failure.is_some();
-        last = Some(report);
-        if failed {
-            break;
-        }
+/// Runs one seed; whether it went well.
+fn run(one: &One) -> io::Result<bool> {
+    let start = Instant::now();
+    let report = one.job.simulate(&one.config())?;
+    let took = start.elapsed();
+    write_pictures(one, &report)?;
+    let told = Told::of(&report, &one.job, one.shrink)?;
+    if one.job.json {
+        println!("{}", show::run_json(&report, took, one.job.workload.name, told.as_ref()));
+        return Ok(told.is_none());
     }
-    bar.finish_and_clear();
-    let Some(last) = last else { return Ok(true) };
-    let replay = last.replay(job.workload.name) + job.extra();
-    let well = last.failure.is_none();
-    if job.json {
-        println!("{}", show::json(&last, &sum, start.elapsed(), &replay));
-        return Ok(well);
+    println!("{report}\n{}", show::run_speed(&report, took));
+    report.stranded.iter().for_each(|line| println!("  {line}"));
+    if one.show_faults {
+        println!("{}", failure::list(&report.config));
     }
-    println!("{}", if count == 1 { last.to_string() } else { sum.to_string() });
-    println!("{}", show::speed(&last, &sum, start.elapsed()));
-    if count == 1 {
-        last.stranded.iter().for_each(|line| println!("  {line}"));
+    if let Some(told) = &told {
+        println!("\n{told}");
     }
-    if let Some(failure) = &last.failure {
-        println!("\nseed {} FAILED: {failure}\n\nreplay with\n  {replay}", last.config.seed);
-    }
-    Ok(well)
+    Ok(told.is_none())
 }
 
-fn one(seed: u64, job: &Job, trace: Option<&Path>) -> io::Result<Report> {
-    let program = job.workload.run;
-    let config = Config { record: trace.is_some(), ..job.config(seed) };
-    let report = simulate(&config, move |endpoint| program(endpoint, seed))?;
-    if let Some(path) = trace {
+fn write_pictures(one: &One, report: &Report) -> io::Result<()> {
+    if let Some(path) = &one.trace {
         let mut file = BufWriter::new(File::create(path)?);
         chrome_trace(&report.records, &mut file)?;
         file.flush()?;
     }
-    Ok(report)
+    if let Some(path) = &one.svg {
+        let view = View { window: one.window.clone(), messages_max: one.messages_max };
+        let title = report.replay(one.job.workload.name);
+        let picture = space_time(report.config.ranks, &report.records, &title, &view)?;
+        std::fs::write(path, picture)?;
+    }
+    Ok(())
+}
+
+/// Runs seeds until one fails; whether none did.
+fn campaign(many: &Many) -> io::Result<bool> {
+    let start = Instant::now();
+    let mut sum = Sum::default();
+    let last = seeds::run(many, &mut sum)?;
+    let took = start.elapsed();
+    let told = match &last {
+        Some(last) => Told::of(last, &many.job, !many.no_shrink)?,
+        None => None,
+    };
+    if many.job.json {
+        println!("{}", show::seeds_json(&sum, last.as_ref(), took, many.job.workload.name, told.as_ref()));
+    } else {
+        println!("{sum}\n{}", show::seeds_speed(&sum, took, many.jobs()));
+        told.iter().for_each(|told| println!("\n{told}"));
+    }
+    Ok(told.is_none())
 }

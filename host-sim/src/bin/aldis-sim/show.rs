@@ -1,12 +1,16 @@
 //! What is printed: sums over seeds, speed, JSON, a progress bar.
 
 use core::fmt;
+use core::ops::Range;
 use core::time::Duration;
 
-use aldis_host_sim::sim::Report;
+use aldis_host_sim::sim::workloads::WORKLOADS;
+use aldis_host_sim::sim::{Profile, Report, Topology};
 use indicatif::{ProgressBar, ProgressStyle};
 use nix::sys::resource::{UsageWho, getrusage};
 use serde_json::json;
+
+use crate::failure::Told;
 
 /// What all runs together did.
 #[derive(Default)]
@@ -48,49 +52,109 @@ fn peak_bytes() -> u64 {
     getrusage(UsageWho::RUSAGE_SELF).map_or(0, |usage| usage.max_rss() as u64 * 1024)
 }
 
-/// How fast it went and how much memory it took: of this machine, and no part of any history.
-pub(crate) fn speed(report: &Report, sum: &Sum, took: Duration) -> String {
+/// How fast a run went and how much memory it took: of this machine, and no part of any history.
+pub(crate) fn run_speed(report: &Report, took: Duration) -> String {
     let seconds = took.as_secs_f64().max(1e-9);
     format!(
         "{seconds:.3} s, {:.0} events/s, {:.0} messages/s; {} bytes of memory a rank, of which {} are its storage",
-        sum.events as f64 / seconds,
-        sum.messages as f64 / seconds,
+        report.totals.events as f64 / seconds,
+        report.totals.messages as f64 / seconds,
         peak_bytes() / u64::from(report.config.ranks),
         report.storage_bytes
     )
 }
 
-/// Everything in one line.
-pub(crate) fn json(report: &Report, sum: &Sum, took: Duration, replay: &str) -> String {
-    let seconds = took.as_secs_f64();
-    let failure = report.failure.as_ref().map(
-        |failure| json!({ "rank": failure.rank, "what": failure.what, "ranks": failure.ranks, "replay": replay }),
-    );
+/// How fast seeds went.
+pub(crate) fn seeds_speed(sum: &Sum, took: Duration, threads: usize) -> String {
+    let seconds = took.as_secs_f64().max(1e-9);
+    let each = |count: u64| count as f64 / seconds;
+    format!(
+        "{seconds:.3} s, {threads} at a time: {:.0} seeds/s, {:.0} events/s, {:.0} messages/s",
+        each(sum.runs),
+        each(sum.events),
+        each(sum.messages)
+    )
+}
+
+/// One run in one line.
+pub(crate) fn run_json(report: &Report, took: Duration, workload: &str, told: Option<&Told>) -> String {
+    let (seconds, ranks) = (took.as_secs_f64(), report.config.ranks);
     json!({
-        "runs": sum.runs,
-        "last_seed": report.config.seed,
-        "ranks": report.config.ranks,
+        "seed": report.config.seed,
+        "ranks": ranks,
         "topology": report.config.topology.to_string(),
         "faults": report.config.faults.name(),
-        "trace": format!("{:016x}", if sum.runs == 1 { report.hash } else { sum.hash }),
+        "trace": format!("{:016x}", report.hash),
+        "virtual_ns": report.virtual_ns,
+        "events": report.totals.events,
+        "messages": report.totals.messages,
+        "refused_posts": report.totals.refusals,
+        "seconds": seconds,
+        "events_per_second": report.totals.events as f64 / seconds.max(1e-9),
+        "peak_bytes_per_rank": peak_bytes() / u64::from(ranks),
+        "storage_bytes_per_rank": report.storage_bytes,
+        "replay": report.replay(workload),
+        "failure": told.map(Told::json),
+    })
+    .to_string()
+}
+
+/// Many runs in one line.
+pub(crate) fn seeds_json(
+    sum: &Sum,
+    last: Option<&Report>,
+    took: Duration,
+    workload: &str,
+    told: Option<&Told>,
+) -> String {
+    let seconds = took.as_secs_f64();
+    json!({
+        "seeds": sum.runs,
+        "last_seed": last.map(|last| last.config.seed),
+        "trace": format!("{:016x}", sum.hash),
         "virtual_ns": sum.virtual_ns,
         "events": sum.events,
         "messages": sum.messages,
         "refused_posts": sum.refusals,
         "seconds": seconds,
         "events_per_second": sum.events as f64 / seconds.max(1e-9),
-        "peak_bytes_per_rank": peak_bytes() / u64::from(report.config.ranks),
-        "storage_bytes_per_rank": report.storage_bytes,
-        "failure": failure,
+        "last_trace": last.map(|last| format!("{:016x}", last.hash)),
+        "last_replay": last.map(|last| last.replay(workload)),
+        "failure": told.map(Told::json),
     })
     .to_string()
 }
 
-/// A progress bar on standard error if that is a terminal, and nothing otherwise.
-pub(crate) fn bar(count: u64) -> ProgressBar {
-    if count < 2 {
-        return ProgressBar::hidden();
+/// The workloads, a line each.
+pub(crate) fn list() -> String {
+    let lines = WORKLOADS.iter().map(|workload| format!("{:18} {}", workload.name, workload.about));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Everything that can be named, for programs that run all of it.
+pub(crate) fn list_json() -> String {
+    let workloads =
+        WORKLOADS.iter().map(|workload| json!({ "name": workload.name, "about": workload.about }));
+    json!({
+        "workloads": workloads.collect::<Vec<_>>(),
+        "faults": Profile::ALL.map(Profile::name),
+        "topologies": Topology::ALL.map(|topology| topology.to_string()),
+    })
+    .to_string()
+}
+
+/// A progress bar on standard error if that is a terminal, and nothing otherwise. Without an end, it only counts.
+pub(crate) fn bar(seeds: &Range<u64>) -> ProgressBar {
+    if seeds.end == u64::MAX {
+        return spinner("{pos} seeds, {per_sec}, {elapsed}");
     }
     let style = ProgressStyle::with_template("{bar:40} {pos}/{len} seeds, {per_sec}, {eta} left");
-    ProgressBar::new(count).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+    let bar = ProgressBar::new(seeds.end.saturating_sub(seeds.start));
+    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+/// A count on standard error, as [`bar`].
+pub(crate) fn spinner(template: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template(template);
+    ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
 }
