@@ -9,26 +9,30 @@
 //! |---|---|
 //! | [`loopback`] | a rank to itself: fixed frames in lent memory |
 //! | [`shm`] | ranks that can map each other's memory: rings of cache lines, credit, blocks, doorbells |
+//! | [`ethernet`] | ranks on a wire that loses, repeats and corrupts: a connection to each over any [`Nic`] |
+//!
+//! [`Nic`]: aldis_hal::Nic
 //!
 //! # Invariants
 //!
 //! * No heap and no `std`: all memory is the caller's, and what is there at the start is all there will ever be.
 //! * A full ring is an answer ([`Again`](aldis_hal::Again)), never a loss, and the sink hears when it is over.
 //! * `poll` takes turns: no peer is starved by another, and no more events are delivered than the budget allows.
-//! * Single writer for every shared word, plain loads and stores of 32 bits only: no locked operations, so the same
-//!   code runs on cores without compare-and-swap.
+//! * Shared memory: a single writer for every word, plain loads and stores of 32 bits only: no locked operations, so
+//!   the same code runs on cores without compare-and-swap.
 //! * What a peer says is held against what was granted before it is acted upon.
 //! * `unsafe` only in modules that say so in their first line; the lock-free code has loom models (`shm/models.rs`).
 //!
 //! # Deliberately absent
 //!
-//! Mapping memory, sockets, sleeping, clocks: the host's or the board's. Retransmission and fragmentation: the
-//! protocols'. Zero-copy and one-sided classes: these two transports copy once in and once out.
+//! Mapping memory, sockets, sleeping, clocks: the host's or the board's. The machines of handshake and retransmission:
+//! the protocols', which [`ethernet`] only drives. Fragmentation: the kernel's. Zero-copy and one-sided classes: these
+//! transports copy once in and once out.
 //!
 //! # Limits
 //!
-//! See [`shm::Geometry`]: 2^16 ranks, 2^15 slots, 32 blocks of up to 32 MiB a sender. A reservation is one message;
-//! there is one at a time.
+//! See [`shm::Geometry`]: 2^16 ranks, 2^15 slots, 32 blocks of up to 32 MiB a sender; and [`ethernet`]: 2^16 peers, 64
+//! frames in flight. A reservation is one message; there is one at a time.
 //!
 //! # How to add a transport
 //!
@@ -37,8 +41,8 @@
 //!    classes that [`Caps`](aldis_hal::Caps) does not declare. Fill the cost model with measured numbers: the
 //!    protocols are chosen by it.
 //! 3. Keep four promises: a post answered `Again` changed nothing, and `ready` follows; a dropped slot has taken
-//!    nothing; messages are delivered 8-byte aligned, from `poll` only; after `quiesce` the memory is not
-//!    touched.
+//!    nothing; messages are delivered from `poll` only, 8-byte aligned where the memory is the driver's to choose;
+//!    after `quiesce` the memory is not touched.
 //! 4. Check every value that comes from the other side; end the peer with `lost` once if it cannot be.
 //! 5. Test it like its neighbours: against a model queue with random interleavings, with a full ring, a budget of
 //!    one, two greedy peers, and hostile values; with loom if it shares memory.
@@ -50,10 +54,13 @@
 #[cfg(test)]
 extern crate std;
 
+mod copy;
+pub mod ethernet;
 pub mod loopback;
 pub mod shm;
 mod sync;
 
+pub use ethernet::Ethernet;
 pub use loopback::Loopback;
 #[cfg(not(loom))]
 pub use shm::Shm;

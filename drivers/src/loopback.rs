@@ -5,6 +5,8 @@ use core::fmt;
 use aldis_hal::transport::{Quiesce, Sink, Slot, Transport};
 use aldis_hal::{Again, Caps, Cause, Cost, Features, Instant, Limits, PeerId, Post, Refusal};
 
+use crate::copy::copy;
+
 /// Bytes before each message: its length, padded so that messages start 8-byte aligned.
 const HEAD_BYTES: usize = 8;
 
@@ -206,14 +208,6 @@ impl<'m> Transport for Loopback<'m> {
 
     fn features(&self) -> Features {
         self.caps.features
-    }
-}
-
-/// Copies as much as both have, which is all of it.
-#[inline]
-fn copy(to: &mut [u8], from: &[u8]) {
-    for (to, from) in to.iter_mut().zip(from) {
-        *to = *from;
     }
 }
 

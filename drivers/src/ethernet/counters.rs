@@ -1,0 +1,44 @@
+//! What the transport has seen, by kind. Counts wrap.
+
+/// Counts since the transport was made. None of what is refused here has any other effect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub struct Counters {
+    /// Frames that the device handed up, whatever they were.
+    pub frames_received: u64,
+    /// Frames handed to the device.
+    pub frames_sent: u64,
+    /// Messages delivered to the sink.
+    pub messages_received: u64,
+    /// Messages posted.
+    pub messages_sent: u64,
+    /// Frames sent again.
+    pub retransmitted: u64,
+    /// Times that something was due and the device had no free descriptor.
+    pub no_descriptor: u64,
+    /// Payloads that came again.
+    pub duplicates: u64,
+    /// Payloads that came before an earlier one and were kept for it.
+    pub reordered: u64,
+    /// Payloads beyond what this side had promised to take, or too long to be kept; they come again.
+    pub beyond: u64,
+    /// Connections opened.
+    pub opened: u64,
+    /// Frames of another protocol, for another station or for all.
+    pub foreign: u64,
+    /// Frames shorter than their headers say.
+    pub truncated: u64,
+    /// Frames whose checksum is not that of their bytes.
+    pub checksum: u64,
+    /// Frames of another version of either header.
+    pub version: u64,
+    /// Frames of a connection that is over, of another life of either side, or of none.
+    pub stale: u64,
+    /// Frames for a connection or from a rank whose station has another address.
+    pub impostor: u64,
+    /// Handshakes of ranks that were not introduced or have no row here.
+    pub unknown: u64,
+    /// Frames with a valid checksum and nonsense in them.
+    pub malformed: u64,
+}

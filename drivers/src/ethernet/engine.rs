@@ -1,0 +1,318 @@
+//! The transport without its device: rows, rings, and what becomes of a peer.
+
+use core::fmt;
+
+use aldis_hal::nic::Mac;
+use aldis_hal::{Again, Caps, Cause, Epoch, Instant, PeerId, Refusal, Sink};
+use aldis_protocols::connect::{Connect, Event, Offer, Setup};
+use aldis_protocols::reliable::{self, Link, Order};
+
+use super::peer::{Presence, Row};
+use super::queue::{Line, Queue};
+use super::storage::{Memory, Slots};
+use super::timers::Timers;
+use super::{Config, Counters};
+
+/// Polls in a row that may leave time-outs alone because frames were still waiting when their budget was used up: what
+/// waits may be the very answer.
+const POLLS_UNDRAINED_MAX: u32 = 64;
+
+/// Everything but the device.
+pub(super) struct Engine<'m> {
+    pub(super) me: PeerId,
+    pub(super) mac: Mac,
+    pub(super) rows: &'m mut [Row],
+    pub(super) outgoing: Slots<'m>,
+    pub(super) incoming: Slots<'m>,
+    pub(super) link: reliable::Config,
+    pub(super) setup: Setup,
+    pub(super) caps: Caps,
+    /// Rows with something to transmit.
+    pub(super) due: Queue,
+    /// Rows with something to tell the sink.
+    news: Queue,
+    pub(super) timers: Timers,
+    /// The time of the last poll.
+    pub(super) now: Instant,
+    undrained: u32,
+    /// Whether news get the larger half of this poll's budget.
+    news_turn: bool,
+    pub(super) counters: Counters,
+}
+
+impl<'m> Engine<'m> {
+    pub(super) fn new(memory: Memory<'m>, mac: Mac, config: Config, caps: Caps) -> Result<Self, Cause> {
+        let Memory { rows, outgoing, incoming } = memory;
+        let Config { link, connect, .. } = config;
+        if connect.epoch == Epoch(0) {
+            return Err(Cause::Incompatible);
+        }
+        let (window, frame_bytes) = (outgoing.window as u8, outgoing.message_bytes as u16);
+        let link = reliable::Config { window, order: Order::InOrder, ..link }.checked()?;
+        let offer = Offer { window, frame_bytes };
+        Ok(Self {
+            me: PeerId(connect.rank),
+            mac,
+            rows,
+            outgoing,
+            incoming,
+            link,
+            setup: Setup { offer, frame_bytes_min: frame_bytes, ..connect },
+            caps,
+            due: Queue::new(Line::Due),
+            news: Queue::new(Line::News),
+            timers: Timers::new(),
+            now: Instant(0),
+            undrained: 0,
+            news_turn: false,
+            counters: Counters::default(),
+        })
+    }
+
+    /// The row of a peer; this rank itself has none.
+    #[inline]
+    pub(super) fn index(&self, peer: PeerId) -> Option<usize> {
+        let skip = match peer.cmp(&self.me) {
+            core::cmp::Ordering::Less => 0,
+            core::cmp::Ordering::Equal => return None,
+            core::cmp::Ordering::Greater => 1,
+        };
+        Some(peer.index() - skip).filter(|index| *index < self.rows.len())
+    }
+
+    /// The peer of a row.
+    #[inline]
+    pub(super) fn peer(&self, index: usize) -> PeerId {
+        let rank = index as u32;
+        PeerId(if rank < self.me.0 { rank } else { rank + 1 })
+    }
+
+    pub(super) fn reach(&self, peer: PeerId) -> Result<&Caps, Cause> {
+        let row = self.index(peer).and_then(|index| self.rows.get(index));
+        match row.map(|row| row.presence) {
+            None | Some(Presence::Unknown) => Err(Cause::Unreachable),
+            Some(Presence::Gone) => Err(Cause::PeerDead),
+            Some(Presence::Known) => Ok(&self.caps),
+        }
+    }
+
+    pub(super) fn introduce(&mut self, peer: PeerId, epoch: Epoch, mac: Mac) -> Result<(), Cause> {
+        let index = self.index(peer).ok_or(Cause::Unreachable)?;
+        let group = mac.0.first().is_none_or(|first| first & 1 == 1);
+        if group || mac == self.mac {
+            return Err(Cause::Unreachable);
+        }
+        let Some(row) = self.rows.get_mut(index) else { return Err(Cause::Unreachable) };
+        if row.presence == Presence::Unknown {
+            row.connect = Connect::new(&self.setup, peer.0, index as u16);
+        }
+        row.mac = mac;
+        if row.connect.introduce(epoch) {
+            row.close(Presence::Known);
+        }
+        Ok(())
+    }
+
+    pub(super) fn quiesce(&mut self, peer: PeerId) -> Result<(), Cause> {
+        let row = self.index(peer).and_then(|index| self.rows.get_mut(index));
+        let row = row.filter(|row| row.presence != Presence::Unknown).ok_or(Cause::Stale)?;
+        row.connect.abandon();
+        row.close(Presence::Gone);
+        Ok(())
+    }
+
+    /// Whether a message of `len` bytes can be taken for `peer`: the row and the slot that it is to be written to.
+    #[inline]
+    pub(super) fn admit(&mut self, peer: PeerId, len: usize) -> Result<(usize, usize), Refusal> {
+        self.reach(peer).map_err(Refusal::Never)?;
+        let max = self.outgoing.message_bytes;
+        if len > max {
+            return Err(Refusal::Never(Cause::TooBig { len: len as u64, max: max as u64 }));
+        }
+        let never = Refusal::Never(Cause::Unreachable);
+        let index = self.index(peer).ok_or(never)?;
+        let row = self.rows.get_mut(index).ok_or(never)?;
+        match row.link.vacancy(&self.link, self.now) {
+            Ok(sequence) => Ok((index, self.link.slot(sequence))),
+            Err(why) => {
+                row.waiting = true;
+                if why == Again::Connecting && row.connect.connect(&self.setup, self.now) {
+                    self.due.push(self.rows, index as u32);
+                }
+                self.note(index);
+                Err(Refusal::Again(why))
+            }
+        }
+    }
+
+    /// Takes the sequence number of an admitted message.
+    #[inline]
+    pub(super) fn commit(&mut self, index: usize, slot: usize, len: usize) {
+        self.outgoing.set_len(index, slot, len);
+        let Some(row) = self.rows.get_mut(index) else { return };
+        if row.link.queue(&self.link, self.now).is_some() {
+            self.counters.messages_sent += 1;
+            self.due.push(self.rows, index as u32);
+        }
+    }
+
+    /// A poll begins: half of its budget, the odd event in turn, is for news, so that neither they nor arrivals starve.
+    #[inline]
+    pub(super) fn begin<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
+        self.now = now;
+        if self.news.len() == 0 {
+            return 0;
+        }
+        self.news_turn = !self.news_turn;
+        let share = if self.news_turn { budget.div_ceil(2) } else { budget / 2 };
+        self.tell(share, sink)
+    }
+
+    /// Tells the sink at most `budget` things of the rows in line, each of which gets one turn; returns how many.
+    #[inline]
+    pub(super) fn tell<S: Sink>(&mut self, budget: u32, sink: &mut S) -> u32 {
+        let mut left = budget;
+        for _ in 0..self.news.len() {
+            if left == 0 {
+                break;
+            }
+            let Some(index) = self.news.pop(self.rows) else { break };
+            left -= self.tell_of(index as usize, left, sink);
+        }
+        budget - left
+    }
+
+    /// What there is to tell of one row. At least one event of the budget is there.
+    fn tell_of<S: Sink>(&mut self, index: usize, budget: u32, sink: &mut S) -> u32 {
+        let peer = self.peer(index);
+        let Some(row) = self.rows.get_mut(index) else { return 0 };
+        if let Some(cause) = row.lost.take() {
+            sink.lost(peer, cause);
+            return 1;
+        }
+        let told = self.deliver_stored(index, budget, sink);
+        let Some(row) = self.rows.get_mut(index) else { return told };
+        if row.waiting && told < budget && row.link.vacancy(&self.link, self.now).is_ok() {
+            row.waiting = false;
+            sink.ready(peer);
+            return told + 1;
+        }
+        self.timers.note(row.deadline());
+        if row.backlog || (row.waiting && told == budget) {
+            self.news.push(self.rows, index as u32);
+        }
+        told
+    }
+
+    /// Delivers stored messages that are next in order, at most `budget`.
+    pub(super) fn deliver_stored<S: Sink>(&mut self, index: usize, budget: u32, sink: &mut S) -> u32 {
+        let peer = self.peer(index);
+        let Some(row) = self.rows.get_mut(index).filter(|row| row.backlog) else { return 0 };
+        let mut told = 0;
+        while told < budget {
+            let Some(sequence) = row.link.next_stored() else {
+                row.backlog = false;
+                break;
+            };
+            sink.arrived(peer, self.incoming.message(index, self.link.slot(sequence)));
+            told += 1;
+        }
+        self.counters.messages_received += u64::from(told);
+        told
+    }
+
+    /// Puts a row in line for the sink.
+    #[inline]
+    pub(super) fn announce(&mut self, index: usize) {
+        self.news.push(self.rows, index as u32);
+    }
+
+    /// A row's timers may have changed.
+    #[inline]
+    pub(super) fn note(&mut self, index: usize) {
+        if let Some(row) = self.rows.get(index) {
+            self.timers.note(row.deadline());
+        }
+    }
+
+    /// Acts on what a handshake has come to.
+    pub(super) fn settle(&mut self, index: usize, event: Event) {
+        match event {
+            Event::Opened(opened) => {
+                let Some(row) = self.rows.get_mut(index) else { return };
+                row.link = Link::open(&self.link, opened.ends, self.now);
+                self.counters.opened += 1;
+                if row.waiting {
+                    self.announce(index);
+                }
+            }
+            Event::Restarted(_) | Event::TimedOut => self.lose(index, Cause::PeerDead),
+            Event::Refused(why) => {
+                aldis_hal::debug!("{} and this rank do not fit: {}", self.peer(index), why);
+                self.lose(index, Cause::Incompatible);
+            }
+        }
+    }
+
+    /// Ends a peer; the sink hears of it in the next poll, or later in this one.
+    #[cold]
+    pub(super) fn lose(&mut self, index: usize, cause: Cause) {
+        let Some(row) = self.rows.get_mut(index) else { return };
+        row.connect.abandon();
+        row.close(Presence::Gone);
+        row.lost = Some(cause);
+        self.announce(index);
+    }
+
+    /// Looks at some rows' timers, if any has passed. Not while frames wait that the budget has left, for a while.
+    #[inline]
+    pub(super) fn expire(&mut self, drained: bool) {
+        self.undrained = if drained { 0 } else { self.undrained + 1 };
+        if !drained && self.undrained < POLLS_UNDRAINED_MAX {
+            return;
+        }
+        self.undrained = 0;
+        for index in self.timers.walk(self.now, self.rows.len()) {
+            self.expire_row(index);
+        }
+    }
+
+    fn expire_row(&mut self, index: usize) {
+        let Some(row) = self.rows.get_mut(index) else { return };
+        if row.deadline().is_some_and(|deadline| deadline <= self.now) {
+            let event = row.connect.handle_timeout(self.now);
+            let link = row.link.handle_timeout(&self.link, self.now);
+            self.due.push(self.rows, index as u32);
+            if let Some(event) = event {
+                self.settle(index, event);
+            } else if let Err(cause) = link {
+                self.lose(index, cause);
+            }
+        }
+        self.note(index);
+    }
+
+    /// When the next poll is due for its own sake.
+    pub(super) fn poll_at(&self) -> Instant {
+        let at_once = self.news.len() != 0 || self.due.len() != 0;
+        if at_once { self.now } else { self.timers.earliest() }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.rows.iter().all(|row| row.link.is_idle())
+    }
+}
+
+impl fmt::Debug for Engine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { me, mac, due, news, timers, now, .. } = self;
+        f.debug_struct("Engine")
+            .field("me", me)
+            .field("mac", mac)
+            .field("due", due)
+            .field("news", news)
+            .field("timers", timers)
+            .field("now", now)
+            .finish_non_exhaustive()
+    }
+}

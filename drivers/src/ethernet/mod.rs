@@ -1,0 +1,123 @@
+//! Ranks on an Ethernet: a reliable, ordered transport over any device that sends and receives frames.
+//!
+//! A [`Nic`](aldis_hal::Nic) loses, repeats, reorders and corrupts frames. [`Ethernet`] makes a
+//! [`Transport`](aldis_hal::Transport) of it, by a connection to each peer: the handshake of
+//! [`connect`](aldis_protocols::connect) and the selective repeat of [`reliable`](aldis_protocols::reliable). No IP
+//! and no ARP: the address on a rank's card is its MAC.
+//!
+//! # How it is put together
+//!
+//! Storage, device, transport; the endpoint above it is made as over any other transport. Before the first message each
+//! side hands the other's card to `Endpoint::connect`, which calls
+//! [`introduce`](aldis_hal::Transport::introduce).
+//!
+//! ```
+//! use aldis_drivers::ethernet::{Config, Ethernet, EthernetStorage};
+//! use aldis_hal::nic::{Link, Mac, Nic, RxFrame, TxFrame};
+//! use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Post, Sink, Token, Transport};
+//!
+//! /// A cable from a device to itself.
+//! struct Cable { frames: Vec<Vec<u8>> }
+//! struct Received(Vec<u8>);
+//! impl RxFrame for Received {
+//!     fn bytes(&self) -> &[u8] { &self.0 }
+//! }
+//! struct Sending<'a> { cable: &'a mut Cable, bytes: Vec<u8> }
+//! impl TxFrame for Sending<'_> {
+//!     fn bytes(&mut self) -> &mut [u8] { &mut self.bytes }
+//!     fn send(self) { self.cable.frames.push(self.bytes) }
+//! }
+//! impl Nic for Cable {
+//!     type Rx<'a> = Received;
+//!     type Tx<'a> = Sending<'a>;
+//!     fn receive(&mut self) -> Option<Received> { self.frames.pop().map(Received) }
+//!     fn transmit(&mut self, len: usize) -> Option<Sending<'_>> {
+//!         Some(Sending { cable: self, bytes: vec![0; len] })
+//!     }
+//!     fn mtu(&self) -> usize { 1500 }
+//!     fn mac(&self) -> Mac { Mac([2, 0, 0, 0, 0, 1]) }
+//!     fn link(&self) -> Link { Link::Up }
+//! }
+//!
+//! /// What a kernel's engine does.
+//! struct Nobody;
+//! impl Sink for Nobody {
+//!     fn arrived(&mut self, _from: PeerId, _message: &[u8]) {}
+//!     fn completed(&mut self, _token: Token, _result: Result<(), Cause>) {}
+//!     fn ready(&mut self, _peer: PeerId) {}
+//!     fn lost(&mut self, _peer: PeerId, _cause: Cause) {}
+//! }
+//!
+//! // One peer, 8 frames in flight, the longest message of an MTU of 1500.
+//! let mut storage = EthernetStorage::<1, 8, 1464>::new();
+//! // Gigabit, and a microsecond or two of processor time: what protocols are selected by.
+//! let cost = Cost { overhead_ns: 1_500, latency_ns: 20_000, per_kib_ns: 8_500 };
+//! let config = Config::new(PeerId(0), Epoch(71), 0xA1D1_5001, cost);
+//! let mut ethernet = Ethernet::new(Cable { frames: Vec::new() }, storage.memory(), config)?;
+//!
+//! // `Endpoint::new(memory, ethernet, platform, ..)` takes it from here. What the endpoint does:
+//! assert_eq!(ethernet.reach(PeerId(1)), Err(Cause::Unreachable));
+//! ethernet.introduce(PeerId(1), Epoch(82), &[2, 0, 0, 0, 0, 2])?;
+//! assert_eq!(ethernet.reach(PeerId(1))?.limits.bcopy_bytes_max, 1464);
+//! assert!(matches!(ethernet.short(PeerId(1), b"hello", b""), Post::Again(_)), "the handshake has begun");
+//! ethernet.poll(16, Instant(1), &mut Nobody);
+//! assert_eq!(ethernet.counters().foreign, 1, "nobody talks to itself");
+//! # Ok::<(), Cause>(())
+//! ```
+//!
+//! A post is transmitted at once if the device has a free descriptor; the retransmission timer then counts from the
+//! time of the last poll, which is a little early and never late. Whoever ends a program polls until
+//! [`is_idle`](Ethernet::is_idle) holds: a post that is done is not yet one that has arrived.
+//!
+//! # What is on the wire
+//!
+//! [16 bytes](header) with the addresses and the EtherType for local experiments, the 32 bytes of a
+//! [`Frame`](aldis_protocols::reliable::Frame), the message. Padding behind it is ignored.
+//!
+//! # Copies
+//!
+//! The kernel packs straight into the retransmission ring, from where a message is copied to a transmit descriptor each
+//! time it is sent. A message that comes in order is delivered from the device's own receive descriptor; one that comes
+//! early is copied to the reorder ring. Messages are aligned to 8 bytes if the device's frames are.
+//!
+//! # What is refused
+//!
+//! Everything from the wire is held against what is known: addresses, lengths, checksum, version, the connection's
+//! number (slot and generation) and the address behind it, then sequence numbers and acknowledgements against the
+//! window. What fails the first is counted ([`Counters`]) and has no other effect; what fails only the last
+//! was said by the peer itself, and ends it with [`Malformed`](aldis_hal::Cause::Malformed). There is no protection from
+//! a station that forges the peer's address and knows the numbers.
+//!
+//! # Limits
+//!
+//! 65536 other ranks, a window of 64 frames, messages below 64 KiB and within the MTU. Memory is
+//! [`bytes_per_peer`] for each peer: with a window of 8 and an MTU of 1500 under 24 KiB, and with one of 32 under
+//! 93 KiB. One poll handles as many frames as its budget, sends as many, and looks at the timers of 32 peers.
+
+mod config;
+mod counters;
+mod engine;
+pub mod header;
+mod peer;
+mod queue;
+mod receive;
+mod storage;
+mod timers;
+mod transmit;
+mod transport;
+
+#[cfg(test)]
+mod tests;
+
+use aldis_protocols::reliable::FRAME_BYTES;
+
+pub use config::Config;
+pub use counters::Counters;
+pub use storage::{EthernetStorage, Memory, PEERS_MAX, bytes_per_peer};
+pub use transport::{Ethernet, EthernetSlot};
+
+/// Bytes of a frame in front of the message.
+pub const HEADERS_BYTES: usize = header::HEADER_BYTES + FRAME_BYTES;
+
+/// Those among them that an MTU counts: a message takes a device whose MTU is this much longer.
+pub const MTU_OVERHEAD_BYTES: usize = HEADERS_BYTES - header::MAC_HEADER_BYTES;

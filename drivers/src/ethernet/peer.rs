@@ -1,0 +1,75 @@
+//! What the transport keeps for each peer.
+
+use aldis_hal::nic::Mac;
+use aldis_hal::{Cause, Instant};
+use aldis_protocols::connect::Connect;
+use aldis_protocols::reliable::Link;
+
+use super::queue::{Line, Place};
+
+/// What is known of a peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Presence {
+    /// It has not been introduced.
+    Unknown = 0,
+    /// It can be talked to; a connection is made when there is something to say.
+    Known,
+    /// It was lost, or let go of.
+    Gone,
+}
+
+/// One peer's state. The memory is the caller's; its contents are the transport's.
+pub(super) struct Row {
+    pub(super) link: Link,
+    pub(super) connect: Connect,
+    /// Where it lives.
+    pub(super) mac: Mac,
+    pub(super) presence: Presence,
+    /// A post was refused since the sink last heard that the peer is ready.
+    pub(super) waiting: bool,
+    /// Stored messages are next in order and have not been delivered, for want of budget.
+    pub(super) backlog: bool,
+    /// Why it was lost, until the sink has heard.
+    pub(super) lost: Option<Cause>,
+    due: Place,
+    news: Place,
+}
+
+impl Row {
+    /// Nobody. All-zero, so that a static table takes no room in an image.
+    pub(super) const EMPTY: Self = Self {
+        link: Link::CLOSED,
+        connect: Connect::NONE,
+        mac: Mac([0; 6]),
+        presence: Presence::Unknown,
+        waiting: false,
+        backlog: false,
+        lost: None,
+        due: Place::NONE,
+        news: Place::NONE,
+    };
+
+    /// The row's place in a queue.
+    #[inline]
+    pub(super) fn place(&mut self, line: Line) -> &mut Place {
+        match line {
+            Line::Due => &mut self.due,
+            Line::News => &mut self.news,
+        }
+    }
+
+    /// When the first of its timers passes.
+    #[inline]
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.link.poll_timeout().into_iter().chain(self.connect.poll_timeout()).min()
+    }
+
+    /// Ends the connection and forgets what was under way; the row keeps its places in the queues.
+    pub(super) fn close(&mut self, presence: Presence) {
+        self.link = Link::CLOSED;
+        self.presence = presence;
+        self.waiting = false;
+        self.backlog = false;
+        self.lost = None;
+    }
+}

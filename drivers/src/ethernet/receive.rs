@@ -1,0 +1,197 @@
+//! From frames of the device to messages. Everything here is said by strangers until it has been checked.
+
+use aldis_hal::cause::Malformed;
+use aldis_hal::nic::Mac;
+use aldis_hal::{Cause, PeerId, Sink};
+use aldis_protocols::connect::{Message, slot};
+use aldis_protocols::reliable::{Fate, Frame, FrameKind, Taken, open};
+
+use super::engine::Engine;
+use super::header::{EthernetHeader, Foreign};
+use super::peer::Presence;
+use crate::copy::copy;
+
+impl Engine<'_> {
+    /// Takes a frame in; at most `budget` events come of it, and one at least: the frame itself.
+    pub(super) fn take_in<S: Sink>(&mut self, bytes: &[u8], budget: u32, sink: &mut S) -> u32 {
+        self.counters.frames_received += 1;
+        let (from, body) = match EthernetHeader::parse(bytes, self.mac) {
+            Ok(parts) => parts,
+            Err(why) => return self.refuse_foreign(why),
+        };
+        match open(body) {
+            Ok((frame, message)) if frame.kind == FrameKind::Handshake as u8 => {
+                self.take_handshake(from, message)
+            }
+            Ok((frame, payload)) => return self.take_frame(from, frame, payload, budget, sink),
+            Err(why) => self.refuse(why),
+        }
+        1
+    }
+
+    #[cold]
+    fn refuse_foreign(&mut self, why: Foreign) -> u32 {
+        let counter = match why {
+            Foreign::Short => &mut self.counters.truncated,
+            Foreign::Version => &mut self.counters.version,
+            Foreign::Protocol | Foreign::Destination => &mut self.counters.foreign,
+        };
+        *counter += 1;
+        1
+    }
+
+    #[cold]
+    fn refuse(&mut self, why: Malformed) {
+        let counter = match why {
+            Malformed::Length | Malformed::Short { .. } => &mut self.counters.truncated,
+            Malformed::Checksum => &mut self.counters.checksum,
+            Malformed::Version(_) => &mut self.counters.version,
+            _ => &mut self.counters.malformed,
+        };
+        *counter += 1;
+    }
+
+    /// A message of the handshake. It is looked at only if it comes from where the rank was said to live.
+    #[cold]
+    fn take_handshake(&mut self, from: Mac, message: &[u8]) {
+        let message = match Message::decode(message) {
+            Ok(message) => message,
+            Err(why) => return self.refuse(why),
+        };
+        let index = self.index(PeerId(message.rank));
+        let row = index.and_then(|index| self.rows.get_mut(index));
+        let Some((index, row)) = index.zip(row).filter(|(_, row)| row.presence != Presence::Unknown) else {
+            self.counters.unknown += 1;
+            return;
+        };
+        if row.mac != from {
+            self.counters.impostor += 1;
+            return;
+        }
+        let event = row.connect.handle(&self.setup, &message, self.now);
+        self.due.push(self.rows, index as u32);
+        if let Some(event) = event {
+            self.settle(index, event);
+        }
+        self.note(index);
+    }
+
+    /// A frame of a connection.
+    #[inline]
+    fn take_frame<S: Sink>(
+        &mut self,
+        from: Mac,
+        frame: &Frame,
+        payload: &[u8],
+        budget: u32,
+        sink: &mut S,
+    ) -> u32 {
+        let number = frame.connection.get();
+        let index = usize::from(slot(number));
+        let Some(row) = self.rows.get_mut(index).filter(|row| row.connect.number() == number) else {
+            self.counters.stale += 1;
+            return 1;
+        };
+        if row.mac != from {
+            self.counters.impostor += 1;
+            return 1;
+        }
+        if !row.link.is_open() {
+            // What comes before the confirmation is as good as one; after the end it is nothing.
+            match row.connect.handle_data(number) {
+                Some(event) => self.settle(index, event),
+                None => {
+                    self.counters.stale += 1;
+                    return 1;
+                }
+            }
+        }
+        if payload.len() > self.incoming.message_bytes {
+            return self.cut_off(index, Malformed::Length);
+        }
+        let Some(row) = self.rows.get_mut(index) else { return 1 };
+        let events = match row.link.handle_frame(&self.link, frame, self.now) {
+            Ok(Taken { fate, .. }) => {
+                self.take_payload(index, frame.sequence.get(), fate, payload, budget, sink)
+            }
+            Err(what) => return self.cut_off(index, what),
+        };
+        self.after_frame(index);
+        events
+    }
+
+    /// Does with a payload as the link says.
+    #[inline]
+    fn take_payload<S: Sink>(
+        &mut self,
+        index: usize,
+        sequence: u32,
+        fate: Fate,
+        payload: &[u8],
+        budget: u32,
+        sink: &mut S,
+    ) -> u32 {
+        let Some(row) = self.rows.get_mut(index) else { return 1 };
+        match fate {
+            Fate::Deliver => {
+                sink.arrived(self.peer(index), payload);
+                self.counters.messages_received += 1;
+                self.deliver_next(index, budget, sink)
+            }
+            Fate::Store => {
+                let place = self.link.slot(sequence);
+                copy(self.incoming.fill(index, place, payload.len()), payload);
+                self.incoming.set_len(index, place, payload.len());
+                row.link.stored(sequence);
+                self.counters.reordered += 1;
+                1
+            }
+            Fate::Duplicate => {
+                self.counters.duplicates += 1;
+                1
+            }
+            Fate::Stale => {
+                self.counters.stale += 1;
+                1
+            }
+            Fate::None => 1,
+        }
+    }
+
+    /// After a delivery: what was stored and is next now, as far as the budget goes; the rest in the next poll.
+    #[inline]
+    fn deliver_next<S: Sink>(&mut self, index: usize, budget: u32, sink: &mut S) -> u32 {
+        if let Some(row) = self.rows.get_mut(index) {
+            row.backlog = true;
+        }
+        let told = self.deliver_stored(index, budget.saturating_sub(1), sink);
+        if self.rows.get(index).is_some_and(|row| row.backlog) {
+            self.announce(index);
+        }
+        1 + told
+    }
+
+    /// The frame may have opened the window, want an answer, or have moved the timers.
+    #[inline]
+    fn after_frame(&mut self, index: usize) {
+        let Some(row) = self.rows.get_mut(index) else { return };
+        let due = row.link.poll_transmit().is_some();
+        let ready = row.waiting && row.link.vacancy(&self.link, self.now).is_ok();
+        self.timers.note(row.deadline());
+        if due {
+            self.due.push(self.rows, index as u32);
+        }
+        if ready {
+            self.announce(index);
+        }
+    }
+
+    /// Ends a peer that broke the protocol on a connection of its own.
+    #[cold]
+    fn cut_off(&mut self, index: usize, what: Malformed) -> u32 {
+        self.counters.malformed += 1;
+        aldis_hal::debug!("{} broke the protocol: {}", self.peer(index), what);
+        self.lose(index, Cause::Malformed(what));
+        1
+    }
+}

@@ -1,0 +1,138 @@
+//! Ranks that vanish, restart or do not fit.
+
+use super::hub::Faults;
+use super::*;
+
+/// A later life of a rank, at the same address, that has been told of the others.
+fn reborn(net: &mut Net, rank: u32, epoch_now: u32) {
+    net.hub.unplug(station(rank));
+    let node = net.node(config(rank, epoch_now));
+    net.nodes[rank as usize] = node;
+    for peer in (0..net.nodes.len() as u32).filter(|peer| *peer != rank) {
+        net.nodes[rank as usize].introduce(peer, epoch(peer));
+    }
+}
+
+#[test]
+fn a_peer_that_vanishes_is_lost_once() {
+    let mut net = Net::pair();
+    net.hub.unplug(station(1));
+    assert_eq!(net.nodes[0].short(1, b"into the void"), Post::Done);
+    let start = net.hub.now();
+    net.until("the loss", |net| !net.nodes[0].log.lost.is_empty());
+    assert_eq!(net.nodes[0].take().lost, [(1, Cause::PeerDead)]);
+    let took = net.hub.now().since(start);
+    let give_up = aldis_protocols::reliable::Config::DEFAULT.give_up_ns;
+    assert!((give_up..give_up + 2_000_000_000).contains(&took), "{took} ns");
+    assert_eq!(net.nodes[0].short(1, b"x"), Post::Never(Cause::PeerDead));
+    assert!(net.nodes[0].ethernet.is_idle(), "what was posted is gone with it");
+    for _ in 0..100 {
+        net.step(16);
+    }
+    assert_eq!(net.nodes[0].take().events(), 0);
+}
+
+#[test]
+fn a_silent_peer_is_missed_without_traffic() {
+    let mut net = Net::pair();
+    net.hub.unplug(station(1));
+    net.until("the loss", |net| !net.nodes[0].log.lost.is_empty());
+    assert_eq!(net.nodes[0].take().lost, [(1, Cause::PeerDead)]);
+}
+
+#[test]
+fn a_peer_that_never_answers_is_lost_once() {
+    let mut net = Net::new(2, 1);
+    net.hub.unplug(station(1));
+    assert!(matches!(net.nodes[0].short(1, b"anyone?"), Post::Again(_)));
+    net.until("the loss", |net| !net.nodes[0].log.lost.is_empty());
+    assert_eq!(net.nodes[0].take().lost, [(1, Cause::PeerDead)]);
+    assert_eq!(net.nodes[0].short(1, b"x"), Post::Never(Cause::PeerDead));
+}
+
+#[test]
+fn ranks_of_another_job_do_not_fit() {
+    let mut net = Net::new(1, 1);
+    let mut other = config(1, epoch(1));
+    other.connect.job += 1;
+    let node = net.node(other);
+    net.nodes.push(node);
+    net.nodes[0].introduce(1, epoch(1));
+    net.nodes[1].introduce(0, epoch(0));
+    assert!(matches!(net.nodes[0].short(1, b"x"), Post::Again(_)));
+    net.until("the refusal", |net| !net.nodes[0].log.lost.is_empty());
+    assert_eq!(net.nodes[0].take().lost, [(1, Cause::Incompatible)]);
+    assert_eq!(net.nodes[0].short(1, b"x"), Post::Never(Cause::PeerDead));
+}
+
+#[test]
+fn other_message_sizes_do_not_fit() {
+    let mut net = Net::new(1, 1);
+    let storage = Box::leak(Box::new(EthernetStorage::<OTHERS, WINDOW, 128>::new()));
+    let nic = net.hub.nic(station(1), 1500);
+    let ethernet = Ethernet::new(nic, storage.memory(), config(1, epoch(1))).unwrap();
+    net.nodes.push(Node { ethernet, log: Log::default() });
+    net.nodes[0].introduce(1, epoch(1));
+    net.nodes[1].introduce(0, epoch(0));
+    assert!(matches!(net.nodes[1].short(0, b"x"), Post::Again(_)));
+    net.until("the refusal", |net| !net.nodes[1].log.lost.is_empty());
+    assert_eq!(net.nodes[1].take().lost, [(0, Cause::Incompatible)]);
+}
+
+#[test]
+fn a_life_that_was_not_introduced_waits_until_it_is() {
+    let mut net = Net::new(2, 1);
+    net.hub.unplug(station(0));
+    net.nodes[0] = net.node(config(0, epoch(0)));
+    assert!(matches!(net.nodes[1].short(0, b"x"), Post::Again(_)));
+    for _ in 0..20 {
+        net.step(16);
+    }
+    assert_eq!(net.nodes.iter_mut().map(|node| node.take().events()).sum::<usize>(), 0);
+    assert!(net.nodes[0].ethernet.counters().unknown > 0);
+    net.nodes[0].introduce(1, epoch(1));
+    net.until("the connection", |net| net.nodes[1].log.ready == [0]);
+    net.send(1, 0, b"at last");
+    net.settle();
+    assert_eq!(net.nodes[0].take().arrived, [(1, b"at last".to_vec())]);
+}
+
+#[test]
+fn a_restart_is_a_loss_and_nothing_of_the_old_life_reaches_the_new() {
+    for seed in 0..40 {
+        let mut net = Net::new(3, seed);
+        net.hub.set_faults(Faults::all(10 * (seed % 8), 4_000_000));
+        for (from, to) in [(0, 1), (1, 0), (2, 1), (1, 2), (0, 2)] {
+            net.send(from, to, b"old");
+        }
+        for _ in 0..seed % 7 {
+            let _ = (net.nodes[0].short(1, b"old"), net.nodes[1].short(0, b"old"));
+            net.step(16);
+        }
+        reborn(&mut net, 1, 777);
+        net.nodes[0].take();
+
+        // The new life asks, and so the old one is known to be over; it stays out until it is introduced.
+        assert!(matches!(net.nodes[1].short(0, b"new"), Post::Again(_)));
+        net.until("the loss", |net| !net.nodes[0].log.lost.is_empty());
+        for _ in 0..50 {
+            net.step(16);
+        }
+        let log = net.nodes[0].take();
+        assert_eq!(log.lost, [(1, Cause::PeerDead)], "seed {seed}");
+        assert!(log.arrived.iter().all(|(from, message)| *from != 1 || message == b"old"));
+        assert_eq!(net.nodes[0].short(1, b"x"), Post::Never(Cause::PeerDead));
+        assert_eq!(net.nodes[1].take().events(), 0, "seed {seed}: not connected, not refused for good");
+
+        net.nodes[0].introduce(1, 777);
+        for (from, to) in [(0, 1), (1, 0)] {
+            net.send(from, to, b"new");
+        }
+        net.send(0, 2, b"old");
+        net.settle();
+        let of_one = |log: Log| log.arrived.into_iter().filter(|(from, _)| *from < 2).collect::<Vec<_>>();
+        assert_eq!(of_one(net.nodes[0].take()), [(1, b"new".to_vec())], "seed {seed}");
+        assert_eq!(net.nodes[1].take().arrived, [(0, b"new".to_vec())], "seed {seed}");
+        assert!(net.nodes[2].take().lost.iter().all(|lost| *lost == (1, Cause::PeerDead)));
+    }
+}

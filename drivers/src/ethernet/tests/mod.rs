@@ -1,0 +1,198 @@
+//! Ranks on a hub in memory, under a clock that runs as fast as they do.
+
+use std::boxed::Box;
+use std::vec::Vec;
+
+use aldis_hal::transport::{Sink, Slot, Transport};
+use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Post, Token};
+
+use self::hub::{Hub, HubNic, mac};
+use super::{Config, Ethernet, EthernetStorage, MTU_OVERHEAD_BYTES};
+
+mod flow;
+mod hostile;
+mod hub;
+mod lives;
+mod torture;
+
+/// Largest message of the tests.
+const BYTES: usize = 256;
+const WINDOW: usize = 8;
+/// Other ranks at most.
+const OTHERS: usize = 4;
+const JOB: u64 = 7;
+
+/// What a rank was told, in order.
+#[derive(Default)]
+struct Log {
+    arrived: Vec<(u32, Vec<u8>)>,
+    ready: Vec<u32>,
+    lost: Vec<(u32, Cause)>,
+}
+
+impl Sink for Log {
+    fn arrived(&mut self, from: PeerId, message: &[u8]) {
+        self.arrived.push((from.0, message.to_vec()));
+    }
+    fn completed(&mut self, _token: Token, _result: Result<(), Cause>) {
+        unreachable!("nothing is ever queued");
+    }
+    fn ready(&mut self, peer: PeerId) {
+        self.ready.push(peer.0);
+    }
+    fn lost(&mut self, peer: PeerId, cause: Cause) {
+        self.lost.push((peer.0, cause));
+    }
+}
+
+impl Log {
+    fn events(&self) -> usize {
+        self.arrived.len() + self.ready.len() + self.lost.len()
+    }
+}
+
+/// One rank: its transport, and everything it has been told since the last look.
+struct Node {
+    ethernet: Ethernet<'static, HubNic>,
+    log: Log,
+}
+
+impl Node {
+    fn short(&mut self, to: u32, message: &[u8]) -> Post {
+        let (header, payload) = message.split_at(message.len() / 3);
+        self.ethernet.short(PeerId(to), header, payload)
+    }
+
+    fn reserve(&mut self, to: u32, message: &[u8]) -> Post {
+        match self.ethernet.reserve(PeerId(to), message.len()) {
+            Ok(mut slot) => {
+                slot.bytes().copy_from_slice(message);
+                slot.commit();
+                Post::Done
+            }
+            Err(refusal) => refusal.into(),
+        }
+    }
+
+    fn introduce(&mut self, peer: u32, epoch: u32) {
+        self.ethernet.introduce(PeerId(peer), Epoch(epoch), &mac(station(peer)).0).unwrap();
+    }
+
+    fn take(&mut self) -> Log {
+        core::mem::take(&mut self.log)
+    }
+}
+
+/// The number of a rank's device.
+fn station(rank: u32) -> u8 {
+    rank as u8 + 1
+}
+
+/// The epoch of a rank's first life.
+fn epoch(rank: u32) -> u32 {
+    100 + rank
+}
+
+fn config(rank: u32, epoch: u32) -> Config {
+    Config::new(PeerId(rank), Epoch(epoch), JOB, Cost::default())
+}
+
+/// All ranks of a job.
+struct Net {
+    hub: Hub,
+    nodes: Vec<Node>,
+}
+
+impl Net {
+    /// Every rank introduced to every other.
+    fn new(ranks: u32, seed: u64) -> Self {
+        let mut net = Self { hub: Hub::new(seed), nodes: Vec::new() };
+        for rank in 0..ranks {
+            let node = net.node(config(rank, epoch(rank)));
+            net.nodes.push(node);
+        }
+        for rank in 0..ranks {
+            for peer in (0..ranks).filter(|peer| *peer != rank) {
+                net.nodes[rank as usize].introduce(peer, epoch(peer));
+            }
+        }
+        net
+    }
+
+    /// Two ranks with a connection between them, and nothing on the wire.
+    fn pair() -> Self {
+        let mut net = Self::new(2, 1);
+        net.send(0, 1, b"first");
+        net.settle();
+        assert_eq!(net.nodes[1].take().arrived, [(0, b"first".to_vec())]);
+        net.nodes[0].take();
+        net
+    }
+
+    /// A rank that knows nobody.
+    fn node(&self, config: Config) -> Node {
+        let nic = self.hub.nic(station(config.connect.rank), BYTES + MTU_OVERHEAD_BYTES);
+        let storage = Box::leak(Box::new(EthernetStorage::<OTHERS, WINDOW, BYTES>::new()));
+        Node { ethernet: Ethernet::new(nic, storage.memory(), config).unwrap(), log: Log::default() }
+    }
+
+    /// One poll; the number of events.
+    fn poll(&mut self, rank: u32, budget: u32) -> u32 {
+        let node = &mut self.nodes[rank as usize];
+        let before = node.log.events();
+        let events = node.ethernet.poll(budget, self.hub.now(), &mut node.log);
+        assert!(events <= budget, "a poll keeps to its budget");
+        assert!(node.log.events() - before <= events as usize, "and tells what it did");
+        events
+    }
+
+    /// Polls every rank once and lets the time pass until the next thing happens. False: nothing ever will.
+    fn step(&mut self, budget: u32) -> bool {
+        let mut next = self.hub.next_arrival().unwrap_or(Instant::NEVER);
+        for rank in 0..self.nodes.len() as u32 {
+            self.poll(rank, budget);
+        }
+        next = next.min(self.hub.next_arrival().unwrap_or(Instant::NEVER));
+        for node in &self.nodes {
+            next = next.min(node.ethernet.poll_at());
+        }
+        if next == Instant::NEVER {
+            return false;
+        }
+        // A poll takes its time: without a descriptor the next one is due at once.
+        self.hub.advance(200);
+        self.hub.advance_to(next);
+        true
+    }
+
+    /// Steps until `done`, and fails after much longer than anything may take.
+    fn until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
+        for _ in 0..100_000 {
+            if done(self) {
+                return;
+            }
+            assert!(self.step(16) || done(self), "nothing moves any more: {what}");
+        }
+        panic!("never: {what}");
+    }
+
+    /// Until everything posted has arrived and nothing but keep-alives is left.
+    fn settle(&mut self) {
+        self.until("all is quiet", |net| {
+            net.hub.next_arrival().is_none() && net.nodes.iter().all(|node| node.ethernet.is_idle())
+        });
+        for rank in 0..self.nodes.len() as u32 {
+            while self.poll(rank, 64) != 0 {}
+        }
+    }
+
+    /// Posts, and waits where that is called for.
+    fn send(&mut self, from: u32, to: u32, message: &[u8]) {
+        while let Post::Again(_) = self.nodes[from as usize].short(to, message) {
+            let heard = self.nodes[from as usize].log.ready.len();
+            self.until("a refused post hears of it", |net| {
+                net.nodes[from as usize].log.ready[heard..].contains(&to)
+            });
+        }
+    }
+}

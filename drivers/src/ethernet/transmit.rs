@@ -1,0 +1,122 @@
+//! From what is due to frames of the device.
+
+use aldis_hal::Nic;
+use aldis_hal::nic::{Mac, TxFrame};
+use aldis_protocols::connect::{MESSAGE_BYTES_MAX, Message};
+use aldis_protocols::reliable::{Frame, FrameKind, Transmit, seal};
+use zerocopy::IntoBytes;
+
+use super::HEADERS_BYTES;
+use super::engine::Engine;
+use super::header::EthernetHeader;
+use super::transport::Ethernet;
+use crate::copy::copy;
+
+/// What came of a row's turn.
+enum Turn {
+    /// One frame is with the device.
+    Sent,
+    /// There was nothing to send.
+    Idle,
+    /// The device has no free descriptor.
+    NoDescriptor,
+}
+
+/// What a row has to send.
+enum Due {
+    Handshake(Message),
+    Frame(Transmit),
+}
+
+impl<N: Nic> Ethernet<'_, N> {
+    /// Sends at most `most` frames: one of each row that has something, in turn.
+    #[inline]
+    pub(super) fn pump(&mut self, most: u32) {
+        let mut sent = 0;
+        while sent < most
+            && let Some(index) = self.engine.due.pop(self.engine.rows)
+        {
+            match self.turn(index) {
+                Turn::Sent => {
+                    sent += 1;
+                    self.engine.due.push(self.engine.rows, index);
+                }
+                Turn::Idle => {}
+                Turn::NoDescriptor => {
+                    self.engine.counters.no_descriptor += 1;
+                    self.engine.due.push(self.engine.rows, index);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl<N: Nic> Ethernet<'_, N> {
+    /// Sends the first thing that a row has to send.
+    fn turn(&mut self, index: u32) -> Turn {
+        let Self { nic, engine } = self;
+        let index = index as usize;
+        let Some((to, due)) = engine.due(index) else { return Turn::Idle };
+        let mut message = [0; MESSAGE_BYTES_MAX];
+        let (frame, payload) = match &due {
+            Due::Handshake(handshake) => {
+                (Frame::new(FrameKind::Handshake), handshake.encode(&mut message).unwrap_or_default())
+            }
+            Due::Frame(Transmit { frame, payload }) => {
+                (*frame, payload.map_or(&[][..], |sequence| engine.payload(index, sequence)))
+            }
+        };
+        let Some(frame) = seal(frame, payload) else { return Turn::Idle };
+        let Some(mut token) = nic.transmit(HEADERS_BYTES + payload.len()) else { return Turn::NoDescriptor };
+        let header = EthernetHeader::new(to, engine.mac);
+        fill(token.bytes(), [header.as_bytes(), frame.as_bytes(), payload]);
+        token.send();
+        engine.transmitted(index, &due);
+        Turn::Sent
+    }
+}
+
+/// Writes the parts one after the other.
+#[inline]
+fn fill(mut to: &mut [u8], parts: [&[u8]; 3]) {
+    for part in parts {
+        let Some((head, rest)) = to.split_at_mut_checked(part.len()) else { return };
+        copy(head, part);
+        to = rest;
+    }
+}
+
+impl Engine<'_> {
+    /// What a row has to send, and to whom. This changes nothing.
+    #[inline]
+    fn due(&self, index: usize) -> Option<(Mac, Due)> {
+        let row = self.rows.get(index)?;
+        let handshake = || row.connect.poll_transmit(&self.setup).map(Due::Handshake);
+        let due = handshake().or_else(|| row.link.poll_transmit().map(Due::Frame))?;
+        Some((row.mac, due))
+    }
+
+    /// The payload with this number.
+    #[inline]
+    fn payload(&self, index: usize, sequence: u32) -> &[u8] {
+        self.outgoing.message(index, self.link.slot(sequence))
+    }
+
+    /// The device has taken it.
+    #[inline]
+    fn transmitted(&mut self, index: usize, due: &Due) {
+        self.counters.frames_sent += 1;
+        let Some(row) = self.rows.get_mut(index) else { return };
+        match due {
+            Due::Handshake(message) => row.connect.transmitted(&self.setup, message, self.now),
+            Due::Frame(transmit) => {
+                let repeated = row.link.counters().repeated;
+                row.link.transmitted(&self.link, transmit, self.now);
+                let repeated = row.link.counters().repeated.wrapping_sub(repeated);
+                self.counters.retransmitted += u64::from(repeated);
+            }
+        }
+        self.timers.note(row.deadline());
+    }
+}

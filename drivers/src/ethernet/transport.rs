@@ -1,0 +1,190 @@
+//! `Ethernet`: the device and the engine put together as a transport.
+
+use core::fmt;
+
+use aldis_hal::nic::{Mac, RxFrame};
+use aldis_hal::transport::{Quiesce, Sink, Slot, Transport};
+use aldis_hal::{Caps, Cause, Epoch, Features, Instant, Limits, Nic, PeerId, Post, Refusal};
+use aldis_protocols::connect::MESSAGE_BYTES_MAX;
+
+use super::engine::Engine;
+use super::storage::Memory;
+use super::{Config, Counters, MTU_OVERHEAD_BYTES};
+use crate::copy::copy;
+
+/// The transport of one rank over an Ethernet device. See the [module](super).
+pub struct Ethernet<'m, N> {
+    pub(super) nic: N,
+    pub(super) engine: Engine<'m>,
+}
+
+impl<'m, N: Nic> Ethernet<'m, N> {
+    /// The transport of the rank that `config` names, over its device and its memory. Peers are reached once they have
+    /// been introduced.
+    ///
+    /// # Errors
+    /// [`Cause::TooBig`] for a device whose frames do not hold the storage's messages, with the MTU that they need and
+    /// the one there is; [`Cause::Incompatible`] for an epoch of zero; and what is wrong with the times
+    /// ([`checked`](aldis_protocols::reliable::Config::checked)).
+    pub fn new(nic: N, memory: Memory<'m>, config: Config) -> Result<Self, Cause> {
+        let need = memory.outgoing.message_bytes.max(MESSAGE_BYTES_MAX) + MTU_OVERHEAD_BYTES;
+        if need > nic.mtu() {
+            return Err(Cause::TooBig { len: need as u64, max: nic.mtu() as u64 });
+        }
+        let features =
+            Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE | Features::TIMED;
+        let bytes = memory.outgoing.message_bytes as u32;
+        let limits = Limits { short_bytes_max: bytes, bcopy_bytes_max: bytes, ..Limits::default() };
+        let caps = Caps { features, limits, cost: config.cost };
+        let engine = Engine::new(memory, nic.mac(), config, caps)?;
+        Ok(Self { nic, engine })
+    }
+
+    /// The address to put on this rank's card: what peers hand to `introduce`.
+    pub fn address(&self) -> [u8; 6] {
+        self.engine.mac.0
+    }
+
+    /// What it has seen.
+    pub fn counters(&self) -> Counters {
+        self.engine.counters
+    }
+
+    /// When [`poll`](Transport::poll) is to be called next at the latest, if no frame comes before:
+    /// [`Instant::NEVER`] while no timer runs.
+    pub fn poll_at(&self) -> Instant {
+        self.engine.poll_at()
+    }
+
+    /// Whether everything posted has arrived. Messages to a peer that was lost do not count. A rank that ends its
+    /// program polls until this holds, or what it sent last may be lost with it.
+    pub fn is_idle(&self) -> bool {
+        self.engine.is_idle()
+    }
+
+    /// The device.
+    pub const fn nic(&self) -> &N {
+        &self.nic
+    }
+
+    /// The device, for what it needs besides frames.
+    pub const fn nic_mut(&mut self) -> &mut N {
+        &mut self.nic
+    }
+}
+
+/// A message being written, in the slot of the retransmission ring that the next sequence number of the peer stands
+/// for. The number is taken by [`commit`](Slot::commit): dropped, the slot has changed nothing but bytes nobody reads.
+pub struct EthernetSlot<'a, 'm, N: Nic> {
+    ethernet: &'a mut Ethernet<'m, N>,
+    row: usize,
+    slot: usize,
+    len: usize,
+}
+
+impl<N: Nic> Slot for EthernetSlot<'_, '_, N> {
+    #[inline]
+    fn bytes(&mut self) -> &mut [u8] {
+        self.ethernet.engine.outgoing.fill(self.row, self.slot, self.len)
+    }
+
+    #[inline]
+    fn commit(self) {
+        self.ethernet.engine.commit(self.row, self.slot, self.len);
+        self.ethernet.pump(1);
+    }
+}
+
+impl<N: Nic> fmt::Debug for EthernetSlot<'_, '_, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EthernetSlot").field("row", &self.row).field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+impl<'m, N: Nic> Transport for Ethernet<'m, N> {
+    type Slot<'a>
+        = EthernetSlot<'a, 'm, N>
+    where
+        Self: 'a;
+
+    fn name(&self) -> &'static str {
+        "ethernet"
+    }
+
+    #[inline]
+    fn reach(&self, peer: PeerId) -> Result<&Caps, Cause> {
+        self.engine.reach(peer)
+    }
+
+    /// `address` is the six bytes of [`Ethernet::address`].
+    fn introduce(&mut self, peer: PeerId, epoch: Epoch, address: &[u8]) -> Result<(), Cause> {
+        let mac = address.try_into().map(Mac).map_err(|_| Cause::Unreachable)?;
+        self.engine.introduce(peer, epoch, mac)
+    }
+
+    #[inline]
+    fn short(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post {
+        let len = header.len() + payload.len();
+        match self.reserve(peer, len) {
+            Ok(mut slot) => {
+                if let Some((first, second)) = slot.bytes().split_at_mut_checked(header.len()) {
+                    copy(first, header);
+                    copy(second, payload);
+                }
+                slot.commit();
+                Post::Done
+            }
+            Err(refusal) => refusal.into(),
+        }
+    }
+
+    #[inline]
+    fn reserve(&mut self, peer: PeerId, len: usize) -> Result<EthernetSlot<'_, 'm, N>, Refusal> {
+        match self.engine.admit(peer, len) {
+            Ok((row, slot)) => Ok(EthernetSlot { ethernet: self, row, slot, len }),
+            Err(refusal) => {
+                // A handshake that was begun just now goes out at once.
+                self.pump(1);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Lets go of a peer: its connection is dropped without a word, and later posts answer [`Cause::PeerDead`] until it
+    /// is introduced again.
+    fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause> {
+        match what {
+            Quiesce::Peer(peer) => self.engine.quiesce(peer),
+            Quiesce::Region(_) | Quiesce::Post(_) => Err(Cause::Stale),
+        }
+    }
+
+    /// One event is a frame received, a message that had waited for an earlier one, or something told of a peer. At
+    /// most `budget` frames are sent, besides.
+    fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
+        let Self { nic, engine } = self;
+        let mut left = budget;
+        left -= engine.begin(budget, now, sink);
+        let mut drained = false;
+        while left != 0 && !drained {
+            match nic.receive() {
+                Some(frame) => left -= engine.take_in(frame.bytes(), left, sink),
+                None => drained = true,
+            }
+        }
+        left -= engine.tell(left, sink);
+        engine.expire(drained);
+        self.pump(budget);
+        budget - left
+    }
+
+    fn features(&self) -> Features {
+        self.engine.caps.features
+    }
+}
+
+impl<N> fmt::Debug for Ethernet<'_, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ethernet").field("engine", &self.engine).finish_non_exhaustive()
+    }
+}
