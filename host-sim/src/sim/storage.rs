@@ -61,18 +61,24 @@ type Middle = storage_type!(256, 96, 2, 4, 1, 64, 1, 16);
 type Large = storage_type!(1024, 96, 2, 1, 0, 0, 0, 16);
 type Huge = storage_type!(4096, 96, 2, 1, 0, 0, 0, 16);
 
+/// Each in a frame of its own: one of all sizes together does not fit the stack of a thread.
+#[inline(never)]
+fn alone<S: Store + 'static>(new: impl FnOnce() -> S) -> Box<dyn Store> {
+    Box::new(new())
+}
+
 /// The smallest storage for a job of `ranks`; `None` beyond [`RANKS_MAX`].
 pub(crate) fn boxed(ranks: u32, room: Room) -> Option<Box<dyn Store>> {
     Some(match (ranks, room) {
-        (0..=9, Room::Least) => Box::new(FewLeast::new()),
-        (0..=9, Room::Some) => Box::new(FewSome::new()),
-        (0..=9, Room::More) => Box::new(FewMore::new()),
-        (10..=64, Room::Least) => Box::new(SmallLeast::new()),
-        (10..=64, Room::Some) => Box::new(SmallSome::new()),
-        (10..=64, Room::More) => Box::new(SmallMore::new()),
-        (65..=256, _) => Box::new(Middle::new()),
-        (257..=1024, _) => Box::new(Large::new()),
-        (1025..=RANKS_MAX, _) => Box::new(Huge::new()),
+        (0..=9, Room::Least) => alone(FewLeast::new),
+        (0..=9, Room::Some) => alone(FewSome::new),
+        (0..=9, Room::More) => alone(FewMore::new),
+        (10..=64, Room::Least) => alone(SmallLeast::new),
+        (10..=64, Room::Some) => alone(SmallSome::new),
+        (10..=64, Room::More) => alone(SmallMore::new),
+        (65..=256, _) => alone(Middle::new),
+        (257..=1024, _) => alone(Large::new),
+        (1025..=RANKS_MAX, _) => alone(Huge::new),
         _ => return None,
     })
 }

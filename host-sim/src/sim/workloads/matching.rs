@@ -7,10 +7,8 @@ use aldis_kernel::{Endpoint, Error, Rank, Request, Scope, Source, Status, Tag, T
 use super::{Outcome, Random, length, message};
 use crate::sim::oracle::{self, Envelope, Receive};
 
-/// Messages from and to one rank in a round at most: each has a request slot, and so has the last word of each pair.
-const MESSAGES_MAX: usize = 20;
-/// Messages of one pair at most.
-const PAIR_MAX: usize = 6;
+/// Messages from and to one rank in a round at most: for each a request slot, and two for receives.
+const MESSAGES_MAX: usize = 24;
 const TAGS: u64 = 3;
 /// Longer than any message.
 const BUFFER_BYTES: usize = 3000;
@@ -42,19 +40,17 @@ pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: 
 fn round<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, random: &mut Random) -> Outcome {
     let world = ep.world();
     let (me, size) = (world.rank().0, world.size());
-    // A message that no receive takes keeps its envelope to the round's end, and the last word needs one too.
-    let pair_max = usize::from(ep.card().room.envelopes.saturating_sub(1)).min(PAIR_MAX);
-    let all = draw(random, size, pair_max);
+    let all = draw(random, size);
     let random = &mut Random::new(random.draw(), u64::from(me));
     let incoming: Vec<Sent> = all.iter().filter(|sent| sent.to == me).copied().collect();
     let outgoing: Vec<Sent> = all.into_iter().filter(|sent| sent.from == me).collect();
     let mut receives = patterns(random, world.context(), &incoming);
-    // Twice: one for each pattern, one for each message that none of them takes.
-    let mut buffers: Vec<Vec<u8>> = incoming.iter().map(|_| vec![0; room(random)]).collect();
-    buffers.resize(2 * incoming.len(), vec![0; BUFFER_BYTES]);
-    let ended = exchange(ep, random, &incoming, &outgoing, &receives, &mut buffers)?;
+    let mut buffers: Vec<Vec<u8>> = receives.iter().map(|_| vec![0; room(random)]).collect();
+    // What the first half leaves goes to these.
     let anything = Receive { context: world.context(), source: None, tag: None, got: None };
-    receives.resize(ended.len(), anything);
+    receives.resize(2 * incoming.len(), anything);
+    buffers.resize(receives.len(), vec![0; BUFFER_BYTES]);
+    let ended = exchange(ep, random, &outgoing, &receives, &mut buffers)?;
     for ((receive, end), buffer) in receives.iter_mut().zip(&ended).zip(&buffers) {
         receive.got = end.as_ref().map(|result| identify(&incoming, result, buffer)).transpose()?;
     }
@@ -65,19 +61,15 @@ fn round<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, random: &mut Ra
 }
 
 /// The messages of a round, the same on every rank.
-fn draw(random: &mut Random, size: u32, pair_max: usize) -> Vec<Sent> {
+fn draw(random: &mut Random, size: u32) -> Vec<Sent> {
     let mut messages: Vec<Sent> = Vec::new();
     for _ in 0..random.within(1, 8 * u64::from(size)) {
         let (from, to) = (random.below(u64::from(size)) as u32, random.below(u64::from(size)) as u32);
         let (tag, number) = (random.below(TAGS) as u32, random.draw());
         let len = length(random).max(NAME_BYTES);
-        let count = |matches: fn(&Sent, u32, u32) -> bool| {
-            messages.iter().filter(|sent| matches(sent, from, to)).count()
-        };
-        if count(|sent, from, to| (sent.from, sent.to) == (from, to)) < pair_max
-            && count(|sent, from, _| sent.from == from) < MESSAGES_MAX
-            && count(|sent, _, to| sent.to == to) < MESSAGES_MAX
-        {
+        let outgoing = messages.iter().filter(|sent| sent.from == from).count();
+        let incoming = messages.iter().filter(|sent| sent.to == to).count();
+        if outgoing.max(incoming) < MESSAGES_MAX {
             messages.push(Sent { from, to, tag, len, number });
         }
     }
@@ -103,97 +95,83 @@ fn room(random: &mut Random) -> usize {
     if random.chance(80) { BUFFER_BYTES } else { NAME_BYTES + length(random) }
 }
 
-/// Sends and receives in random turns, until every source has had its last word: then all of its messages are here, and
-/// what still waits is cancelled. What is left is received after that. How the receives ended, in the order posted.
+/// Sends and receives in random turns: first those receives that may not take all messages, a while later those that take
+/// what is left, until all messages are there. What still waits then is cancelled. How the receives ended, in the order
+/// posted.
 fn exchange<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
     random: &mut Random,
-    incoming: &[Sent],
     outgoing: &[Sent],
     receives: &[Receive],
     buffers: &mut [Vec<u8>],
 ) -> Result<Vec<Ended>, Error> {
     let world = ep.world();
     let data: Vec<Vec<u8>> = outgoing.iter().map(|sent| message(sent.from, sent.number, sent.len)).collect();
-    let (pattern_buffers, rest_buffers) = buffers.split_at_mut(receives.len());
+    let count = receives.len() / 2;
     ep.scope(|scope| {
-        // On the plane of collectives no wildcard of this round takes it; the kernel keeps its order all the same.
-        let (plane, last) = (world.collective(), scope.collective_tag(&world)?);
-        let mut requests = Vec::new();
-        for from in ranks(incoming.iter().map(|sent| sent.from)) {
-            requests.push(scope.irecv(&plane, &mut [0_u8; 0], from, last)?);
-        }
-        let words = requests.len();
-        let mut sending = Vec::new();
+        let (mut sending, mut requests) = (Vec::new(), Vec::new());
+        let mut ended: Vec<Ended> = vec![None; receives.len()];
         let mut unsent = outgoing.iter().zip(&data);
-        let mut free = receives.iter().zip(pattern_buffers);
-        loop {
+        let mut free = receives.iter().zip(buffers);
+        while requests.len() < receives.len() || unsent.len() > 0 {
+            if requests.len() == count {
+                // With all of these posted, some time for messages that none of them takes.
+                for _ in 0..random.below(20) {
+                    look(scope, random, &mut requests, &mut ended)?;
+                }
+            }
             if let Some((sent, bytes)) = if random.chance(50) { unsent.next() } else { None } {
                 sending.push(scope.isend(&world, bytes, Rank(sent.to), Tag(sent.tag))?);
             } else if let Some((receive, buffer)) = free.next() {
                 let source = receive.source.map_or(Source::Any, |source| Source::Rank(Rank(source)));
                 let tag = receive.tag.map_or(TagMatch::Any, |tag| TagMatch::Tag(Tag(tag)));
                 requests.push(scope.irecv(&world, buffer, source, tag)?);
-            } else if unsent.len() == 0 {
-                break;
             }
             if random.chance(20) {
-                scope.poll(random.within(1, 5) as u32);
+                look(scope, random, &mut requests, &mut ended)?;
             }
         }
-        for to in ranks(outgoing.iter().map(|sent| sent.to)) {
-            sending.push(scope.isend(&plane, &[0_u8; 0], to, last)?);
+        while ended.iter().flatten().count() < count {
+            if random.chance(70) {
+                look(scope, random, &mut requests, &mut ended)?;
+                continue;
+            }
+            let result =
+                tolerated(scope.wait_any(&mut requests).map(|found| found.map(|(_, status)| status)))?;
+            // A failure does not come with its place, but its request is null from then on.
+            let over = |(request, end): &(&Request<'_>, &mut Ended)| request.is_null() && end.is_none();
+            if let Some((_, end)) = requests.iter().zip(&mut ended).find(over) {
+                *end = result;
+            }
         }
-        let mut ended = settle(scope, random, &mut requests, words)?;
-        let missing = incoming.len() - ended.iter().flatten().count();
-        let mut rest = Vec::new();
-        for buffer in rest_buffers.iter_mut().take(missing) {
-            rest.push(scope.irecv(&world, buffer, Source::Any, TagMatch::Any)?);
-        }
-        for request in rest {
-            ended.push(Some(Ok(scope.wait(request)?)));
+        for (request, end) in requests.iter_mut().zip(&mut ended) {
+            if end.is_none() && !scope.cancel(request) {
+                let taken = core::mem::replace(request, Request::null());
+                *end = tolerated(scope.wait(taken).map(Some))?;
+            }
         }
         scope.wait_all(&mut sending)?;
         Ok(ended)
     })
 }
 
-/// The ranks among `all`, each once.
-fn ranks(all: impl Iterator<Item = u32>) -> impl Iterator<Item = Rank> {
-    all.collect::<std::collections::BTreeSet<u32>>().into_iter().map(Rank)
-}
-
-/// Waits, by one call or another, until the first `words` requests are over, then ends the others. How those ended.
-fn settle<'scope, T: Transport, P: Platform>(
+/// Polls, or tests some request.
+fn look<'scope, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     random: &mut Random,
     requests: &mut [Request<'scope>],
-    words: usize,
-) -> Result<Vec<Ended>, Error> {
-    let mut ended: Vec<Ended> = vec![None; requests.len()];
-    while !requests.iter().take(words).all(Request::is_null) {
-        let at = random.below(requests.len() as u64) as usize;
-        match random.below(3) {
-            0 => {
-                let result = scope.wait_any(requests).map(|found| found.map(|(_, status)| status));
-                // A failure does not come with its place, but its request is null now.
-                let over = |at: &usize| requests[*at].is_null() && ended[*at].is_none();
-                let at = (0..requests.len()).find(over).unwrap_or(at);
-                ended[at] = tolerated(result)?;
-            }
-            1 if !requests[at].is_null() => ended[at] = tolerated(scope.test(&mut requests[at]))?,
-            _ => {
-                scope.poll(random.within(1, 5) as u32);
-            }
+    ended: &mut [Ended],
+) -> Result<(), Error> {
+    let at = random.below(requests.len() as u64) as usize;
+    match requests.get_mut(at) {
+        Some(request) if !request.is_null() && random.chance(60) => {
+            ended[at] = tolerated(scope.test(request))?;
+        }
+        _ => {
+            scope.poll(random.within(1, 5) as u32);
         }
     }
-    for (request, end) in requests.iter_mut().zip(&mut ended).skip(words) {
-        if end.is_none() && !scope.cancel(request) {
-            let taken = core::mem::replace(request, Request::null());
-            *end = tolerated(scope.wait(taken).map(Some))?;
-        }
-    }
-    Ok(ended.split_off(words))
+    Ok(())
 }
 
 /// What a request came to, if it is over. Buffers may be too short here; nothing else may be wrong.
