@@ -15,8 +15,9 @@
 //! value drawn from the life's epoch. Within one life they ascend, so that an older attempt is told from a newer
 //! one. What echoes a number was sent after that number was chosen: that is the proof that its sender is alive.
 //!
-//! **Crossing.** If both ask at once, the attempt of the lower rank goes on and the higher rank answers it, with the
-//! number that it has asked with; so both decide the same, and the pair of numbers is the same either way.
+//! **Crossing.** If both ask at once, the attempt of the lower rank goes on and the higher rank drops its own and answers
+//! ([`yields`]): both decide the same, each by itself. It answers with a fresh number: no number is ever part of two
+//! pairs, so that no frame of one connection is taken for one of another.
 //!
 //! **Lives.** A life of the peer is admitted by [`introduce`](Connect::introduce). Another is refused as
 //! [`Unknown`](Refusal::Unknown), with this side's number: if it echoes that, it is alive now and so the admitted life
@@ -63,6 +64,10 @@
 
 mod machine;
 mod message;
+mod setup;
+#[cfg(test)]
+mod tests;
 
-pub use machine::{Connect, Event, Opened, Setup, slot, yields};
+pub use machine::Connect;
 pub use message::{Kind, MESSAGE_BYTES_MAX, Message, Offer, Refusal};
+pub use setup::{Event, Opened, Setup, slot, yields};

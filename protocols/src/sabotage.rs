@@ -39,6 +39,7 @@ pub(crate) enum Defect {
     ForgetsOrder,
     NoStale,
     NoRepeats,
+    AdmitsAnyLife,
 }
 
 #[cfg(not(test))]

@@ -5,7 +5,7 @@ use core::num::NonZeroU64;
 use aldis_hal::Instant;
 
 /// A deadline. The instant zero, the clock's origin, is rounded up to its first nanosecond.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub(crate) struct Timer(Option<NonZeroU64>);
 

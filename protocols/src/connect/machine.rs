@@ -2,92 +2,15 @@
 
 use aldis_hal::{Epoch, Instant};
 
-use super::{Kind, Message, Offer, Refusal};
+use super::setup::GENERATION;
+use super::{Event, Kind, Message, Offer, Opened, Refusal, Setup, yields};
 use crate::VERSION;
 use crate::reliable::{Ends, WINDOW_MAX};
 use crate::sabotage::{Defect, planted};
 use crate::timer::Timer;
 
-/// From one number to the next: the slot below stays.
-const GENERATION: u32 = 1 << 16;
-
 /// The most doublings of the interval between repetitions.
 const DOUBLINGS_MAX: u8 = 16;
-
-/// The slot that a connection number of this side names.
-#[must_use]
-pub const fn slot(number: u32) -> u16 {
-    (number % GENERATION) as u16
-}
-
-/// The crossing rule: of two ranks that ask each other at once, the higher answers.
-#[must_use]
-pub const fn yields(rank: u32, peer: u32) -> bool {
-    rank > peer
-}
-
-/// Who this side is and what it asks for; one for all peers. Times in nanoseconds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Setup {
-    /// The key of the job: peers of another are refused.
-    pub job: u64,
-    /// This side's rank.
-    pub rank: u32,
-    /// This side's life.
-    pub epoch: Epoch,
-    /// What this side takes.
-    pub offer: Offer,
-    /// The least that a peer's frames must be able to carry.
-    pub frame_bytes_min: u16,
-    /// When a message that found no answer is first repeated; at least 1.
-    pub retry_first_ns: u64,
-    /// The longest interval between repetitions.
-    pub retry_max_ns: u64,
-    /// How long an attempt may take.
-    pub deadline_ns: u64,
-}
-
-impl Setup {
-    /// For a local network: repeated after 10 ms to 1 s, given up after 10 s. Job, rank and epoch are to be filled in.
-    pub const DEFAULT: Self = Self {
-        job: 0,
-        rank: 0,
-        epoch: Epoch(0),
-        offer: Offer { window: 32, frame_bytes: 1468 },
-        frame_bytes_min: 64,
-        retry_first_ns: 10_000_000,
-        retry_max_ns: 1_000_000_000,
-        deadline_ns: 10_000_000_000,
-    };
-}
-
-/// A connection as the handshake has settled it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Opened {
-    /// What [`Link::open`](crate::reliable::Link::open) wants to know.
-    pub ends: Ends,
-    /// Bytes of the largest payload of a frame that the peer takes.
-    pub frame_bytes: u16,
-    /// The peer's life.
-    pub epoch: Epoch,
-}
-
-/// What a message or the time has brought about.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Event {
-    /// The connection is there.
-    Opened(Opened),
-    /// The admitted life is over, or has itself given up the connection: whatever is open is dead. Nothing connects
-    /// until the peer is introduced anew.
-    Restarted(Epoch),
-    /// The peer refuses for good, or is refused.
-    Refused(Refusal),
-    /// This side's attempt has found no answer by its deadline.
-    TimedOut,
-}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -103,7 +26,7 @@ pub(super) enum Phase {
 type Reply = (Kind, u32, u32);
 
 /// The handshake with one peer; see the [module](super) for how it is driven.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Connect {
     pub(super) phase: Phase,
@@ -268,7 +191,10 @@ impl Connect {
     /// Takes in a message from the peer's address.
     pub fn handle(&mut self, setup: &Setup, message: &Message, now: Instant) -> Option<Event> {
         match (message.kind, self.objection(setup, message)) {
-            (Kind::Hello, Some(why)) => self.refuse(why, self.ours, message.number),
+            (Kind::Hello, Some(why)) => {
+                self.refuse(why, self.ours, message.number);
+                None
+            }
             (Kind::Welcome, Some(why)) if self.is_connecting() && self.is_echoed(message) => {
                 self.close();
                 self.refuse(why, self.ours, message.number);
@@ -279,6 +205,7 @@ impl Connect {
             }
             (_, Some(_)) => None,
             (_, None) if !self.is_admitted(message) => self.stranger(message),
+            (Kind::Hello | Kind::Welcome | Kind::Confirm, None) if self.is_old(message) => None,
             (Kind::Hello, None) => self.hello(setup, message, now),
             (Kind::Welcome, None) => self.welcome(message),
             (Kind::Confirm, None) => self.confirm(message),
@@ -306,7 +233,7 @@ impl Connect {
 
     #[inline]
     fn is_admitted(&self, message: &Message) -> bool {
-        message.epoch().0 == self.admitted
+        message.epoch().0 == self.admitted || planted(Defect::AdmitsAnyLife)
     }
 
     #[inline]
@@ -314,35 +241,42 @@ impl Connect {
         self.ours != 0 && message.echo == self.ours
     }
 
+    /// Whether the admitted life has sent it in an attempt before the newest that is known.
+    #[inline]
+    fn is_old(&self, message: &Message) -> bool {
+        let known = message.number == self.theirs || newer(message.number, self.theirs);
+        !known && !planted(Defect::ForgetsOrder)
+    }
+
     /// A message of a life that is not admitted.
     fn stranger(&mut self, message: &Message) -> Option<Event> {
         let hello = message.kind == Kind::Hello;
         let proven = self.is_echoed(message) || (hello && planted(Defect::TrustsStrangers));
         let event = (self.admitted != 0 && proven).then(|| self.end(message.epoch()));
-        if hello {
-            if self.ours == 0 {
-                self.choose();
+        match message.kind {
+            Kind::Hello => {
+                if self.ours == 0 {
+                    self.choose();
+                }
+                self.refuse(Refusal::Unknown, self.ours, message.number);
             }
-            self.refuse(Refusal::Unknown, self.ours, message.number);
+            Kind::Welcome | Kind::Confirm => self.disown(message),
+            Kind::Refuse(_) => {}
         }
         event
     }
 
     fn hello(&mut self, setup: &Setup, message: &Message, now: Instant) -> Option<Event> {
-        let (news, again) = (newer(message.number, self.theirs), message.number == self.theirs);
-        if !news && !again && !planted(Defect::ForgetsOrder) {
-            return None;
-        }
+        let again = message.number == self.theirs;
         match self.phase {
-            Phase::Open if again => None,
-            Phase::Open => Some(self.end(message.epoch())),
+            Phase::Open => self.after(again, message),
             Phase::Asking if !yields(setup.rank, self.peer) || planted(Defect::BothInsist) => None,
-            Phase::Asking => self.answer(setup, message, now),
             Phase::Answering if again => {
                 self.due = true;
                 None
             }
-            Phase::Answering | Phase::Closed => {
+            Phase::Asking | Phase::Answering | Phase::Closed => {
+                // Fresh: what asked with the old number may yet be answered, and open another connection.
                 if self.ours == 0 || !planted(Defect::KeepsNumbers) {
                     self.choose();
                 }
@@ -376,8 +310,11 @@ impl Connect {
                 self.reply = Some((Kind::Confirm, self.ours, self.theirs));
                 None
             }
-            Phase::Open => self.after(message),
-            _ => self.disown(message),
+            Phase::Open => self.after(again, message),
+            _ => {
+                self.disown(message);
+                None
+            }
         }
     }
 
@@ -385,22 +322,24 @@ impl Connect {
         let again = message.number == self.theirs;
         match self.phase {
             Phase::Answering if again && self.is_echoed(message) => Some(self.open()),
-            Phase::Open => self.after(message),
-            _ => self.disown(message),
+            Phase::Open => self.after(again, message),
+            _ => {
+                self.disown(message);
+                None
+            }
         }
     }
 
-    /// A message of the open connection's life: if its number is newer, that life has begun anew.
-    fn after(&mut self, message: &Message) -> Option<Event> {
-        newer(message.number, self.theirs).then(|| self.end(message.epoch()))
+    /// A message of the open connection's life: if it is of another attempt, that life has begun anew.
+    fn after(&mut self, again: bool, message: &Message) -> Option<Event> {
+        (!again).then(|| self.end(message.epoch()))
     }
 
     /// This side does not hold the pair of numbers that the message names, and never will.
-    fn disown(&mut self, message: &Message) -> Option<Event> {
-        if planted(Defect::NoStale) {
-            return None;
+    fn disown(&mut self, message: &Message) {
+        if !planted(Defect::NoStale) {
+            self.refuse(Refusal::Stale, message.echo, message.number);
         }
-        self.refuse(Refusal::Stale, message.echo, message.number)
     }
 
     fn refused(&mut self, message: &Message, why: Refusal) -> Option<Event> {
@@ -433,9 +372,8 @@ impl Connect {
         }
     }
 
-    fn refuse(&mut self, why: Refusal, number: u32, echo: u32) -> Option<Event> {
+    fn refuse(&mut self, why: Refusal, number: u32, echo: u32) {
         self.reply = Some((Kind::Refuse(why), number, echo));
-        None
     }
 
     fn open(&mut self) -> Event {

@@ -1,0 +1,84 @@
+//! What the two sides bring along, and what the caller is told.
+
+use aldis_hal::Epoch;
+
+use super::{Offer, Refusal};
+use crate::reliable::Ends;
+
+/// From one number to the next: the slot below stays.
+pub(super) const GENERATION: u32 = 1 << 16;
+
+/// The slot that a connection number of this side names.
+#[must_use]
+pub const fn slot(number: u32) -> u16 {
+    (number % GENERATION) as u16
+}
+
+/// The crossing rule: of two ranks that ask each other at once, the higher answers.
+#[must_use]
+pub const fn yields(rank: u32, peer: u32) -> bool {
+    rank > peer
+}
+
+/// Who this side is and what it asks for; one for all peers. Times in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Setup {
+    /// The key of the job: peers of another are refused.
+    pub job: u64,
+    /// This side's rank.
+    pub rank: u32,
+    /// This side's life.
+    pub epoch: Epoch,
+    /// What this side takes.
+    pub offer: Offer,
+    /// The least that a peer's frames must be able to carry.
+    pub frame_bytes_min: u16,
+    /// When a message that found no answer is first repeated; at least 1.
+    pub retry_first_ns: u64,
+    /// The longest interval between repetitions.
+    pub retry_max_ns: u64,
+    /// How long an attempt may take.
+    pub deadline_ns: u64,
+}
+
+impl Setup {
+    /// For a local network: repeated after 10 ms to 1 s, given up after 10 s. Job, rank and epoch are to be filled in.
+    pub const DEFAULT: Self = Self {
+        job: 0,
+        rank: 0,
+        epoch: Epoch(0),
+        offer: Offer { window: 32, frame_bytes: 1468 },
+        frame_bytes_min: 64,
+        retry_first_ns: 10_000_000,
+        retry_max_ns: 1_000_000_000,
+        deadline_ns: 10_000_000_000,
+    };
+}
+
+/// A connection as the handshake has settled it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Opened {
+    /// What [`Link::open`](crate::reliable::Link::open) wants to know.
+    pub ends: Ends,
+    /// Bytes of the largest payload of a frame that the peer takes.
+    pub frame_bytes: u16,
+    /// The peer's life.
+    pub epoch: Epoch,
+}
+
+/// What a message or the time has brought about.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Event {
+    /// The connection is there.
+    Opened(Opened),
+    /// The admitted life is over, or has itself given up the connection: whatever is open is dead. Nothing connects
+    /// until the peer is introduced anew.
+    Restarted(Epoch),
+    /// The peer refuses for good, or is refused.
+    Refused(Refusal),
+    /// This side's attempt has found no answer by its deadline.
+    TimedOut,
+}

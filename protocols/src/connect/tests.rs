@@ -1,0 +1,151 @@
+//! The handshake of two nodes, explored: every interleaving of what users, kernels, timers and the network can do,
+//! within a stated number of losses, repetitions, restarts and so on. The state space is finite, since whatever is not
+//! counted consumes a frame; so the depth is whatever the counts allow, and it is printed with the number of states.
+//!
+//! In every state: what `world` checks. From every state: a fair network connects the two, whichever of them asks.
+
+mod paths;
+mod world;
+
+use core::fmt;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::vec::Vec;
+use std::{format, println, vec};
+
+use world::{Broken, Budget, Step, World};
+
+use crate::sabotage::{Defect, with};
+
+/// No frame is delivered more often than this before the wire is empty, if nobody's timer fires.
+const BURST_MAX: u32 = 40;
+
+struct Explored {
+    states: usize,
+    transitions: usize,
+    depth: u32,
+}
+
+/// What was broken, and how it came to it.
+struct Counterexample {
+    broken: Broken,
+    steps: Vec<Step>,
+}
+
+impl fmt::Debug for Counterexample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} after {:?}", self.broken, self.steps)
+    }
+}
+
+/// Where each state was first reached from: for the way back.
+type Origins = HashMap<u64, (u64, Option<Step>, u32)>;
+
+fn way(origins: &Origins, mut at: u64) -> Vec<Step> {
+    let mut steps = vec![];
+    while let Some(&(from, Some(step), _)) = origins.get(&at) {
+        steps.push(step);
+        at = from;
+    }
+    steps.reverse();
+    steps
+}
+
+/// Breadth first, so that a counterexample is one of the shortest.
+fn explore(budget: Budget) -> Result<Explored, Counterexample> {
+    let start = World::new(budget);
+    let mut origins: Origins = HashMap::from([(start.fingerprint(), (0, None, 0))]);
+    let mut good = [HashSet::new(), HashSet::new()];
+    let mut queue = VecDeque::from([start]);
+    let (mut transitions, mut depth) = (0, 0);
+    while let Some(world) = queue.pop_front() {
+        let from = world.fingerprint();
+        let here = origins.get(&from).map_or(0, |&(_, _, depth)| depth);
+        for (asker, good) in good.iter_mut().enumerate() {
+            connects(&world, asker, good)
+                .map_err(|broken| Counterexample { broken, steps: way(&origins, from) })?;
+        }
+        for step in world.steps() {
+            let mut next = world.clone();
+            transitions += 1;
+            if let Err(broken) = next.apply(step) {
+                let mut steps = way(&origins, from);
+                steps.push(step);
+                return Err(Counterexample { broken, steps });
+            }
+            origins.entry(next.fingerprint()).or_insert_with(|| {
+                depth = depth.max(here + 1);
+                queue.push_back(next);
+                (from, Some(step), here + 1)
+            });
+        }
+    }
+    Ok(Explored { states: origins.len(), transitions, depth })
+}
+
+/// From here on nothing goes wrong any more: the two are connected in the end, and no message stirs up ever more.
+/// `good` are the states of which that is known.
+fn connects(world: &World, asker: usize, good: &mut HashSet<u64>) -> Result<(), Broken> {
+    let mut world = world.healed();
+    let (mut passed, mut steps, mut burst) = (vec![], vec![], 0);
+    loop {
+        let here = world.fingerprint();
+        if world.is_settled() || good.contains(&here) {
+            good.extend(passed);
+            return Ok(());
+        }
+        if passed.contains(&here) || burst > BURST_MAX {
+            return Err(format!("node {asker} asks, and even a fair network connects nothing: {steps:?}"));
+        }
+        passed.push(here);
+        for step in world.fair_steps(asker) {
+            burst = if matches!(step, Step::Deliver(_)) { burst + 1 } else { 0 };
+            steps.push(step);
+            world.apply(step).map_err(|broken| format!("{broken}, fairly: {steps:?}"))?;
+        }
+    }
+}
+
+const NOTHING: Budget =
+    Budget { lost: 0, repeated: 0, restarts: 0, retries: 0, ends: 0, attempts: 2, data: 0 };
+
+/// What the exploration covers: a name and the counts.
+const BUDGETS: [(&str, Budget); 6] = [
+    ("losses", Budget { lost: 2, retries: 2, data: 1, ..NOTHING }),
+    ("repetitions", Budget { repeated: 2, retries: 1, data: 1, ..NOTHING }),
+    ("restart", Budget { repeated: 1, restarts: 1, ..NOTHING }),
+    ("lossy restart", Budget { lost: 1, restarts: 1, retries: 1, attempts: 1, ..NOTHING }),
+    ("restarts", Budget { restarts: 2, attempts: 1, ..NOTHING }),
+    ("ends", Budget { repeated: 1, ends: 1, data: 1, ..NOTHING }),
+];
+
+/// With `ALDIS_EXPLORE_DEEP` set: 5.2 million states to depth 31, some minutes.
+const DEEP: Budget = Budget { lost: 1, repeated: 1, restarts: 1, retries: 1, ends: 1, attempts: 2, data: 0 };
+
+#[test]
+fn every_interleaving() {
+    let deep = std::env::var_os("ALDIS_EXPLORE_DEEP").map(|_| ("all at once", DEEP));
+    for (name, budget) in BUDGETS.into_iter().chain(deep) {
+        let Explored { states, transitions, depth } = explore(budget).unwrap();
+        println!("{name}: {states} states, {transitions} transitions, depth {depth}");
+    }
+}
+
+const DEFECTS: [Defect; 8] = [
+    Defect::NoEchoCheck,
+    Defect::BothInsist,
+    Defect::TrustsStrangers,
+    Defect::KeepsNumbers,
+    Defect::ForgetsOrder,
+    Defect::NoStale,
+    Defect::NoRepeats,
+    Defect::AdmitsAnyLife,
+];
+
+#[test]
+fn every_defect_is_found() {
+    for defect in DEFECTS {
+        let found = with(Some(defect), || BUDGETS.into_iter().find_map(|(_, budget)| explore(budget).err()));
+        println!("{defect:?}: {found:?}");
+        assert!(found.is_some(), "not found: {defect:?}");
+    }
+}

@@ -1,0 +1,184 @@
+//! One situation each, over encoded messages.
+
+use std::vec;
+use std::vec::Vec;
+
+use aldis_hal::{Epoch, Instant};
+
+use super::super::{Connect, Event, Kind, MESSAGE_BYTES_MAX, Message, Offer, Refusal, Setup, slot, yields};
+
+const NOW: Instant = Instant(1);
+
+fn setups() -> [Setup; 2] {
+    [0, 1].map(|rank| Setup { job: 99, rank, epoch: Epoch(0xABCD_0000 + rank), ..Setup::DEFAULT })
+}
+
+fn machines(setups: &[Setup; 2]) -> [Connect; 2] {
+    let [one, other] = setups;
+    let mut machines = [Connect::new(one, 1, 7), Connect::new(other, 0, 9)];
+    assert!(machines[0].introduce(other.epoch) && machines[1].introduce(one.epoch));
+    machines
+}
+
+/// Passes messages to and fro until there are none; what the two were told.
+fn exchange(setups: &[Setup; 2], machines: &mut [Connect; 2]) -> [Vec<Event>; 2] {
+    let mut events = [Vec::new(), Vec::new()];
+    for _ in 0..20 {
+        for from in 0..2 {
+            let Some(message) = machines[from].poll_transmit(&setups[from]) else { continue };
+            machines[from].transmitted(&setups[from], &message, NOW);
+            let mut buffer = [0; MESSAGE_BYTES_MAX];
+            let message = Message::decode(message.encode(&mut buffer).unwrap()).unwrap();
+            events[1 - from].extend(machines[1 - from].handle(&setups[1 - from], &message, NOW));
+        }
+    }
+    events
+}
+
+/// What the two are told if the first asks and the second is not quite as expected.
+fn ask(setups: [Setup; 2]) -> [Vec<Event>; 2] {
+    let mut machines = machines(&setups);
+    assert!(machines[0].connect(&setups[0], NOW));
+    exchange(&setups, &mut machines)
+}
+
+#[test]
+fn both_are_told_the_same() {
+    for asking in [&[0][..], &[1], &[0, 1]] {
+        let mut setups = setups();
+        setups[1].offer = Offer { window: 8, frame_bytes: 500 };
+        let mut machines = machines(&setups);
+        for &i in asking {
+            assert!(machines[i].connect(&setups[i], NOW));
+        }
+        let [one, other] = exchange(&setups, &mut machines);
+        let (&[Event::Opened(one)], &[Event::Opened(other)]) = (&one[..], &other[..]) else {
+            panic!("{one:?} {other:?}")
+        };
+        assert_eq!((one.ends.ours, one.ends.theirs), (other.ends.theirs, other.ends.ours));
+        assert_eq!((slot(one.ends.ours), slot(other.ends.ours)), (7, 9));
+        assert_eq!((one.ends.peer_window, one.frame_bytes), (8, 500));
+        assert_eq!((other.ends.peer_window, other.frame_bytes), (32, 1468));
+        assert_eq!((one.epoch, other.epoch), (setups[1].epoch, setups[0].epoch));
+        assert!(machines.iter().all(|machine| machine.is_open() && machine.poll_timeout().is_none()));
+    }
+    assert!(yields(1, 0) && !yields(0, 1));
+}
+
+#[test]
+fn the_first_frame_is_as_good_as_a_confirmation() {
+    let setups = setups();
+    let mut machines = machines(&setups);
+    assert!(machines[0].connect(&setups[0], NOW));
+    let hello = machines[0].poll_transmit(&setups[0]).unwrap();
+    assert_eq!(machines[1].handle(&setups[1], &hello, NOW), None);
+    let number = machines[1].number();
+    assert_eq!(machines[1].handle_data(number ^ 1), None);
+    assert!(matches!(machines[1].handle_data(number), Some(Event::Opened(_))));
+    assert_eq!(machines[1].handle_data(number), None);
+}
+
+#[test]
+fn a_refusal_is_named_and_final() {
+    let fit = setups();
+    let [one, other] = fit;
+    let narrow = Offer { frame_bytes: other.frame_bytes_min - 1, ..other.offer };
+    let shut = Offer { window: 0, ..other.offer };
+    for (unfit, why) in [
+        ([Setup { job: 98, ..one }, other], Refusal::Job),
+        ([Setup { rank: 5, ..one }, other], Refusal::Rank),
+        ([Setup { offer: narrow, ..one }, other], Refusal::Limits),
+        ([Setup { offer: shut, ..one }, other], Refusal::Limits),
+    ] {
+        let [told, untold] = ask(unfit);
+        assert_eq!((told, untold), (vec![Event::Refused(why)], vec![]), "{why}");
+    }
+    // What is wrong with the answer is seen by the asker, and the answerer is told.
+    let [told, answerer] = ask([one, Setup { offer: narrow, ..other }]);
+    assert_eq!(
+        (told, answerer),
+        (vec![Event::Refused(Refusal::Limits)], vec![Event::Refused(Refusal::Limits)])
+    );
+}
+
+#[test]
+fn another_version_is_refused_by_either() {
+    let [one, other] = setups();
+    let [mut asks, mut answers] = machines(&[one, other]);
+    assert!(asks.connect(&one, NOW));
+    let mut hello = asks.poll_transmit(&one).unwrap();
+    hello.version = 200;
+    assert_eq!(answers.handle(&other, &hello, NOW), None);
+    let mut refusal = answers.poll_transmit(&other).unwrap();
+    refusal.version = 200;
+    assert_eq!(refusal.kind, Kind::Refuse(Refusal::Version));
+    assert_eq!(asks.handle(&one, &refusal, NOW), Some(Event::Refused(Refusal::Version)));
+    assert_eq!(asks.handle(&one, &refusal, NOW), None, "once");
+}
+
+#[test]
+fn who_is_not_introduced_asks_again_until_it_is() {
+    let [one, other] = setups();
+    let mut machines = machines(&[one, other]);
+    machines[1] = Connect::new(&other, 0, 9);
+    assert!(!machines[1].connect(&other, NOW), "nobody is there to be asked");
+    assert!(machines[0].connect(&one, NOW));
+    assert_eq!(exchange(&[one, other], &mut machines), [vec![], vec![]]);
+    assert!(machines[1].introduce(one.epoch) && !machines[1].introduce(one.epoch));
+    let again = machines[0].poll_timeout().unwrap();
+    assert_eq!(machines[0].handle_timeout(again), None);
+    let events = exchange(&[one, other], &mut machines);
+    assert!(events.iter().all(|events| matches!(events[..], [Event::Opened(_)])), "{events:?}");
+}
+
+#[test]
+fn a_new_life_proves_itself_and_a_stray_hello_does_not() {
+    let [one, other] = setups();
+    let mut setups = [one, other];
+    let mut machines = machines(&setups);
+    assert!(machines[0].connect(&one, NOW));
+    let stray = machines[0].poll_transmit(&one).unwrap();
+    exchange(&setups, &mut machines);
+    setups[0].epoch = Epoch(77);
+    machines[0] = Connect::new(&setups[0], 1, 7);
+    assert!(machines[0].introduce(other.epoch) && machines[0].connect(&setups[0], NOW));
+
+    assert_eq!(machines[1].handle(&other, &stray, NOW), None, "it is of the open connection's life");
+    let dead = Setup { epoch: Epoch(55), ..one };
+    let mut ghost = Connect::new(&dead, 1, 7);
+    assert!(ghost.introduce(other.epoch) && ghost.connect(&dead, NOW));
+    assert_eq!(machines[1].handle(&other, &ghost.poll_transmit(&dead).unwrap(), NOW), None);
+    assert!(machines[1].is_open());
+
+    let [young, old] = exchange(&setups, &mut machines);
+    assert_eq!((young, old), (vec![], vec![Event::Restarted(Epoch(77))]));
+    assert!(machines[1].introduce(Epoch(77)));
+    machines[0].handle_timeout(machines[0].poll_timeout().unwrap());
+    let events = exchange(&setups, &mut machines);
+    assert!(events.iter().all(|events| matches!(events[..], [Event::Opened(_)])), "{events:?}");
+}
+
+#[test]
+fn an_attempt_backs_off_and_ends() {
+    let [one, other] = setups();
+    let [mut asks, _] = machines(&[one, other]);
+    assert!(asks.connect(&one, NOW));
+    let mut hellos = 0;
+    let mut last = NOW;
+    loop {
+        while let Some(hello) = asks.poll_transmit(&one) {
+            asks.transmitted(&one, &hello, last);
+            hellos += 1;
+        }
+        let at = asks.poll_timeout().unwrap();
+        assert!(at > last);
+        last = at;
+        if let Some(event) = asks.handle_timeout(at) {
+            assert_eq!((event, at.0), (Event::TimedOut, NOW.0 + one.deadline_ns));
+            break;
+        }
+    }
+    // 10, 20, ... 640 ms, and then each second.
+    assert_eq!(hellos, 8 + 8);
+    assert_eq!((asks.poll_timeout(), asks.poll_transmit(&one)), (None, None));
+}

@@ -1,0 +1,348 @@
+//! Two nodes, what is on the wire between them, and everything that can happen next.
+
+use core::hash::{Hash, Hasher};
+use std::collections::hash_map::DefaultHasher;
+use std::string::String;
+use std::vec::Vec;
+use std::{format, vec};
+
+use aldis_hal::{Epoch, Instant};
+
+use super::super::machine::Phase;
+use super::super::{Connect, Event, Message, Setup};
+
+/// What was broken.
+pub(super) type Broken = String;
+
+macro_rules! ensure {
+    ($condition:expr, $($text:tt)*) => {
+        if !$condition {
+            return Err(format!($($text)*));
+        }
+    };
+}
+
+/// How much may still happen. What is not listed is bounded by what is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Budget {
+    /// Frames lost.
+    pub(super) lost: u8,
+    /// Frames delivered that stay on the wire.
+    pub(super) repeated: u8,
+    /// Lives that end, each replaced by a new one.
+    pub(super) restarts: u8,
+    /// Repetitions of a message for want of an answer.
+    pub(super) retries: u8,
+    /// Attempts that pass their deadline, and links that give their peer up.
+    pub(super) ends: u8,
+    /// Times that a user asks for the connection.
+    pub(super) attempts: u8,
+    /// Data frames.
+    pub(super) data: u8,
+}
+
+/// A frame on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Frame {
+    to: usize,
+    /// The life of the sender.
+    life: u32,
+    what: What,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum What {
+    Message(Message),
+    /// A data frame to this number, from the holder of this pair of numbers.
+    Data {
+        ours: u32,
+        theirs: u32,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Node {
+    life: u32,
+    machine: Connect,
+    /// The newest life of the peer that a connection was opened with.
+    opened: u32,
+}
+
+/// What can happen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Step {
+    Deliver(usize),
+    DeliverAndKeep(usize),
+    Lose(usize),
+    Introduce(usize),
+    Ask(usize),
+    Retry(usize),
+    End(usize),
+    Restart(usize),
+    Data(usize),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct World {
+    nodes: [Node; 2],
+    wire: Vec<Frame>,
+    pub(super) budget: Budget,
+}
+
+/// Lives of a node have epochs whose numbers do not meet; the first ones wrap soon.
+fn epoch(node: usize, life: u32) -> Epoch {
+    Epoch(if life == 1 { 0xFFFE } else { 0x0100 * life + 0x10 * node as u32 })
+}
+
+fn life(node: usize, of: Epoch) -> u32 {
+    (1..9).find(|&life| epoch(node, life) == of).unwrap_or(0)
+}
+
+fn setup(node: usize, life: u32) -> Setup {
+    let epoch = epoch(node, life);
+    Setup { rank: node as u32, epoch, retry_first_ns: 1, retry_max_ns: 1, deadline_ns: 2, ..Setup::DEFAULT }
+}
+
+impl Node {
+    fn new(node: usize, life: u32) -> Self {
+        let machine = Connect::new(&setup(node, life), 1 - node as u32, 5 + node as u16);
+        Self { life, machine, opened: 0 }
+    }
+
+    fn phase(&self) -> Phase {
+        self.machine.phase
+    }
+
+    fn numbers(&self) -> (u32, u32) {
+        (self.machine.ours, self.machine.theirs)
+    }
+}
+
+impl World {
+    pub(super) fn new(budget: Budget) -> Self {
+        Self { nodes: [Node::new(0, 1), Node::new(1, 1)], wire: vec![], budget }
+    }
+
+    /// 64 bits for the state; the order of what is on the wire does not count.
+    pub(super) fn fingerprint(&self) -> u64 {
+        let hash = |what: &dyn Fn(&mut DefaultHasher)| {
+            let mut hasher = DefaultHasher::new();
+            what(&mut hasher);
+            hasher.finish()
+        };
+        let frames = self.wire.iter().map(|frame| hash(&|hasher| frame.hash(hasher)));
+        frames.fold(hash(&|hasher| (self.nodes, self.budget).hash(hasher)), u64::wrapping_add)
+    }
+
+    /// Everything that can happen next within the budget.
+    pub(super) fn steps(&self) -> Vec<Step> {
+        let mut steps = vec![];
+        for at in 0..self.wire.len() {
+            if self.wire[..at].contains(&self.wire[at]) {
+                continue;
+            }
+            steps.push(Step::Deliver(at));
+            if self.budget.repeated > 0 {
+                steps.push(Step::DeliverAndKeep(at));
+            }
+            if self.budget.lost > 0 {
+                steps.push(Step::Lose(at));
+            }
+        }
+        for i in 0..2 {
+            let (node, peer) = (&self.nodes[i], &self.nodes[1 - i]);
+            let phase = node.phase();
+            let connecting = node.machine.is_connecting();
+            let admitted = node.machine.admitted();
+            let can = [
+                (admitted != Some(epoch(1 - i, peer.life)), Step::Introduce(i)),
+                (self.budget.attempts > 0 && admitted.is_some() && phase != Phase::Open, Step::Ask(i)),
+                (self.budget.retries > 0 && connecting, Step::Retry(i)),
+                (self.budget.ends > 0 && phase != Phase::Closed, Step::End(i)),
+                (self.budget.restarts > 0, Step::Restart(i)),
+                (self.budget.data > 0 && phase == Phase::Open, Step::Data(i)),
+            ];
+            steps.extend(can.into_iter().filter_map(|(can, step)| can.then_some(step)));
+        }
+        steps
+    }
+
+    /// Lets it happen.
+    pub(super) fn apply(&mut self, step: Step) -> Result<(), Broken> {
+        let budget = &mut self.budget;
+        match step {
+            Step::Deliver(at) => {
+                let frame = self.wire.remove(at);
+                self.deliver(frame)?;
+            }
+            Step::DeliverAndKeep(at) => {
+                budget.repeated -= 1;
+                self.deliver(self.wire[at])?;
+            }
+            Step::Lose(at) => {
+                budget.lost -= 1;
+                self.wire.remove(at);
+            }
+            Step::Introduce(i) => {
+                let peer = epoch(1 - i, self.nodes[1 - i].life);
+                ensure!(self.nodes[i].machine.introduce(peer), "an introduction is no news");
+            }
+            Step::Ask(i) => {
+                budget.attempts = budget.attempts.saturating_sub(1);
+                let node = &mut self.nodes[i];
+                ensure!(node.machine.connect(&setup(i, node.life), Instant(0)), "it cannot ask");
+            }
+            Step::Retry(i) => {
+                budget.retries = budget.retries.saturating_sub(1);
+                let event = self.nodes[i].machine.handle_timeout(Instant(1));
+                ensure!(event.is_none(), "an event of a repetition: {event:?}");
+            }
+            Step::End(i) => {
+                budget.ends = budget.ends.saturating_sub(1);
+                self.end(i)?;
+            }
+            Step::Restart(i) => {
+                budget.restarts -= 1;
+                self.nodes[i] = Node::new(i, self.nodes[i].life + 1);
+            }
+            Step::Data(i) => {
+                budget.data -= 1;
+                let (ours, theirs) = self.nodes[i].numbers();
+                let life = self.nodes[i].life;
+                self.wire.push(Frame { to: 1 - i, life, what: What::Data { ours, theirs } });
+            }
+        }
+        self.pump();
+        self.check()
+    }
+
+    /// The deadline of an attempt passes, or the link gives the peer up.
+    fn end(&mut self, i: usize) -> Result<(), Broken> {
+        let machine = &mut self.nodes[i].machine;
+        if machine.is_open() {
+            machine.abandon();
+            return Ok(());
+        }
+        let wanted = machine.wanted;
+        let event = machine.handle_timeout(Instant(2));
+        ensure!(event == wanted.then_some(Event::TimedOut), "at the deadline: {event:?}");
+        Ok(())
+    }
+
+    fn deliver(&mut self, frame: Frame) -> Result<(), Broken> {
+        let i = frame.to;
+        let before = self.nodes[i];
+        let machine = &mut self.nodes[i].machine;
+        let event = match frame.what {
+            What::Message(message) => machine.handle(&setup(i, before.life), &message, Instant(0)),
+            What::Data { theirs, .. } => machine.handle_data(theirs),
+        };
+        if let What::Data { ours, theirs } = frame.what
+            && self.nodes[i].phase() == Phase::Open
+            && self.nodes[i].machine.number() == theirs
+        {
+            let same =
+                self.nodes[i].machine.theirs == ours && before.machine.admitted == epoch(1 - i, frame.life).0;
+            ensure!(same, "data of another connection is taken in");
+        }
+        event.map_or(Ok(()), |event| self.happened(i, &before, event))
+    }
+
+    /// What may be told to the caller, and when.
+    fn happened(&mut self, i: usize, before: &Node, event: Event) -> Result<(), Broken> {
+        let peer = self.nodes[1 - i];
+        let node = &mut self.nodes[i];
+        let admitted = life(1 - i, Epoch(before.machine.admitted));
+        match event {
+            Event::Opened(opened) => {
+                let with = life(1 - i, opened.epoch);
+                ensure!(with == admitted && with >= node.opened, "life {with} after {}", node.opened);
+                ensure!(node.phase() == Phase::Open, "opened, and it is not");
+                ensure!(node.numbers() == (opened.ends.ours, opened.ends.theirs), "other numbers");
+                let held =
+                    peer.machine.chosen == opened.ends.theirs || peer.machine.ours == opened.ends.theirs;
+                ensure!(peer.life != with || held || peer.machine.chosen != 0, "a number that nobody chose");
+                node.opened = with;
+            }
+            Event::Restarted(by) => {
+                let by = life(1 - i, by);
+                ensure!(by >= admitted && by <= peer.life, "life {by} ends life {admitted}");
+                let mirrored =
+                    (peer.machine.theirs, peer.machine.ours) == (before.machine.ours, before.machine.theirs);
+                let alive = peer.life == admitted && peer.phase() != Phase::Closed && mirrored;
+                ensure!(!alive || before.phase() != Phase::Open, "a connection that both hold is ended");
+                ensure!(by > admitted || before.phase() == Phase::Open, "nothing was there to be ended");
+            }
+            Event::Refused(_) | Event::TimedOut => return Err(format!("{event:?} between peers that fit")),
+        }
+        Ok(())
+    }
+
+    /// Both send what is due, at once.
+    fn pump(&mut self) {
+        for (i, node) in self.nodes.iter_mut().enumerate() {
+            let setup = setup(i, node.life);
+            while let Some(message) = node.machine.poll_transmit(&setup) {
+                node.machine.transmitted(&setup, &message, Instant(0));
+                self.wire.push(Frame { to: 1 - i, life: node.life, what: What::Message(message) });
+            }
+            node.machine.doublings = 0;
+        }
+    }
+
+    /// What holds in every state.
+    fn check(&self) -> Result<(), Broken> {
+        for i in 0..2 {
+            let (node, peer) = (&self.nodes[i], &self.nodes[1 - i]);
+            let waits = node.machine.poll_timeout().is_some();
+            ensure!(
+                waits == node.machine.is_connecting(),
+                "node {i} waits without a timer, or has one for nothing"
+            );
+            let heard = node.phase() == Phase::Open && peer.phase() == Phase::Open;
+            if heard && node.machine.theirs == peer.machine.ours {
+                let lives = node.machine.admitted == epoch(1 - i, peer.life).0
+                    && peer.machine.admitted == epoch(i, node.life).0;
+                ensure!(lives, "open between lives that have not admitted each other");
+                ensure!(peer.machine.theirs == node.machine.ours, "one hears the other and not the reverse");
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether both hold the same connection and nothing is on the wire.
+    pub(super) fn is_settled(&self) -> bool {
+        let [one, other] = &self.nodes;
+        let (ours, theirs) = other.numbers();
+        let open = one.phase() == Phase::Open && other.phase() == Phase::Open;
+        open && one.numbers() == (theirs, ours) && self.wire.is_empty()
+    }
+
+    /// What a fair network, patient users and kernels that learn of new lives do next: nothing more is lost; a peer
+    /// that has to be introduced is; `asker` asks when it has nothing; a link whose peer answers nothing gives it up.
+    pub(super) fn fair_steps(&self, asker: usize) -> Vec<Step> {
+        let nodes = [asker, 1 - asker];
+        let machine = |i: usize| &self.nodes[i].machine;
+        let all = |which: &dyn Fn(usize) -> bool, step: fn(usize) -> Step| -> Vec<Step> {
+            nodes.into_iter().filter(|&i| which(i)).map(step).collect()
+        };
+        if !self.wire.is_empty() {
+            return vec![Step::Deliver(0)];
+        }
+        let introduced = all(&|i| machine(i).admitted().is_none(), Step::Introduce);
+        if !introduced.is_empty() {
+            return introduced;
+        }
+        if machine(asker).phase == Phase::Closed {
+            return vec![Step::Ask(asker)];
+        }
+        let retries = all(&|i| machine(i).is_connecting(), Step::Retry);
+        if retries.is_empty() { all(&|i| machine(i).is_open(), Step::End) } else { retries }
+    }
+
+    /// The same state with nothing left to go wrong.
+    pub(super) fn healed(&self) -> Self {
+        let budget = Budget { lost: 0, repeated: 0, restarts: 0, retries: 0, ends: 0, attempts: 0, data: 0 };
+        Self { budget, ..self.clone() }
+    }
+}
