@@ -125,6 +125,10 @@ pub trait Transport {
         Ok(())
     }
 
+    /// Something waits for a message of `peer`. A transport that notices a death on connections alone makes one to it,
+    /// or the wait would never end; nothing is to be done where deaths are noticed anyway.
+    fn expect(&mut self, _peer: PeerId) {}
+
     /// Sends `header` and `payload` as one message, copied before the call returns. Never answers `Queued`.
     fn short(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post;
 

@@ -272,7 +272,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         let (from, tag) = (from.into(), tag.into());
         let call = Call::recv(Operation::Probe, comm, from, tag);
         let refused = |cause| call.refused(cause);
-        let (pattern, peer) = self.endpoint.engine.pattern(comm, from, tag).map_err(refused)?;
+        let (pattern, peer) = self.endpoint.pattern(comm, from, tag).map_err(refused)?;
         let found = self.wait(|_| call.activity(), |engine| engine.probe(&pattern, peer).transpose());
         self.endpoint.engine.end_probe();
         match found {
@@ -289,7 +289,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     ) -> Result<Option<Status>, Error> {
         let call = Call::recv(Operation::Probe, comm, from, tag);
         let refused = |cause| call.refused(cause);
-        let (pattern, peer) = self.endpoint.engine.pattern(comm, from, tag).map_err(refused)?;
+        let (pattern, peer) = self.endpoint.pattern(comm, from, tag).map_err(refused)?;
         self.endpoint.poll(BUDGET);
         self.endpoint.engine.probe(&pattern, peer).map_err(refused)
     }
@@ -306,8 +306,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     ) -> Result<Message<'s>, Error> {
         let (from, tag) = (from.into(), tag.into());
         let refused = |cause| Call::recv(Operation::Recv, comm, from, tag).refused(cause);
+        let (pattern, peer) = self.endpoint.pattern(comm, from, tag).map_err(refused)?;
         let engine = &mut self.endpoint.engine;
-        let (pattern, peer) = engine.pattern(comm, from, tag).map_err(refused)?;
         if let Some(index) = engine.matcher.find_unexpected(&pattern)
             && let Some((block, status)) = engine.adopt(index)
         {

@@ -9,6 +9,7 @@ use crate::endpoint::Endpoint;
 use crate::engine::Started;
 use crate::error::Error;
 use crate::rank::{Rank, Source, Tag, TagMatch, WILD};
+use crate::request::Key;
 
 /// Events that one poll of a blocking call handles at most.
 pub(crate) const BUDGET: u32 = 64;
@@ -83,10 +84,23 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         from: Source,
         tag: TagMatch,
     ) -> Result<Started, Error> {
-        let engine = &mut self.engine;
-        engine
-            .pattern(comm, from, tag)
-            .and_then(|(pattern, peer)| engine.receive(pattern, peer, buffer))
+        self.pattern(comm, from, tag)
+            .and_then(|(pattern, peer)| self.engine.receive(pattern, peer, buffer))
             .map_err(|cause| Call::recv(Operation::Recv, comm, from, tag).refused(cause))
+    }
+
+    /// What a receive or a probe takes. The transport is told whom it waits for.
+    #[inline]
+    pub(crate) fn pattern(
+        &mut self,
+        comm: &Comm,
+        from: Source,
+        tag: TagMatch,
+    ) -> Result<(Key, Option<PeerId>), Cause> {
+        let (pattern, peer) = self.engine.pattern(comm, from, tag)?;
+        if let Some(peer) = peer {
+            self.transport.expect(peer);
+        }
+        Ok((pattern, peer))
     }
 }

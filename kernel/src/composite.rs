@@ -123,6 +123,15 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
     }
 
     #[inline]
+    fn expect(&mut self, peer: PeerId) {
+        if self.takes_first(peer) {
+            self.first.expect(peer);
+        } else {
+            self.second.expect(peer);
+        }
+    }
+
+    #[inline]
     fn short(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post {
         if self.takes_first(peer) {
             self.first.short(peer, header, payload)

@@ -136,13 +136,33 @@ impl<'m> Engine<'m> {
             Ok(sequence) => Ok((index, self.link.slot(sequence))),
             Err(why) => {
                 row.waiting = true;
-                if why == Again::Connecting && row.connect.connect(&self.setup, self.now) {
-                    self.due.push(self.rows, index as u32);
+                if why == Again::Connecting {
+                    self.ask(index);
                 }
-                self.note(index);
                 Err(Refusal::Again(why))
             }
         }
+    }
+
+    /// Begins a handshake with a peer that something is to come from, unless there is one or a connection: a death is
+    /// noticed on those. Whether a frame of it is due.
+    #[inline]
+    pub(super) fn expect(&mut self, peer: PeerId) -> bool {
+        let Some(index) = self.index(peer) else { return false };
+        let row = self.rows.get(index);
+        let absent = row.is_some_and(|row| row.presence == Presence::Known && !row.link.is_open());
+        absent && self.ask(index)
+    }
+
+    /// Begins a handshake, unless there is one.
+    fn ask(&mut self, index: usize) -> bool {
+        let Some(row) = self.rows.get_mut(index) else { return false };
+        let begun = row.connect.connect(&self.setup, self.now);
+        if begun {
+            self.due.push(self.rows, index as u32);
+        }
+        self.note(index);
+        begun
     }
 
     /// Takes the sequence number of an admitted message.

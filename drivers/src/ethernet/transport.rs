@@ -123,6 +123,13 @@ impl<'m, N: Nic> Transport for Ethernet<'m, N> {
     }
 
     #[inline]
+    fn expect(&mut self, peer: PeerId) {
+        if self.engine.expect(peer) {
+            self.pump(1);
+        }
+    }
+
+    #[inline]
     fn short(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post {
         let len = header.len() + payload.len();
         match self.reserve(peer, len) {

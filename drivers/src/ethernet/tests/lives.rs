@@ -51,6 +51,25 @@ fn a_peer_that_never_answers_is_lost_once() {
 }
 
 #[test]
+fn a_peer_that_is_only_waited_for_is_missed() {
+    let mut net = Net::new(2, 1);
+    net.nodes[0].ethernet.expect(PeerId(1));
+    net.settle();
+    assert_eq!(net.nodes[0].ethernet.counters().opened, 1, "and no message has been posted");
+    net.nodes[0].ethernet.expect(PeerId(1));
+    net.settle();
+    assert_eq!(net.nodes[0].ethernet.counters().opened, 1, "there is one already");
+    net.hub.unplug(station(1));
+    net.until("the loss", |net| !net.nodes[0].log.lost.is_empty());
+    net.nodes[0].ethernet.expect(PeerId(1));
+    let mut net = Net::new(2, 1);
+    net.hub.unplug(station(1));
+    net.nodes[0].ethernet.expect(PeerId(1));
+    net.until("the loss", |net| !net.nodes[0].log.lost.is_empty());
+    assert_eq!(net.nodes[0].take().lost, [(1, Cause::PeerDead)]);
+}
+
+#[test]
 fn ranks_of_another_job_do_not_fit() {
     let mut net = Net::new(1, 1);
     let mut other = config(1, epoch(1));
