@@ -3,6 +3,8 @@
 use core::fmt;
 use core::str::FromStr;
 
+use aldis_kernel::hal::Cost;
+
 use super::random::Random;
 use super::storage::Room;
 use super::topology::Topology;
@@ -136,6 +138,16 @@ impl Network {
             tx_frames: *random.pick(&[1, 2, 4, 16]),
             rx_frames: *random.pick(&[4, 16, 64]),
             window: random.within(4, 16) as u32,
+        }
+    }
+
+    /// What a message costs, for the kernel's choice of protocols.
+    pub(crate) fn cost(&self) -> Cost {
+        let clamped = |ns: u64| u32::try_from(ns).unwrap_or(u32::MAX);
+        Cost {
+            overhead_ns: clamped(self.overhead_ns),
+            latency_ns: clamped(self.latency_ns),
+            per_kib_ns: clamped(self.per_kib_ns),
         }
     }
 }

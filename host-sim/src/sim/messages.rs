@@ -4,7 +4,7 @@ use core::fmt;
 
 use aldis_kernel::hal::transport::Quiesce;
 use aldis_kernel::hal::{
-    Caps, Cause, Cost, Epoch, Features, Instant, Limits, PeerId, Post, Refusal, Sink, Slot, Transport,
+    Caps, Cause, Epoch, Features, Instant, Limits, PeerId, Post, Refusal, Sink, Slot, Transport,
 };
 
 use super::config::Network;
@@ -47,7 +47,6 @@ impl<'a> Messages<'a> {
 }
 
 fn caps(network: &Network) -> Caps {
-    let clamped = |ns: u64| u32::try_from(ns).unwrap_or(u32::MAX);
     Caps {
         features: Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE,
         limits: Limits {
@@ -55,11 +54,7 @@ fn caps(network: &Network) -> Caps {
             bcopy_bytes_max: network.bcopy_bytes_max,
             ..Limits::default()
         },
-        cost: Cost {
-            overhead_ns: clamped(network.overhead_ns),
-            latency_ns: clamped(network.latency_ns),
-            per_kib_ns: clamped(network.per_kib_ns),
-        },
+        cost: network.cost(),
     }
 }
 
@@ -102,12 +97,8 @@ impl<'a> Transport for Messages<'a> {
         }
     }
 
-    fn introduce(&mut self, peer: PeerId, epoch: Epoch, _address: &[u8]) -> Result<(), Cause> {
-        if peer.0 >= self.ranks {
-            return Err(Cause::Unreachable);
-        }
-        self.cpu.world.borrow_mut().introduce(self.cpu.node, peer.0, epoch);
-        Ok(())
+    fn introduce(&mut self, peer: PeerId, _epoch: Epoch, _address: &[u8]) -> Result<(), Cause> {
+        if peer.0 < self.ranks { Ok(()) } else { Err(Cause::Unreachable) }
     }
 
     fn short(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post {

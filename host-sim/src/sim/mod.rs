@@ -36,7 +36,7 @@
 //! | `space_time` | a picture of a run |
 //! | `shrink` | a smaller run that fails in place of a large one |
 //! | [`workloads`] | programs to run, each of which knows what must come out |
-//! | `storage`, [`random`] | small storages by size of the job; numbers from the seed |
+//! | `storage`, `links`, [`random`] | small storages by size of the job; numbers from the seed |
 //!
 //! # What is checked
 //!
@@ -58,11 +58,12 @@
 //!
 //! # Limits
 //!
-//! [`RANKS_MAX`] ranks: every rank has a full kernel with a row for each other, so memory grows with their square. Above
+//! [`RANKS_MAX`] ranks, [`FRAME_RANKS_MAX`] on the wire of frames: every rank has a full kernel with a row for each other, so memory grows with their square. Above
 //! 256 ranks storages hold one unmatched message a peer: programs with several collectives in flight need more.
 
 pub mod config;
 mod faults;
+mod links;
 mod messages;
 mod nic;
 mod node;
@@ -84,6 +85,7 @@ mod world;
 pub use crate::topology::{self, Topology};
 pub use config::{Config, Network, Profile, Wire};
 pub use faults::{Fault, Span, Ways};
+pub use links::FRAME_RANKS_MAX;
 pub use nic::SimNic;
 pub use node::SimPlatform;
 pub use plan::faults;

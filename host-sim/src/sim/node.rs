@@ -11,6 +11,7 @@ use super::world::World;
 
 /// How long an idle node rests at most, unless something arrives: first and in the long run, ns.
 const NAP_NS: u64 = 50_000;
+const NAP_NS_MIN: u64 = 500;
 const NAP_DOUBLINGS: u32 = 5;
 /// Idle polls after which it rests twice as long.
 const NAPS_A_DOUBLING: u32 = 16;
@@ -43,9 +44,10 @@ impl Cpu<'_> {
         }
     }
 
-    /// Rests after so many polls that found nothing.
+    /// Rests after so many polls that found nothing, at most until the transport's next timer.
     pub(crate) fn nap(&self, idle: u32) {
-        self.rest(NAP_NS << (idle / NAPS_A_DOUBLING).min(NAP_DOUBLINGS));
+        let timer_ns = self.world.borrow().until_timer_ns(self.node);
+        self.rest((NAP_NS << (idle / NAPS_A_DOUBLING).min(NAP_DOUBLINGS)).min(timer_ns).max(NAP_NS_MIN));
     }
 }
 

@@ -11,7 +11,8 @@ use aldis_kernel::hal::{Cause, Operation};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 
-use super::config::Config;
+use super::config::{Config, Wire};
+use super::links::{FRAME_RANKS_MAX, Links};
 use super::node::Cpu;
 use super::report::{End, Failure, Report};
 use super::seat::{Outcome, Seat, SimEndpoint};
@@ -23,7 +24,8 @@ type Program = Coroutine<(), (), Outcome>;
 /// Runs `program` on every rank and tells how it went.
 ///
 /// # Errors
-/// The machine has no memory for the stacks, or the job is empty or above [`RANKS_MAX`].
+/// The machine has no memory for the stacks, or the job is empty or above [`RANKS_MAX`], or above [`FRAME_RANKS_MAX`] on
+/// the wire of frames.
 pub fn simulate(
     config: &Config,
     program: impl Fn(&mut SimEndpoint<'_>) -> Outcome + 'static,
@@ -45,10 +47,15 @@ pub fn simulate_seats(
         let (world, config) = (world.clone(), config.clone());
         move |node| -> io::Result<Program> {
             let mut storage = boxed(config.ranks, config.room).ok_or_else(too_large)?;
+            let mut links = match config.wire {
+                Wire::Messages => None,
+                Wire::Frames => Some(Links::new(&config).ok_or_else(too_large)?),
+            };
             let (world, program) = (world.clone(), program.clone());
             let stack = DefaultStack::new(config.stack_bytes)?;
             Ok(Program::with_stack(stack, move |yielder, ()| {
-                program(Seat { cpu: Cpu { world, node, yielder }, memory: storage.memory() })
+                let links = links.as_mut().map(Links::memory);
+                program(Seat { cpu: Cpu { world, node, yielder }, memory: storage.memory(), links })
             }))
         }
     };
@@ -61,7 +68,9 @@ pub fn simulate_seats(
 }
 
 fn too_large() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, format!("a simulation has 1 to {RANKS_MAX} ranks"))
+    let what =
+        format!("a simulation has 1 to {RANKS_MAX} ranks, and 1 to {FRAME_RANKS_MAX} on the wire of frames");
+    io::Error::new(io::ErrorKind::InvalidInput, what)
 }
 
 /// Resumes programs until all are over or one has failed. A node that boots again gets its program from `start`.

@@ -8,6 +8,7 @@ use aldis_kernel::hal::{PeerId, Transport};
 use aldis_kernel::{Config, Endpoint, Memory};
 
 use super::config::Wire;
+use super::links::LinkMemory;
 use super::nic::SimNic;
 use super::node::{Cpu, SimPlatform};
 use super::transport::SimTransport;
@@ -25,6 +26,8 @@ const LEAVE: Duration = Duration::from_secs(5);
 pub struct Seat<'a> {
     pub(crate) cpu: Cpu<'a>,
     pub(crate) memory: Memory<'a>,
+    /// On the wire of frames, what the transport is made of.
+    pub(crate) links: Option<LinkMemory<'a>>,
 }
 
 /// Messages or receives that are left when a program is over: one that was sent and not received, or received twice.
@@ -68,15 +71,12 @@ impl<'a> Seat<'a> {
         wrap: impl FnOnce(SimTransport<'a>) -> T,
         program: impl FnOnce(&mut Endpoint<'a, T, SimPlatform<'a>>) -> Outcome,
     ) -> Outcome {
-        let Self { cpu, memory } = self;
+        let Self { cpu, memory, links } = self;
         let (config, node) = (cpu.world.borrow().config.clone(), cpu.node);
-        if config.wire == Wire::Frames {
-            return Err("endpoints run on the wire of messages only".into());
-        }
         let epoch = cpu.world.borrow().nodes[node as usize].epoch;
         let identity = Config { me: PeerId(node), size: config.ranks, epoch };
         let room = memory.room();
-        let transport = wrap(SimTransport::new(cpu.clone(), room));
+        let transport = wrap(SimTransport::new(cpu.clone(), room, links)?);
         let mut endpoint = Endpoint::new(memory, transport, SimPlatform { cpu: cpu.clone() }, identity)?;
         for peer in (0..config.ranks).filter(|peer| *peer != node) {
             let card = cpu.world.borrow().card(peer, room);

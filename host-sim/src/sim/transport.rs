@@ -2,28 +2,58 @@
 
 use core::fmt;
 
+use aldis_drivers::Loopback;
+use aldis_drivers::ethernet::{Counters, Ethernet};
 use aldis_kernel::hal::transport::{Quiesce, Route};
 use aldis_kernel::hal::{
     Caps, Cause, Epoch, Features, Instant, PeerId, Post, Refusal, Sink, Slot, Transport,
 };
 use aldis_kernel::protocols::Card;
 use aldis_kernel::protocols::card::Room;
+use aldis_kernel::{Composite, Either};
 
-use super::messages::{MessageSlot, Messages};
+use super::links::{self, LinkMemory};
+use super::messages::Messages;
+use super::nic::SimNic;
 use super::node::Cpu;
 use super::world::Life;
+
+/// How a rank's messages travel on the wire of frames: to itself through its memory, to the others over Ethernet.
+type Frames<'a> = Composite<Loopback<'a>, Ethernet<'a, SimNic<'a>>>;
 
 /// A node's end of the virtual network.
 pub struct SimTransport<'a> {
     cpu: Cpu<'a>,
     /// What every rank's storage sets aside for a peer.
     room: Room,
-    wire: Messages<'a>,
+    wire: End<'a>,
+}
+
+#[expect(clippy::large_enum_variant, reason = "one a node")]
+enum End<'a> {
+    Messages(Messages<'a>),
+    Frames(Frames<'a>),
 }
 
 impl<'a> SimTransport<'a> {
-    pub(crate) fn new(cpu: Cpu<'a>, room: Room) -> Self {
-        Self { wire: Messages::new(cpu.clone()), cpu, room }
+    pub(crate) fn new(cpu: Cpu<'a>, room: Room, memory: Option<LinkMemory<'a>>) -> Result<Self, Cause> {
+        let wire = match memory {
+            None => End::Messages(Messages::new(cpu.clone())),
+            Some(LinkMemory { ethernet, loopback, message_bytes }) => {
+                let me = PeerId(cpu.node);
+                let config = {
+                    let world = cpu.world.borrow();
+                    let epoch = world.nodes[me.index()].epoch;
+                    links::config(&world.config, me, epoch, world.config.network.cost())
+                };
+                let loopback = Loopback::new(me, loopback, message_bytes)?;
+                End::Frames(Composite::new(
+                    loopback,
+                    Ethernet::new(SimNic::new(cpu.clone()), ethernet, config)?,
+                ))
+            }
+        };
+        Ok(Self { cpu, room, wire })
     }
 
     /// The card of a peer as it is now: what a launcher or a discovery service would tell. `None` while it is dead.
@@ -42,12 +72,22 @@ impl<'a> SimTransport<'a> {
     pub fn boots(&self, peer: PeerId) -> u32 {
         self.cpu.world.borrow().nodes.get(peer.index()).map_or(0, |node| node.boots)
     }
+
+    /// On the wire of frames, what the Ethernet transport has seen.
+    pub fn ethernet(&self) -> Option<Counters> {
+        match &self.wire {
+            End::Messages(_) => None,
+            End::Frames(frames) => Some(frames.second().counters()),
+        }
+    }
 }
 
 /// A message being written. Nothing is taken before [`commit`](Slot::commit).
-pub struct SimSlot<'t, 'a>(MessageSlot<'t, 'a>);
+pub struct SimSlot<'t, 'a: 't>(Reserved<'t, 'a>);
 
-impl Slot for SimSlot<'_, '_> {
+type Reserved<'t, 'a> = Either<<Messages<'a> as Transport>::Slot<'t>, <Frames<'a> as Transport>::Slot<'t>>;
+
+impl<'t, 'a: 't> Slot for SimSlot<'t, 'a> {
     fn bytes(&mut self) -> &mut [u8] {
         self.0.bytes()
     }
@@ -55,6 +95,16 @@ impl Slot for SimSlot<'_, '_> {
     fn commit(self) {
         self.0.commit();
     }
+}
+
+/// Does the same on either wire.
+macro_rules! on {
+    ($wire:expr, $end:ident => $do:expr) => {
+        match $wire {
+            End::Messages($end) => $do,
+            End::Frames($end) => $do,
+        }
+    };
 }
 
 impl<'a> Transport for SimTransport<'a> {
@@ -68,35 +118,50 @@ impl<'a> Transport for SimTransport<'a> {
     }
 
     fn features(&self) -> Features {
-        self.wire.features()
+        on!(&self.wire, end => end.features())
     }
 
     fn reach(&self, peer: PeerId) -> Result<&Caps, Cause> {
-        self.wire.reach(peer)
+        on!(&self.wire, end => end.reach(peer))
     }
 
     fn survey(&self, peer: PeerId, visit: impl FnMut(Route<'_>)) {
-        self.wire.survey(peer, visit);
+        on!(&self.wire, end => end.survey(peer, visit));
     }
 
     fn introduce(&mut self, peer: PeerId, epoch: Epoch, address: &[u8]) -> Result<(), Cause> {
-        self.wire.introduce(peer, epoch, address)
+        on!(&mut self.wire, end => end.introduce(peer, epoch, address))?;
+        if peer.index() < self.cpu.world.borrow().nodes.len() {
+            self.cpu.world.borrow_mut().introduce(self.cpu.node, peer.0, epoch);
+        }
+        Ok(())
+    }
+
+    fn expect(&mut self, peer: PeerId) {
+        on!(&mut self.wire, end => end.expect(peer));
     }
 
     fn short(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post {
-        self.wire.short(peer, header, payload)
+        on!(&mut self.wire, end => end.short(peer, header, payload))
     }
 
     fn reserve(&mut self, peer: PeerId, len: usize) -> Result<SimSlot<'_, 'a>, Refusal> {
-        self.wire.reserve(peer, len).map(SimSlot)
+        match &mut self.wire {
+            End::Messages(end) => end.reserve(peer, len).map(Either::First),
+            End::Frames(end) => end.reserve(peer, len).map(Either::Second),
+        }
+        .map(SimSlot)
     }
 
     fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause> {
-        self.wire.quiesce(what)
+        on!(&mut self.wire, end => end.quiesce(what))
     }
 
     fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
-        let events = self.wire.poll(budget, now, sink);
+        let events = on!(&mut self.wire, end => end.poll(budget, now, sink));
+        if let End::Frames(frames) = &self.wire {
+            self.cpu.world.borrow_mut().nodes[self.cpu.node as usize].timer = frames.second().poll_at().0;
+        }
         self.cpu.polled(events);
         events
     }

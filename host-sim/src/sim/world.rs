@@ -51,6 +51,8 @@ pub(crate) struct Node {
     /// When it wakes; `None` while it runs.
     wakes: Option<u64>,
     paused_until: u64,
+    /// When its transport wants to be polled again, whatever comes.
+    pub(crate) timer: u64,
     /// Polls in a row that found nothing, without a rest in between.
     pub(crate) idle_polls: u32,
     pub(crate) activity: Activity,
@@ -318,6 +320,12 @@ impl World {
         node.clock
     }
 
+    /// How long it is until the node's transport wants to be polled, ns.
+    pub(crate) fn until_timer_ns(&self, index: u32) -> u64 {
+        let node = &self.nodes[index as usize];
+        node.timer.saturating_sub(node.clock)
+    }
+
     /// The node's turn is over: it rests for `ns` or until something arrives.
     pub(crate) fn rest(&mut self, index: u32, ns: u64) {
         let until = self.clock(index).saturating_add(ns);
@@ -364,6 +372,7 @@ impl Node {
             turn_start: 0,
             wakes: None,
             paused_until: 0,
+            timer: u64::MAX,
             idle_polls: 0,
             activity: Activity::default(),
             entropy: Random::new(seed ^ 5, stream),
