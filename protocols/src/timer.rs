@@ -30,6 +30,16 @@ impl Timer {
         }
     }
 
+    /// If it was set `span` after `then`, it is set `span` after `now`.
+    #[inline]
+    pub(crate) fn retime(&mut self, then: Instant, now: Instant, span: u64) {
+        let mut set_then = Self::OFF;
+        set_then.set(then, span);
+        if *self == set_then {
+            self.set(now, span);
+        }
+    }
+
     /// Whether it has passed; it is off then.
     #[inline]
     pub(crate) fn fire(&mut self, now: Instant) -> bool {
@@ -65,6 +75,18 @@ mod tests {
         timer.start(Instant(5), 5);
         assert_eq!(timer.at(), Some(Instant(1)));
         assert!(!timer.fire(Instant(0)) && timer.fire(Instant(1)) && !timer.fire(Instant(1)));
+    }
+
+    #[test]
+    fn only_what_was_set_then_is_retimed() {
+        let mut timer = Timer::OFF;
+        timer.retime(Instant(0), Instant(9), 5);
+        assert_eq!(timer, Timer::OFF);
+        timer.set(Instant(2), 5);
+        timer.retime(Instant(3), Instant(9), 5);
+        assert_eq!(timer.at(), Some(Instant(7)));
+        timer.retime(Instant(2), Instant(9), 5);
+        assert_eq!(timer.at(), Some(Instant(14)));
     }
 
     #[test]

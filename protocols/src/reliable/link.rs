@@ -223,6 +223,19 @@ impl Link {
         self.give_up.start(now, config.give_up_ns);
     }
 
+    /// What was queued and transmitted at the time `then` happened between `then` and `now`, by a caller that did not
+    /// know the time: the timers that this started count from `now`, and its round trip is not measured. No more than
+    /// the delay of an acknowledgement between the two changes nothing.
+    #[inline]
+    pub fn retime(&mut self, config: &Config, then: Instant, now: Instant) {
+        if now.since(then) <= config.ack_delay_ns {
+            return;
+        }
+        self.outgoing.retime(config, then, now);
+        self.probe.retime(then, now, self.outgoing.rtt.doubled(config, self.probes));
+        self.give_up.retime(then, now, config.give_up_ns);
+    }
+
     /// Takes in a frame that [`open`](super::open) has checked.
     ///
     /// # Errors

@@ -168,6 +168,16 @@ impl Outgoing {
         Some(again)
     }
 
+    /// What was sent at `then` was sent between `then` and `now`.
+    pub(super) fn retime(&mut self, config: &Config, then: Instant, now: Instant) {
+        let mut sent_then = Timer::OFF;
+        sent_then.set(then, 0);
+        if self.timed_at == sent_then {
+            self.timed_at = Timer::OFF;
+        }
+        self.timeout.retime(then, now, self.rtt.rto(config));
+    }
+
     /// Whether an acknowledgement and a limit are possible. An older one than known is.
     ///
     /// # Errors

@@ -4,14 +4,15 @@ use core::cell::Cell;
 use std::format;
 
 use aldis_hal::{Cause, Instant};
+use zerocopy::little_endian::U32;
 
-use super::super::{Config, Ends, FrameKind, Link};
+use super::super::{Config, Ends, Frame, FrameKind, Link};
 use super::pair::{Broken, CALM, CONFIG, Pair, Plan};
 
 /// A situation, and the promise that is kept in it.
 type Path = (&'static str, fn() -> Result<(), Broken>);
 
-pub(super) const PATHS: [Path; 8] = [
+pub(super) const PATHS: [Path; 9] = [
     ("one loss is repaired without a time-out", one_loss),
     ("silence is met with ever fewer frames", blackout),
     ("only what was sent once is measured", round_trips),
@@ -20,6 +21,7 @@ pub(super) const PATHS: [Path; 8] = [
     ("an idle link keeps its peer alive and nothing else", idle),
     ("acknowledgements ride on data", piggyback),
     ("a dead peer is given up once", dead_peer),
+    ("time that nobody looked at the clock is not held against the peer", retimed),
 ];
 
 macro_rules! ensure {
@@ -172,4 +174,30 @@ fn every_path() {
     for (name, path) in PATHS {
         path().unwrap_or_else(|broken| panic!("{name}: {broken}"));
     }
+}
+
+/// Frames sent while the clock was not read are timed from when it is read again, and not measured.
+fn retimed() -> Result<(), Broken> {
+    let (then, now) = (Instant(1_000), Instant(1_000 + 2 * CONFIG.give_up_ns));
+    let ends = Ends { ours: 7, theirs: 9, peer_window: CONFIG.window };
+    let mut link = Link::open(&Config { silence_ns: 0, ..CONFIG }, ends, Instant(1));
+    let sequence = link.queue(&CONFIG, then);
+    let transmit = link.poll_transmit().filter(|transmit| transmit.payload == sequence);
+    let transmit = transmit.ok_or("nothing to send")?;
+    link.transmitted(&CONFIG, &transmit, then);
+    let late = link.poll_timeout().ok_or("no timer")?.since(then);
+    link.retime(&CONFIG, then, Instant(then.0 + CONFIG.ack_delay_ns));
+    ensure!(link.poll_timeout() == Some(Instant(then.0 + late)), "a moment changes nothing");
+    link.retime(&CONFIG, then, now);
+    ensure!(link.poll_timeout() == Some(Instant(now.0 + late)), "{:?}", link.poll_timeout());
+    ensure!(link.handle_timeout(&CONFIG, now).is_ok() && link.poll_transmit().is_none(), "taken for lost");
+    let ack = Frame {
+        connection: U32::new(7),
+        cumulative: U32::new(10),
+        limit: U32::new(10),
+        ..Frame::new(FrameKind::Ack)
+    };
+    let taken = link.handle_frame(&CONFIG, &ack, now).map_err(|what| format!("{what}"))?;
+    ensure!(taken.released == 1 && link.round_trip_ns().is_none(), "{:?}", link.round_trip_ns());
+    Ok(())
 }
