@@ -12,6 +12,7 @@ mod fences;
 mod firmware;
 mod licences;
 mod shell;
+mod sim;
 mod size;
 mod steps;
 mod table;
@@ -34,6 +35,7 @@ enum Command {
     Bench(bench::Command),
     Demo(demo::Demo),
     Firmware(firmware::Firmware),
+    Sim(sim::Sim),
     Size(size::Size),
     Test(test::Test),
 }
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         Command::Bench(command) => command.run(),
         Command::Demo(demo) => demo.run(),
         Command::Firmware(firmware) => firmware.run(),
+        Command::Sim(sim) => sim.run(),
         Command::Size(size) => size.run(),
         Command::Test(test) => test.run(),
     };

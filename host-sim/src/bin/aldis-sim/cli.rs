@@ -138,7 +138,8 @@ pub(crate) struct Job {
     #[arg(long, long_help = WIRINGS)]
     topology: Option<Topology>,
 
-    /// What is done to them: calm (nothing), swarm (clogged links, slow and pausing nodes) or crash (and one dies)
+    /// What is done to them: calm (nothing), swarm (clogged links, slow and pausing nodes), crash (and one dies) or
+    /// restart (and one dies and boots again)
     #[arg(long, value_name = "PROFILE", default_value_t = Profile::Swarm)]
     faults: Profile,
 
