@@ -63,6 +63,7 @@
 
 pub mod config;
 mod faults;
+mod ledger;
 mod links;
 mod messages;
 mod nic;
@@ -85,6 +86,7 @@ mod world;
 pub use crate::topology::{self, Topology};
 pub use config::{Config, Network, Profile, Wire};
 pub use faults::{Fault, Span, Ways};
+pub use ledger::LostCredits;
 pub use links::FRAME_RANKS_MAX;
 pub use nic::SimNic;
 pub use node::SimPlatform;

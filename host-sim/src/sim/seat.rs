@@ -8,6 +8,7 @@ use aldis_kernel::hal::{PeerId, Transport};
 use aldis_kernel::{Config, Endpoint, Memory};
 
 use super::config::Wire;
+use super::ledger;
 use super::links::LinkMemory;
 use super::nic::SimNic;
 use super::node::{Cpu, SimPlatform};
@@ -57,7 +58,7 @@ impl<'a> Seat<'a> {
     /// Runs a program on this node.
     ///
     /// # Errors
-    /// What the program returns, and [`Leftovers`].
+    /// What the program returns, [`Leftovers`], and [`LostCredits`](super::LostCredits).
     pub fn run(self, program: impl FnOnce(&mut SimEndpoint<'a>) -> Outcome) -> Outcome {
         self.run_over(|transport| transport, program)
     }
@@ -87,6 +88,9 @@ impl<'a> Seat<'a> {
         let deadly = config.faults.kills();
         if (posted, unexpected) != (0, 0) && !deadly {
             return Err(Leftovers { posted, unexpected }.into());
+        }
+        if unexpected == 0 {
+            ledger::all_free(&endpoint, config.ranks)?;
         }
         if config.leave || deadly {
             endpoint.leave(LEAVE)?;
