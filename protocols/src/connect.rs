@@ -12,7 +12,9 @@
 //!
 //! **Numbers.** For every attempt a side chooses a fresh number for itself; the peer puts it on every frame. It holds
 //! the slot of the peer in the side's table (low 16 bits, [`slot`]) and a generation (high 16 bits) that starts at a
-//! value drawn from the life's epoch. Within one life they ascend, so that an older attempt is told from a newer
+//! value drawn from the life's epoch, so that a new life repeats the number of a connection that its predecessor had
+//! once in 65,536 times, and then it matters only if a frame of that connection is still on its way. Within one life
+//! they ascend, so that an older attempt is told from a newer
 //! one. What echoes a number was sent after that number was chosen: that is the proof that its sender is alive.
 //!
 //! **Crossing.** If both ask at once, the attempt of the lower rank goes on and the higher rank drops its own and answers
@@ -59,6 +61,16 @@
 //! let Some(Event::Opened(yours)) = answers.handle(&other, &confirm, now) else { panic!() };
 //! assert_eq!((mine.ends.ours, mine.ends.theirs), (yours.ends.theirs, yours.ends.ours));
 //! ```
+//!
+//! # What is known of it
+//!
+//! The tests explore two nodes through every interleaving of users that ask, kernels that introduce, timers, deadlines,
+//! restarts and a network that loses, repeats and reorders, within several sets of counts (at most two of each):
+//! 85,118 states, up to 23 steps deep. In each state: both ends of a connection agree on its numbers and lives; what both
+//! hold is ended by no message; no frame is taken for one of another connection; opened lives only grow younger. From
+//! each state: a fair network connects the two, whichever of them asks, and their messages come to an end. States are
+//! told apart by 64-bit fingerprints. With `ALDIS_EXPLORE_DEEP` set, all of it may happen in one history: 15,918,959 states,
+//! up to 34 steps deep, in four minutes of a release build.
 //!
 //! Deliberately absent: authentication. The job key keeps jobs apart; it is no secret from who can read the wire.
 

@@ -51,7 +51,7 @@ pub struct Connect {
     pub(super) deadline: Timer,
 }
 
-const _: () = assert!(size_of::<Connect>() <= 64, "the state of a peer is small and constant");
+const _: () = assert!(size_of::<Connect>() <= 56, "the state of a peer is small and constant");
 
 /// Whether `number` was chosen after `other` by the same life.
 const fn newer(number: u32, other: u32) -> bool {

@@ -104,7 +104,7 @@ pub struct Link {
     open: bool,
 }
 
-const _: () = assert!(size_of::<Link>() <= 208, "the state of a peer is small and constant");
+const _: () = assert!(size_of::<Link>() <= 192, "the state of a peer is small and constant");
 
 impl Link {
     /// No connection: it sends nothing, and every frame is stale. All bits zero.

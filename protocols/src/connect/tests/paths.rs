@@ -5,6 +5,8 @@ use std::vec::Vec;
 
 use aldis_hal::{Epoch, Instant};
 
+use proptest::prelude::*;
+
 use super::super::{Connect, Event, Kind, MESSAGE_BYTES_MAX, Message, Offer, Refusal, Setup, slot, yields};
 
 const NOW: Instant = Instant(1);
@@ -181,4 +183,52 @@ fn an_attempt_backs_off_and_ends() {
     // 10, 20, ... 640 ms, and then each second.
     assert_eq!(hellos, 8 + 8);
     assert_eq!((asks.poll_timeout(), asks.poll_transmit(&one)), (None, None));
+}
+
+fn anything() -> impl Strategy<Value = Message> {
+    let refusals =
+        [Refusal::Version, Refusal::Job, Refusal::Rank, Refusal::Limits, Refusal::Unknown, Refusal::Stale];
+    let kinds = [Kind::Hello, Kind::Welcome, Kind::Confirm];
+    let kinds: Vec<_> = kinds.into_iter().chain(refusals.map(Kind::Refuse)).collect();
+    let numbers = || (0u32..8).prop_map(|generation| 0xABCB_0000 + (generation << 16) + 9);
+    let others = (98u64..100, 0u32..3, 0u32..2, 0xABCD_0000u32..0xABCD_0003, 0u8..80, 0u16..70);
+    (prop::sample::select(kinds), numbers(), 0u32..8, others).prop_map(|(kind, number, echo, others)| {
+        let (job, rank, to, epoch, window, frame_bytes) = others;
+        let echo = Connect::new(&setups()[0], 1, 7).chosen.wrapping_add(echo << 16);
+        Message::new(
+            kind,
+            number,
+            echo,
+            (job, rank, Epoch(epoch)),
+            to,
+            Offer { window, frame_bytes: 20 * frame_bytes },
+        )
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    /// Whatever comes, it waits with a timer or not at all, answers no message with two, and opens what fits.
+    #[test]
+    fn any_messages_at_all(messages in prop::collection::vec((anything(), any::<bool>()), 0..60)) {
+        let [setup, other] = setups();
+        let mut machine = Connect::new(&setup, 1, 7);
+        for (message, asks) in messages {
+            machine.introduce(other.epoch);
+            prop_assert!(!asks || machine.connect(&setup, NOW));
+            if let Some(Event::Opened(opened)) = machine.handle(&setup, &message, NOW) {
+                prop_assert!(machine.is_open() && opened.epoch == other.epoch);
+                prop_assert_eq!((opened.ends.ours, opened.ends.theirs), (message.echo, message.number));
+                prop_assert_eq!((message.job, message.rank, message.to), (99, 1, 0));
+            }
+            let mut sent = 0;
+            while let Some(message) = machine.poll_transmit(&setup) {
+                machine.transmitted(&setup, &message, NOW);
+                sent += 1;
+            }
+            prop_assert!(sent <= 2);
+            prop_assert_eq!(machine.poll_timeout().is_some(), machine.is_connecting());
+        }
+    }
 }
