@@ -31,6 +31,8 @@ pub(super) struct Engine<'m> {
     pub(super) due: Queue,
     /// Rows with something to tell the sink.
     news: Queue,
+    /// Rows that were posted to since the last poll: posts do not know the time.
+    posted: Queue,
     pub(super) timers: Timers,
     /// The time of the last poll.
     pub(super) now: Instant,
@@ -61,6 +63,7 @@ impl<'m> Engine<'m> {
             caps,
             due: Queue::new(Line::Due),
             news: Queue::new(Line::News),
+            posted: Queue::new(Line::Posted),
             timers: Timers::new(),
             now: Instant(0),
             undrained: 0,
@@ -136,33 +139,23 @@ impl<'m> Engine<'m> {
             Ok(sequence) => Ok((index, self.link.slot(sequence))),
             Err(why) => {
                 row.waiting = true;
-                if why == Again::Connecting {
-                    self.ask(index);
-                }
+                row.asked |= why == Again::Connecting;
+                self.posted.push(self.rows, index as u32);
                 Err(Refusal::Again(why))
             }
         }
     }
 
-    /// Begins a handshake with a peer that something is to come from, unless there is one or a connection: a death is
-    /// noticed on those. Whether a frame of it is due.
+    /// Something is to come from a peer: the next poll begins a handshake with it, unless there is one or a connection.
+    /// A death is noticed on those.
     #[inline]
-    pub(super) fn expect(&mut self, peer: PeerId) -> bool {
-        let Some(index) = self.index(peer) else { return false };
-        let row = self.rows.get(index);
-        let absent = row.is_some_and(|row| row.presence == Presence::Known && !row.link.is_open());
-        absent && self.ask(index)
-    }
-
-    /// Begins a handshake, unless there is one.
-    fn ask(&mut self, index: usize) -> bool {
-        let Some(row) = self.rows.get_mut(index) else { return false };
-        let begun = row.connect.connect(&self.setup, self.now);
-        if begun {
-            self.due.push(self.rows, index as u32);
+    pub(super) fn expect(&mut self, peer: PeerId) {
+        let Some(index) = self.index(peer) else { return };
+        let row = self.rows.get_mut(index).filter(|row| row.presence == Presence::Known);
+        if let Some(row) = row.filter(|row| !row.link.is_open()) {
+            row.asked = true;
+            self.posted.push(self.rows, index as u32);
         }
-        self.note(index);
-        begun
     }
 
     /// Takes the sequence number of an admitted message.
@@ -173,19 +166,35 @@ impl<'m> Engine<'m> {
         if row.link.queue(&self.link, self.now).is_some() {
             self.counters.messages_sent += 1;
             self.due.push(self.rows, index as u32);
+            self.posted.push(self.rows, index as u32);
         }
     }
 
     /// A poll begins: half of its budget, the odd event in turn, is for news, so that neither they nor arrivals starve.
     #[inline]
     pub(super) fn begin<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
-        self.now = now;
+        self.tell_the_time(now);
         if self.news.len() == 0 {
             return 0;
         }
         self.news_turn = !self.news_turn;
         let share = if self.news_turn { budget.div_ceil(2) } else { budget / 2 };
         self.tell(share, sink)
+    }
+
+    /// The time is known again: what was posted since the last poll, under its time, happened just now or a while ago, and
+    /// handshakes can begin. No more rows than were posted to.
+    fn tell_the_time(&mut self, now: Instant) {
+        let then = core::mem::replace(&mut self.now, now);
+        while let Some(index) = self.posted.pop(self.rows) {
+            let Some(row) = self.rows.get_mut(index as usize) else { return };
+            row.link.retime(&self.link, then, now);
+            if core::mem::take(&mut row.asked) && !row.link.is_open() && row.connect.connect(&self.setup, now)
+            {
+                self.due.push(self.rows, index);
+            }
+            self.note(index as usize);
+        }
     }
 
     /// Tells the sink at most `budget` things of the rows in line, each of which gets one turn; returns how many.
@@ -314,7 +323,7 @@ impl<'m> Engine<'m> {
 
     /// When the next poll is due for its own sake.
     pub(super) fn poll_at(&self) -> Instant {
-        let at_once = self.news.len() != 0 || self.due.len() != 0;
+        let at_once = self.news.len() != 0 || self.due.len() != 0 || self.posted.len() != 0;
         if at_once { self.now } else { self.timers.earliest() }
     }
 

@@ -59,14 +59,17 @@
 //! assert_eq!(ethernet.reach(PeerId(1)), Err(Cause::Unreachable));
 //! ethernet.introduce(PeerId(1), Epoch(82), &[2, 0, 0, 0, 0, 2])?;
 //! assert_eq!(ethernet.reach(PeerId(1))?.limits.bcopy_bytes_max, 1464);
-//! assert!(matches!(ethernet.short(PeerId(1), b"hello", b""), Post::Again(_)), "the handshake has begun");
+//! assert!(matches!(ethernet.short(PeerId(1), b"hello", b""), Post::Again(_)), "the next poll connects");
+//! ethernet.poll(16, Instant(0), &mut Nobody);
 //! ethernet.poll(16, Instant(1), &mut Nobody);
 //! assert_eq!(ethernet.counters().foreign, 1, "nobody talks to itself");
 //! # Ok::<(), Cause>(())
 //! ```
 //!
-//! A post is transmitted at once if the device has a free descriptor; the retransmission timer then counts from the
-//! time of the last poll, which is a little early and never late. Whoever ends a program polls until
+//! A post is transmitted at once if the device has a free descriptor. It does not know the time; its timers start with the
+//! next poll, so that a rank which computes for long between two polls takes nobody for slow or dead. A peer that has
+//! keep-alives on ([`silence_ns`](aldis_protocols::reliable::Config::silence_ns)) takes *it* for dead when it has not
+//! polled for [`give_up_ns`](aldis_protocols::reliable::Config::give_up_ns). Whoever ends a program polls until
 //! [`is_idle`](Ethernet::is_idle) holds: a post that is done is not yet one that has arrived.
 //!
 //! # What is on the wire

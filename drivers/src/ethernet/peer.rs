@@ -31,8 +31,11 @@ pub(super) struct Row {
     pub(super) backlog: bool,
     /// Why it was lost, until the sink has heard.
     pub(super) lost: Option<Cause>,
+    /// A connection is wanted: the next poll begins the handshake.
+    pub(super) asked: bool,
     due: Place,
     news: Place,
+    posted: Place,
 }
 
 impl Row {
@@ -45,8 +48,10 @@ impl Row {
         waiting: false,
         backlog: false,
         lost: None,
+        asked: false,
         due: Place::NONE,
         news: Place::NONE,
+        posted: Place::NONE,
     };
 
     /// The row's place in a queue.
@@ -55,6 +60,7 @@ impl Row {
         match line {
             Line::Due => &mut self.due,
             Line::News => &mut self.news,
+            Line::Posted => &mut self.posted,
         }
     }
 
@@ -68,6 +74,7 @@ impl Row {
     pub(super) fn close(&mut self, presence: Presence) {
         self.link = Link::CLOSED;
         self.presence = presence;
+        self.asked = false;
         self.waiting = false;
         self.backlog = false;
         self.lost = None;

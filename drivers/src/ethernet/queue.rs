@@ -20,6 +20,8 @@ pub(super) enum Line {
     Due,
     /// Rows with something to tell the sink.
     News,
+    /// Rows that were posted to since the last poll.
+    Posted,
 }
 
 /// One queue; a row stands in it once at most.

@@ -124,9 +124,7 @@ impl<'m, N: Nic> Transport for Ethernet<'m, N> {
 
     #[inline]
     fn expect(&mut self, peer: PeerId) {
-        if self.engine.expect(peer) {
-            self.pump(1);
-        }
+        self.engine.expect(peer);
     }
 
     #[inline]
@@ -147,14 +145,8 @@ impl<'m, N: Nic> Transport for Ethernet<'m, N> {
 
     #[inline]
     fn reserve(&mut self, peer: PeerId, len: usize) -> Result<EthernetSlot<'_, 'm, N>, Refusal> {
-        match self.engine.admit(peer, len) {
-            Ok((row, slot)) => Ok(EthernetSlot { ethernet: self, row, slot, len }),
-            Err(refusal) => {
-                // A handshake that was begun just now goes out at once.
-                self.pump(1);
-                Err(refusal)
-            }
-        }
+        let (row, slot) = self.engine.admit(peer, len)?;
+        Ok(EthernetSlot { ethernet: self, row, slot, len })
     }
 
     /// Lets go of a peer: its connection is dropped without a word, and later posts answer [`Cause::PeerDead`] until it

@@ -12,7 +12,8 @@ use super::*;
 fn the_first_post_connects_and_messages_follow_in_order() {
     let mut net = Net::new(2, 1);
     assert_eq!(net.nodes[0].short(1, b"early"), Post::Again(Again::Connecting));
-    assert_eq!(net.hub.waiting(station(1)).len(), 1, "the handshake has begun without a poll");
+    net.poll(0, 1);
+    assert_eq!(net.hub.waiting(station(1)).len(), 1, "the handshake has begun");
     net.until("the connection", |net| net.nodes[0].log.ready == [1]);
     for number in 0..50u8 {
         net.send(0, 1, &vec![number; usize::from(number) * 5]);

@@ -1,5 +1,7 @@
 //! Ranks that vanish, restart or do not fit.
 
+use std::vec;
+
 use super::hub::Faults;
 use super::*;
 
@@ -67,6 +69,35 @@ fn a_peer_that_is_only_waited_for_is_missed() {
     net.nodes[0].ethernet.expect(PeerId(1));
     net.until("the loss", |net| !net.nodes[0].log.lost.is_empty());
     assert_eq!(net.nodes[0].take().lost, [(1, Cause::PeerDead)]);
+}
+
+#[test]
+fn a_long_computation_kills_nobody_and_is_no_round_trip() {
+    const LONG_NS: u64 = 100_000_000_000;
+    let mut net = Net { hub: Hub::new(1), nodes: Vec::new() };
+    net.hub.advance(LONG_NS);
+    for rank in 0..2 {
+        let mut config = config(rank, epoch(rank));
+        config.link.silence_ns = 0;
+        let mut node = net.node(config);
+        node.introduce(1 - rank, epoch(1 - rank));
+        net.nodes.push(node);
+    }
+    for round in 0..4 {
+        // Long after boot, before the first poll; and then long after the last one.
+        net.send(0, 1, &[round]);
+        net.settle();
+        assert_eq!(net.nodes[1].take().arrived, [(0, vec![round])]);
+        net.hub.advance(LONG_NS);
+    }
+    assert_eq!(net.nodes[0].short(1, b"last"), Post::Done);
+    net.hub.advance(LONG_NS);
+    net.settle();
+    assert_eq!(net.nodes[1].take().arrived, [(0, b"last".to_vec())]);
+    assert_eq!(net.nodes[0].ethernet.counters().retransmitted, 0);
+    assert!(net.nodes.iter_mut().all(|node| node.take().lost.is_empty()));
+    let link = &net.nodes[0].ethernet.engine.rows[0].link;
+    assert!(link.round_trip_ns().unwrap() < 1_000_000, "{:?}", link.round_trip_ns());
 }
 
 #[test]

@@ -179,7 +179,9 @@ impl Net {
     /// Until everything posted has arrived and nothing but keep-alives is left.
     fn settle(&mut self) {
         self.until("all is quiet", |net| {
-            net.hub.next_arrival().is_none() && net.nodes.iter().all(|node| node.ethernet.is_idle())
+            let now = net.hub.now();
+            let quiet = |node: &Node| node.ethernet.is_idle() && node.ethernet.poll_at() > now;
+            net.hub.next_arrival().is_none() && net.nodes.iter().all(quiet)
         });
         for rank in 0..self.nodes.len() as u32 {
             while self.poll(rank, 64) != 0 {}

@@ -1,0 +1,178 @@
+//! Kernels over Ethernet: two endpoints on a hub that loses a frame in ten and does worse to others.
+
+use core::time::Duration;
+
+use aldis_drivers::ethernet::{self, Ethernet, EthernetStorage, MTU_OVERHEAD_BYTES};
+use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Platform};
+use aldis_kernel::{Config, Endpoint, Error, Rank, Request, Scope, Status, Tag};
+
+use self::hub::{Faults, Hub, HubNic};
+
+#[path = "../../drivers/src/ethernet/tests/hub.rs"]
+mod hub;
+
+/// The longest message of an MTU of 1500.
+const MESSAGE_BYTES: usize = 1464;
+const SIZE: u32 = 2;
+/// What the clock moves by while both ranks poll once.
+const TURN_NS: u64 = 20_000;
+/// Turns after which a test has failed: some minutes of virtual time.
+const TURNS_MAX: u32 = 10_000_000;
+
+/// A rank's clock is the hub's, and time passes where a rank has nothing to do.
+struct Board {
+    hub: Hub,
+}
+
+impl Platform for Board {
+    fn now(&self) -> Instant {
+        self.hub.now()
+    }
+    fn relax(&mut self, _: u32) {
+        self.hub.advance(TURN_NS);
+    }
+    fn entropy(&mut self) -> u64 {
+        1
+    }
+}
+
+type End = Endpoint<'static, Ethernet<'static, HubNic>, Board>;
+type Part<'scope, 'env> = Scope<'scope, 'env, 'static, Ethernet<'static, HubNic>, Board>;
+
+/// A rank's endpoint that knows nobody yet.
+fn end(hub: &Hub, rank: u32, epoch: u32) -> End {
+    type Kernel = aldis_kernel::storage_type!(2, 8, 2, 8, 4, 1024, 0, 16);
+    let (me, epoch) = (PeerId(rank), Epoch(epoch));
+    let cost = Cost { overhead_ns: 1_500, latency_ns: 20_000, per_kib_ns: 8_500 };
+    let nic = hub.nic(rank as u8 + 1, MESSAGE_BYTES + MTU_OVERHEAD_BYTES);
+    let storage = Box::leak(Box::new(EthernetStorage::<1, 16, MESSAGE_BYTES>::new()));
+    let transport = Ethernet::new(nic, storage.memory(), ethernet::Config::new(me, epoch, 1, cost)).unwrap();
+    let memory = Box::leak(Box::new(Kernel::new())).memory();
+    Endpoint::new(memory, transport, Board { hub: hub.clone() }, Config { me, size: SIZE, epoch }).unwrap()
+}
+
+/// Each hands the other its card, with its address on it.
+fn introduce(ends: &mut [End; 2]) {
+    let cards = [0, 1].map(|rank: usize| {
+        let mut card = ends[rank].card();
+        card.address.extend_from_slice(&ends[rank].transport().address()).unwrap();
+        card
+    });
+    ends[0].connect(&cards[1]).unwrap();
+    ends[1].connect(&cards[0]).unwrap();
+}
+
+fn pair(seed: u64, faults: Faults) -> (Hub, [End; 2]) {
+    let hub = Hub::new(seed);
+    hub.set_faults(faults);
+    let mut ends = [end(&hub, 0, 11), end(&hub, 1, 22)];
+    introduce(&mut ends);
+    (hub, ends)
+}
+
+fn bad(lose: u64) -> Faults {
+    Faults { lose, duplicate: 20, corrupt: 20, cut: 10, delay: 50, delay_ns_max: 500_000 }
+}
+
+/// Polls both ranks in turn until both requests are over.
+fn finish<'a, 'b>(
+    hub: &Hub,
+    (one, mut sent): (&mut Part<'a, '_>, Request<'a>),
+    (other, mut received): (&mut Part<'b, '_>, Request<'b>),
+) -> Result<(Status, Status), Error> {
+    let (mut first, mut second) = (None, None);
+    for _ in 0..TURNS_MAX {
+        first = first.or(one.test(&mut sent)?);
+        second = second.or(other.test(&mut received)?);
+        // Whoever is done goes on serving the other.
+        one.poll(8);
+        other.poll(8);
+        if let Some(both) = first.zip(second) {
+            return Ok(both);
+        }
+        hub.advance(TURN_NS);
+    }
+    panic!("no end after {} ns", hub.now().0);
+}
+
+/// One message from rank `from` to the other.
+fn pass(hub: &Hub, ends: &mut [End; 2], from: usize, data: &[u8], tag: Tag) -> Vec<u8> {
+    let mut buffer = vec![0; data.len() + 1];
+    let [zero, one] = ends;
+    let (sender, receiver) = if from == 0 { (zero, one) } else { (one, zero) };
+    let (to, from) = (Rank(1 - from as u32), Rank(from as u32));
+    let (world, there) = (sender.world(), receiver.world());
+    let into = &mut buffer;
+    let status = sender.scope(|one| {
+        receiver.scope(|other| {
+            let sent = one.isend(&world, data, to, tag)?;
+            let received = other.irecv(&there, into, from, tag)?;
+            finish(hub, (one, sent), (other, received))
+        })
+    });
+    let (_, status) = status.unwrap();
+    assert_eq!((status.source, status.tag), (from, tag));
+    buffer.truncate(status.bytes as usize);
+    buffer
+}
+
+#[test]
+fn ping_pong_over_a_wire_that_loses_one_frame_in_ten() {
+    let mut damaged = 0;
+    for seed in 0..20 {
+        let (hub, mut ends) = pair(seed, bad(100));
+        for round in 0..30u8 {
+            // Inline, eager, and announced sizes in turn.
+            let message = vec![round; [0, 8, 24, 25, 600, 1024, 1025, 3000][usize::from(round) % 8]];
+            let there = pass(&hub, &mut ends, 0, &message, Tag(u32::from(round)));
+            let back = pass(&hub, &mut ends, 1, &there, Tag(7));
+            assert_eq!(back, message, "seed {seed}, round {round}");
+        }
+        let counters = ends[0].transport().counters();
+        assert!(counters.retransmitted > 0, "the wire was bad: {counters:?}");
+        assert!(ends.iter().all(|end| end.counters().malformed == 0));
+        damaged += counters.checksum;
+    }
+    assert!(damaged > 0);
+}
+
+#[test]
+fn a_rendezvous_of_100_kib_over_a_wire_that_loses_one_frame_in_ten() {
+    for seed in 0..10 {
+        let (hub, mut ends) = pair(seed, bad(100));
+        let data: Vec<u8> = (0..100 * 1024u32).map(|at| (at.wrapping_mul(0x9E37_79B9) >> 24) as u8).collect();
+        for from in [0, 1] {
+            assert!(pass(&hub, &mut ends, from, &data, Tag(3)) == data, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn without_faults_nothing_is_sent_twice() {
+    let (hub, mut ends) = pair(1, Faults::NONE);
+    let data = vec![0x5A; 100 * 1024];
+    assert!(pass(&hub, &mut ends, 0, &data, Tag(3)) == data);
+    for end in &ends {
+        let counters = end.transport().counters();
+        assert_eq!((counters.retransmitted, counters.duplicates, counters.reordered), (0, 0, 0));
+    }
+}
+
+#[test]
+fn a_rank_that_vanishes_fails_who_waits_for_it_and_its_next_life_is_welcome() {
+    let (hub, mut ends) = pair(1, bad(50));
+    assert_eq!(pass(&hub, &mut ends, 0, b"first life", Tag(1)), b"first life");
+    hub.unplug(2);
+    let world = ends[0].world();
+    let mut buffer = [0u8; 16];
+    let dead = ends[0].within(Duration::from_secs(60)).recv(&world, &mut buffer, Rank(1), Tag(1));
+    assert_eq!(dead.unwrap_err().cause, Cause::PeerDead);
+    let dead = ends[0].send(&world, b"anyone?", Rank(1), Tag(1));
+    assert_eq!(dead.unwrap_err().cause, Cause::PeerDead);
+
+    ends[1] = end(&hub, 1, 33);
+    introduce(&mut ends);
+    for from in [0, 1] {
+        assert_eq!(pass(&hub, &mut ends, from, b"second life", Tag(1)), b"second life");
+    }
+}
