@@ -23,6 +23,8 @@ pub enum Resource {
     Regions,
     /// A collective's scratch memory.
     Scratch,
+    /// The memory attached for buffered sends.
+    SendBuffer,
 }
 
 impl fmt::Display for Resource {
@@ -35,6 +37,7 @@ impl fmt::Display for Resource {
             Self::Communicators => "communicator slots (storage parameter `communicators`)",
             Self::Peers => "peer slots (storage parameter `peers`)",
             Self::Regions => "registered regions",
+            Self::SendBuffer => "memory for buffered sends (`Endpoint::attach_buffer`)",
             Self::Scratch => "scratch bytes (the collective's `scratch` argument)",
         })
     }
@@ -153,6 +156,8 @@ pub enum Cause {
     },
     /// Memory that is in use by a request, or that an operation names twice.
     Busy,
+    /// A message sent in ready mode met no receive that was posted before it. It was received all the same.
+    NotReady,
     /// A handle, communicator or region that has been freed.
     Stale,
     /// The peer died or cannot be reached any more.
@@ -209,6 +214,7 @@ impl fmt::Display for Cause {
             }
             Self::LengthMismatch { left, right } => write!(f, "lengths {left} and {right} must be equal"),
             Self::Busy => f.write_str("memory that is in use"),
+            Self::NotReady => f.write_str("no receive was posted for a message sent in ready mode"),
             Self::Stale => f.write_str("a handle that has been freed"),
             Self::PeerDead => f.write_str("the peer is dead"),
             Self::PeerLeft => f.write_str("the peer has left the job"),

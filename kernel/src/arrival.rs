@@ -1,6 +1,8 @@
 //! Arrivals: what the engine makes of messages that a transport delivers. Nothing here posts; what is to be said in
 //! return is recorded and said by [`injection`](crate::injection) after the poll.
 
+use core::ops::Range;
+
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, Handle, PeerId, Sink, Token};
 use aldis_protocols::header::{Body, Finish, Header, Kind, Packet};
@@ -9,7 +11,7 @@ use aldis_protocols::{Control, INLINE_BYTES};
 use crate::engine::Engine;
 use crate::matching::Payload;
 use crate::peer::Presence;
-use crate::rank::Tag;
+use crate::rank::{Mode, Tag};
 use crate::request::{Key, Machine, State};
 
 impl Sink for Engine<'_> {
@@ -78,8 +80,9 @@ impl Engine<'_> {
         match *body {
             Body::Eager(payload) => self.take_eager(from, header, payload),
             Body::Announce { sender, .. } => self.take_announcement(from, header, sender),
-            Body::ClearToSend { sender, receiver, offset } => {
-                self.take_clear_to_send(from, header, sender, receiver, offset)
+            Body::ClearToSend { sender, receiver, offset, late } => {
+                let range = offset..header.length;
+                self.take_clear_to_send(from, sender, receiver, range, late)
             }
             Body::Data { receiver, offset, payload } => self.take_data(from, receiver, offset, payload),
             Body::Finish { receiver, status } => self.take_finish(from, receiver, status),
@@ -197,10 +200,10 @@ impl Engine<'_> {
     fn take_clear_to_send(
         &mut self,
         from: PeerId,
-        header: &Header,
         sender: Handle,
         receiver: Handle,
-        offset: u64,
+        range: Range<u64>,
+        late: bool,
     ) -> Result<(), Malformed> {
         if self.is_offered(from, sender) {
             self.take_up_offer(from, sender)?;
@@ -211,7 +214,10 @@ impl Engine<'_> {
         };
         match &mut request.machine {
             Machine::Send(machine) if request.peer == from && request.state == State::Sending => {
-                machine.asked(receiver, offset, header.length)?;
+                machine.asked(receiver, range.start, range.end)?;
+                if late && request.mode == Mode::Ready {
+                    request.cause = Some(Cause::NotReady);
+                }
                 self.owe(sender.slot);
                 Ok(())
             }

@@ -151,7 +151,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
 
     /// Waits for an operation that was started on memory of this call's caller.
     #[inline]
-    fn finish(&mut self, started: Started) -> Result<Status, Error> {
+    pub(crate) fn finish(&mut self, started: Started) -> Result<Status, Error> {
         match started {
             Started::Done(status) => Ok(status),
             Started::Pending(handle) => self.wait_guarded(handle),
@@ -272,7 +272,10 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         let (from, tag) = (from.into(), tag.into());
         let call = Call::recv(Operation::Probe, comm, from, tag);
         let refused = |cause| call.refused(cause);
-        let (pattern, peer) = self.endpoint.pattern(comm, from, tag).map_err(refused)?;
+        let (pattern, peer) = match self.endpoint.pattern(comm, from, tag) {
+            Err(Cause::RankOutOfRange { .. }) if from == Source::Rank(Rank::NULL) => return Ok(Status::NULL),
+            pattern => pattern.map_err(refused)?,
+        };
         let found = self.wait(|_| call.activity(), |engine| engine.probe(&pattern, peer).transpose());
         self.endpoint.engine.end_probe();
         match found {
@@ -289,7 +292,12 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     ) -> Result<Option<Status>, Error> {
         let call = Call::recv(Operation::Probe, comm, from, tag);
         let refused = |cause| call.refused(cause);
-        let (pattern, peer) = self.endpoint.pattern(comm, from, tag).map_err(refused)?;
+        let (pattern, peer) = match self.endpoint.pattern(comm, from, tag) {
+            Err(Cause::RankOutOfRange { .. }) if from == Source::Rank(Rank::NULL) => {
+                return Ok(Some(Status::NULL));
+            }
+            pattern => pattern.map_err(refused)?,
+        };
         self.endpoint.poll(BUDGET);
         self.endpoint.engine.probe(&pattern, peer).map_err(refused)
     }

@@ -100,6 +100,17 @@ impl<'scope> Loan<'scope> {
         self.buffer
     }
 
+    /// Gives the memory back.
+    ///
+    /// # Safety
+    /// No buffer made of it may be used any more, nor another copy of the loan.
+    pub(crate) unsafe fn give_back(self) -> &'scope mut [u8] {
+        let start = self.buffer.start.unwrap_or(NonNull::dangling());
+        // SAFETY: `new` swallowed an exclusive borrow of this memory for 'scope, and by the caller's promise nothing
+        // else refers to it now.
+        unsafe { core::slice::from_raw_parts_mut(start.as_ptr(), self.buffer.len) }
+    }
+
     /// A range of it, if it is inside.
     pub(crate) fn part(&self, range: core::ops::Range<usize>) -> Option<Buffer> {
         let len = range.end.checked_sub(range.start)?;

@@ -8,7 +8,7 @@ use crate::comm::Comm;
 use crate::endpoint::Endpoint;
 use crate::engine::Started;
 use crate::error::Error;
-use crate::rank::{Rank, Source, Tag, TagMatch, WILD};
+use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
 use crate::request::Key;
 
 /// Events that one poll of a blocking call handles at most.
@@ -34,6 +34,15 @@ impl Call {
         let rank = if let Source::Rank(rank) = from { rank.0 } else { WILD };
         let tag = if let TagMatch::Tag(tag) = tag { tag.0 } else { WILD };
         Self { operation, context: comm.context(), rank, tag }
+    }
+
+    /// Over at once if the other side is [`Rank::NULL`], refused for `cause` if not.
+    #[cold]
+    pub(crate) fn unless_null(self, rank: Rank, cause: Cause) -> Result<Started, Error> {
+        match cause {
+            Cause::RankOutOfRange { .. } if rank == Rank::NULL => Ok(Started::Done(Status::NULL)),
+            _ => Err(self.refused(cause)),
+        }
     }
 
     /// Why it was refused.
@@ -67,10 +76,28 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         let started = engine
             .target(comm, to, tag)
             .and_then(|target| engine.send(transport, target, buffer))
-            .map_err(|cause| Call::send(comm, to, tag).refused(cause))?;
+            .or_else(|cause| Call::send(comm, to, tag).unless_null(to, cause))?;
         if let Started::Pending(_) = started {
             engine.flush(transport, BUDGET);
         }
+        Ok(started)
+    }
+
+    /// Starts a send that is complete only once a receive has matched it.
+    pub(crate) fn start_matched_send(
+        &mut self,
+        comm: &Comm,
+        buffer: Buffer,
+        to: Rank,
+        tag: Tag,
+        mode: Mode,
+    ) -> Result<Started, Error> {
+        let Self { engine, transport, .. } = self;
+        let started = engine
+            .target(comm, to, tag)
+            .and_then(|target| engine.send_later(target, buffer, mode))
+            .or_else(|cause| Call::send(comm, to, tag).unless_null(to, cause))?;
+        engine.flush(transport, BUDGET);
         Ok(started)
     }
 
@@ -86,7 +113,10 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     ) -> Result<Started, Error> {
         self.pattern(comm, from, tag)
             .and_then(|(pattern, peer)| self.engine.receive(pattern, peer, buffer))
-            .map_err(|cause| Call::recv(Operation::Recv, comm, from, tag).refused(cause))
+            .or_else(|cause| {
+                let call = Call::recv(Operation::Recv, comm, from, tag);
+                call.unless_null(Rank(call.rank), cause)
+            })
     }
 
     /// What a receive or a probe takes. The transport is told whom it waits for.

@@ -83,6 +83,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
             comms,
             blocks: Blocks::new(memory.bytes, memory.next_block, memory.returned, memory.pooled),
             overflowing: false,
+            attached: None,
             probing: Handle::default(),
             marked: Fifo::new(memory.marked),
             counters: Counters::default(),

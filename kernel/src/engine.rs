@@ -10,7 +10,7 @@ use aldis_protocols::header::{Header, Kind};
 use aldis_protocols::rendezvous::{Receiver, ReceiverStep};
 
 use crate::blocks::{Block, Blocks};
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Loan};
 use crate::comm::{Comm, Comms};
 use crate::counters::Counters;
 use crate::error::Error;
@@ -34,6 +34,8 @@ pub(crate) struct Engine<'s> {
     pub(crate) blocks: Blocks<'s>,
     /// Some peer may hold messages back for want of envelopes here.
     pub(crate) overflowing: bool,
+    /// What copies of buffered sends are kept in.
+    pub(crate) attached: Option<Loan<'s>>,
     /// A probe that goes on between calls of iprobe, for a message held back.
     pub(crate) probing: Handle,
     /// Peers to whom something may be sent.
@@ -215,6 +217,9 @@ impl Engine<'_> {
             Payload::Announced(sender) => {
                 if let Some(handle) = slot {
                     self.fetch(handle.slot, peer, sender, length);
+                    if let Some(request) = self.requests.get(handle) {
+                        request.late = true;
+                    }
                 }
             }
         }
@@ -333,7 +338,7 @@ impl Engine<'_> {
         }
         match state {
             // The receiver may be about to take it: it is told then.
-            State::Queued if self.is_offered(peer, handle) => {}
+            State::Queued if self.is_offered(peer, handle) => self.give_up_offer(handle),
             State::Queued => self.unqueue(peer, index),
             State::Posted => {
                 self.matcher.unpost(&mut self.requests, index);
@@ -450,10 +455,9 @@ impl Engine<'_> {
     }
 
     /// Whether anything is left that this side owes a peer.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.peers
-            .iter()
-            .all(|row| row.presence != Presence::Connected || (row.ordered.is_empty() && row.owed.is_empty()))
+    pub(crate) fn is_settled(&mut self) -> bool {
+        let mut connected = self.peers.iter().filter(|row| row.presence == Presence::Connected);
+        connected.all(|row| row.ordered.is_empty() && row.owed.is_empty()) && !self.is_buffering()
     }
 }
 

@@ -14,7 +14,7 @@ use crate::buffer::Buffer;
 use crate::engine::{Engine, Started, Target};
 use crate::peer::Presence;
 use crate::planted;
-use crate::rank::{Rank, Status, Tag};
+use crate::rank::{Mode, Rank, Status, Tag};
 use crate::request::{Key, Machine, State};
 
 /// Events that a send without credit looks at before it waits or defers.
@@ -70,8 +70,16 @@ impl Engine<'_> {
             let bytes = buffer.len() as u64;
             return Ok(Started::Done(Status { source: Rank(to.rank), tag: Tag(to.key.tag), bytes }));
         }
+        self.send_later(to, buffer, Mode::Standard)
+    }
+
+    /// Puts a send in line: behind others, or to be announced.
+    pub(crate) fn send_later(&mut self, to: Target, buffer: Buffer, mode: Mode) -> Result<Started, Cause> {
         self.presence(to.peer)?;
         let handle = self.request(State::Queued, to.key, to.peer, to.rank, buffer)?;
+        if let Some(request) = self.requests.get(handle) {
+            request.mode = mode;
+        }
         if let Some(peer) = self.peers.get_mut(to.peer.index()) {
             peer.ordered.push_back(&mut self.requests, handle.slot);
             peer.holder.held_back();
@@ -252,7 +260,9 @@ impl Engine<'_> {
         let (Some(peer), Some(own)) = (self.peers.get(id.index()), self.requests.handle(index)) else {
             return Turn::Idle;
         };
-        let header = self.header(peer, Kind::ClearToSend, Key::NONE, 0, end);
+        let late = self.requests.at(index).is_some_and(|request| request.late);
+        let key = Key { tag: u32::from(late), ..Key::NONE };
+        let header = self.header(peer, Kind::ClearToSend, key, 0, end);
         let turn = self.say(transport, id, &header.emit_clear_to_send(sender, own, offset));
         if let Turn::Sent = turn
             && let Some(Machine::Recv(receiver)) = self.requests.at(index).map(|request| &mut request.machine)
@@ -291,13 +301,14 @@ impl Engine<'_> {
     fn finish_send(&mut self, id: PeerId, index: u32) {
         let Some(request) = self.requests.at(index) else { return };
         request.owed = false;
+        let cause = request.cause;
         if let Machine::Send(sender) = &mut request.machine {
             sender.finished();
         }
         if let Some(peer) = self.peers.get_mut(id.index()) {
             peer.owed.remove(&mut self.requests, index);
         }
-        self.complete(index, None);
+        self.complete(index, cause);
     }
 
     fn send_fragment<T: Transport>(
@@ -342,8 +353,11 @@ impl Engine<'_> {
         let (None, Some(index)) = (peer.holder.offered(), peer.ordered.front()) else { return Turn::Idle };
         let Some(handle) = self.requests.handle(index) else { return Turn::Idle };
         let Some(request) = self.requests.at(index) else { return Turn::Idle };
-        let (key, buffer) = (request.key, request.buffer);
-        let injected = self.inject(transport, id, key, buffer, Some(handle));
+        let (key, buffer, mode) = (request.key, request.buffer, request.mode);
+        let injected = match mode {
+            Mode::Standard => self.inject(transport, id, key, buffer, Some(handle)),
+            Mode::Synchronous | Mode::Ready => self.announce(transport, id, key, buffer.len(), handle),
+        };
         match injected {
             Ok(Injected::NoRoom) => return Turn::Stuck,
             Ok(Injected::NoCredit | Injected::NeedsRequest) => return Turn::Idle,
@@ -419,6 +433,25 @@ impl Engine<'_> {
             (_, None) => return Ok(Injected::NeedsRequest),
         };
         self.injected(id, kind, true, len, post)
+    }
+
+    /// Announces a message that is complete only once it is matched, whatever its size.
+    fn announce<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        id: PeerId,
+        key: Key,
+        len: usize,
+        own: Handle,
+    ) -> Result<Injected, Cause> {
+        let Some(peer) = self.peers.get(id.index()) else { return Err(Cause::Unreachable) };
+        if peer.envelopes_out.available() == 0 {
+            self.counters.credit_stalls += 1;
+            return Ok(Injected::NoCredit);
+        }
+        let header = self.header(peer, Kind::Announce, key, peer.sequence_out, len as u64);
+        let post = transport.short(id, &header.emit_about(own), &[]);
+        self.injected(id, Kind::Announce, true, len, post)
     }
 
     /// Accounts for a matchable message after its post.

@@ -196,7 +196,7 @@ impl Engine<'_> {
         let Some(request) = self.requests.get(sender) else { return Ok(()) };
         let mut machine = Sender::new(request.length);
         machine.announced();
-        if request.orphan {
+        if request.cause.is_some() {
             machine.withdraw();
         }
         (request.state, request.machine) = (State::Sending, Machine::Send(machine));
@@ -208,10 +208,17 @@ impl Engine<'_> {
         let Some(row) = self.peers.get_mut(from.index()) else { return Ok(()) };
         row.holder.settled(sender)?;
         self.mark(from);
-        if self.requests.get(sender).is_some_and(|request| request.orphan) {
+        if self.requests.get(sender).is_some_and(|request| request.cause.is_some()) {
             self.unqueue(from, sender.slot);
         }
         Ok(())
+    }
+
+    /// The user gives up a send that the receiver may be about to take: it is told when it does.
+    pub(crate) fn give_up_offer(&mut self, handle: Handle) {
+        if let Some(request) = self.requests.get(handle) {
+            request.cause = Some(Cause::Cancelled);
+        }
     }
 
     /// Takes a send that was given up out of the line.

@@ -9,6 +9,11 @@ use aldis_hal::Cause;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Rank(pub u32);
 
+impl Rank {
+    /// Nobody (MPI_PROC_NULL, MPI 4.1 section 3.10): a send to it and a receive from it are over at once.
+    pub const NULL: Self = Self(u32::MAX);
+}
+
 impl fmt::Display for Rank {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
@@ -23,6 +28,8 @@ pub struct Tag(pub u32);
 impl Tag {
     /// The largest tag (MPI_TAG_UB): all 31 bits of a non-negative C int.
     pub const MAX: Self = Self(0x7FFF_FFFF);
+    /// The tag of no message: what a receive from [`Rank::NULL`] reports.
+    pub const NONE: Self = Self(u32::MAX);
 }
 
 impl fmt::Display for Tag {
@@ -66,6 +73,19 @@ impl From<Tag> for TagMatch {
     }
 }
 
+/// When a send is complete (MPI 4.1 section 3.4). Buffered mode is none of these: it is a send in standard mode of a copy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub(crate) enum Mode {
+    /// Once its memory may be reused.
+    #[default]
+    Standard,
+    /// Not before a receive has matched it.
+    Synchronous,
+    /// As synchronous, and it is an error if that receive was posted later.
+    Ready,
+}
+
 /// What a completed receive, or a probe, found out about its message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -79,6 +99,9 @@ pub struct Status {
 }
 
 impl Status {
+    /// What is received from [`Rank::NULL`].
+    pub(crate) const NULL: Self = Self { source: Rank::NULL, tag: Tag::NONE, bytes: 0 };
+
     /// How many elements of `E` the message has (MPI_Get_count).
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::list::{Links, Nodes};
 use crate::pool::{Entry, Pool};
-use crate::rank::{Rank, Status, Tag, WILD};
+use crate::rank::{Mode, Rank, Status, Tag, WILD};
 
 /// What messages and receives are matched by. In a receive, source and tag may be [`WILD`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -70,6 +70,10 @@ pub(crate) struct Request {
     pub(crate) orphan: bool,
     /// It stands in its peer's owed list.
     pub(crate) owed: bool,
+    /// Of a receive: it was posted after its message had been announced.
+    pub(crate) late: bool,
+    /// Of a send.
+    pub(crate) mode: Mode,
     /// What is matched; of a send, the key its message carries.
     pub(crate) key: Key,
     /// Position in the order of posting.
@@ -101,6 +105,8 @@ impl Request {
         operation: Operation::None,
         orphan: false,
         owed: false,
+        late: false,
+        mode: Mode::Standard,
         key: Key::NONE,
         order: 0,
         peer: PeerId(0),
@@ -124,7 +130,7 @@ impl Request {
             State::Probing => Operation::Probe,
             _ => Operation::Recv,
         };
-        (self.orphan, self.owed) = (false, false);
+        (self.orphan, self.owed, self.late, self.mode) = (false, false, false, Mode::Standard);
         (self.key, self.peer, self.rank, self.tag) = (key, peer, rank, key.tag);
         self.buffer = buffer;
         self.block = None;

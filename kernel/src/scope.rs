@@ -55,12 +55,11 @@ use core::marker::PhantomData;
 use core::ops::Range;
 use core::ptr::NonNull;
 
-use aldis_hal::{Activity, Cause, Handle, Instant, Operation, Platform, Transport};
+use aldis_hal::{Cause, Handle, Instant, Operation, Platform, Transport};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::blocking::{Turns, Within};
+use crate::blocking::Within;
 use crate::buffer::{self, Buffer, Loan};
-use crate::call::BUDGET;
 use crate::comm::Comm;
 use crate::endpoint::Endpoint;
 use crate::engine::Started;
@@ -74,13 +73,13 @@ use crate::request::{InScope, Requests, State};
 #[derive(Debug)]
 #[must_use = "a request should be waited for; the scope's end does so at the latest"]
 pub struct Request<'scope> {
-    stage: Stage,
+    pub(crate) stage: Stage,
     /// Invariant, so that requests of different scopes cannot be mixed up.
     scope: PhantomData<fn(&'scope ()) -> &'scope ()>,
 }
 
 #[derive(Debug)]
-enum Stage {
+pub(crate) enum Stage {
     /// Its result has been taken.
     Null,
     /// It was over at once.
@@ -107,8 +106,8 @@ impl Request<'_> {
 
 /// Nonblocking calls on an endpoint, shaped like `std::thread::scope`. Made by [`Endpoint::scope`].
 pub struct Scope<'scope, 'env: 'scope, 's, T: Transport, P: Platform> {
-    within: Within<'env, 's, T, P>,
-    requests: List<InScope>,
+    pub(crate) within: Within<'env, 's, T, P>,
+    pub(crate) requests: List<InScope>,
     scope: PhantomData<fn(&'scope ()) -> &'scope ()>,
 }
 
@@ -152,12 +151,12 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         first
     }
 
-    fn requests(&mut self) -> &mut Requests<'s> {
+    pub(crate) fn requests(&mut self) -> &mut Requests<'s> {
         &mut self.within.endpoint.engine.requests
     }
 
     #[inline]
-    fn keep(&mut self, started: Started) -> Request<'scope> {
+    pub(crate) fn keep(&mut self, started: Started) -> Request<'scope> {
         match started {
             Started::Done(status) => Request::new(Stage::Done(status)),
             Started::Pending(handle) => {
@@ -329,140 +328,6 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     #[inline]
     pub fn poll(&mut self, budget: u32) -> u32 {
         self.within.endpoint.poll(budget)
-    }
-
-    /// Takes the result if the request is over, without polling.
-    #[inline]
-    fn take(&mut self, request: &mut Request<'scope>) -> Option<Result<Status, Error>> {
-        let result = match request.stage {
-            Stage::Null => return None,
-            Stage::Done(status) => Ok(status),
-            Stage::Pending(handle) => {
-                let requests = self.requests();
-                let complete = requests.get(handle).is_none_or(|slot| slot.state == State::Complete);
-                if !complete {
-                    return None;
-                }
-                self.requests.remove(&mut self.within.endpoint.engine.requests, handle.slot);
-                self.within.endpoint.engine.collect(handle)?
-            }
-        };
-        request.stage = Stage::Null;
-        Some(result)
-    }
-
-    /// Whether a request is over, after one poll; if so, its result, and the request is null from then on
-    /// (MPI_Test). A null request has no result.
-    ///
-    /// # Errors
-    /// Why the operation failed.
-    #[inline]
-    pub fn test(&mut self, request: &mut Request<'scope>) -> Result<Option<Status>, Error> {
-        if let Stage::Pending(_) = request.stage {
-            self.poll(BUDGET);
-        }
-        self.take(request).transpose()
-    }
-
-    /// Whether a request is over, without a poll; otherwise as [`test`](Self::test).
-    ///
-    /// # Errors
-    /// Why the operation failed.
-    #[inline]
-    pub fn result(&mut self, request: &mut Request<'scope>) -> Result<Option<Status>, Error> {
-        self.take(request).transpose()
-    }
-
-    /// Polls and rests until `check` finds something: for those who drive several operations of their own at a
-    /// time. `activity` is what the platform is told meanwhile.
-    ///
-    /// # Errors
-    /// What `check` returns; [`Cause::TimedOut`] after the scope's deadline.
-    #[inline]
-    pub fn wait_until<R>(
-        &mut self,
-        activity: Activity,
-        mut check: impl FnMut(&mut Self) -> Result<Option<R>, Error>,
-    ) -> Result<R, Error> {
-        let mut turns = Turns::default();
-        loop {
-            let found = check(self).transpose();
-            if let Some(found) = found {
-                self.within.end(&turns);
-                return found;
-            }
-            self.within.turn(&mut turns, |_| activity).map_err(|elapsed_ns| {
-                let peer = activity.peer.map_or(WILD, |peer| peer.0);
-                let tag = activity.tag.unwrap_or(WILD);
-                let mut error =
-                    Error::about(activity.operation, Cause::TimedOut, peer, activity.context, tag);
-                error.elapsed_ns = elapsed_ns;
-                error
-            })?;
-        }
-    }
-
-    /// Waits for a request (MPI_Wait).
-    ///
-    /// # Errors
-    /// Why the operation failed; [`Cause::TimedOut`] after the scope's deadline, in which case it goes on until the
-    /// scope ends; [`Cause::Stale`] for a null request.
-    #[inline]
-    pub fn wait(&mut self, mut request: Request<'scope>) -> Result<Status, Error> {
-        if let Stage::Pending(handle) = request.stage {
-            self.within.wait_until_complete(handle)?;
-        }
-        self.take(&mut request).unwrap_or(Err(Error::new(Operation::Wait, Cause::Stale)))
-    }
-
-    /// Waits until one of the requests is over; its index and result, and it is null from then on (MPI_Waitany).
-    /// `None` if all are null.
-    ///
-    /// # Errors
-    /// Why that operation failed, or [`Cause::TimedOut`].
-    pub fn wait_any(&mut self, requests: &mut [Request<'scope>]) -> Result<Option<(usize, Status)>, Error> {
-        let activity = Activity { operation: Operation::Wait, ..Activity::default() };
-        self.wait_until(activity, |scope| {
-            for (index, request) in requests.iter_mut().enumerate() {
-                if let Some(result) = scope.take(request) {
-                    return result.map(|status| Some(Some((index, status))));
-                }
-            }
-            Ok(requests.iter().all(Request::is_null).then_some(None))
-        })
-    }
-
-    /// Waits for all requests, whatever each comes to (MPI_Waitall).
-    ///
-    /// # Errors
-    /// The first failure; the others are waited for all the same, unless the deadline passes.
-    pub fn wait_all(&mut self, requests: &mut [Request<'scope>]) -> Result<(), Error> {
-        let mut first = Ok(());
-        for request in requests.iter_mut().filter(|request| !request.is_null()) {
-            let taken = core::mem::replace(request, Request::null());
-            first = first.and(self.wait(taken).map(|_| ()));
-            if matches!(first, Err(Error { cause: Cause::TimedOut, .. })) {
-                break;
-            }
-        }
-        first
-    }
-
-    /// Cancels a request if it can still be undone without the peer: a receive that has not matched, a send that has
-    /// not left (MPI_Cancel). True if so, and it is null from then on; false if it goes on.
-    pub fn cancel(&mut self, request: &mut Request<'scope>) -> bool {
-        let Stage::Pending(handle) = request.stage else { return false };
-        let engine = &mut self.within.endpoint.engine;
-        let Some(slot) = engine.requests.get(handle) else { return false };
-        let (state, peer) = (slot.state, slot.peer);
-        let undone = state == State::Posted || (state == State::Queued && !engine.is_offered(peer, handle));
-        if !undone {
-            return false;
-        }
-        self.requests.remove(&mut engine.requests, handle.slot);
-        engine.abandon(handle);
-        request.stage = Stage::Null;
-        true
     }
 }
 

@@ -13,7 +13,7 @@
 //! The two limits are the credits that every message carries back, see [`credit`](crate::credit). `length` is the
 //! whole message for eager and announcements, the end of the granted range for clear-to-send, the fragment for
 //! data. The sequence counts matchable messages per peer; other kinds carry zero. A seek carries the tag of a receive,
-//! an offer source, tag and length of a message; nothing is one byte long if other messages are held back.
+//! an offer source, tag and length of a message; a clear-to-send has tag 1 if its receive was late; nothing is one byte long if other messages are held back.
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Epoch, Handle};
@@ -326,6 +326,8 @@ pub enum Body<'a> {
         receiver: Handle,
         /// First byte wanted.
         offset: u64,
+        /// The receive was posted only after the announcement had come.
+        late: bool,
     },
     /// A fragment.
     Data {
@@ -402,7 +404,7 @@ impl<'a> Body<'a> {
     /// What is wrong with it, in itself or by the header.
     pub fn parse(header: &Header, rest: &'a [u8]) -> Result<Self, Malformed> {
         let (has_source, has_tag) = match header.kind {
-            Kind::Seek => (false, true),
+            Kind::Seek | Kind::ClearToSend => (false, true),
             kind => (kind.is_matchable() || kind == Kind::Offer, kind.is_matchable() || kind == Kind::Offer),
         };
         let stray = (!has_source && header.source != 0) || (!has_tag && header.tag != 0);
@@ -420,7 +422,11 @@ impl<'a> Body<'a> {
                 if offset > header.length {
                     return Err(Malformed::Length);
                 }
-                Self::ClearToSend { sender: raw.sender.into(), receiver: raw.receiver.into(), offset }
+                if header.tag > 1 {
+                    return Err(Malformed::Reserved);
+                }
+                let (sender, receiver) = (raw.sender.into(), raw.receiver.into());
+                Self::ClearToSend { sender, receiver, offset, late: header.tag == 1 }
             }
             Kind::Data => {
                 let Ok((raw, payload)) = RawData::read_from_prefix(rest) else {

@@ -54,12 +54,14 @@ fn every_kind_survives_the_wire() {
         assert_eq!(Packet::parse(&header.emit_about(SENDER)), Ok(Packet { header, body }));
     }
 
-    let clear = header(Kind::ClearToSend, 100);
-    let body = Body::ClearToSend { sender: SENDER, receiver: RECEIVER, offset: 7 };
-    assert_eq!(
-        Packet::parse(&clear.emit_clear_to_send(SENDER, RECEIVER, 7)),
-        Ok(Packet { header: clear, body })
-    );
+    for (tag, late) in [(0, false), (1, true)] {
+        let clear = Header { tag, ..header(Kind::ClearToSend, 100) };
+        let body = Body::ClearToSend { sender: SENDER, receiver: RECEIVER, offset: 7, late };
+        assert_eq!(
+            Packet::parse(&clear.emit_clear_to_send(SENDER, RECEIVER, 7)),
+            Ok(Packet { header: clear, body })
+        );
+    }
 
     let data = header(Kind::Data, 2);
     let bytes = [&data.emit_data(RECEIVER, 9)[..], b"xy"].concat();
@@ -138,7 +140,7 @@ proptest! {
             let again = match body {
                 Body::Eager(payload) | Body::Control(payload) => [&header.emit()[..], payload].concat(),
                 Body::Announce { sender, .. } => header.emit_about(sender).to_vec(),
-                Body::ClearToSend { sender, receiver, offset } => {
+                Body::ClearToSend { sender, receiver, offset, .. } => {
                     header.emit_clear_to_send(sender, receiver, offset).to_vec()
                 }
                 Body::Data { receiver, offset, payload } => {

@@ -1,0 +1,110 @@
+//! This module holds `unsafe` code: it gives attached memory back once no buffered send uses it.
+//!
+//! Buffered sends (MPI 4.1 section 3.6): a send in standard mode of a copy, which lies in memory that the user has
+//! attached, for as long as it takes. Where there is room is read off the requests themselves, so that messages cost
+//! their bytes and nothing else (MPI_BSEND_OVERHEAD is zero).
+
+use aldis_hal::{Activity, Cause, Operation, Platform, Resource, Transport};
+use zerocopy::{Immutable, IntoBytes};
+
+use crate::blocking::Within;
+use crate::buffer::{self, Buffer, Loan};
+use crate::call::Call;
+use crate::comm::Comm;
+use crate::endpoint::Endpoint;
+use crate::engine::{Engine, Started};
+use crate::error::Error;
+use crate::rank::{Rank, Status, Tag};
+use crate::request::State;
+
+impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
+    /// Lends the endpoint memory for buffered sends (MPI_Buffer_attach).
+    ///
+    /// # Errors
+    /// [`Cause::Busy`] while other memory is attached.
+    pub fn attach_buffer(&mut self, memory: &'s mut [u8]) -> Result<(), Error> {
+        if self.engine.attached.is_some() {
+            return Err(Error::new(Operation::Send, Cause::Busy));
+        }
+        self.engine.attached = Some(Loan::new(memory));
+        Ok(())
+    }
+
+    /// Takes the memory back, once every message in it has been received (MPI_Buffer_detach). Empty if none was
+    /// attached.
+    ///
+    /// # Errors
+    /// None without a deadline; see [`Within::detach_buffer`].
+    pub fn detach_buffer(&mut self) -> Result<&'s mut [u8], Error> {
+        self.forever().detach_buffer()
+    }
+
+    /// Sends a copy of `data` (MPI_Bsend): returns at once, whatever the receiver does.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send), and [`Cause::Full`] when the attached memory has no room for it.
+    pub fn bsend<E>(&mut self, comm: &Comm, data: &[E], to: Rank, tag: Tag) -> Result<Status, Error>
+    where
+        E: IntoBytes + Immutable,
+    {
+        let bytes = data.as_bytes();
+        let Some(room) = self.engine.room_for(bytes.len()) else {
+            return Err(Call::send(comm, to, tag).refused(Cause::Full(Resource::SendBuffer)));
+        };
+        room.write(0, bytes);
+        match self.start_send(comm, room, to, tag)? {
+            Started::Done(status) => Ok(status),
+            Started::Pending(handle) => {
+                // It frees itself, and with it the room.
+                if let Some(request) = self.engine.requests.get(handle) {
+                    request.orphan = true;
+                }
+                Ok(Status { source: to, tag, bytes: bytes.len() as u64 })
+            }
+        }
+    }
+}
+
+impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
+    /// See [`Endpoint::detach_buffer`].
+    ///
+    /// # Errors
+    /// [`Cause::TimedOut`] while some message is not received; the memory stays attached.
+    pub fn detach_buffer(&mut self) -> Result<&'s mut [u8], Error> {
+        let activity = Activity { operation: Operation::Send, ..Activity::default() };
+        self.wait(|_| activity, |engine| (!engine.is_buffering()).then_some(()))
+            .map_err(|elapsed_ns| Error::new(Operation::Send, Cause::TimedOut).after(elapsed_ns))?;
+        let attached = self.endpoint.engine.attached.take();
+        // SAFETY: buffers made of the loan were given to buffered sends only, none of which is left; this was the
+        // only copy of the loan that was kept.
+        Ok(attached.map_or(Default::default(), |loan| unsafe { loan.give_back() }))
+    }
+}
+
+impl Engine<'_> {
+    /// The first `len` bytes of the attached memory that no message lies in. Bounded: every step passes a message.
+    fn room_for(&mut self, len: usize) -> Option<Buffer> {
+        let attached = self.attached?;
+        let mut start = 0usize;
+        loop {
+            let room = attached.part(start..start.checked_add(len)?)?;
+            let Some(end) = self.message_in(room) else { return Some(room) };
+            start = end.checked_sub(attached.whole().address())?;
+        }
+    }
+
+    /// Whether a buffered send is under way.
+    pub(crate) fn is_buffering(&mut self) -> bool {
+        self.attached.is_some_and(|attached| self.message_in(attached.whole()).is_some())
+    }
+
+    /// The end of a message that lies in `memory`, if any does.
+    fn message_in(&mut self, memory: Buffer) -> Option<usize> {
+        (0..self.requests.used_end()).find_map(|index| {
+            let request = self.requests.at(index)?;
+            let live = matches!(request.state, State::Queued | State::Sending);
+            let hit = live && buffer::overlap(request.buffer, memory);
+            hit.then(|| request.buffer.address().wrapping_add(request.buffer.len()))
+        })
+    }
+}

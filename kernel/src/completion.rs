@@ -1,0 +1,213 @@
+//! Completion: testing and waiting for one, any, some or all requests of a scope (MPI 4.1 section 3.7).
+
+use aldis_hal::{Activity, Cause, Operation, Platform, Transport};
+
+use crate::blocking::Turns;
+use crate::call::BUDGET;
+use crate::error::Error;
+use crate::rank::{Status, WILD};
+use crate::request::State;
+use crate::scope::{Request, Scope, Stage};
+
+impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
+    /// Takes the result if the request is over, without polling.
+    #[inline]
+    pub(crate) fn take(&mut self, request: &mut Request<'scope>) -> Option<Result<Status, Error>> {
+        let result = match request.stage {
+            Stage::Null => return None,
+            Stage::Done(status) => Ok(status),
+            Stage::Pending(handle) => {
+                if !self.is_over(request) {
+                    return None;
+                }
+                self.requests.remove(&mut self.within.endpoint.engine.requests, handle.slot);
+                self.within.endpoint.engine.collect(handle)?
+            }
+        };
+        request.stage = Stage::Null;
+        Some(result)
+    }
+
+    /// Whether a request is over, after one poll; if so, its result, and the request is null from then on
+    /// (MPI_Test). A null request has no result.
+    ///
+    /// # Errors
+    /// Why the operation failed.
+    #[inline]
+    pub fn test(&mut self, request: &mut Request<'scope>) -> Result<Option<Status>, Error> {
+        if let Stage::Pending(_) = request.stage {
+            self.poll(BUDGET);
+        }
+        self.take(request).transpose()
+    }
+
+    /// Whether a request is over, without a poll; otherwise as [`test`](Self::test).
+    ///
+    /// # Errors
+    /// Why the operation failed.
+    #[inline]
+    pub fn result(&mut self, request: &mut Request<'scope>) -> Result<Option<Status>, Error> {
+        self.take(request).transpose()
+    }
+
+    /// Polls and rests until `check` finds something: for those who drive several operations of their own at a
+    /// time. `activity` is what the platform is told meanwhile.
+    ///
+    /// # Errors
+    /// What `check` returns; [`Cause::TimedOut`] after the scope's deadline.
+    #[inline]
+    pub fn wait_until<R>(
+        &mut self,
+        activity: Activity,
+        mut check: impl FnMut(&mut Self) -> Result<Option<R>, Error>,
+    ) -> Result<R, Error> {
+        let mut turns = Turns::default();
+        loop {
+            let found = check(self).transpose();
+            if let Some(found) = found {
+                self.within.end(&turns);
+                return found;
+            }
+            self.within.turn(&mut turns, |_| activity).map_err(|elapsed_ns| {
+                let peer = activity.peer.map_or(WILD, |peer| peer.0);
+                let tag = activity.tag.unwrap_or(WILD);
+                let mut error =
+                    Error::about(activity.operation, Cause::TimedOut, peer, activity.context, tag);
+                error.elapsed_ns = elapsed_ns;
+                error
+            })?;
+        }
+    }
+
+    /// Waits for a request (MPI_Wait).
+    ///
+    /// # Errors
+    /// Why the operation failed; [`Cause::TimedOut`] after the scope's deadline, in which case it goes on until the
+    /// scope ends; [`Cause::Stale`] for a null request.
+    #[inline]
+    pub fn wait(&mut self, mut request: Request<'scope>) -> Result<Status, Error> {
+        if let Stage::Pending(handle) = request.stage {
+            self.within.wait_until_complete(handle)?;
+        }
+        self.take(&mut request).unwrap_or(Err(Error::new(Operation::Wait, Cause::Stale)))
+    }
+
+    /// Waits until one of the requests is over; its index and result, and it is null from then on (MPI_Waitany).
+    /// `None` if all are null.
+    ///
+    /// # Errors
+    /// Why that operation failed, or [`Cause::TimedOut`].
+    pub fn wait_any(&mut self, requests: &mut [Request<'scope>]) -> Result<Option<(usize, Status)>, Error> {
+        let activity = Activity { operation: Operation::Wait, ..Activity::default() };
+        self.wait_until(activity, |scope| match scope.take_any(requests) {
+            Some(result) => result.map(|found| Some(Some(found))),
+            None => Ok(requests.iter().all(Request::is_null).then_some(None)),
+        })
+    }
+
+    /// Waits for all requests, whatever each comes to (MPI_Waitall).
+    ///
+    /// # Errors
+    /// The first failure; the others are waited for all the same, unless the deadline passes.
+    pub fn wait_all(&mut self, requests: &mut [Request<'scope>]) -> Result<(), Error> {
+        let mut first = Ok(());
+        for request in requests.iter_mut().filter(|request| !request.is_null()) {
+            let taken = core::mem::replace(request, Request::null());
+            first = first.and(self.wait(taken).map(|_| ()));
+            if matches!(first, Err(Error { cause: Cause::TimedOut, .. })) {
+                break;
+            }
+        }
+        first
+    }
+
+    /// Cancels a request if it can still be undone without the peer: a receive that has not matched, a send that has
+    /// not left (MPI_Cancel). True if so, and it is null from then on; false if it goes on.
+    pub fn cancel(&mut self, request: &mut Request<'scope>) -> bool {
+        let Stage::Pending(handle) = request.stage else { return false };
+        let engine = &mut self.within.endpoint.engine;
+        let Some(slot) = engine.requests.get(handle) else { return false };
+        let (state, peer) = (slot.state, slot.peer);
+        let undone = state == State::Posted || (state == State::Queued && !engine.is_offered(peer, handle));
+        if !undone {
+            return false;
+        }
+        self.requests.remove(&mut engine.requests, handle.slot);
+        engine.abandon(handle);
+        request.stage = Stage::Null;
+        true
+    }
+
+    /// Whether one of the requests is over, after one poll (MPI_Testany): as [`wait_any`](Self::wait_any), but
+    /// `None` also if none is.
+    ///
+    /// # Errors
+    /// Why that operation failed.
+    pub fn test_any(&mut self, requests: &mut [Request<'scope>]) -> Result<Option<(usize, Status)>, Error> {
+        self.poll(BUDGET);
+        self.take_any(requests).transpose()
+    }
+
+    /// Whether all requests are over, after one poll (MPI_Testall). Nothing is taken: [`wait_all`](Self::wait_all)
+    /// takes the results then, without waiting.
+    pub fn test_all(&mut self, requests: &[Request<'scope>]) -> bool {
+        self.poll(BUDGET);
+        requests.iter().all(|request| self.is_over(request))
+    }
+
+    /// Takes every request that is over, after one poll (MPI_Testsome): tells `done` the index and result of each, and
+    /// returns how many there were. They are null from then on.
+    pub fn test_some(
+        &mut self,
+        requests: &mut [Request<'scope>],
+        mut done: impl FnMut(usize, Result<Status, Error>),
+    ) -> usize {
+        self.poll(BUDGET);
+        let mut count = 0;
+        for (index, request) in requests.iter_mut().enumerate() {
+            if let Some(result) = self.take(request) {
+                done(index, result);
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// As [`test_some`](Self::test_some), but waits until at least one is over (MPI_Waitsome). Zero if all are null.
+    ///
+    /// # Errors
+    /// [`Cause::TimedOut`].
+    pub fn wait_some(
+        &mut self,
+        requests: &mut [Request<'scope>],
+        mut done: impl FnMut(usize, Result<Status, Error>),
+    ) -> Result<usize, Error> {
+        let activity = Activity { operation: Operation::Wait, ..Activity::default() };
+        self.wait_until(activity, |scope| {
+            let over =
+                requests.iter().all(Request::is_null) || requests.iter().any(|request| scope.ended(request));
+            Ok(over.then_some(()))
+        })?;
+        Ok(self.test_some(requests, &mut done))
+    }
+
+    fn take_any(&mut self, requests: &mut [Request<'scope>]) -> Option<Result<(usize, Status), Error>> {
+        requests.iter_mut().enumerate().find_map(|(index, request)| {
+            self.take(request).map(|result| result.map(|status| (index, status)))
+        })
+    }
+
+    /// Whether a request's result waits to be taken.
+    fn ended(&mut self, request: &Request<'scope>) -> bool {
+        !request.is_null() && self.is_over(request)
+    }
+
+    fn is_over(&mut self, request: &Request<'scope>) -> bool {
+        match request.stage {
+            Stage::Null | Stage::Done(_) => true,
+            Stage::Pending(handle) => {
+                self.requests().get(handle).is_none_or(|slot| slot.state == State::Complete)
+            }
+        }
+    }
+}

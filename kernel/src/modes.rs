@@ -1,0 +1,131 @@
+//! This module holds `unsafe` code: it lends the user's memory to requests, as `blocking` and `scope` do.
+//!
+//! Sends that are complete only once they are matched (MPI 4.1 section 3.4): synchronous and ready mode. Both are
+//! announced whatever their size: the clear-to-send says that a receive has matched, and whether it was posted in time.
+
+use core::ptr::NonNull;
+
+use aldis_hal::{Platform, Transport};
+use zerocopy::{Immutable, IntoBytes};
+
+use crate::blocking::Within;
+use crate::buffer::Buffer;
+use crate::comm::Comm;
+use crate::endpoint::Endpoint;
+use crate::error::Error;
+use crate::rank::{Mode, Rank, Status, Tag};
+use crate::scope::{Request, Scope};
+
+impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
+    /// Sends `data` in synchronous mode (MPI_Ssend): returns only when a receive has matched it.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send).
+    pub fn ssend<E>(&mut self, comm: &Comm, data: &[E], to: Rank, tag: Tag) -> Result<Status, Error>
+    where
+        E: IntoBytes + Immutable,
+    {
+        self.forever().ssend(comm, data, to, tag)
+    }
+
+    /// Sends `data` in ready mode (MPI_Rsend): the receive for it must have been posted already.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send), and [`Cause::NotReady`](aldis_hal::Cause::NotReady) if it had not been; the message
+    /// was received all the same, when it was.
+    pub fn rsend<E>(&mut self, comm: &Comm, data: &[E], to: Rank, tag: Tag) -> Result<Status, Error>
+    where
+        E: IntoBytes + Immutable,
+    {
+        self.forever().rsend(comm, data, to, tag)
+    }
+}
+
+impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
+    /// See [`Endpoint::ssend`].
+    ///
+    /// # Errors
+    /// As there, and [`Cause::TimedOut`](aldis_hal::Cause::TimedOut).
+    pub fn ssend<E>(&mut self, comm: &Comm, data: &[E], to: Rank, tag: Tag) -> Result<Status, Error>
+    where
+        E: IntoBytes + Immutable,
+    {
+        self.send_matched(comm, data.as_bytes(), to, tag, Mode::Synchronous)
+    }
+
+    /// See [`Endpoint::rsend`].
+    ///
+    /// # Errors
+    /// As there, and [`Cause::TimedOut`](aldis_hal::Cause::TimedOut).
+    pub fn rsend<E>(&mut self, comm: &Comm, data: &[E], to: Rank, tag: Tag) -> Result<Status, Error>
+    where
+        E: IntoBytes + Immutable,
+    {
+        self.send_matched(comm, data.as_bytes(), to, tag, Mode::Ready)
+    }
+
+    fn send_matched(
+        &mut self,
+        comm: &Comm,
+        bytes: &[u8],
+        to: Rank,
+        tag: Tag,
+        mode: Mode,
+    ) -> Result<Status, Error> {
+        // SAFETY: sends only read, and `finish` completes or abandons the request before the borrow of `bytes` ends.
+        let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
+        let started = self.endpoint.start_matched_send(comm, buffer, to, tag, mode)?;
+        self.finish(started)
+    }
+}
+
+impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
+    /// Starts a send in synchronous mode (MPI_Issend): it is complete only when a receive has matched it.
+    ///
+    /// # Errors
+    /// As for [`isend`](Self::isend).
+    pub fn issend<E>(
+        &mut self,
+        comm: &Comm,
+        data: &'scope [E],
+        to: Rank,
+        tag: Tag,
+    ) -> Result<Request<'scope>, Error>
+    where
+        E: IntoBytes + Immutable,
+    {
+        self.isend_matched(comm, data.as_bytes(), to, tag, Mode::Synchronous)
+    }
+
+    /// Starts a send in ready mode (MPI_Irsend): the receive for it must have been posted already.
+    ///
+    /// # Errors
+    /// As for [`isend`](Self::isend); the request fails as [`Endpoint::rsend`] does.
+    pub fn irsend<E>(
+        &mut self,
+        comm: &Comm,
+        data: &'scope [E],
+        to: Rank,
+        tag: Tag,
+    ) -> Result<Request<'scope>, Error>
+    where
+        E: IntoBytes + Immutable,
+    {
+        self.isend_matched(comm, data.as_bytes(), to, tag, Mode::Ready)
+    }
+
+    fn isend_matched(
+        &mut self,
+        comm: &Comm,
+        bytes: &'scope [u8],
+        to: Rank,
+        tag: Tag,
+        mode: Mode,
+    ) -> Result<Request<'scope>, Error> {
+        // SAFETY: the bytes are borrowed for 'scope, and the scope's drop makes the engine let go before that ends.
+        // Sends only read.
+        let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
+        let started = self.within.endpoint.start_matched_send(comm, buffer, to, tag, mode)?;
+        Ok(self.keep(started))
+    }
+}
