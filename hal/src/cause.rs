@@ -17,6 +17,8 @@ pub enum Resource {
     PooledBlocks,
     /// Communicator slots.
     Communicators,
+    /// Pieces that groups are kept in which are no single stride.
+    GroupPieces,
     /// Peer slots: the largest job that the storage was sized for.
     Peers,
     /// Registered memory regions.
@@ -35,6 +37,7 @@ impl fmt::Display for Resource {
             Self::Blocks => "eager blocks (storage parameter `blocks`)",
             Self::PooledBlocks => "pooled receive blocks (storage parameter `pooled`)",
             Self::Communicators => "communicator slots (storage parameter `communicators`)",
+            Self::GroupPieces => "group pieces (storage parameter `pieces`, or the memory lent to a group)",
             Self::Peers => "peer slots (storage parameter `peers`)",
             Self::Regions => "registered regions",
             Self::SendBuffer => "memory for buffered sends (`Endpoint::attach_buffer`)",
@@ -195,6 +198,20 @@ pub enum Cause {
     BadRegion,
     /// A device or link reported an error.
     Device,
+    /// A rank that a list of distinct ranks names twice.
+    DuplicateRank {
+        /// The rank.
+        rank: u32,
+    },
+    /// A range of ranks whose stride is zero or leads away from its end.
+    BadStride {
+        /// The stride.
+        stride: i32,
+    },
+    /// A communicator that every process has for good: it cannot be freed.
+    Predefined,
+    /// A collective call that another rank could not take part in; that rank's own error tells why.
+    Declined,
 }
 
 impl fmt::Display for Cause {
@@ -228,6 +245,10 @@ impl fmt::Display for Cause {
             Self::Incompatible => f.write_str("the peer's version or sizing does not fit ours"),
             Self::BadRegion => f.write_str("a foreign, truncated or stale memory region"),
             Self::Device => f.write_str("the device or link failed"),
+            Self::DuplicateRank { rank } => write!(f, "rank {rank} is named twice"),
+            Self::BadStride { stride } => write!(f, "a stride of {stride} does not lead to the range's end"),
+            Self::Predefined => f.write_str("world and self cannot be freed"),
+            Self::Declined => f.write_str("another rank could not take part"),
         }
     }
 }

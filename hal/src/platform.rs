@@ -38,11 +38,21 @@ pub enum Operation {
     Leave = 10,
     /// Ending the job at once.
     Abort = 11,
+    /// Duplicating a communicator.
+    Dup = 12,
+    /// Splitting a communicator.
+    Split = 13,
+    /// Making a communicator of a group.
+    Create = 14,
+    /// Freeing a communicator.
+    Free = 15,
+    /// An operation on groups or on what is known of a communicator, without communication.
+    Group = 16,
 }
 
 impl Operation {
     /// Every operation, by its number.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 17] = [
         Self::None,
         Self::Join,
         Self::Send,
@@ -55,6 +65,11 @@ impl Operation {
         Self::Allreduce,
         Self::Leave,
         Self::Abort,
+        Self::Dup,
+        Self::Split,
+        Self::Create,
+        Self::Free,
+        Self::Group,
     ];
 
     /// The operation with this number, for whoever reads a note of another process.
@@ -78,6 +93,11 @@ impl fmt::Display for Operation {
             Self::Allreduce => "allreduce",
             Self::Leave => "leave",
             Self::Abort => "abort",
+            Self::Dup => "dup",
+            Self::Split => "split",
+            Self::Create => "create",
+            Self::Free => "free",
+            Self::Group => "group",
         })
     }
 }

@@ -10,6 +10,7 @@
 //! | `engine`, `arrival`, `injection` | the state of an endpoint, its ear and its mouth |
 //! | `matching` | posted receives and unexpected messages, O(1) for exact matches |
 //! | `request`, `peer`, `comm`, `blocks` | the tables: requests, peers, communicators, eager blocks |
+//! | `group` | ordered sets of processes: strides, ranges, bitmaps |
 //! | `pool`, `list`, `fifo`, `buffer` | freelists with generations, intrusive lists, bounded FIFOs, lent memory |
 //! | `composite` | two transports as one |
 //! | `shared` | an endpoint behind a spin lock |
@@ -42,6 +43,7 @@ mod engine;
 mod error;
 mod explain;
 mod fifo;
+mod group;
 mod injection;
 mod list;
 mod matching;
@@ -68,6 +70,7 @@ pub use credits::{Account, Credits};
 pub use endpoint::{Config, Endpoint};
 pub use error::Error;
 pub use explain::Explanation;
+pub use group::{Comparison, Group, Piece, RankRange};
 #[cfg(feature = "planted-bugs")]
 pub use planted::{Planted, plant};
 pub use rank::{Rank, Source, Status, Tag, TagMatch};
