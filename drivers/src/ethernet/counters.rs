@@ -21,8 +21,6 @@ pub struct Counters {
     pub duplicates: u64,
     /// Payloads that came before an earlier one and were kept for it.
     pub reordered: u64,
-    /// Payloads beyond what this side had promised to take, or too long to be kept; they come again.
-    pub beyond: u64,
     /// Connections opened.
     pub opened: u64,
     /// Frames of another protocol, for another station or for all.

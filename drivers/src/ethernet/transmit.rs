@@ -67,8 +67,8 @@ impl<N: Nic> Ethernet<'_, N> {
                 (*frame, payload.map_or(&[][..], |sequence| engine.payload(index, sequence)))
             }
         };
-        let Some(frame) = seal(frame, payload) else { return Turn::Idle };
         let Some(mut token) = nic.transmit(HEADERS_BYTES + payload.len()) else { return Turn::NoDescriptor };
+        let Some(frame) = seal(frame, payload) else { return Turn::Idle };
         let header = EthernetHeader::new(to, engine.mac);
         fill(token.bytes(), [header.as_bytes(), frame.as_bytes(), payload]);
         token.send();

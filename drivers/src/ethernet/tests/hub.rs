@@ -63,6 +63,8 @@ struct Station {
     mac: Mac,
     /// Frames on their way here, by the time of arrival and the order of sending.
     incoming: BTreeMap<(u64, u64), Vec<u8>>,
+    /// Nothing that it sends gets out.
+    mute: bool,
     /// When each transmit descriptor in use is free again.
     busy: Vec<u64>,
     calls: Calls,
@@ -113,6 +115,7 @@ impl Hub {
         state.stations.push(Station {
             mac,
             incoming: BTreeMap::new(),
+            mute: false,
             busy: Vec::new(),
             calls: Calls::default(),
         });
@@ -124,6 +127,13 @@ impl Hub {
         for station in self.state().stations.iter_mut().filter(|station| station.mac == mac(number)) {
             station.mac = Mac([0; 6]);
             station.incoming.clear();
+        }
+    }
+
+    /// Whether what the stations with this address send gets lost.
+    pub(crate) fn mute(&self, number: u8, mute: bool) {
+        for station in self.state().stations.iter_mut().filter(|station| station.mac == mac(number)) {
+            station.mute = mute;
         }
     }
 
@@ -281,7 +291,7 @@ impl TxFrame for Sending<'_> {
         let free_at = state.now + LATENCY_NS;
         let station = &mut state.stations[self.nic.index];
         station.busy.push(free_at);
-        if station.mac == self.nic.mac {
+        if station.mac == self.nic.mac && !station.mute {
             state.send(self.bytes);
         }
     }

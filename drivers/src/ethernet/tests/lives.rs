@@ -72,6 +72,59 @@ fn a_peer_that_is_only_waited_for_is_missed() {
 }
 
 #[test]
+fn a_wire_that_is_cut_in_one_direction_ends_both_sides_and_can_be_mended() {
+    let mut net = Net::pair();
+    net.hub.mute(station(0), true);
+    for (from, to) in [(0, 1), (1, 0)] {
+        assert_eq!(net.nodes[from].short(to, b"cut"), Post::Done);
+    }
+    net.until("both losses", |net| net.nodes.iter().all(|node| !node.log.lost.is_empty()));
+    for _ in 0..50 {
+        net.step(16);
+    }
+    let (zero, one) = (net.nodes[0].take(), net.nodes[1].take());
+    assert_eq!((zero.lost, one.lost), (vec![(1, Cause::PeerDead)], vec![(0, Cause::PeerDead)]));
+    assert_eq!((zero.arrived.len(), one.arrived.len()), (1, 0));
+    net.hub.mute(station(0), false);
+    for (rank, peer) in [(0, 1), (1, 0)] {
+        net.nodes[rank as usize].introduce(peer, epoch(peer));
+    }
+    net.send(1, 0, b"mended");
+    net.settle();
+    assert_eq!(net.nodes[0].take().arrived, [(1, b"mended".to_vec())]);
+}
+
+/// More rows than one poll looks at: each is noticed, and the living are served meanwhile.
+#[test]
+fn a_hundred_dead_peers_are_each_lost_once() {
+    const RANKS: u32 = 101;
+    let mut net = Net { hub: Hub::new(1), nodes: Vec::new() };
+    let storage = Box::leak(Box::new(EthernetStorage::<{ RANKS as usize - 1 }, WINDOW, BYTES>::new()));
+    let nic = net.hub.nic(station(0), BYTES + MTU_OVERHEAD_BYTES);
+    let ethernet = Ethernet::new(nic, storage.memory(), config(0, epoch(0))).unwrap();
+    net.nodes.push(Node { ethernet, log: Log::default() });
+    let mut alive = net.node(config(1, epoch(1)));
+    alive.introduce(0, epoch(0));
+    net.nodes.push(alive);
+    for peer in 1..RANKS {
+        net.nodes[0].introduce(peer, epoch(peer));
+        assert!(matches!(net.nodes[0].short(peer, b"anyone?"), Post::Again(_)));
+    }
+    let mut count = 0u8;
+    net.until("all losses", |net| {
+        count += u8::from(count < 100 && net.nodes[0].short(1, &[count]) == Post::Done);
+        net.nodes[0].log.lost.len() as u32 == RANKS - 2
+    });
+    net.settle();
+    let mut lost: Vec<_> = net.nodes[0].take().lost;
+    lost.sort_unstable_by_key(|(peer, _)| *peer);
+    assert_eq!(lost, (2..RANKS).map(|peer| (peer, Cause::PeerDead)).collect::<Vec<_>>());
+    let numbers: Vec<_> = net.nodes[1].take().arrived.into_iter().map(|(_, message)| message[0]).collect();
+    assert_eq!(numbers, (0..100).collect::<Vec<_>>());
+    assert_eq!(net.nodes[0].short(1, b"alive"), Post::Done);
+}
+
+#[test]
 fn a_long_computation_kills_nobody_and_is_no_round_trip() {
     const LONG_NS: u64 = 100_000_000_000;
     let mut net = Net { hub: Hub::new(1), nodes: Vec::new() };

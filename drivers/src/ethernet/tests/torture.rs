@@ -89,7 +89,7 @@ fn torture(ranks: u32, seed: u64, faults: Faults, count: u32, budget: u32) -> u6
 
 #[test]
 fn many_seeds_of_a_bad_wire() {
-    for seed in 0..60 {
+    for seed in 0..100 {
         let ranks = 2 + seed as u32 % 4;
         let faults = Faults::all(10 + 20 * (seed % 5), 3_000_000);
         let ns = torture(ranks, seed, faults, 40, 1 + (seed as u32 * 7) % 40);
@@ -105,7 +105,7 @@ fn a_good_wire_takes_no_longer_than_its_windows() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
     fn everything_arrives_once_and_in_order(
         ranks in 2u32..=5,
