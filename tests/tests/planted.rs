@@ -78,6 +78,9 @@ impl<T: Transport> Transport for Late<T> {
     fn introduce(&mut self, peer: PeerId, epoch: Epoch, address: &[u8]) -> Result<(), Cause> {
         self.0.introduce(peer, epoch, address)
     }
+    fn expect(&mut self, peer: PeerId) {
+        self.0.expect(peer);
+    }
     fn short(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post {
         self.0.short(peer, header, payload)
     }

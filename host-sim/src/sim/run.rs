@@ -100,7 +100,12 @@ fn drive(
             Step::Late => return Ok(late(config, &world.borrow())),
         };
         let Some(program) = &mut programs[node as usize] else { continue };
-        let outcome = match catch_unwind(AssertUnwindSafe(|| program.resume(()))) {
+        let resumed = catch_unwind(AssertUnwindSafe(|| program.resume(())));
+        if let Some(violation) = world.borrow_mut().watch.violation() {
+            let rank = Some(violation.rank());
+            return Ok(End::Failed(Failure { rank, what: violation.to_string(), ranks: Vec::new() }));
+        }
+        let outcome = match resumed {
             Ok(CoroutineResult::Yield(())) => continue,
             Ok(CoroutineResult::Return(outcome)) => outcome.map_err(|error| {
                 let excused = config.faults.kills() && follows_from_death(&*error);

@@ -58,7 +58,10 @@ impl<'a> Seat<'a> {
     /// Runs a program on this node.
     ///
     /// # Errors
-    /// What the program returns, [`Leftovers`], and [`LostCredits`](super::LostCredits).
+    /// What the program returns, [`Leftovers`], and what is wrong with the accounts of the ranks: [`LostCredits`],
+    /// [`Imbalance`](super::Imbalance), [`Overfull`](super::Overfull).
+    ///
+    /// [`LostCredits`]: super::LostCredits
     pub fn run(self, program: impl FnOnce(&mut SimEndpoint<'a>) -> Outcome) -> Outcome {
         self.run_over(|transport| transport, program)
     }
@@ -77,6 +80,7 @@ impl<'a> Seat<'a> {
         let epoch = cpu.world.borrow().nodes[node as usize].epoch;
         let identity = Config { me: PeerId(node), size: config.ranks, epoch };
         let room = memory.room();
+        cpu.world.borrow_mut().watch.granted(room);
         let transport = wrap(SimTransport::new(cpu.clone(), room, links)?);
         let mut endpoint = Endpoint::new(memory, transport, SimPlatform { cpu: cpu.clone() }, identity)?;
         for peer in (0..config.ranks).filter(|peer| *peer != node) {
@@ -91,6 +95,9 @@ impl<'a> Seat<'a> {
         }
         if unexpected == 0 {
             ledger::all_free(&endpoint, config.ranks)?;
+        }
+        if ledger::is_balanced(&config) {
+            ledger::balance(&cpu, &mut endpoint, &config)?;
         }
         if config.leave || deadly {
             endpoint.leave(LEAVE)?;

@@ -2,6 +2,8 @@
 
 use aldis_kernel::{Memory, Storage, storage_type};
 
+/// Request slots of every rank.
+pub(crate) const REQUESTS: usize = 96;
 /// Ranks of the largest job.
 pub const RANKS_MAX: u32 = 4096;
 
@@ -51,15 +53,15 @@ impl Room {
 //
 // The least have one envelope a peer: whatever else is sent to a rank that has not posted its receive is matched at its
 // sender. (Seed 1011949 of the mixed workload at 14 ranks, with three collectives in flight, waited for ever before.)
-type FewLeast = storage_type!(9, 96, 2, 1, 0, 0, 0, 1);
-type FewSome = storage_type!(9, 96, 2, 2, 2, 128, 1, 16);
-type FewMore = storage_type!(9, 96, 2, 16, 5, 512, 2, 64);
-type SmallLeast = storage_type!(64, 96, 2, 1, 0, 0, 0, 1);
-type SmallSome = storage_type!(64, 96, 2, 3, 2, 128, 1, 16);
-type SmallMore = storage_type!(64, 96, 2, 8, 3, 256, 2, 64);
-type Middle = storage_type!(256, 96, 2, 4, 1, 64, 1, 16);
-type Large = storage_type!(1024, 96, 2, 1, 0, 0, 0, 16);
-type Huge = storage_type!(4096, 96, 2, 1, 0, 0, 0, 16);
+type FewLeast = storage_type!(9, REQUESTS, 2, 1, 0, 0, 0, 1);
+type FewSome = storage_type!(9, REQUESTS, 2, 2, 2, 128, 1, 16);
+type FewMore = storage_type!(9, REQUESTS, 2, 16, 5, 512, 2, 64);
+type SmallLeast = storage_type!(64, REQUESTS, 2, 1, 0, 0, 0, 1);
+type SmallSome = storage_type!(64, REQUESTS, 2, 3, 2, 128, 1, 16);
+type SmallMore = storage_type!(64, REQUESTS, 2, 8, 3, 256, 2, 64);
+type Middle = storage_type!(256, REQUESTS, 2, 4, 1, 64, 1, 16);
+type Large = storage_type!(1024, REQUESTS, 2, 1, 0, 0, 0, 16);
+type Huge = storage_type!(4096, REQUESTS, 2, 1, 0, 0, 0, 16);
 
 /// Each in a frame of its own: one of all sizes together does not fit the stack of a thread.
 #[inline(never)]

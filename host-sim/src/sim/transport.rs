@@ -6,7 +6,7 @@ use aldis_drivers::Loopback;
 use aldis_drivers::ethernet::{Counters, Ethernet};
 use aldis_kernel::hal::transport::{Quiesce, Route};
 use aldis_kernel::hal::{
-    Caps, Cause, Epoch, Features, Instant, PeerId, Post, Refusal, Sink, Slot, Transport,
+    Caps, Cause, Epoch, Features, Instant, PeerId, Post, Refusal, Sink, Slot, Token, Transport,
 };
 use aldis_kernel::protocols::Card;
 use aldis_kernel::protocols::card::Room;
@@ -83,17 +83,48 @@ impl<'a> SimTransport<'a> {
 }
 
 /// A message being written. Nothing is taken before [`commit`](Slot::commit).
-pub struct SimSlot<'t, 'a: 't>(Reserved<'t, 'a>);
+pub struct SimSlot<'t, 'a: 't> {
+    reserved: Reserved<'t, 'a>,
+    cpu: &'t Cpu<'a>,
+    peer: PeerId,
+}
 
 type Reserved<'t, 'a> = Either<<Messages<'a> as Transport>::Slot<'t>, <Frames<'a> as Transport>::Slot<'t>>;
 
 impl<'t, 'a: 't> Slot for SimSlot<'t, 'a> {
     fn bytes(&mut self) -> &mut [u8] {
-        self.0.bytes()
+        self.reserved.bytes()
     }
 
-    fn commit(self) {
-        self.0.commit();
+    fn commit(mut self) {
+        let Cpu { world, node, .. } = self.cpu;
+        world.borrow_mut().watch.posted(*node, self.peer.0, self.reserved.bytes());
+        self.reserved.commit();
+    }
+}
+
+/// Hands on what arrives, after the observer has looked at it.
+struct Watching<'w, 'a, S> {
+    sink: &'w mut S,
+    cpu: &'w Cpu<'a>,
+}
+
+impl<S: Sink> Sink for Watching<'_, '_, S> {
+    fn arrived(&mut self, from: PeerId, message: &[u8]) {
+        self.cpu.world.borrow_mut().watch.delivered(from.0, self.cpu.node, message);
+        self.sink.arrived(from, message);
+    }
+
+    fn completed(&mut self, token: Token, result: Result<(), Cause>) {
+        self.sink.completed(token, result);
+    }
+
+    fn ready(&mut self, peer: PeerId) {
+        self.sink.ready(peer);
+    }
+
+    fn lost(&mut self, peer: PeerId, cause: Cause) {
+        self.sink.lost(peer, cause);
     }
 }
 
@@ -142,15 +173,20 @@ impl<'a> Transport for SimTransport<'a> {
     }
 
     fn short(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post {
-        on!(&mut self.wire, end => end.short(peer, header, payload))
+        let post = on!(&mut self.wire, end => end.short(peer, header, payload));
+        if let Post::Done | Post::Queued = post {
+            let message = [header, payload].concat();
+            self.cpu.world.borrow_mut().watch.posted(self.cpu.node, peer.0, &message);
+        }
+        post
     }
 
     fn reserve(&mut self, peer: PeerId, len: usize) -> Result<SimSlot<'_, 'a>, Refusal> {
-        match &mut self.wire {
+        let reserved = match &mut self.wire {
             End::Messages(end) => end.reserve(peer, len).map(Either::First),
             End::Frames(end) => end.reserve(peer, len).map(Either::Second),
-        }
-        .map(SimSlot)
+        }?;
+        Ok(SimSlot { reserved, cpu: &self.cpu, peer })
     }
 
     fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause> {
@@ -158,7 +194,8 @@ impl<'a> Transport for SimTransport<'a> {
     }
 
     fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
-        let events = on!(&mut self.wire, end => end.poll(budget, now, sink));
+        let watching = &mut Watching { sink, cpu: &self.cpu };
+        let events = on!(&mut self.wire, end => end.poll(budget, now, watching));
         if let End::Frames(frames) = &self.wire {
             self.cpu.world.borrow_mut().nodes[self.cpu.node as usize].timer = frames.second().poll_at().0;
         }

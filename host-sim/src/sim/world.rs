@@ -12,10 +12,12 @@ use aldis_kernel::hal::{Activity, Epoch};
 
 use super::config::{Config, Wire};
 use super::faults::Fault;
+use super::ledger::Ledger;
 use super::plan::{HEALED_NS, Plan, faults};
 use super::queue::{Delivery, Queue, What};
 use super::random::Random;
 use super::record::Record;
+use super::watch::Watch;
 use lanes::Lane;
 pub(crate) use lives::Life;
 
@@ -112,6 +114,10 @@ pub(crate) struct World {
     pub(crate) records: Option<Vec<Record>>,
     /// Nodes whose program has not come to its end and still can.
     pub(crate) programs: u32,
+    /// Looks at every message between kernels.
+    pub(crate) watch: Watch,
+    /// What the ranks owe each other in the end.
+    pub(crate) ledger: Ledger,
 }
 
 impl World {
@@ -129,6 +135,8 @@ impl World {
             totals: Totals::default(),
             records: config.record.then(Vec::new),
             programs: config.ranks,
+            watch: Watch::new(config.ranks),
+            ledger: Ledger::default(),
             plan,
         };
         for node in 0..config.ranks {

@@ -75,6 +75,7 @@ impl World {
             _ => {}
         }
         node.life = Life::Dead;
+        self.watch.died(index);
         let (epoch, at) = (node.epoch, self.now);
         self.record(|| Record::Crash { node: index, at });
         self.empty(index);
