@@ -8,6 +8,7 @@ use aldis_hal::{Cause, Handle, PeerId, Sink, Token};
 use aldis_protocols::header::{Body, Finish, Header, Kind, Packet};
 use aldis_protocols::{Control, INLINE_BYTES};
 
+use crate::comm::is_freed;
 use crate::engine::Engine;
 use crate::matching::Payload;
 use crate::peer::Presence;
@@ -109,7 +110,8 @@ impl Engine<'_> {
         key: &Key,
         in_block: bool,
     ) -> Result<Option<u32>, Malformed> {
-        if key.tag > Tag::MAX.0 || !self.comms.admits(key.context, key.source, from) {
+        let is_member = self.comms.admits(key.context, key.source, from);
+        if key.tag > Tag::MAX.0 || !(is_member || is_freed(key.context)) {
             return Err(Malformed::Envelope);
         }
         let Some(peer) = self.peers.get_mut(from.index()) else { return Err(Malformed::Envelope) };
@@ -122,7 +124,7 @@ impl Engine<'_> {
         }
         peer.sequence_in = header.sequence.wrapping_add(1);
         self.counters.messages_received += 1;
-        let matched = self.matcher.match_posted(&mut self.requests, key);
+        let matched = if is_member { self.matcher.match_posted(&mut self.requests, key) } else { None };
         if matched.is_some() {
             peer.envelopes_in.free();
             if in_block {
@@ -170,6 +172,9 @@ impl Engine<'_> {
     /// Stores a message that nobody waits for. Its place was promised by credits, so there is one.
     #[inline(never)]
     fn keep(&mut self, from: PeerId, key: Key, length: u64, what: Keep<'_>) -> Result<(), Malformed> {
+        if !self.comms.admits(key.context, key.source, from) && self.turn_away(from, &what) {
+            return Ok(());
+        }
         let payload = match what {
             Keep::Token(sender) => Payload::Announced(sender),
             Keep::Payload(bytes) if bytes.len() <= INLINE_BYTES => {
@@ -194,6 +199,19 @@ impl Engine<'_> {
         self.counters.unexpected += 1;
         self.counters.unexpected_peak = self.counters.unexpected_peak.max(self.matcher.unexpected());
         Ok(())
+    }
+
+    /// Drops a message of a communicator that has been freed. False if it must be kept until there is a request slot.
+    #[cold]
+    fn turn_away(&mut self, from: PeerId, what: &Keep<'_>) -> bool {
+        match what {
+            Keep::Token(sender) if !self.turn_away_announced(from, *sender) => return false,
+            Keep::Payload(bytes) if bytes.len() > INLINE_BYTES => self.free_block(from),
+            _ => {}
+        }
+        self.free_envelope(from);
+        self.counters.stale_contexts += 1;
+        true
     }
 
     /// The receiver asks for the data of one of our announcements.

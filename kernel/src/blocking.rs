@@ -164,6 +164,11 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         guard.within.wait_for(handle)
     }
 
+    /// The endpoint, for what needs no deadline.
+    pub const fn endpoint(&mut self) -> &mut Endpoint<'s, T, P> {
+        self.endpoint
+    }
+
     /// See [`Endpoint::send`].
     ///
     /// # Errors

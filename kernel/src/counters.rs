@@ -33,6 +33,8 @@ pub struct Counters {
     pub credits_sent: u64,
     /// Messages from another life of a peer, or from one that has not been introduced or is gone; discarded.
     pub stale_epochs: u64,
+    /// Messages of communicators that have been freed, discarded.
+    pub stale_contexts: u64,
     /// Messages to requests that are gone, discarded.
     pub stale_handles: u64,
     /// Messages that broke the protocol; each ends its peer.

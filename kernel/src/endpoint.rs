@@ -68,7 +68,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         if me.0 >= size {
             return Err(fail(Cause::RankOutOfRange { rank: me.0, size }));
         }
-        let comms = Comms::new(memory.comms, me, size).map_err(fail)?;
+        let comms = Comms::new(memory.comms, memory.pieces, me, size).map_err(fail)?;
         let (Some(world), Some(itself)) = (comms.predefined(0), comms.predefined(1)) else {
             return Err(fail(Cause::Stale));
         };

@@ -24,8 +24,9 @@ mod form;
 mod operations;
 
 use aldis_hal::{Cause, PeerId};
+pub(crate) use form::Form;
 pub use form::Piece;
-use form::{Form, measure, write};
+use form::{measure, write};
 pub use operations::{Comparison, RankRange};
 
 use crate::rank::Rank;
@@ -44,6 +45,10 @@ impl<'m> Group<'m> {
     /// The group without processes (MPI_GROUP_EMPTY).
     pub const EMPTY: Group<'static> = Group { size: 0, form: Form::Strided { first: 0, stride: 1 } };
 
+    pub(crate) const fn new(size: u32, form: Form<'m>) -> Self {
+        Self { size, form }
+    }
+
     /// The group of these processes of the job, in this order.
     ///
     /// # Errors
@@ -61,9 +66,21 @@ impl<'m> Group<'m> {
     }
 
     /// The group of `members`, which are distinct and in order.
-    fn collect(members: impl Iterator<Item = u32> + Clone, memory: &'m mut [Piece]) -> Result<Self, Cause> {
+    pub(crate) fn collect(
+        members: impl Iterator<Item = u32> + Clone,
+        memory: &'m mut [Piece],
+    ) -> Result<Self, Cause> {
         let plan = measure(members.clone());
         Ok(Self { size: plan.size, form: write(plan, members, memory)? })
+    }
+
+    /// Pieces that a group of these members takes.
+    pub(crate) fn pieces_for(members: impl Iterator<Item = u32> + Clone) -> u32 {
+        measure(members).pieces
+    }
+
+    pub(crate) const fn form(&self) -> &Form<'m> {
+        &self.form
     }
 
     /// How many processes it has (MPI_Group_size).
@@ -103,6 +120,15 @@ impl<'m> Group<'m> {
 
     fn members(&self) -> impl Iterator<Item = u32> + Clone + use<'m> {
         self.processes().map(|process| process.0)
+    }
+
+    /// The processes with these ranks, as far as they are in range.
+    pub(crate) fn members_at<I>(&self, ranks: I) -> impl Iterator<Item = u32> + Clone + use<'m, I>
+    where
+        I: Iterator<Item = u32> + Clone,
+    {
+        let group = *self;
+        ranks.filter_map(move |rank| group.process(Rank(rank))).map(|process| process.0)
     }
 
     /// A process that has two ranks, if its list was not of distinct ones.

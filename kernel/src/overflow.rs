@@ -9,6 +9,7 @@ use aldis_protocols::overflow::{Next, Posted, Seek};
 use aldis_protocols::rendezvous::Sender;
 
 use crate::buffer::Buffer;
+use crate::comm::is_freed;
 use crate::engine::{Engine, status};
 use crate::injection::Turn;
 use crate::list::List;
@@ -87,12 +88,13 @@ impl Engine<'_> {
         receiver: Handle,
     ) -> Result<(), Malformed> {
         let key = Key { context: header.context, source: header.source, tag: header.tag };
-        if key.tag > Tag::MAX.0 || !self.comms.admits(key.context, key.source, from) {
+        let is_member = self.comms.admits(key.context, key.source, from);
+        if key.tag > Tag::MAX.0 || !(is_member || is_freed(key.context)) {
             return Err(Malformed::Envelope);
         }
         let Some(row) = self.peers.get_mut(from.index()) else { return Ok(()) };
         row.seeker.offered(receiver)?;
-        let first = self.matcher.find_posted(&mut self.requests, &key);
+        let first = if is_member { self.matcher.find_posted(&mut self.requests, &key) } else { None };
         let first = first.and_then(|index| self.requests.handle(index));
         if first == Some(receiver) {
             self.matcher.unpost(&mut self.requests, receiver.slot);

@@ -22,6 +22,7 @@
 //! | `block_bytes` | the largest eager message |
 //! | `pooled` | messages of pooled receives that the user holds at a time |
 //! | `bins` | matching bins, a power of two; as many as receives or messages wait at a time keeps matching O(1) |
+//! | `pieces` | over all communicators: pieces of groups that are no single stride; none if it is left out |
 //!
 //! Nothing here grows with the square of the ranks: a rank's memory is [`bytes_per_peer`] times `peers`, and so on.
 
@@ -31,6 +32,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use aldis_protocols::card::Room;
 
 use crate::comm::Row;
+use crate::group::Piece;
 use crate::list::Link;
 use crate::matching::{Bin, Envelope, EnvelopeEntry};
 use crate::peer::Peer;
@@ -41,6 +43,8 @@ use crate::request::{Request, RequestEntry};
 pub const BYTES_PER_REQUEST: usize = size_of::<RequestEntry>();
 /// Bytes that one communicator costs.
 pub const BYTES_PER_COMMUNICATOR: usize = size_of::<Row>();
+/// Bytes that a piece of a group costs which is no single stride: a stride of it, or 32 processes.
+pub const BYTES_PER_PIECE: usize = size_of::<Piece>();
 /// Bytes that one matching bin costs.
 pub const BYTES_PER_BIN: usize = size_of::<Bin>();
 
@@ -67,11 +71,13 @@ struct Tables<
     const BLOCKS: usize,
     const BYTES: usize,
     const BINS: usize,
+    const PIECES: usize,
 > {
     peers: [Peer; PEERS],
     marked: [u32; PEERS],
     requests: [RequestEntry; REQUESTS],
     comms: [Row; COMMS],
+    pieces: [Piece; PIECES],
     envelopes: [EnvelopeEntry; ENVELOPES],
     bins: [Bin; BINS],
     next_block: [Link; BLOCKS],
@@ -90,9 +96,10 @@ pub struct Storage<
     const POOLED: usize,
     const BYTES: usize,
     const BINS: usize,
+    const PIECES: usize = 0,
 > {
     taken: AtomicBool,
-    tables: UnsafeCell<Tables<PEERS, REQUESTS, COMMS, ENVELOPES, BLOCKS, BYTES, BINS>>,
+    tables: UnsafeCell<Tables<PEERS, REQUESTS, COMMS, ENVELOPES, BLOCKS, BYTES, BINS, PIECES>>,
 }
 
 // SAFETY: the tables are reached through `take`, which succeeds once, or through `&mut self`.
@@ -105,7 +112,8 @@ unsafe impl<
     const POOLED: usize,
     const BYTES: usize,
     const BINS: usize,
-> Sync for Storage<PEERS, REQUESTS, COMMS, ENVELOPES, BLOCKS, POOLED, BYTES, BINS>
+    const PIECES: usize,
+> Sync for Storage<PEERS, REQUESTS, COMMS, ENVELOPES, BLOCKS, POOLED, BYTES, BINS, PIECES>
 {
 }
 
@@ -118,7 +126,8 @@ impl<
     const POOLED: usize,
     const BYTES: usize,
     const BINS: usize,
-> Storage<PEERS, REQUESTS, COMMS, ENVELOPES, BLOCKS, POOLED, BYTES, BINS>
+    const PIECES: usize,
+> Storage<PEERS, REQUESTS, COMMS, ENVELOPES, BLOCKS, POOLED, BYTES, BINS, PIECES>
 {
     /// What is set aside for each peer, worked out from the sums; a sizing that cannot work does not compile.
     const ROOM: Room = {
@@ -168,6 +177,7 @@ impl<
                 marked: [0; PEERS],
                 requests: [const { Entry::new(Request::EMPTY) }; REQUESTS],
                 comms: [const { Row::EMPTY }; COMMS],
+                pieces: [Piece::NONE; PIECES],
                 envelopes: [const { Entry::new(Envelope::EMPTY) }; ENVELOPES],
                 bins: [const { Bin::EMPTY }; BINS],
                 next_block: [Link::NONE; BLOCKS],
@@ -199,12 +209,15 @@ impl<
         Self::view(tables)
     }
 
-    fn view(tables: &mut Tables<PEERS, REQUESTS, COMMS, ENVELOPES, BLOCKS, BYTES, BINS>) -> Memory<'_> {
+    fn view(
+        tables: &mut Tables<PEERS, REQUESTS, COMMS, ENVELOPES, BLOCKS, BYTES, BINS, PIECES>,
+    ) -> Memory<'_> {
         Memory {
             peers: &mut tables.peers,
             marked: &mut tables.marked,
             requests: &mut tables.requests,
             comms: &mut tables.comms,
+            pieces: &mut tables.pieces,
             envelopes: &mut tables.envelopes,
             bins: &mut tables.bins,
             next_block: &mut tables.next_block,
@@ -222,6 +235,7 @@ pub struct Memory<'s> {
     pub(crate) marked: &'s mut [u32],
     pub(crate) requests: &'s mut [RequestEntry],
     pub(crate) comms: &'s mut [Row],
+    pub(crate) pieces: &'s mut [Piece],
     pub(crate) envelopes: &'s mut [EnvelopeEntry],
     pub(crate) bins: &'s mut [Bin],
     pub(crate) next_block: &'s mut [Link],
@@ -248,10 +262,11 @@ impl Memory<'_> {
 macro_rules! storage {
     ($(#[$meta:meta])* $visibility:vis static $name:ident: peers = $peers:expr, requests = $requests:expr,
         communicators = $communicators:expr, envelopes = $envelopes:expr, blocks = $blocks:expr,
-        block_bytes = $block_bytes:expr, pooled = $pooled:expr, bins = $bins:expr $(,)?) => {
+        block_bytes = $block_bytes:expr, pooled = $pooled:expr, bins = $bins:expr
+        $(, pieces = $pieces:expr)? $(,)?) => {
         $(#[$meta])*
         $visibility static $name: $crate::storage_type!($peers, $requests, $communicators, $envelopes, $blocks,
-            $block_bytes, $pooled, $bins) = $crate::Storage::new();
+            $block_bytes, $pooled, $bins $(, $pieces)?) = $crate::Storage::new();
     };
 }
 
@@ -260,7 +275,7 @@ macro_rules! storage {
 #[macro_export]
 macro_rules! storage_type {
     ($peers:expr, $requests:expr, $communicators:expr, $envelopes:expr, $blocks:expr, $block_bytes:expr,
-        $pooled:expr, $bins:expr $(,)?) => {
+        $pooled:expr, $bins:expr $(, $pieces:expr)? $(,)?) => {
         $crate::Storage<
             { $peers },
             { $requests },
@@ -270,6 +285,7 @@ macro_rules! storage_type {
             { $pooled },
             { (($peers) * ($blocks) + ($pooled)) * ($block_bytes) },
             { $bins },
+            $({ $pieces })?
         >
     };
 }

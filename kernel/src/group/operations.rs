@@ -175,8 +175,7 @@ impl Group<'_> {
         ranks: impl Iterator<Item = u32> + Clone,
         memory: &'m mut [Piece],
     ) -> Result<Group<'m>, Cause> {
-        let members = ranks.filter_map(|rank| self.process(Rank(rank))).map(|process| process.0);
-        let group = Group::collect(members, memory)?;
+        let group = Group::collect(self.members_at(ranks), memory)?;
         match group.repeated() {
             Some(twice) => {
                 Err(Cause::DuplicateRank { rank: self.rank_of(twice).map_or(twice.0, |rank| rank.0) })

@@ -1,0 +1,59 @@
+//! Messages of communicators that have been freed: turned away, so that their peers have their credits back.
+
+use aldis_hal::{Handle, PeerId};
+
+use super::{Comm, PLANE};
+use crate::buffer::Buffer;
+use crate::engine::Engine;
+use crate::matching::{Envelope, Payload};
+use crate::rank::WILD;
+use crate::request::{Key, State};
+
+impl Engine<'_> {
+    /// Ends an announcement that nobody will receive: its data is asked for in no length by an orphan, so that the
+    /// sender comes to its end. False if there is no request slot for that.
+    pub(crate) fn turn_away_announced(&mut self, peer: PeerId, sender: Handle) -> bool {
+        if self.presence(peer).is_err() {
+            return true;
+        }
+        let Ok(handle) = self.request(State::Receiving, Key::NONE, peer, 0, Buffer::NONE) else {
+            return false;
+        };
+        if let Some(request) = self.requests.get(handle) {
+            request.orphan = true;
+        }
+        self.fetch(handle.slot, peer, sender, 0);
+        true
+    }
+
+    /// Drops what has arrived in a context, on both planes. An announcement that finds no request slot stays until the
+    /// context's slot is used again. Work is bounded by the envelopes.
+    pub(crate) fn purge(&mut self, context: u32) {
+        self.end_probe();
+        for context in [context, context | PLANE] {
+            let pattern = Key { context, source: WILD, tag: WILD };
+            while let Some(index) = self.matcher.find_unexpected(&pattern) {
+                let Some(&Envelope { peer, ref payload, .. }) = self.matcher.peek(index) else { return };
+                if let Payload::Announced(sender) = *payload
+                    && !self.turn_away_announced(peer, sender)
+                {
+                    break;
+                }
+                let Some(envelope) = self.matcher.remove(index) else { return };
+                self.counters.stale_contexts += 1;
+                self.free_envelope(peer);
+                if let Payload::Block(block) = envelope.payload {
+                    self.blocks.give(block);
+                    self.free_block(peer);
+                }
+            }
+        }
+    }
+
+    /// Takes a communicator out of the table, and what has arrived in it.
+    pub(crate) fn discard(&mut self, comm: &Comm) -> Result<(), aldis_hal::Cause> {
+        self.comms.remove(comm)?;
+        self.purge(comm.context & !PLANE);
+        Ok(())
+    }
+}

@@ -1,0 +1,255 @@
+//! The communicator table: which context has which group, and how this process is ranked in it.
+
+use aldis_hal::{Cause, PeerId, Resource};
+
+use super::{Comm, ITSELF, PLANE, PREDEFINED, WORLD, context, slot};
+use crate::group::{Form, Group, Piece};
+use crate::rank::Rank;
+
+/// Collective calls are numbered below this, and the calls that name their own tag are above.
+pub(crate) const COLLECTIVES_MAX: u32 = 1 << 30;
+
+/// A row of the communicator table; all-zero is a free one.
+#[derive(Debug)]
+pub(crate) struct Row {
+    /// The context id on the plane of the user's messages; zero if the row is free, since generations start at one.
+    context: u32,
+    /// Rank `i < strided` is process `first + i * stride`. No rank is, if the group is kept in pieces.
+    first: u32,
+    stride: u32,
+    strided: u32,
+    size: u32,
+    /// Where the group's pieces are, and how many; none if it is a single stride.
+    pieces_at: u32,
+    pieces: u32,
+    /// This process's rank.
+    rank: u32,
+    /// Collectives started so far: the next one's tag.
+    collectives: u32,
+    /// The last generation that this slot has had.
+    generation: u16,
+    /// The pieces are words of a bitmap.
+    is_bitmap: bool,
+    name: Option<&'static str>,
+}
+
+impl Row {
+    pub(crate) const EMPTY: Self = Self {
+        context: 0,
+        first: 0,
+        stride: 0,
+        strided: 0,
+        size: 0,
+        pieces_at: 0,
+        pieces: 0,
+        rank: 0,
+        collectives: 0,
+        generation: 0,
+        is_bitmap: false,
+        name: None,
+    };
+
+    /// The row of a group, whose pieces, if it has any, are at `pieces_at`.
+    fn new(id: u32, group: &Group<'_>, pieces_at: u32, rank: u32) -> Self {
+        let (size, generation) = (group.size(), (id >> super::SLOT_BITS) as u16);
+        let row = Self { context: id, size, rank, generation, ..Self::EMPTY };
+        match *group.form() {
+            Form::Strided { first, stride } => Self { first, stride, strided: size, ..row },
+            Form::Ranges(list) => Self { pieces_at, pieces: list.len() as u32, ..row },
+            Form::Bitmap(list) => Self { pieces_at, pieces: list.len() as u32, is_bitmap: true, ..row },
+        }
+    }
+
+    #[inline]
+    fn peer(&self, rank: u32, pieces: &[Piece]) -> Option<PeerId> {
+        if rank < self.strided {
+            Some(PeerId(self.first.wrapping_add(rank.wrapping_mul(self.stride))))
+        } else {
+            self.peer_in_pieces(rank, pieces)
+        }
+    }
+
+    #[cold]
+    fn peer_in_pieces(&self, rank: u32, pieces: &[Piece]) -> Option<PeerId> {
+        self.group(pieces).process(Rank(rank))
+    }
+
+    fn group<'m>(&self, pieces: &'m [Piece]) -> Group<'m> {
+        let at = self.pieces_at as usize;
+        let form = match pieces.get(at..at.saturating_add(self.pieces as usize)) {
+            Some(list) if self.is_bitmap => Form::Bitmap(list),
+            Some(list) if !list.is_empty() => Form::Ranges(list),
+            _ => Form::Strided { first: self.first, stride: self.stride },
+        };
+        Group::new(self.size, form)
+    }
+
+    const fn comm(&self) -> Comm {
+        Comm { context: self.context, rank: self.rank, size: self.size }
+    }
+}
+
+/// The communicator table.
+#[derive(Debug)]
+pub(crate) struct Comms<'s> {
+    rows: &'s mut [Row],
+    /// The pieces of all groups, those in use at the front and without gaps.
+    pieces: &'s mut [Piece],
+    pieces_used: u32,
+    me: PeerId,
+}
+
+impl<'s> Comms<'s> {
+    /// The table with the world and this process's own communicator in it.
+    pub(crate) fn new(
+        rows: &'s mut [Row],
+        pieces: &'s mut [Piece],
+        me: PeerId,
+        size: u32,
+    ) -> Result<Self, Cause> {
+        let have = rows.len() as u32;
+        let [world, itself, ..] = rows else {
+            return Err(Cause::TooSmall { what: Resource::Communicators, need: PREDEFINED as u32, have });
+        };
+        let strided = |first, size| Group::new(size, Form::Strided { first, stride: 1 });
+        *world = Row { name: Some("world"), ..Row::new(WORLD, &strided(0, size), 0, me.0) };
+        *itself = Row { name: Some("self"), ..Row::new(ITSELF, &strided(me.0, 1), 0, 0) };
+        Ok(Self { rows, pieces, pieces_used: 0, me })
+    }
+
+    #[inline]
+    fn row(&self, context: u32) -> Option<&Row> {
+        let row = self.rows.get(slot(context) as usize)?;
+        if row.context == context & !PLANE { Some(row) } else { None }
+    }
+
+    fn row_mut(&mut self, comm: &Comm) -> Result<&mut Row, Cause> {
+        let row = self.rows.get_mut(slot(comm.context) as usize);
+        row.filter(|row| row.context == comm.context & !PLANE).ok_or(Cause::Stale)
+    }
+
+    /// The process behind a rank.
+    #[inline]
+    pub(crate) fn peer(&self, comm: &Comm, rank: Rank) -> Result<PeerId, Cause> {
+        match self.row(comm.context) {
+            Some(row) => {
+                let out = Cause::RankOutOfRange { rank: rank.0, size: comm.size };
+                row.peer(rank.0, self.pieces).ok_or(out)
+            }
+            None => Err(Cause::Stale),
+        }
+    }
+
+    /// Whether the communicator has not been freed.
+    #[inline]
+    pub(crate) fn check(&self, comm: &Comm) -> Result<(), Cause> {
+        self.row(comm.context).map(|_| ()).ok_or(Cause::Stale)
+    }
+
+    /// Whether `context` is of a communicator in which `peer` is `rank`.
+    #[inline]
+    pub(crate) fn admits(&self, context: u32, rank: u32, peer: PeerId) -> bool {
+        self.row(context).is_some_and(|row| row.peer(rank, self.pieces) == Some(peer))
+    }
+
+    /// The next collective's number, the same on every rank since all start them in the same order.
+    pub(crate) fn next_collective(&mut self, comm: &Comm) -> Result<u32, Cause> {
+        let row = self.row_mut(comm)?;
+        let number = row.collectives;
+        row.collectives = (number + 1) & (COLLECTIVES_MAX - 1);
+        Ok(number)
+    }
+
+    /// The communicator in a row, if there is one.
+    pub(crate) fn predefined(&self, slot: usize) -> Option<Comm> {
+        self.rows.get(slot).filter(|row| row.context != 0).map(Row::comm)
+    }
+
+    /// A communicator's group.
+    pub(crate) fn group(&self, comm: &Comm) -> Result<Group<'_>, Cause> {
+        self.row(comm.context).map(|row| row.group(self.pieces)).ok_or(Cause::Stale)
+    }
+
+    pub(crate) fn name(&self, comm: &Comm) -> Result<&'static str, Cause> {
+        self.row(comm.context).map(|row| row.name.unwrap_or("")).ok_or(Cause::Stale)
+    }
+
+    pub(crate) fn set_name(&mut self, comm: &Comm, name: &'static str) -> Result<(), Cause> {
+        self.row_mut(comm)?.name = Some(name);
+        Ok(())
+    }
+
+    /// Slots of the table.
+    pub(crate) fn slots(&self) -> u32 {
+        self.rows.len() as u32
+    }
+
+    pub(crate) fn is_free(&self, slot: u32) -> bool {
+        self.rows.get(slot as usize).is_some_and(|row| row.context == 0)
+    }
+
+    /// The last generation of a slot; zero for one that was never used.
+    pub(crate) fn generation(&self, slot: u32) -> u32 {
+        self.rows.get(slot as usize).map_or(0, |row| row.generation.into())
+    }
+
+    /// The last context of a slot.
+    pub(crate) fn last_context(&self, slot: u32) -> u32 {
+        context(slot, self.generation(slot))
+    }
+
+    /// Whether there are pieces for a group of these ranks of `parent`.
+    pub(crate) fn check_pieces(
+        &self,
+        parent: &Comm,
+        ranks: impl Iterator<Item = u32> + Clone,
+    ) -> Result<(), Cause> {
+        let need = Group::pieces_for(self.group(parent)?.members_at(ranks));
+        let have = (self.pieces.len() as u32).saturating_sub(self.pieces_used);
+        let what = Resource::GroupPieces;
+        if need > have { Err(Cause::TooSmall { what, need, have }) } else { Ok(()) }
+    }
+
+    /// Puts a communicator of these ranks of `parent`, which are distinct, into a free slot.
+    pub(crate) fn install(
+        &mut self,
+        slot: u32,
+        generation: u32,
+        parent: &Comm,
+        ranks: impl Iterator<Item = u32> + Clone,
+    ) -> Result<Comm, Cause> {
+        let (used, free) = self.pieces.split_at_mut_checked(self.pieces_used as usize).ok_or(Cause::Stale)?;
+        let parent = self.rows.get(super::slot(parent.context) as usize);
+        let parent = parent.filter(|row| row.context != 0).ok_or(Cause::Stale)?.group(used);
+        let group = Group::collect(parent.members_at(ranks), free)?;
+        let rank = group.rank_of(self.me).ok_or(Cause::Declined)?;
+        let made = Row::new(context(slot, generation), &group, self.pieces_used, rank.0);
+        let row = self.rows.get_mut(slot as usize).filter(|row| row.context == 0).ok_or(Cause::Busy)?;
+        self.pieces_used += made.pieces;
+        *row = made;
+        Ok(row.comm())
+    }
+
+    /// Takes a communicator out of the table. Its slot remembers the generation.
+    pub(crate) fn remove(&mut self, comm: &Comm) -> Result<(), Cause> {
+        if slot(comm.context) < PREDEFINED as u32 {
+            return Err(Cause::Predefined);
+        }
+        let row = self.row_mut(comm)?;
+        let (at, len) = (row.pieces_at, row.pieces);
+        *row = Row { generation: row.generation, ..Row::EMPTY };
+        // The pieces behind its own move up.
+        let behind = at.saturating_add(len);
+        if len > 0 && behind <= self.pieces_used && self.pieces_used as usize <= self.pieces.len() {
+            self.pieces.copy_within(behind as usize..self.pieces_used as usize, at as usize);
+            self.pieces_used -= len;
+            for row in self.rows.iter_mut().filter(|row| row.pieces > 0 && row.pieces_at > at) {
+                row.pieces_at -= len;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
