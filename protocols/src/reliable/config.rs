@@ -40,7 +40,7 @@ pub struct Config {
     /// After this long without a word from the peer it is asked; zero: never, and then a peer that dies while nothing
     /// is outstanding is not missed.
     pub silence_ns: u64,
-    /// After this long without a word, though one is due, the peer is dead; more than `rto_max_ns`.
+    /// So long after data or a probe was sent, if no word has come since, the peer is dead; more than `rto_max_ns`.
     pub give_up_ns: u64,
 }
 

@@ -1,4 +1,8 @@
 //! CRC-32C (Castagnoli): the checksum of every frame of the reliable layer, in software by one table of 256 words.
+//!
+//! A byte at a time: 1 KiB of flash, some 2 ns a byte on a host. Slicing by eight takes 8 KiB, which firmware has not;
+//! four streams at once over the same table were measured and gain a third; instructions of the processor need
+//! `unsafe`, which this crate forbids.
 
 /// The polynomial 0x1EDC6F41 with its bits reversed.
 const POLYNOMIAL: u32 = 0x82F6_3B78;

@@ -139,3 +139,59 @@ impl Incoming {
         self.delay = Timer::OFF;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFIG: Config = Config::DEFAULT;
+    const FIRST: u32 = u32::MAX - 1;
+    const NOW: Instant = Instant(50);
+
+    fn take(incoming: &mut Incoming, index: u32) -> Fate {
+        incoming.take(&CONFIG, FIRST.wrapping_add(index), NOW)
+    }
+
+    #[test]
+    fn the_second_frame_is_acknowledged_at_once_and_the_first_after_a_delay() {
+        let mut incoming = Incoming::new(FIRST, CONFIG.window);
+        for index in [0, 2] {
+            assert_eq!(take(&mut incoming, index), Fate::Deliver);
+            assert!(!incoming.due);
+            assert_eq!(incoming.delay.at(), Some(Instant(NOW.0 + CONFIG.ack_delay_ns)));
+            assert_eq!(take(&mut incoming, index + 1), Fate::Deliver);
+            assert!(incoming.due);
+            incoming.acknowledged();
+            assert!(!incoming.due && incoming.delay.at().is_none());
+        }
+    }
+
+    #[test]
+    fn a_gap_is_told_at_once_and_so_is_that_it_is_filled() {
+        let mut incoming = Incoming::new(FIRST, CONFIG.window);
+        assert_eq!(take(&mut incoming, 1), Fate::Store);
+        incoming.stored(FIRST.wrapping_add(1));
+        assert!(incoming.due);
+        incoming.acknowledged();
+        assert_eq!(incoming.acknowledgement(), (FIRST, 1, FIRST.wrapping_add(32)));
+        assert_eq!(take(&mut incoming, 0), Fate::Deliver);
+        assert!(incoming.due);
+        // What is stored has arrived, though it may not be handed up for a while.
+        assert_eq!(incoming.acknowledgement(), (FIRST.wrapping_add(2), 0, FIRST.wrapping_add(33)));
+        assert_eq!(take(&mut incoming, 1), Fate::Duplicate);
+        assert_eq!(incoming.next_stored(), Some(FIRST.wrapping_add(1)));
+        assert_eq!(incoming.next_stored(), None);
+    }
+
+    #[test]
+    fn what_is_promised_stays_promised() {
+        let mut incoming = Incoming::new(FIRST, 4);
+        incoming.set_room(0);
+        assert!(!incoming.due, "the peer may still send");
+        assert!((0..4).all(|index| take(&mut incoming, index) == Fate::Deliver));
+        assert_eq!(incoming.check(FIRST.wrapping_add(4)), Err(Malformed::Credit));
+        incoming.acknowledged();
+        incoming.set_room(2);
+        assert!(incoming.due && incoming.check(FIRST.wrapping_add(5)).is_ok());
+    }
+}

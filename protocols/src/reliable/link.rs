@@ -95,7 +95,7 @@ pub struct Link {
     theirs: u32,
     /// When the peer is asked whether it is alive, or whether it takes more.
     probe: Timer,
-    /// When it is dead; set while an answer is due.
+    /// When it is dead: set by what asks for an answer, until anything is heard.
     give_up: Timer,
     counters: Counters,
     /// Probes since the peer was last heard.
@@ -337,9 +337,6 @@ impl Link {
     #[inline]
     fn heard(&mut self, config: &Config, now: Instant) {
         self.give_up = Timer::OFF;
-        if self.outgoing.is_outstanding() {
-            self.give_up.set(now, config.give_up_ns);
-        }
         self.rest(config, now);
     }
 

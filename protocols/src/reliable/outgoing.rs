@@ -63,6 +63,8 @@ pub(super) struct Outgoing {
     peer_window: u8,
     /// A payload could not be queued for want of the peer's limit.
     pub(super) blocked: bool,
+    /// The first frame that was just found lost is sent whatever is in flight (RFC 6675, 5, 4.3).
+    urgent: bool,
 }
 
 impl Outgoing {
@@ -87,6 +89,7 @@ impl Outgoing {
             growth: 0,
             peer_window,
             blocked: false,
+            urgent: false,
         }
     }
 
@@ -99,12 +102,6 @@ impl Outgoing {
     #[inline]
     pub(super) fn in_flight(&self) -> u64 {
         self.sent() & !self.acked & !self.lost
-    }
-
-    /// Whether anything sent is unacknowledged.
-    #[inline]
-    pub(super) const fn is_outstanding(&self) -> bool {
-        self.base != self.fresh
     }
 
     /// Payloads queued whose slots are not released.
@@ -135,7 +132,7 @@ impl Outgoing {
     /// The payload to send next, and whether it was sent before.
     #[inline]
     pub(super) fn due(&self) -> Option<(u32, bool)> {
-        if self.in_flight().count_ones() >= u32::from(self.congestion) {
+        if self.in_flight().count_ones() >= u32::from(self.congestion) && !self.urgent {
             None
         } else if self.lost != 0 {
             Some((self.base.wrapping_add(self.lost.trailing_zeros()), true))
@@ -153,6 +150,7 @@ impl Outgoing {
             let bit = self.lost & self.lost.wrapping_neg();
             self.lost &= !bit;
             self.retried |= bit;
+            self.urgent = false;
             // Karn's rule: an acknowledgement of what was sent twice measures nothing.
             if self.timed == sequence && !planted(Defect::NoKarn) {
                 self.timed_at = Timer::OFF;
@@ -209,6 +207,7 @@ impl Outgoing {
         self.measure(news, now);
         self.acked |= news;
         self.lost &= !news;
+        self.urgent &= self.lost != 0;
         self.grow(config, news.count_ones());
         let released = self.release();
         self.detect();
@@ -279,6 +278,7 @@ impl Outgoing {
         if ahead(self.base, self.recovery) >= 0 {
             self.halve();
             self.congestion = self.threshold;
+            self.urgent = true;
         }
         self.lost |= lost;
     }
@@ -310,3 +310,6 @@ impl Outgoing {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

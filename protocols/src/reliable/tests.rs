@@ -12,17 +12,18 @@ use super::{Config, Order};
 
 fn plans() -> impl Strategy<Value = Plan> {
     let network = (0u64..40, 0u64..30, 0u64..20, 0u64..20, 0u64..50);
-    let shape = (0u32..6, any::<bool>(), any::<bool>(), 1u64..30_000, 0u64..600_000);
+    let shape = ([0u32..7, 0u32..7], any::<bool>(), any::<bool>(), 1u64..30_000, 0u64..600_000);
     let numbers = prop_oneof![Just(u32::MAX), Just(0), Just(i32::MAX as u32), any::<u32>()];
     let many = (0u32..90, 0u32..90, 0u32..8, any::<u64>());
     (network, shape, [numbers.clone(), numbers], many).prop_map(|(network, shape, numbers, many)| {
         let (lost, repeated, corrupted, foreign, dropped_early) = network;
-        let (window, unordered, cramped, spread, heals_ns) = shape;
+        let (windows, unordered, cramped, spread, heals_ns) = shape;
         let (one, other, before, seed) = many;
         let order = if unordered { Order::Unordered } else { Order::InOrder };
         Plan {
             seed,
-            config: Config { window: 1 << (window + 1), order, ..CONFIG },
+            config: Config { order, ..CONFIG },
+            windows: windows.map(|power| 1 << power),
             numbers: numbers.map(|number: u32| number.wrapping_sub(before)),
             messages: [one, other],
             lost,

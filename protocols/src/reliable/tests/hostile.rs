@@ -90,6 +90,7 @@ fn what_is_old_changes_nothing_that_counts() {
     assert_eq!(link.handle_frame(&CONFIG, &news, Instant(7)).unwrap().released, 4);
     let known = link;
     for old in [
+        news,
         ack(),
         Frame { limit: out(0), ..ack() },
         Frame { cumulative: out(2), bitmap: U64::new(u64::MAX), ..ack() },
@@ -98,6 +99,10 @@ fn what_is_old_changes_nothing_that_counts() {
         Frame { bitmap: U64::ZERO, ..news },
     ] {
         assert_eq!(link.handle_frame(&CONFIG, &old, Instant(7)).unwrap().released, 0);
+        assert_eq!(link, known);
+    }
+    for nothing_stored in [0, 2, 3, 19, 1 << 30] {
+        link.stored(ENDS.ours.wrapping_add(nothing_stored));
         assert_eq!(link, known);
     }
     let foreign = Frame { connection: U32::new(ENDS.ours ^ 1), ..news };

@@ -40,7 +40,9 @@ pub(super) const CONFIG: Config = Config {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) seed: u64,
+    /// All but the windows, which are the sides' own.
     pub(super) config: Config,
+    pub(super) windows: [u8; 2],
     /// The connection numbers of the two sides, and so their first sequence numbers.
     pub(super) numbers: [u32; 2],
     pub(super) messages: [u32; 2],
@@ -61,6 +63,7 @@ pub(super) struct Plan {
 pub(super) const CALM: Plan = Plan {
     seed: 1,
     config: CONFIG,
+    windows: [16, 16],
     numbers: [u32::MAX - 3, 0x7FFF_FFFE],
     messages: [40, 40],
     lost: 0,
@@ -72,6 +75,12 @@ pub(super) const CALM: Plan = Plan {
     delay_ns: (4_000, 4_000),
     heals_ns: 0,
 };
+
+impl Plan {
+    fn config_of(&self, i: usize) -> Config {
+        Config { window: self.windows[i], ..self.config }
+    }
+}
 
 /// `splitmix64` (Steele, Lea and Flood, 2014).
 pub(super) struct Random(pub(super) u64);
@@ -112,11 +121,13 @@ pub(super) struct Side {
 }
 
 impl Side {
-    fn new(config: &Config, ours: u32, theirs: u32) -> Self {
+    fn new(plan: &Plan, i: usize) -> Self {
+        let config = plan.config_of(i);
         let slots = usize::from(config.window);
-        let ends = Ends { ours, theirs, peer_window: config.window };
+        let (ours, theirs, peer_window) = (plan.numbers[i], plan.numbers[1 - i], plan.windows[1 - i]);
+        let ends = Ends { ours, theirs, peer_window };
         Self {
-            link: Link::open(config, ends, Instant(0)),
+            link: Link::open(&config, ends, Instant(0)),
             first: theirs,
             peer_first: ours,
             ring: vec![None; slots],
@@ -126,7 +137,7 @@ impl Side {
             transmitted: 0,
             acknowledged: BTreeSet::new(),
             delivered: BTreeSet::new(),
-            allowed: u32::from(config.window),
+            allowed: u32::from(peer_window),
         }
     }
 }
@@ -153,11 +164,10 @@ pub(super) struct Pair {
 
 impl Pair {
     pub(super) fn new(plan: Plan) -> Self {
-        let [one, other] = plan.numbers;
         Self {
             plan,
             now: 0,
-            sides: [Side::new(&plan.config, one, other), Side::new(&plan.config, other, one)],
+            sides: [0, 1].map(|i| Side::new(&plan, i)),
             loses: |_, _, _| false,
             random: Random(plan.seed),
             network: BTreeMap::new(),
@@ -220,7 +230,8 @@ impl Pair {
         }
         for i in 0..2 {
             let link = &mut self.sides[i].link;
-            link.handle_timeout(&self.plan.config, Instant(next)).map_err(|cause| format!("{cause}"))?;
+            link.handle_timeout(&self.plan.config_of(i), Instant(next))
+                .map_err(|cause| format!("{cause}"))?;
             self.pump(i)?;
             let timer = self.sides[i].link.poll_timeout();
             ensure!(timer.is_none_or(|at| at.0 > next), "a timer that has passed is still set");
@@ -231,9 +242,13 @@ impl Pair {
     fn change_rooms(&mut self) {
         self.room_changes_ns = self.now + 1 + self.random.below(60_000);
         for i in 0..2 {
-            let window = self.plan.config.window;
-            let room = if self.heals() { window } else { self.random.below(u64::from(window) / 4) as u8 };
-            self.sides[i].link.set_room(&self.plan.config, room);
+            let config = self.plan.config_of(i);
+            let room = if self.heals() {
+                config.window
+            } else {
+                self.random.below(u64::from(config.window) / 4) as u8
+            };
+            self.sides[i].link.set_room(&config, room);
         }
         if self.heals() {
             self.plan.cramped = false;
@@ -242,7 +257,7 @@ impl Pair {
 
     /// Queues what can be queued and sends what is due.
     pub(super) fn pump(&mut self, i: usize) -> Result<(), Broken> {
-        let (config, now) = (self.plan.config, Instant(self.now));
+        let (config, now) = (self.plan.config_of(i), Instant(self.now));
         let side = &mut self.sides[i];
         while side.queued < self.plan.messages[i] {
             let Some(sequence) = side.link.queue(&config, now) else { break };
@@ -268,7 +283,7 @@ impl Pair {
         if let Some(sequence) = transmit.payload {
             let index = sequence.wrapping_sub(side.first);
             ensure!(
-                side.ring[self.plan.config.slot(sequence)] == Some(index),
+                side.ring[self.plan.config_of(i).slot(sequence)] == Some(index),
                 "payload {index} is not in its slot"
             );
             ensure!(
@@ -337,7 +352,7 @@ impl Pair {
         if planted(Defect::IgnoresBitmap) {
             frame.bitmap = U64::ZERO;
         }
-        let config = self.plan.config;
+        let config = self.plan.config_of(i);
         let side = &mut self.sides[i];
         let index = frame.sequence.get().wrapping_sub(side.peer_first);
         if planted(Defect::ForgetsDuplicates)
@@ -396,20 +411,23 @@ impl Pair {
             let index = self.sides[i].released;
             let peer = &self.sides[1 - i];
             let sequence = self.sides[i].first.wrapping_add(index);
-            let slot = self.plan.config.slot(sequence);
-            let stored = peer.early[slot].as_deref() == Some(&payload(i, index)[..]);
+            let stored = peer.early[self.plan.config_of(1 - i).slot(sequence)].as_deref()
+                == Some(&payload(i, index)[..]);
             ensure!(
                 peer.delivered.contains(&index) || stored,
                 "payload {index} is released and has not arrived"
             );
-            ensure!(self.sides[i].ring[slot].take() == Some(index), "payload {index} is released twice");
+            ensure!(
+                self.sides[i].ring[self.plan.config_of(i).slot(sequence)].take() == Some(index),
+                "payload {index} is released twice"
+            );
             self.sides[i].released += 1;
         }
         Ok(())
     }
 
     fn store(&mut self, i: usize, sequence: u32, body: &[u8]) -> Result<(), Broken> {
-        let slot = &mut self.sides[i].early[self.plan.config.slot(sequence)];
+        let slot = &mut self.sides[i].early[self.plan.config_of(i).slot(sequence)];
         ensure!(slot.is_none(), "the slot of {sequence} is taken");
         *slot = Some(body.to_vec());
         self.sides[i].link.stored(sequence);

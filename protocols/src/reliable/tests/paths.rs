@@ -12,12 +12,15 @@ use super::pair::{Broken, CALM, CONFIG, Pair, Plan};
 /// A situation, and the promise that is kept in it.
 type Path = (&'static str, fn() -> Result<(), Broken>);
 
-pub(super) const PATHS: [Path; 9] = [
+pub(super) const PATHS: [Path; 12] = [
     ("one loss is repaired without a time-out", one_loss),
     ("silence is met with ever fewer frames", blackout),
     ("only what was sent once is measured", round_trips),
     ("a lone frame is acknowledged in time", lone_frame),
+    ("room is told at once", room),
     ("lost room is asked for", lost_room),
+    ("and so it is by who comes late", lost_room_later),
+    ("what comes again is acknowledged again", lost_ack),
     ("an idle link keeps its peer alive and nothing else", idle),
     ("acknowledgements ride on data", piggyback),
     ("a dead peer is given up once", dead_peer),
@@ -100,8 +103,21 @@ fn lone_frame() -> Result<(), Broken> {
     Ok(())
 }
 
-/// The receiver had no room; that it has room again is lost.
-fn lost_room() -> Result<(), Broken> {
+/// The receiver had no room, and has some again.
+fn room() -> Result<(), Broken> {
+    let mut pair = full()?;
+    pair.sides[1].link.set_room(&CONFIG, 1);
+    pair.pump(1)?;
+    let until = pair.now + 2 * 4_000;
+    while pair.now < until {
+        pair.step()?;
+    }
+    ensure!(pair.sides[1].delivered.len() == 17, "{} delivered", pair.sides[1].delivered.len());
+    Ok(())
+}
+
+/// A receiver without room for more than it first promised, and a sender that has used that up.
+fn full() -> Result<Pair, Broken> {
     let mut pair = Pair::new(one_way(40));
     pair.sides[1].link.set_room(&CONFIG, 0);
     pair.pump(0)?;
@@ -109,6 +125,37 @@ fn lost_room() -> Result<(), Broken> {
         pair.step()?;
     }
     ensure!(pair.sides[0].released == 16, "{} released", pair.sides[0].released);
+    Ok(pair)
+}
+
+/// The receiver had no room; that it has room again is lost.
+fn lost_room() -> Result<(), Broken> {
+    reopened(full()?)
+}
+
+/// As before, but the sender has nothing to send until it has been silent for a while.
+fn lost_room_later() -> Result<(), Broken> {
+    let mut pair = Pair::new(one_way(16));
+    pair.sides[1].link.set_room(&CONFIG, 0);
+    pair.run()?;
+    pair.plan.messages[0] = 40;
+    pair.pump(0)?;
+    reopened(pair)
+}
+
+/// The first acknowledgement of the last frame is lost.
+fn lost_ack() -> Result<(), Broken> {
+    let mut pair = Pair::new(one_way(1));
+    pair.loses = |_, from, _| from == 1 && FIRST.replace(false);
+    FIRST.set(true);
+    pair.run()?;
+    let counters = pair.sides[0].link.counters();
+    ensure!((counters.timeouts, counters.repeated) == (1, 1), "{counters:?}");
+    Ok(())
+}
+
+/// Room again, and a network that loses just that.
+fn reopened(mut pair: Pair) -> Result<(), Broken> {
     pair.loses = |_, from, _| from == 1;
     pair.sides[1].link.set_room(&CONFIG, 16);
     pair.pump(1)?;
@@ -118,19 +165,28 @@ fn lost_room() -> Result<(), Broken> {
         pair.step()?;
         ensure!(pair.now <= until + 30 * 10_000, "the room is not found out");
     }
-    Ok(())
+    rest(&mut pair)
 }
 
 fn idle() -> Result<(), Broken> {
     let mut pair = Pair::new(Plan { messages: [2, 0], ..CALM });
     pair.run()?;
+    rest(&mut pair)
+}
+
+/// With nothing to do, the two ask each other now and then, and no time-out passes.
+fn rest(pair: &mut Pair) -> Result<(), Broken> {
+    let counted = |pair: &Pair| {
+        [0, 1].map(|i| (pair.sides[i].link.counters().probes, pair.sides[i].link.counters().timeouts))
+    };
+    let asked = counted(pair);
     let before = pair.now;
     while pair.now < before + 20 * CONFIG.silence_ns {
         pair.step()?;
     }
-    for side in &pair.sides {
-        let probes = side.link.counters().probes;
-        ensure!(side.link.is_open() && (5..=20).contains(&probes), "{probes} probes");
+    for (before, after) in asked.into_iter().zip(counted(pair)) {
+        ensure!((5..=20).contains(&(after.0 - before.0)), "{} probes", after.0 - before.0);
+        ensure!(after.1 == before.1, "{} time-outs", after.1 - before.1);
     }
     Ok(())
 }
@@ -145,25 +201,37 @@ fn piggyback() -> Result<(), Broken> {
     Ok(())
 }
 
-/// The peer falls silent while nothing is outstanding: it is asked, and then given up.
+/// The peer falls silent while nothing is outstanding: it is asked, and then given up; no sooner because it was silent
+/// now and then before, and not asked less.
 fn dead_peer() -> Result<(), Broken> {
+    let (fresh, old) = (dying(0)?, dying(9)?);
+    ensure!(fresh == old && fresh > 5, "{fresh} probes of a fresh link, {old} of an old one");
+    Ok(())
+}
+
+/// A peer that answers so many probes and then no more: how many it did not.
+fn dying(answers: u32) -> Result<u32, Broken> {
     let config = Config { give_up_ns: 5_000_000, ..CONFIG };
     let mut link = Link::open(&config, Ends { ours: 5, theirs: 6, peer_window: 8 }, Instant(0));
-    let mut frames = 0;
+    let answer =
+        Frame { connection: 5.into(), cumulative: 6.into(), limit: 14.into(), ..Frame::new(FrameKind::Ack) };
+    let mut heard = Instant(0);
     for _ in 0..100 {
         let Some(at) = link.poll_timeout() else { break };
         if let Err(cause) = link.handle_timeout(&config, at) {
             ensure!(cause == Cause::PeerDead, "{cause}");
-            ensure!(at.0 == config.silence_ns + config.give_up_ns, "given up at {}", at.0);
+            ensure!(at.since(heard) == config.silence_ns + config.give_up_ns, "given up at {}", at.0);
             ensure!(!link.is_open() && link.poll_transmit().is_none(), "it goes on");
             ensure!(link.poll_timeout().is_none() && link.queue(&config, at).is_none(), "it goes on");
-            ensure!(link.counters().probes == frames && frames > 3, "{frames} probes");
-            return Ok(());
+            return Ok(link.counters().probes - answers);
         }
         while let Some(transmit) = link.poll_transmit() {
             ensure!(transmit.frame.kind() == Ok(FrameKind::Probe), "{transmit:?}");
-            frames += 1;
             link.transmitted(&config, &transmit, at);
+            if link.counters().probes <= answers {
+                heard = at;
+                link.handle_frame(&config, &answer, at).map_err(|malformed| format!("{malformed}"))?;
+            }
         }
     }
     Err("the dead peer is never given up".into())

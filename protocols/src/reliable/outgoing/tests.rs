@@ -1,0 +1,109 @@
+//! The congestion window and the detection of losses, number by number.
+
+use super::*;
+
+const CONFIG: Config = Config { window: 64, ..Config::DEFAULT };
+const FIRST: u32 = u32::MAX - 20;
+const NOW: Instant = Instant(1000);
+
+/// Sends whatever is due of as much as the window holds; how many frames that were.
+fn send(outgoing: &mut Outgoing) -> u32 {
+    while let Ok(sequence) = outgoing.vacancy(&CONFIG) {
+        outgoing.queue(sequence);
+    }
+    let mut frames = 0;
+    while let Some((sequence, again)) = outgoing.due() {
+        assert_eq!(outgoing.sent_now(&CONFIG, sequence, NOW), Some(again));
+        frames += 1;
+    }
+    frames
+}
+
+fn started() -> Outgoing {
+    let mut outgoing = Outgoing::new(FIRST, 64);
+    assert_eq!(send(&mut outgoing), u32::from(INITIAL_WINDOW));
+    outgoing
+}
+
+/// The peer has everything below `index`, and of the rest what the bits say.
+fn acknowledge(outgoing: &mut Outgoing, index: u32, bitmap: u64) -> u32 {
+    let cumulative = FIRST.wrapping_add(index);
+    outgoing.raise(cumulative.wrapping_add(64));
+    outgoing.check(cumulative, bitmap, cumulative.wrapping_add(64)).unwrap();
+    outgoing.acknowledge(&CONFIG, cumulative, bitmap, NOW)
+}
+
+#[test]
+fn two_later_arrivals_are_reordering_and_three_a_loss() {
+    let mut outgoing = started();
+    outgoing.congestion = 64;
+    assert_eq!(send(&mut outgoing), 54);
+    assert_eq!(acknowledge(&mut outgoing, 2, 0b011), 2);
+    assert_eq!(outgoing.due().filter(|(_, again)| *again), None);
+    assert_eq!(acknowledge(&mut outgoing, 2, 0b111), 0);
+    assert_eq!(outgoing.lost, 1, "the first, and none of those behind the third");
+    assert!(outgoing.in_flight().count_ones() > u32::from(outgoing.congestion), "it does not wait for that");
+    assert_eq!(send(&mut outgoing), 1);
+    assert_eq!(acknowledge(&mut outgoing, 2, 0b1111), 0);
+    assert_eq!(outgoing.lost, 0, "it is on its way again");
+    assert_eq!(acknowledge(&mut outgoing, 7, 0b111), 5);
+    assert_eq!(outgoing.lost, 1, "another in the place of the first");
+}
+
+#[test]
+fn slow_start_doubles_up_to_the_window_and_a_loss_halves_once() {
+    let mut outgoing = started();
+    let mut index = u32::from(INITIAL_WINDOW);
+    acknowledge(&mut outgoing, index, 0);
+    assert_eq!(send(&mut outgoing), 20);
+    while index < 400 {
+        index += outgoing.in_flight().count_ones();
+        acknowledge(&mut outgoing, index, 0);
+        send(&mut outgoing);
+        assert_eq!(outgoing.recovery, outgoing.base, "it stays near, or it would look like a loss one day");
+    }
+    assert_eq!((outgoing.congestion, outgoing.in_flight().count_ones()), (64, 64));
+    acknowledge(&mut outgoing, index, 0b1110);
+    assert_eq!((outgoing.congestion, outgoing.threshold), (30, 30), "of 61 in flight");
+    let before = outgoing.recovery;
+    acknowledge(&mut outgoing, index, 0b111_1111_1010);
+    assert_eq!((outgoing.congestion, outgoing.recovery), (30, before), "the same window is halved once");
+}
+
+#[test]
+fn above_the_threshold_it_grows_by_one_a_window() {
+    let mut outgoing = started();
+    (outgoing.congestion, outgoing.threshold) = (10, 10);
+    for arrivals in 1..10 {
+        acknowledge(&mut outgoing, arrivals, 0);
+        assert_eq!(outgoing.congestion, 10);
+    }
+    acknowledge(&mut outgoing, 10, 0);
+    assert_eq!(outgoing.congestion, 11);
+}
+
+#[test]
+fn a_time_out_starts_over_with_one_frame_and_repeats_in_order() {
+    let mut outgoing = started();
+    acknowledge(&mut outgoing, 0, 0b10);
+    outgoing.expire();
+    assert_eq!((outgoing.congestion, outgoing.threshold), (1, 4), "of nine in flight");
+    assert_eq!(outgoing.due(), Some((FIRST, true)));
+    assert_eq!(send(&mut outgoing), 1);
+    acknowledge(&mut outgoing, 1, 0b1);
+    assert_eq!(outgoing.due(), Some((FIRST.wrapping_add(1), true)));
+    assert_eq!(send(&mut outgoing), 2, "the second has arrived meanwhile");
+}
+
+#[test]
+fn the_timer_runs_while_anything_is_in_flight() {
+    let mut outgoing = started();
+    let at = outgoing.timeout.at();
+    assert_eq!(at, Some(Instant(NOW.0 + CONFIG.rto_first_ns)));
+    outgoing.congestion = 64;
+    let sequence = outgoing.due().map_or(0, |(sequence, _)| sequence);
+    assert_eq!(outgoing.sent_now(&CONFIG, sequence, Instant(NOW.0 + 5)), Some(false));
+    assert_eq!(outgoing.timeout.at(), at, "it runs from the oldest frame on");
+    acknowledge(&mut outgoing, 11, 0);
+    assert_eq!((outgoing.timeout.at(), outgoing.in_flight()), (None, 0));
+}
