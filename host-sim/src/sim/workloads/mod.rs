@@ -7,6 +7,7 @@ mod collectives;
 mod flood;
 mod halo;
 mod matching;
+mod modes;
 mod random_messages;
 mod reboot;
 mod ring;
@@ -46,6 +47,11 @@ pub const WORKLOADS: &[Workload] = &[
         name: "matching",
         about: "wildcards of all kinds from many sources at a time, judged by an oracle of matching",
         run: |ep, seed| matching::run(ep, seed),
+    },
+    Workload {
+        name: "modes",
+        about: "synchronous and ready sends, nobody as a partner, requests taken as they come",
+        run: |ep, seed| modes::run(ep, seed),
     },
     Workload {
         name: "flood",
@@ -103,13 +109,14 @@ pub fn mixed<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) 
     let mut random = Random::new(seed, 20);
     for _ in 0..random.within(1, 4) {
         let seed = random.draw();
-        match random.below(7) {
+        match random.below(8) {
             0 => ring::run(ep, seed)?,
             1 => random_messages::run(ep, seed)?,
             2 => flood::many_to_one(ep, seed)?,
             3 => flood::all_to_all(ep, seed)?,
             4 => collectives::run(ep, seed)?,
             5 => matching::run(ep, seed)?,
+            6 => modes::run(ep, seed)?,
             _ => halo::run(ep, seed)?,
         }
     }
