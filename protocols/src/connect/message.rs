@@ -43,12 +43,14 @@ impl core::fmt::Display for Refusal {
     }
 }
 
-/// What a message is.
+/// What a message is. Its numbers begin with one, so that "none" is zero and a machine that has nothing to say is all
+/// zero; on the wire they begin with zero.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[repr(u8)]
 pub enum Kind {
     /// Shall we?
-    Hello,
+    Hello = 1,
     /// Yes, and are you there?
     Welcome,
     /// I am.

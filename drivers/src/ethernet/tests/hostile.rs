@@ -138,6 +138,20 @@ fn old_handshakes_change_nothing() {
     assert!(net.nodes.iter().all(|node| node.ethernet.counters().opened == 1));
 }
 
+#[test]
+fn a_handshake_counts_only_from_where_its_rank_lives() {
+    let mut net = Net::new(2, 1);
+    assert!(matches!(net.nodes[0].short(1, b"x"), Post::Again(_)));
+    net.poll(0, 1);
+    let mut hello = net.hub.waiting(station(1)).pop().unwrap();
+    net.hub.unplug(station(0));
+    hello[11] = 9;
+    assert_eq!(counted(&mut net, &hello, |c| c.impostor), 1);
+    hello[11] = station(0);
+    assert_eq!(counted(&mut net, &hello, |c| c.impostor), 0);
+    assert_eq!(net.nodes[1].ethernet.counters().malformed, 0);
+}
+
 /// A frame to throw at rank 1: noise, or a genuine one of rank 0 with changes.
 #[derive(Clone, Debug)]
 enum Throw {
