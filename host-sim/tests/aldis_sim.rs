@@ -32,12 +32,13 @@ fn file(name: &str) -> PathBuf {
 }
 
 /// No time after the faults have healed: a rank that stands still until then makes a seed fail that would pass.
-const IMPATIENT: &str = "seeds --count 300 --ranks 4-9 --patience 0 --json ring";
+const IMPATIENT: &str = "seeds --count 300 --ranks 4-9 --patience 0 --wire messages --json ring";
 
 #[test]
 fn a_line_that_is_printed_replays_the_same_history() {
-    for seed in 0..8 {
-        for options in ["", "--faults crash", "--fast --faults calm", "--topology dragonfly"] {
+    for seed in 0..4 {
+        for options in ["", "--faults crash --wire messages", "--fast --faults calm", "--topology dragonfly"]
+        {
             let line = format!("seeds --from {seed} --count 1 --ranks 2-9 {options} --json mixed");
             let (first, well) = said(&line);
             assert!(well, "{line}: {first}");
@@ -80,7 +81,7 @@ fn a_failing_seed_is_made_smaller_and_both_lines_replay_it() {
 
 #[test]
 fn threads_change_nothing_but_the_time() {
-    for line in ["seeds --count 30 --ranks 2-9 --json mixed", IMPATIENT] {
+    for line in ["seeds --count 20 --ranks 2-9 --json mixed", IMPATIENT] {
         let campaign = |jobs: &str| {
             let (mut campaign, well) = said(&format!("{line} {jobs}"));
             for time in ["seconds", "events_per_second"] {

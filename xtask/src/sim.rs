@@ -78,6 +78,7 @@ struct Went {
     seeds: u64,
     events: u64,
     messages: u64,
+    frames: u64,
     seconds: f64,
     trace: String,
     failure: Option<Failure>,
@@ -200,23 +201,33 @@ impl Failure {
 
 /// All lines together.
 fn sum(went: &[(Line, Went)]) -> Went {
-    let zero = Went { seeds: 0, events: 0, messages: 0, seconds: 0.0, trace: String::new(), failure: None };
+    let zero = Went {
+        seeds: 0,
+        events: 0,
+        messages: 0,
+        frames: 0,
+        seconds: 0.0,
+        trace: String::new(),
+        failure: None,
+    };
     went.iter().fold(zero, |sum, (_, went)| Went {
         seeds: sum.seeds + went.seeds,
         events: sum.events + went.events,
         messages: sum.messages + went.messages,
+        frames: sum.frames + went.frames,
         seconds: sum.seconds + went.seconds,
         ..sum
     })
 }
 
 fn table(went: &[(Line, Went)]) -> Table {
-    let mut table = Table::new(["workload", "faults", "seeds", "events", "messages", "seconds", "outcome"]);
+    let mut table =
+        Table::new(["workload", "faults", "seeds", "events", "messages", "frames", "seconds", "outcome"]);
     let mut row = |workload: &str, faults: &str, went: &Went, outcome: String| {
-        let numbers = [went.seeds, went.events, went.messages].map(|count| count.to_string());
-        let [seeds, events, messages] = numbers;
+        let numbers = [went.seeds, went.events, went.messages, went.frames].map(|count| count.to_string());
+        let [seeds, events, messages, frames] = numbers;
         let seconds = format!("{:.1}", went.seconds);
-        table.row([workload.into(), faults.into(), seeds, events, messages, seconds, outcome]);
+        table.row([workload.into(), faults.into(), seeds, events, messages, frames, seconds, outcome]);
     };
     for (line, went) in went {
         let failed = |failure: &Failure| format!("FAILED: seed {}", failure.seed);

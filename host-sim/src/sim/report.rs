@@ -106,9 +106,10 @@ impl Report {
 impl Config {
     /// The command that runs `workload` in this way, for a network that is drawn from the seed or the default.
     pub fn replay(&self, workload: &str) -> String {
-        let Self { seed, ranks, topology, faults, .. } = self;
-        let mut line =
-            format!("aldis-sim run --seed {seed} --ranks {ranks} --topology {topology} --faults {faults}");
+        let Self { seed, ranks, topology, wire, faults, .. } = self;
+        let mut line = format!(
+            "aldis-sim run --seed {seed} --ranks {ranks} --topology {topology} --wire {wire} --faults {faults}"
+        );
         if let Some(only) = &self.only {
             let list: Vec<String> = only.iter().map(u16::to_string).collect();
             let list = if list.is_empty() { "none".into() } else { list.join(",") };
@@ -129,11 +130,12 @@ impl fmt::Display for Report {
         let Totals { events, messages, bytes, refusals, .. } = self.totals;
         write!(
             f,
-            "seed {}, {} ranks, {}, {} faults: {} virtual us, {events} events, {messages} messages, {bytes} bytes, \
+            "seed {}, {} ranks, {}, {}, {} faults: {} virtual us, {events} events, {messages} messages, {bytes} bytes, \
              {refusals} refused posts, trace {:016x}",
             self.config.seed,
             self.config.ranks,
             self.config.topology,
+            self.config.wire,
             self.config.faults,
             self.virtual_ns / 1000,
             self.hash

@@ -8,7 +8,9 @@ use std::io;
 use std::path::PathBuf;
 
 use aldis_host_sim::sim::workloads::{WORKLOADS, Workload};
-use aldis_host_sim::sim::{Config, Network, Profile, RANKS_MAX, Random, Report, Topology, View, simulate};
+use aldis_host_sim::sim::{
+    Config, FRAME_RANKS_MAX, Network, Profile, RANKS_MAX, Random, Report, Topology, View, Wire, simulate,
+};
 use clap::{Args, Parser, Subcommand};
 
 /// Run jobs on virtual nodes in one process, under virtual time, from a seed.
@@ -138,6 +140,11 @@ pub(crate) struct Job {
     #[arg(long, long_help = WIRINGS)]
     topology: Option<Topology>,
 
+    /// What they talk over: messages, as over shared memory, or frames, which get lost, doubled, damaged and overtaken
+    /// under the Ethernet transport; each seed draws one if this is left out
+    #[arg(long)]
+    wire: Option<Wire>,
+
     /// What is done to them: calm (nothing), swarm (clogged links, slow and pausing nodes), crash (and one dies) or
     /// restart (and one dies and boots again)
     #[arg(long, value_name = "PROFILE", default_value_t = Profile::Swarm)]
@@ -170,8 +177,10 @@ impl Job {
         let random = &mut Random::new(seed, 30);
         let ranks = random.within((*self.ranks.start()).into(), (*self.ranks.end()).into()) as u32;
         let topology = *random.pick(&Topology::ALL);
+        let wire = if ranks > FRAME_RANKS_MAX { Wire::Messages } else { *random.pick(&Wire::ALL) };
         let mut config = Config {
             topology: self.topology.unwrap_or(topology),
+            wire: self.wire.unwrap_or(wire),
             faults: self.faults,
             patience_ns: self.patience.saturating_mul(1_000_000),
             stack_bytes: (self.stack as usize) << 10,
@@ -221,11 +230,11 @@ Examples:
       a thousand histories of a bit of everything; the first that fails is made smaller and told with replay commands
   aldis-sim seeds --minutes 30 --from 5000 --ranks 8-32 --faults crash mixed
       as many as there is time for
-  aldis-sim run --seed 7 --ranks 16 --topology torus --faults swarm halo
+  aldis-sim run --seed 7 --ranks 16 --topology torus --wire frames --faults swarm halo
       one history, and its trace hash: whoever runs this line gets the same hash
   aldis-sim run --seed 7 --ranks 4 --svg run.svg --window 0..80 ring
       the first 80 us of a history as a picture
-  aldis-sim run --ranks 1024 --topology fat-tree --faults calm --fast --json barrier-allreduce
+  aldis-sim run --ranks 1024 --topology fat-tree --wire messages --faults calm --fast --json barrier-allreduce
       a large job, and how long it takes
 
 Exit code:
@@ -279,8 +288,8 @@ mod tests {
 
     #[test]
     fn a_replay_command_is_understood() {
-        let line =
-            "aldis-sim run --seed 9 --ranks 3 --topology fat-tree --faults crash --only-faults 2,7 mixed";
+        let line = "aldis-sim run --seed 9 --ranks 3 --topology fat-tree --wire frames --faults crash \
+                    --only-faults 2,7 mixed";
         let config = |line| {
             let Command::Run(one) = parse(line).unwrap().command else { panic!("a run") };
             (one.config(), one.job.workload.name)
@@ -288,9 +297,10 @@ mod tests {
         let (one, workload) = config(line);
         assert_eq!((one.seed, one.ranks, workload), (9, 3, "mixed"));
         assert_eq!((one.topology, one.faults), (Topology::FAT_TREE, Profile::Crash));
+        assert_eq!(one.wire, Wire::Frames);
         assert_eq!((one.only.as_deref(), one.replay(workload)), (Some(&[2, 7][..]), line.into()));
-        let line = "aldis-sim run --seed 9 --ranks 3 --topology dragonfly:2x1 --faults calm --only-faults none \
-                    --fast --patience 7 ring";
+        let line = "aldis-sim run --seed 9 --ranks 3 --topology dragonfly:2x1 --wire messages --faults calm \
+                    --only-faults none --fast --patience 7 ring";
         assert_eq!(config(line).0.replay("ring"), line);
     }
 
@@ -320,6 +330,7 @@ mod tests {
             ("aldis-sim run fixed", "barrier-allreduce"),
             ("aldis-sim run --topology cube mixed", "torus[:COLUMNS]"),
             ("aldis-sim run --faults all mixed", "swarm"),
+            ("aldis-sim run --wire string mixed", "messages, frames"),
             ("aldis-sim run --only-faults all mixed", "2,7"),
             ("aldis-sim run --window 2..1 --svg f mixed", "20..80.5"),
             ("aldis-sim run --window 1..2 mixed", "--svg"),

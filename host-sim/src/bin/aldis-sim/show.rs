@@ -5,7 +5,7 @@ use core::ops::Range;
 use core::time::Duration;
 
 use aldis_host_sim::sim::workloads::WORKLOADS;
-use aldis_host_sim::sim::{Profile, Report, Topology};
+use aldis_host_sim::sim::{Profile, Report, Topology, Wire};
 use indicatif::{ProgressBar, ProgressStyle};
 use nix::sys::resource::{UsageWho, getrusage};
 use serde_json::json;
@@ -19,6 +19,7 @@ pub(crate) struct Sum {
     virtual_ns: u64,
     events: u64,
     messages: u64,
+    frames: u64,
     refusals: u64,
     /// Of all hashes, in order.
     hash: u64,
@@ -30,6 +31,7 @@ impl Sum {
         self.virtual_ns += report.virtual_ns;
         self.events += report.totals.events;
         self.messages += report.totals.messages;
+        self.frames += report.totals.frames;
         self.refusals += report.totals.refusals;
         self.hash = (self.hash.rotate_left(5) ^ report.hash).wrapping_mul(0x517C_C1B7_2722_0A95);
     }
@@ -37,11 +39,11 @@ impl Sum {
 
 impl fmt::Display for Sum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { runs, virtual_ns, events, messages, refusals, hash } = self;
+        let Self { runs, virtual_ns, events, messages, frames, refusals, hash } = self;
         write!(
             f,
-            "{runs} seeds: {} virtual ms, {events} events, {messages} messages, {refusals} refused posts, trace of \
-             all {hash:016x}",
+            "{runs} seeds: {} virtual ms, {events} events, {messages} messages, {frames} frames, {refusals} refused \
+             posts, trace of all {hash:016x}",
             virtual_ns / 1_000_000
         )
     }
@@ -56,9 +58,9 @@ fn peak_bytes() -> u64 {
 pub(crate) fn run_speed(report: &Report, took: Duration) -> String {
     let seconds = took.as_secs_f64().max(1e-9);
     format!(
-        "{seconds:.3} s, {:.0} events/s, {:.0} messages/s; {} bytes of memory a rank, of which {} are its storage",
+        "{seconds:.3} s, {:.0} events/s, {:.0} messages or frames/s; {} bytes of memory a rank, of which {} are its storage",
         report.totals.events as f64 / seconds,
-        report.totals.messages as f64 / seconds,
+        (report.totals.messages + report.totals.frames) as f64 / seconds,
         peak_bytes() / u64::from(report.config.ranks),
         report.storage_bytes
     )
@@ -69,10 +71,9 @@ pub(crate) fn seeds_speed(sum: &Sum, took: Duration, threads: usize) -> String {
     let seconds = took.as_secs_f64().max(1e-9);
     let each = |count: u64| count as f64 / seconds;
     format!(
-        "{seconds:.3} s, {threads} at a time: {:.0} seeds/s, {:.0} events/s, {:.0} messages/s",
+        "{seconds:.3} s, {threads} at a time: {:.0} seeds/s, {:.0} events/s",
         each(sum.runs),
-        each(sum.events),
-        each(sum.messages)
+        each(sum.events)
     )
 }
 
@@ -83,11 +84,14 @@ pub(crate) fn run_json(report: &Report, took: Duration, workload: &str, told: Op
         "seed": report.config.seed,
         "ranks": ranks,
         "topology": report.config.topology.to_string(),
+        "wire": report.config.wire.name(),
         "faults": report.config.faults.name(),
         "trace": format!("{:016x}", report.hash),
         "virtual_ns": report.virtual_ns,
         "events": report.totals.events,
         "messages": report.totals.messages,
+        "frames": report.totals.frames,
+        "frames_lost": report.totals.lost,
         "refused_posts": report.totals.refusals,
         "seconds": seconds,
         "events_per_second": report.totals.events as f64 / seconds.max(1e-9),
@@ -115,6 +119,7 @@ pub(crate) fn seeds_json(
         "virtual_ns": sum.virtual_ns,
         "events": sum.events,
         "messages": sum.messages,
+        "frames": sum.frames,
         "refused_posts": sum.refusals,
         "seconds": seconds,
         "events_per_second": sum.events as f64 / seconds.max(1e-9),
@@ -138,6 +143,7 @@ pub(crate) fn list_json() -> String {
     json!({
         "workloads": workloads.collect::<Vec<_>>(),
         "faults": Profile::ALL.map(Profile::name),
+        "wires": Wire::ALL.map(Wire::name),
         "topologies": Topology::ALL.map(|topology| topology.to_string()),
     })
     .to_string()
