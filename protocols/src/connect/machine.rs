@@ -302,10 +302,6 @@ impl Connect {
                 self.reply = Some((Kind::Confirm, self.ours, self.theirs));
                 Some(self.open())
             }
-            Phase::Answering if again => {
-                self.due = true;
-                None
-            }
             Phase::Open if again && self.is_echoed(message) => {
                 self.reply = Some((Kind::Confirm, self.ours, self.theirs));
                 None
