@@ -89,6 +89,7 @@ fn a_refusal_is_named_and_final() {
     for (unfit, why) in [
         ([Setup { job: 98, ..one }, other], Refusal::Job),
         ([Setup { rank: 5, ..one }, other], Refusal::Rank),
+        ([one, Setup { rank: 5, ..other }], Refusal::Rank),
         ([Setup { offer: narrow, ..one }, other], Refusal::Limits),
         ([Setup { offer: shut, ..one }, other], Refusal::Limits),
     ] {
