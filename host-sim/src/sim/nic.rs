@@ -119,7 +119,9 @@ impl<'a> Nic for SimNic<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::{Config, Network, Outcome, Profile, Record, Report, Seat, Wire, simulate_seats};
+    use crate::sim::{
+        Config, Network, Outcome, Profile, Record, Report, Seat, Topology, Wire, simulate_seats,
+    };
 
     /// Runs `program` on bare cards.
     fn run(config: &Config, program: fn(u32, &mut SimNic<'_>, &Cpu<'_>) -> Outcome) -> Report {
@@ -211,6 +213,24 @@ mod tests {
             Ok(())
         });
         assert_eq!((report.totals.frames, report.totals.overflowed), (10, 6));
+    }
+
+    #[test]
+    fn a_frame_from_afar_does_not_hold_up_one_from_next_door() {
+        let network = Network { jitter_ns: 0, ..config(3, 8).network };
+        let config = Config { topology: Topology::Ring, network, record: true, ..config(3, 8) };
+        let report = run(&config, |node, nic, cpu| {
+            // All have begun by then, and the one from afar is sent first.
+            while cpu.world.borrow_mut().clock(node) < 50_000 + 50 * u64::from(node) {}
+            assert!(node != 0 && node != 3 || send(nic, mac(4), 7, 60));
+            receive_all(nic, cpu);
+            Ok(())
+        });
+        let taken = report.records.iter().filter_map(|record| match record {
+            Record::FrameTaken { from, .. } => Some(*from),
+            _ => None,
+        });
+        assert_eq!(taken.collect::<Vec<_>>(), [3, 0]);
     }
 
     #[test]

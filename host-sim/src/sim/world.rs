@@ -345,19 +345,20 @@ impl World {
     }
 
     /// Sends `bytes` over the links from one node to another: when they have left the first, and when they arrive at
-    /// the last.
-    fn carry(&mut self, from: u32, to: u32, bytes: usize, start: u64) -> (u64, u64) {
+    /// the last. Who shares a link waits for those that were sent before, however far they have to go until there: a
+    /// link that was kept free for one from afar would hold up all others, and those the next.
+    fn carry(&mut self, from: u32, to: u32, bytes: usize, mut start: u64) -> (u64, u64) {
         let network = self.config.network;
         let wire_ns = bytes as u64 * network.per_kib_ns / 1024;
-        let (links, mut at, mut left) = (&mut self.links, start, None);
+        let (links, mut latency_ns, mut left) = (&mut self.links, 0, None);
         self.config.topology.route(self.config.ranks, from, to, |link| {
             let busy = &mut links[link];
-            let start = at.max(*busy);
+            start = start.max(*busy);
             *busy = start + wire_ns;
             left.get_or_insert(*busy);
-            at = start + network.latency_ns;
+            latency_ns += network.latency_ns;
         });
-        at += wire_ns + self.random.below(network.jitter_ns + 1);
+        let at = start + latency_ns + wire_ns + self.random.below(network.jitter_ns + 1);
         (left.unwrap_or(at), at)
     }
 }
