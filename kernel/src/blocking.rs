@@ -383,11 +383,7 @@ impl Engine<'_> {
         {
             return Ok(Some(status(key, length)));
         }
-        match (peer, self.deserted) {
-            (Some(peer), _) => self.presence(peer)?,
-            (None, Some(cause)) => return Err(cause),
-            (None, None) => {}
-        }
+        self.may_come(peer)?;
         if self.overflowing { self.probe_held_back(*pattern, peer) } else { Ok(None) }
     }
 

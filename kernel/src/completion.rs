@@ -14,7 +14,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     #[inline]
     pub(crate) fn take(&mut self, request: &mut Request<'scope>) -> Option<Result<Status, Error>> {
         let result = match request.stage {
-            Stage::Null => return None,
+            Stage::Null | Stage::Idle(_) => return None,
             Stage::Done(status) => Ok(status),
             Stage::Pending(handle) => {
                 if !self.is_over(request) {
@@ -22,6 +22,13 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
                 }
                 self.requests.remove(&mut self.within.endpoint.engine.requests, handle.slot);
                 self.within.endpoint.engine.collect(handle)?
+            }
+            Stage::Started(handle) => {
+                if !self.is_over(request) {
+                    return None;
+                }
+                request.stage = Stage::Idle(handle);
+                return self.within.endpoint.engine.rest(handle);
             }
         };
         request.stage = Stage::Null;
@@ -86,10 +93,19 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// scope ends; [`Cause::Stale`] for a null request.
     #[inline]
     pub fn wait(&mut self, mut request: Request<'scope>) -> Result<Status, Error> {
-        if let Stage::Pending(handle) = request.stage {
+        self.wait_for(&mut request)
+    }
+
+    /// As [`wait`](Self::wait), for a request that is used again: a persistent one can be started anew.
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait).
+    #[inline]
+    pub fn wait_for(&mut self, request: &mut Request<'scope>) -> Result<Status, Error> {
+        if let Stage::Pending(handle) | Stage::Started(handle) = request.stage {
             self.within.wait_until_complete(handle)?;
         }
-        self.take(&mut request).unwrap_or(Err(Error::new(Operation::Wait, Cause::Stale)))
+        self.take(request).unwrap_or(Err(Error::new(Operation::Wait, Cause::Stale)))
     }
 
     /// Waits until one of the requests is over; its index and result, and it is null from then on (MPI_Waitany).
@@ -112,8 +128,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     pub fn wait_all(&mut self, requests: &mut [Request<'scope>]) -> Result<(), Error> {
         let mut first = Ok(());
         for request in requests.iter_mut().filter(|request| !request.is_null()) {
-            let taken = core::mem::replace(request, Request::null());
-            first = first.and(self.wait(taken).map(|_| ()));
+            first = first.and(self.wait_for(request).map(|_| ()));
             if matches!(first, Err(Error { cause: Cause::TimedOut, .. })) {
                 break;
             }
@@ -124,13 +139,18 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// Cancels a request if it can still be undone without the peer: a receive that has not matched, a send that has
     /// not left (MPI_Cancel). True if so, and it is null from then on; false if it goes on.
     pub fn cancel(&mut self, request: &mut Request<'scope>) -> bool {
-        let Stage::Pending(handle) = request.stage else { return false };
+        let (Stage::Pending(handle) | Stage::Started(handle)) = request.stage else { return false };
         let engine = &mut self.within.endpoint.engine;
         let Some(slot) = engine.requests.get(handle) else { return false };
         let (state, peer) = (slot.state, slot.peer);
         let undone = state == State::Posted || (state == State::Queued && !engine.is_offered(peer, handle));
         if !undone {
             return false;
+        }
+        if let Stage::Started(_) = request.stage {
+            engine.stop(handle);
+            request.stage = Stage::Idle(handle);
+            return true;
         }
         self.requests.remove(&mut engine.requests, handle.slot);
         engine.abandon(handle);
@@ -204,8 +224,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
 
     fn is_over(&mut self, request: &Request<'scope>) -> bool {
         match request.stage {
-            Stage::Null | Stage::Done(_) => true,
-            Stage::Pending(handle) => {
+            Stage::Null | Stage::Idle(_) | Stage::Done(_) => true,
+            Stage::Pending(handle) | Stage::Started(handle) => {
                 self.requests().get(handle).is_none_or(|slot| slot.state == State::Complete)
             }
         }

@@ -168,28 +168,43 @@ impl Engine<'_> {
     ) -> Result<Started, Cause> {
         self.end_probe();
         match self.matcher.find_unexpected(&pattern) {
-            Some(index) => self.receive_kept(index, buffer),
+            Some(index) => self.receive_kept(index, buffer, None),
             None => self.post(pattern, peer, buffer).map(Started::Pending),
         }
     }
 
     fn post(&mut self, pattern: Key, peer: Option<PeerId>, buffer: Buffer) -> Result<Handle, Cause> {
-        match (peer, self.deserted) {
-            (Some(peer), _) => self.presence(peer)?,
-            (None, Some(cause)) => return Err(cause),
-            (None, None) => {}
-        }
+        self.may_come(peer)?;
         let named = peer.unwrap_or_default();
         let handle = self.request(State::Posted, pattern, named, pattern.source, buffer)?;
-        self.matcher.post(&mut self.requests, handle.slot);
-        if self.overflowing {
-            self.seek_for(peer);
-        }
+        self.post_slot(handle.slot, peer);
         Ok(handle)
     }
 
-    /// Receives the kept message `index`.
-    fn receive_kept(&mut self, index: u32, buffer: Buffer) -> Result<Started, Cause> {
+    /// Whether a message of `peer`, or of anybody, may still come; the cause if not.
+    pub(crate) fn may_come(&self, peer: Option<PeerId>) -> Result<(), Cause> {
+        match (peer, self.deserted) {
+            (Some(peer), _) => self.presence(peer),
+            (None, Some(cause)) => Err(cause),
+            (None, None) => Ok(()),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn post_slot(&mut self, index: u32, peer: Option<PeerId>) {
+        self.matcher.post(&mut self.requests, index);
+        if self.overflowing {
+            self.seek_for(peer);
+        }
+    }
+
+    /// Receives the kept message `index`; `own` is the slot of a persistent receive.
+    pub(crate) fn receive_kept(
+        &mut self,
+        index: u32,
+        buffer: Buffer,
+        own: Option<Handle>,
+    ) -> Result<Started, Cause> {
         let Some(&Envelope { key, peer, length, ref payload, .. }) = self.matcher.peek(index) else {
             return Err(Cause::Stale);
         };
@@ -201,10 +216,15 @@ impl Engine<'_> {
             return Err(cause);
         }
         // What does not succeed here and now needs a slot; without one the message stays where it is.
-        let slot = match announced || truncated {
-            true => Some(self.request(State::Receiving, key, peer, key.source, buffer)?),
-            false => None,
+        let slot = match own {
+            None if announced || truncated => {
+                Some(self.request(State::Receiving, key, peer, key.source, buffer)?)
+            }
+            slot => slot,
         };
+        if let Some(request) = own.and_then(|own| self.requests.get(own)) {
+            (request.peer, request.rank, request.tag) = (peer, key.source, key.tag);
+        }
         let Some(envelope) = self.matcher.remove(index) else { return Err(Cause::Stale) };
         self.free_envelope(peer);
         match envelope.payload {
@@ -344,7 +364,7 @@ impl Engine<'_> {
                 self.matcher.unpost(&mut self.requests, index);
                 self.complete(index, Some(Cause::Cancelled));
             }
-            State::Probing => self.complete(index, Some(Cause::Cancelled)),
+            State::Probing | State::Idle => self.complete(index, Some(Cause::Cancelled)),
             State::Sending => self.withdraw(index),
             State::Receiving => self.decline(index),
             State::Complete | State::Free => self.complete(index, None),
@@ -396,7 +416,7 @@ impl Engine<'_> {
             }
             let owed = core::mem::take(&mut request.owed);
             match request.state {
-                State::Free | State::Complete => continue,
+                State::Free | State::Idle | State::Complete => continue,
                 State::Probing => {}
                 State::Posted => self.matcher.unpost(&mut self.requests, index),
                 State::Queued => {

@@ -80,12 +80,18 @@ impl Engine<'_> {
         if let Some(request) = self.requests.get(handle) {
             request.mode = mode;
         }
-        if let Some(peer) = self.peers.get_mut(to.peer.index()) {
-            peer.ordered.push_back(&mut self.requests, handle.slot);
+        self.line_up(to.peer, handle.slot);
+        Ok(Started::Pending(handle))
+    }
+
+    /// Puts the send in slot `index` behind the others to its peer.
+    #[inline]
+    pub(crate) fn line_up(&mut self, id: PeerId, index: u32) {
+        if let Some(peer) = self.peers.get_mut(id.index()) {
+            peer.ordered.push_back(&mut self.requests, index);
             peer.holder.held_back();
         }
-        self.mark(to.peer);
-        Ok(Started::Pending(handle))
+        self.mark(id);
     }
 
     /// Whether a message to whom nothing is ahead could be sent without a request slot.

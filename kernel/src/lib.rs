@@ -50,6 +50,7 @@ mod matching;
 mod modes;
 mod overflow;
 mod peer;
+mod persistent;
 mod planted;
 mod pool;
 mod rank;

@@ -37,6 +37,8 @@ pub(crate) enum State {
     /// Not in use.
     #[default]
     Free,
+    /// A persistent request between its starts.
+    Idle,
     /// A send that waits for its turn, in its peer's ordered list.
     Queued,
     /// An announced send; in the peer's owed list while it has something to send.

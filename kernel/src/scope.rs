@@ -86,10 +86,14 @@ pub(crate) enum Stage {
     Done(Status),
     /// It has a slot.
     Pending(Handle),
+    /// A persistent one, not started.
+    Idle(Handle),
+    /// A persistent one under way, or over with its result not taken.
+    Started(Handle),
 }
 
 impl Request<'_> {
-    const fn new(stage: Stage) -> Self {
+    pub(crate) const fn new(stage: Stage) -> Self {
         Self { stage, scope: PhantomData }
     }
 
@@ -98,9 +102,9 @@ impl Request<'_> {
         Self::new(Stage::Null)
     }
 
-    /// Whether its result has been taken.
+    /// Whether its result has been taken, or it is a persistent one that has not been started.
     pub const fn is_null(&self) -> bool {
-        matches!(self.stage, Stage::Null)
+        matches!(self.stage, Stage::Null | Stage::Idle(_))
     }
 }
 
@@ -142,6 +146,9 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         let mut first = Ok(());
         while let Some(index) = self.requests.front() {
             let Some(handle) = self.within.endpoint.engine.requests.handle(index) else { break };
+            if self.free_idle(handle) {
+                continue;
+            }
             let result = self.wait(Request::new(Stage::Pending(handle)));
             first = first.and(result.map(|_| ()));
             if matches!(first, Err(Error { cause: Cause::TimedOut, .. })) {
@@ -304,7 +311,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         let mut next = self.requests.front();
         while let Some(index) = next {
             if let Some(request) = requests.at(index) {
-                let active = request.state != State::Complete;
+                let active = !matches!(request.state, State::Complete | State::Idle);
                 let conflicting = to_be_written || request.operation == Operation::Recv;
                 if active && conflicting && buffer::overlap(request.buffer, memory) {
                     return true;
@@ -332,7 +339,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
 }
 
 /// A byte range of lent memory.
-fn part(loan: Loan<'_>, range: Range<usize>) -> Result<Buffer, Cause> {
+pub(crate) fn part(loan: Loan<'_>, range: Range<usize>) -> Result<Buffer, Cause> {
     let end = range.end.max(range.start) as u64;
     loan.part(range).ok_or(Cause::TooBig { len: end, max: loan.len() as u64 })
 }

@@ -1,0 +1,230 @@
+//! Persistent requests (MPI 4.1 section 3.9): a send or receive that is set up once and started many times. Its
+//! arguments stay in its slot of the request table between the starts; its memory is a part of a [`Loan`], which the
+//! program reads and writes between them by [`Scope::edit`].
+
+use core::ops::Range;
+
+use aldis_hal::{Cause, Handle, Operation, PeerId, Platform, Transport};
+
+use crate::buffer::Loan;
+use crate::call::{BUDGET, Call};
+use crate::comm::Comm;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
+use crate::request::{Key, Machine, State};
+use crate::scope::{Request, Scope, Stage, part};
+
+/// The peer of a request whose other side is [`Rank::NULL`].
+const NOBODY: PeerId = PeerId(u32::MAX);
+
+impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
+    /// Sets a send of a byte range of lent memory up (MPI_Send_init). [`start`](Self::start) starts it.
+    ///
+    /// # Errors
+    /// As for [`isend_part`](Self::isend_part).
+    pub fn send_init(
+        &mut self,
+        comm: &Comm,
+        loan: Loan<'scope>,
+        range: Range<usize>,
+        to: Rank,
+        tag: Tag,
+    ) -> Result<Request<'scope>, Error> {
+        self.send_init_in(comm, (loan, range), to, tag, Mode::Standard)
+    }
+
+    /// As [`send_init`](Self::send_init), in synchronous mode (MPI_Ssend_init).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn ssend_init(
+        &mut self,
+        comm: &Comm,
+        loan: Loan<'scope>,
+        range: Range<usize>,
+        to: Rank,
+        tag: Tag,
+    ) -> Result<Request<'scope>, Error> {
+        self.send_init_in(comm, (loan, range), to, tag, Mode::Synchronous)
+    }
+
+    /// As [`send_init`](Self::send_init), in ready mode (MPI_Rsend_init).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn rsend_init(
+        &mut self,
+        comm: &Comm,
+        loan: Loan<'scope>,
+        range: Range<usize>,
+        to: Rank,
+        tag: Tag,
+    ) -> Result<Request<'scope>, Error> {
+        self.send_init_in(comm, (loan, range), to, tag, Mode::Ready)
+    }
+
+    fn send_init_in(
+        &mut self,
+        comm: &Comm,
+        (loan, range): (Loan<'scope>, Range<usize>),
+        to: Rank,
+        tag: Tag,
+        mode: Mode,
+    ) -> Result<Request<'scope>, Error> {
+        let refused = |cause| Call::send(comm, to, tag).refused(cause);
+        let buffer = part(loan, range).map_err(refused)?;
+        let engine = &mut self.within.endpoint.engine;
+        let (key, peer) = match engine.target(comm, to, tag) {
+            Err(Cause::RankOutOfRange { .. }) if to == Rank::NULL => (Key::NONE, NOBODY),
+            target => target.map(|target| (target.key, target.peer)).map_err(refused)?,
+        };
+        let handle = engine.request(State::Queued, key, peer, to.0, buffer).map_err(refused)?;
+        if let Some(request) = engine.requests.get(handle) {
+            request.mode = mode;
+        }
+        Ok(self.keep_idle(handle))
+    }
+
+    /// Sets a receive into a byte range of lent memory up (MPI_Recv_init). [`start`](Self::start) starts it.
+    ///
+    /// # Errors
+    /// As for [`irecv_part`](Self::irecv_part).
+    pub fn recv_init(
+        &mut self,
+        comm: &Comm,
+        loan: Loan<'scope>,
+        range: Range<usize>,
+        from: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+    ) -> Result<Request<'scope>, Error> {
+        let (from, tag) = (from.into(), tag.into());
+        let refused = |cause| Call::recv(Operation::Recv, comm, from, tag).refused(cause);
+        let buffer = part(loan, range).map_err(refused)?;
+        let engine = &mut self.within.endpoint.engine;
+        let (key, peer) = match engine.pattern(comm, from, tag) {
+            Err(Cause::RankOutOfRange { .. }) if from == Source::Rank(Rank::NULL) => (Key::NONE, NOBODY),
+            pattern => pattern.map(|(key, peer)| (key, peer.unwrap_or_default())).map_err(refused)?,
+        };
+        let handle = engine.request(State::Posted, key, peer, key.source, buffer).map_err(refused)?;
+        Ok(self.keep_idle(handle))
+    }
+
+    fn keep_idle(&mut self, handle: Handle) -> Request<'scope> {
+        let requests = self.requests();
+        if let Some(request) = requests.get(handle) {
+            request.state = State::Idle;
+        }
+        self.requests.push_back(&mut self.within.endpoint.engine.requests, handle.slot);
+        Request::new(Stage::Idle(handle))
+    }
+
+    /// Starts a persistent request (MPI_Start).
+    ///
+    /// # Errors
+    /// [`Cause::Busy`] while it is under way, [`Cause::Stale`] for one that is not persistent, or why the other side
+    /// cannot be reached; it is not started then.
+    pub fn start(&mut self, request: &mut Request<'scope>) -> Result<(), Error> {
+        let handle = match request.stage {
+            Stage::Idle(handle) => handle,
+            Stage::Started(_) => return Err(Error::new(Operation::None, Cause::Busy)),
+            _ => return Err(Error::new(Operation::None, Cause::Stale)),
+        };
+        let endpoint = &mut *self.within.endpoint;
+        let engine = &mut endpoint.engine;
+        if let Err(cause) = engine.restart(handle) {
+            let progress = engine.requests.get(handle).map(|slot| slot.progress());
+            return Err(progress.map_or(Error::new(Operation::None, cause), |progress| progress.error(cause)));
+        }
+        engine.flush(&mut endpoint.transport, BUDGET);
+        request.stage = Stage::Started(handle);
+        Ok(())
+    }
+
+    /// Starts several persistent requests (MPI_Startall).
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start); those before the one that fails are started.
+    pub fn start_all(&mut self, requests: &mut [Request<'scope>]) -> Result<(), Error> {
+        requests.iter_mut().try_for_each(|request| self.start(request))
+    }
+
+    /// Reads or writes a byte range of lent memory.
+    ///
+    /// # Errors
+    /// As for [`combine`](Self::combine).
+    pub fn edit(
+        &mut self,
+        loan: Loan<'scope>,
+        range: Range<usize>,
+        edit: impl FnOnce(&mut [u8]),
+    ) -> Result<(), Error> {
+        self.combine((loan, range), (loan, 0..0), |bytes, _| edit(bytes))
+    }
+
+    /// Frees the slot of a persistent request that is not under way, at the end of its scope.
+    pub(crate) fn free_idle(&mut self, handle: Handle) -> bool {
+        let engine = &mut self.within.endpoint.engine;
+        let idle = engine.requests.get(handle).is_some_and(|request| request.state == State::Idle);
+        if idle {
+            self.requests.remove(&mut engine.requests, handle.slot);
+            engine.abandon(handle);
+        }
+        idle
+    }
+}
+
+impl Engine<'_> {
+    /// Starts the persistent request behind `handle`.
+    fn restart(&mut self, handle: Handle) -> Result<(), Cause> {
+        let request = self.requests.get(handle).ok_or(Cause::Stale)?;
+        let (key, peer, buffer) = (request.key, request.peer, request.buffer);
+        request.machine = Machine::None;
+        (request.cause, request.late, request.length) = (None, false, buffer.len() as u64);
+        if peer == NOBODY {
+            (request.rank, request.tag, request.length) = (Status::NULL.source.0, Status::NULL.tag.0, 0);
+            self.complete(handle.slot, None);
+            return Ok(());
+        }
+        if request.operation == Operation::Send {
+            self.presence(peer)?;
+            if let Some(request) = self.requests.get(handle) {
+                request.state = State::Queued;
+            }
+            self.line_up(peer, handle.slot);
+            return Ok(());
+        }
+        (request.rank, request.tag) = (key.source, key.tag);
+        self.end_probe();
+        if let Some(index) = self.matcher.find_unexpected(&key) {
+            return self.receive_kept(index, buffer, Some(handle)).map(|_| ());
+        }
+        let peer = (key.source != WILD).then_some(peer);
+        self.may_come(peer)?;
+        self.post_slot(handle.slot, peer);
+        Ok(())
+    }
+
+    /// The result of a persistent request that is over, which is idle from then on.
+    pub(crate) fn rest(&mut self, handle: Handle) -> Option<Result<Status, Error>> {
+        let request = self.requests.get(handle)?;
+        let result = request.result();
+        request.state = State::Idle;
+        Some(result)
+    }
+
+    /// Takes a persistent request back that has not matched or left.
+    pub(crate) fn stop(&mut self, handle: Handle) {
+        let Some(request) = self.requests.get(handle) else { return };
+        let (state, peer) = (request.state, request.peer);
+        request.state = State::Idle;
+        match state {
+            State::Posted => self.matcher.unpost(&mut self.requests, handle.slot),
+            _ => {
+                if let Some(row) = self.peers.get_mut(peer.index()) {
+                    row.ordered.remove(&mut self.requests, handle.slot);
+                }
+            }
+        }
+    }
+}
