@@ -15,8 +15,9 @@ use crate::workspace::{self, Workspace};
 
 /// Seeds of a campaign that is bound by nothing else.
 const SEEDS: u64 = 1000;
-/// Seeds of the step of `cargo xtask test`: some ten seconds on two cores.
-const STEP_SEEDS: u64 = 3000;
+/// Seeds and ranks of the step of `cargo xtask test`: half a minute on two cores.
+const STEP_SEEDS: u64 = 1500;
+const STEP_RANKS: &str = "2-16";
 /// The workload that is some of everything.
 const MIXED: &str = "mixed";
 
@@ -87,7 +88,7 @@ struct Went {
 #[derive(Deserialize, Serialize)]
 struct Failure {
     seed: u64,
-    what: String,
+    told: String,
     replay: String,
     shrunk: Option<Shrunk>,
 }
@@ -188,8 +189,8 @@ impl Sim {
 
 impl Failure {
     fn tell(&self) -> String {
-        let Self { seed, what, replay, shrunk } = self;
-        let mut text = format!("seed {seed} FAILED: {what}\nreplay with\n  target/release/{replay}");
+        let Self { seed, told, replay, shrunk } = self;
+        let mut text = format!("seed {seed} FAILED: {told}\nreplay with\n  target/release/{replay}");
         if let Some(Shrunk { ranks, faults, replay }) = shrunk {
             text += &format!("\nsmaller, with {ranks} ranks and {} faults:\n", faults.len());
             faults.iter().for_each(|fault| text += &format!("{fault}\n"));
@@ -262,7 +263,7 @@ pub(crate) fn step() -> Result<Outcome> {
         seeds: Some(STEP_SEEDS),
         minutes: None,
         from: 0,
-        ranks: "2-32".into(),
+        ranks: STEP_RANKS.into(),
         workload: None,
         faults: None,
         wire: None,
@@ -319,7 +320,7 @@ mod tests {
     #[test]
     fn a_failure_is_told_with_both_replay_commands() {
         let failure: Failure = serde_json::from_str(
-            r#"{"seed": 7, "what": "lost", "replay": "aldis-sim run --seed 7 x", "rank": null,
+            r#"{"seed": 7, "told": "lost", "replay": "aldis-sim run --seed 7 x", "rank": null,
                 "shrunk": {"ranks": 2, "faults": ["  3  a pause"], "replay": "aldis-sim run --seed 7 y", "trials": 1}}"#,
         )
         .unwrap();

@@ -34,7 +34,7 @@
 //! | `seat`, `run` | a rank from start to end; all of them, a coroutine each |
 //! | `report`, `record` | how a run went, the command that repeats it, and a trace for a browser |
 //! | `space_time` | a picture of a run |
-//! | `shrink` | a smaller run that fails in place of a large one |
+//! | `shrink`, `finding` | a smaller run that fails in place of a large one; all that is told of a failure |
 //! | [`workloads`] | programs to run, each of which knows what must come out |
 //! | `storage`, `links`, [`random`] | small storages by size of the job; numbers from the seed |
 //!
@@ -63,6 +63,7 @@
 
 pub mod config;
 mod faults;
+mod finding;
 mod ledger;
 mod links;
 mod messages;
@@ -87,6 +88,7 @@ mod world;
 pub use crate::topology::{self, Topology};
 pub use config::{Config, Network, Profile, Wire};
 pub use faults::{Fault, Span, Ways};
+pub use finding::{Finding, check};
 pub use ledger::{Imbalance, LostCredits, Overfull};
 pub use links::FRAME_RANKS_MAX;
 pub use nic::SimNic;

@@ -14,7 +14,6 @@ use std::time::Instant;
 use aldis_host_sim::sim::{Report, View, chrome_trace, space_time};
 use clap::Parser;
 use cli::{Command, Many, One, Options};
-use failure::Told;
 use show::Sum;
 
 fn main() -> ExitCode {
@@ -42,7 +41,7 @@ fn run(one: &One) -> io::Result<bool> {
     let report = one.job.simulate(&one.config())?;
     let took = start.elapsed();
     write_pictures(one, &report)?;
-    let told = Told::of(&report, &one.job, one.shrink)?;
+    let told = failure::find(&report, &one.job, one.shrink)?;
     if one.job.json {
         println!("{}", show::run_json(&report, took, one.job.workload.name, told.as_ref()));
         return Ok(told.is_none());
@@ -50,10 +49,10 @@ fn run(one: &One) -> io::Result<bool> {
     println!("{report}\n{}", show::run_speed(&report, took));
     report.stranded.iter().for_each(|line| println!("  {line}"));
     if one.show_faults {
-        println!("{}", failure::list(&report.config));
+        println!("{}", report.config.tell_faults());
     }
     if let Some(told) = &told {
-        println!("\n{told}");
+        println!("\n{}", told.tell(|config| config.replay(one.job.workload.name)));
     }
     Ok(told.is_none())
 }
@@ -80,14 +79,15 @@ fn campaign(many: &Many) -> io::Result<bool> {
     let last = seeds::run(many, &mut sum)?;
     let took = start.elapsed();
     let told = match &last {
-        Some(last) => Told::of(last, &many.job, !many.no_shrink)?,
+        Some(last) => failure::find(last, &many.job, !many.no_shrink)?,
         None => None,
     };
     if many.job.json {
         println!("{}", show::seeds_json(&sum, last.as_ref(), took, many.job.workload.name, told.as_ref()));
     } else {
         println!("{sum}\n{}", show::seeds_speed(&sum, took, many.jobs()));
-        told.iter().for_each(|told| println!("\n{told}"));
+        told.iter()
+            .for_each(|told| println!("\n{}", told.tell(|config| config.replay(many.job.workload.name))));
     }
     Ok(told.is_none())
 }

@@ -5,12 +5,12 @@ use core::ops::Range;
 use core::time::Duration;
 
 use aldis_host_sim::sim::workloads::WORKLOADS;
-use aldis_host_sim::sim::{Profile, Report, Topology, Wire};
+use aldis_host_sim::sim::{Finding, Profile, Report, Topology, Wire};
 use indicatif::{ProgressBar, ProgressStyle};
 use nix::sys::resource::{UsageWho, getrusage};
 use serde_json::json;
 
-use crate::failure::Told;
+use crate::failure;
 
 /// What all runs together did.
 #[derive(Default)]
@@ -78,7 +78,7 @@ pub(crate) fn seeds_speed(sum: &Sum, took: Duration, threads: usize) -> String {
 }
 
 /// One run in one line.
-pub(crate) fn run_json(report: &Report, took: Duration, workload: &str, told: Option<&Told>) -> String {
+pub(crate) fn run_json(report: &Report, took: Duration, workload: &str, told: Option<&Finding>) -> String {
     let (seconds, ranks) = (took.as_secs_f64(), report.config.ranks);
     json!({
         "seed": report.config.seed,
@@ -98,7 +98,7 @@ pub(crate) fn run_json(report: &Report, took: Duration, workload: &str, told: Op
         "peak_bytes_per_rank": peak_bytes() / u64::from(ranks),
         "storage_bytes_per_rank": report.storage_bytes,
         "replay": report.replay(workload),
-        "failure": told.map(Told::json),
+        "failure": told.map(|told| failure::json(told, workload)),
     })
     .to_string()
 }
@@ -109,7 +109,7 @@ pub(crate) fn seeds_json(
     last: Option<&Report>,
     took: Duration,
     workload: &str,
-    told: Option<&Told>,
+    told: Option<&Finding>,
 ) -> String {
     let seconds = took.as_secs_f64();
     json!({
@@ -125,7 +125,7 @@ pub(crate) fn seeds_json(
         "events_per_second": sum.events as f64 / seconds.max(1e-9),
         "last_trace": last.map(|last| format!("{:016x}", last.hash)),
         "last_replay": last.map(|last| last.replay(workload)),
-        "failure": told.map(Told::json),
+        "failure": told.map(|told| failure::json(told, workload)),
     })
     .to_string()
 }
