@@ -37,8 +37,6 @@ pub(super) struct Engine<'m> {
     /// The time of the last poll.
     pub(super) now: Instant,
     undrained: u32,
-    /// Whether news get the larger half of this poll's budget.
-    news_turn: bool,
     pub(super) counters: Counters,
 }
 
@@ -67,7 +65,6 @@ impl<'m> Engine<'m> {
             timers: Timers::new(),
             now: Instant(0),
             undrained: 0,
-            news_turn: false,
             counters: Counters::default(),
         })
     }
@@ -170,21 +167,10 @@ impl<'m> Engine<'m> {
         }
     }
 
-    /// A poll begins: half of its budget, the odd event in turn, is for news, so that neither they nor arrivals starve.
-    #[inline]
-    pub(super) fn begin<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
-        self.tell_the_time(now);
-        if self.news.len() == 0 {
-            return 0;
-        }
-        self.news_turn = !self.news_turn;
-        let share = if self.news_turn { budget.div_ceil(2) } else { budget / 2 };
-        self.tell(share, sink)
-    }
-
     /// The time is known again: what was posted since the last poll, under its time, happened just now or a while ago, and
     /// handshakes can begin. No more rows than were posted to.
-    fn tell_the_time(&mut self, now: Instant) {
+    #[inline]
+    pub(super) fn tell_the_time(&mut self, now: Instant) {
         let then = core::mem::replace(&mut self.now, now);
         while let Some(index) = self.posted.pop(self.rows) {
             let Some(row) = self.rows.get_mut(index as usize) else { return };
@@ -227,7 +213,7 @@ impl<'m> Engine<'m> {
             return told + 1;
         }
         self.timers.note(row.deadline());
-        if row.backlog || (row.waiting && told == budget) {
+        if row.backlog {
             self.news.push(self.rows, index as u32);
         }
         told

@@ -162,8 +162,9 @@ impl<'m, N: Nic> Transport for Ethernet<'m, N> {
     /// most `budget` frames are sent, besides.
     fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
         let Self { nic, engine } = self;
-        let mut left = budget;
-        left -= engine.begin(budget, now, sink);
+        engine.tell_the_time(now);
+        // News come of frames and time-outs alone, a bounded number of each: they cannot starve arrivals.
+        let mut left = budget - engine.tell(budget, sink);
         let mut drained = false;
         while left != 0 && !drained {
             match nic.receive() {

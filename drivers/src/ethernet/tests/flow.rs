@@ -179,6 +179,9 @@ fn without_descriptors_frames_wait_for_the_next_poll() {
     assert_eq!(waiting(&net), [DESCRIPTORS / 2; 2]);
     assert!(net.nodes[0].ethernet.counters().no_descriptor > 0);
     net.hub.advance(LATENCY_NS);
+    net.hub.calls(station(0));
+    net.poll(0, 2);
+    assert_eq!(net.hub.calls(station(0)).transmit, 2, "no more than the budget");
     net.poll(0, 64);
     assert_eq!(waiting(&net), [DESCRIPTORS; 2], "all peers get their share");
     net.settle();

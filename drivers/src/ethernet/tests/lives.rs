@@ -35,6 +35,40 @@ fn a_peer_that_vanishes_is_lost_once() {
 }
 
 #[test]
+fn answers_that_wait_are_heard_before_anyone_is_given_up() {
+    let mut net = Net::pair();
+    assert_eq!(net.nodes[0].short(1, b"x"), Post::Done);
+    net.poll(0, 64);
+    for _ in 0..20 {
+        net.hub.inject(station(0), &[0; 60]);
+    }
+    for _ in 0..2 {
+        net.hub.advance(200_000);
+        net.poll(1, 64);
+    }
+    net.hub.advance(60_000_000_000);
+    for _ in 0..8 {
+        net.poll(0, 4);
+    }
+    assert!(net.nodes[0].take().lost.is_empty() && net.nodes[0].ethernet.is_idle());
+}
+
+#[test]
+fn a_flood_of_noise_keeps_no_peer_alive() {
+    let mut net = Net::pair();
+    net.hub.unplug(station(1));
+    assert_eq!(net.nodes[0].short(1, b"x"), Post::Done);
+    for _ in 0..1200 {
+        for _ in 0..5 {
+            net.hub.inject(station(0), &[0; 60]);
+        }
+        net.poll(0, 4);
+        net.hub.advance(10_000_000);
+    }
+    assert_eq!(net.nodes[0].take().lost, [(1, Cause::PeerDead)]);
+}
+
+#[test]
 fn a_silent_peer_is_missed_without_traffic() {
     let mut net = Net::pair();
     net.hub.unplug(station(1));
