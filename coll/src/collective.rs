@@ -435,6 +435,9 @@ impl fmt::Debug for Collective<'_> {
 
 /// What a blocking collective can be called on: an [`Endpoint`], or one [`Within`] a deadline.
 pub trait Caller<'s, T: Transport, P: Platform> {
+    /// The endpoint, for what is done without waiting.
+    fn endpoint(&mut self) -> &mut Endpoint<'s, T, P>;
+
     /// Runs `body` in a scope.
     ///
     /// # Errors
@@ -446,6 +449,10 @@ pub trait Caller<'s, T: Transport, P: Platform> {
 }
 
 impl<'s, T: Transport, P: Platform> Caller<'s, T, P> for Endpoint<'s, T, P> {
+    fn endpoint(&mut self) -> &mut Self {
+        self
+    }
+
     fn enter<'env, R>(
         &'env mut self,
         body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, Error>,
@@ -455,6 +462,10 @@ impl<'s, T: Transport, P: Platform> Caller<'s, T, P> for Endpoint<'s, T, P> {
 }
 
 impl<'s, T: Transport, P: Platform> Caller<'s, T, P> for Within<'_, 's, T, P> {
+    fn endpoint(&mut self) -> &mut Endpoint<'s, T, P> {
+        self.endpoint()
+    }
+
     fn enter<'env, R>(
         &'env mut self,
         body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, Error>,

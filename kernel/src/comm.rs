@@ -14,7 +14,7 @@ mod table;
 
 use core::fmt;
 
-pub use calls::{CONTEXT_WORDS, ContextOffer};
+pub use calls::{CONTEXT_WORDS, ContextOffer, Members};
 pub(crate) use table::{Comms, Row};
 
 use crate::rank::Rank;

@@ -122,15 +122,6 @@ impl<'m> Group<'m> {
         self.processes().map(|process| process.0)
     }
 
-    /// The processes with these ranks, as far as they are in range.
-    pub(crate) fn members_at<I>(&self, ranks: I) -> impl Iterator<Item = u32> + Clone + use<'m, I>
-    where
-        I: Iterator<Item = u32> + Clone,
-    {
-        let group = *self;
-        ranks.filter_map(move |rank| group.process(Rank(rank))).map(|process| process.0)
-    }
-
     /// A process that has two ranks, if its list was not of distinct ones.
     fn repeated(&self) -> Option<PeerId> {
         let mut ranks = (0..self.size).map(Rank);

@@ -64,7 +64,7 @@ pub use aldis_protocols as protocols;
 pub use blocking::Within;
 pub use blocks::Message;
 pub use buffer::Loan;
-pub use comm::{CONTEXT_WORDS, Comm, ContextName, ContextOffer, GENERATION_MAX, PREDEFINED};
+pub use comm::{CONTEXT_WORDS, Comm, ContextName, ContextOffer, GENERATION_MAX, Members, PREDEFINED};
 pub use composite::{Composite, Either};
 pub use counters::Counters;
 pub use credits::{Account, Credits};

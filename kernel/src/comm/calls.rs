@@ -1,6 +1,6 @@
 //! What an endpoint can tell of its communicators, and the local steps of making and freeing one.
 
-use aldis_hal::{Cause, Operation, Platform, Transport};
+use aldis_hal::{Cause, Operation, PeerId, Platform, Transport};
 
 use super::Comm;
 use crate::endpoint::Endpoint;
@@ -18,6 +18,15 @@ pub struct ContextOffer {
     pub free: [u64; CONTEXT_WORDS],
     /// There are slots behind these.
     pub more: bool,
+}
+
+/// Who is in a communicator that is to be made.
+#[derive(Clone, Debug)]
+pub enum Members<I> {
+    /// The ranks of another communicator, in the same order.
+    Of(Comm),
+    /// These processes, which are distinct.
+    These(I),
 }
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
@@ -40,6 +49,11 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
             Comparison::Identical if one.context != other.context => Comparison::Congruent,
             comparison => comparison,
         })
+    }
+
+    /// This process, as groups name it.
+    pub const fn process(&self) -> PeerId {
+        self.engine.me
     }
 
     /// A communicator's name (MPI_Comm_get_name); empty if it was given none.
@@ -77,31 +91,32 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         self.engine.comms.generation(slot)
     }
 
-    /// For those who implement the making of communicators: whether there is room for a group of these ranks of `parent`.
+    /// For those who implement the making of communicators: whether there is room for one of these members.
     ///
     /// # Errors
     /// [`Cause::TooSmall`] if there are too few pieces, [`Cause::Stale`].
-    pub fn check_pieces(&self, parent: &Comm, ranks: impl Iterator<Item = u32> + Clone) -> Result<(), Cause> {
-        self.engine.comms.check_pieces(parent, ranks)
+    pub fn check_pieces<I: Iterator<Item = PeerId> + Clone>(
+        &self,
+        members: &Members<I>,
+    ) -> Result<(), Cause> {
+        self.engine.comms.check_pieces(members)
     }
 
-    /// For those who implement the making of communicators: puts one of these ranks of `parent`, which are distinct and
-    /// among them this one, into `slot` with `generation`. All of its members must have done so before any uses it.
+    /// For those who implement the making of communicators: puts one of these members, among them this process, into
+    /// `slot` with `generation`. All of them must have done so before any uses it.
     ///
     /// # Errors
-    /// [`Cause::Busy`] if the slot is not free, [`Cause::TooSmall`], [`Cause::Stale`], and [`Cause::Declined`] if this
-    /// rank is not among them.
-    pub fn install(
+    /// [`Cause::Busy`] if the slot is not free, [`Cause::TooSmall`], [`Cause::Stale`], and [`Cause::Unreachable`] if this
+    /// process is not among them.
+    pub fn install<I: Iterator<Item = PeerId> + Clone>(
         &mut self,
         slot: u32,
         generation: u32,
-        parent: &Comm,
-        ranks: impl Iterator<Item = u32> + Clone,
-    ) -> Result<Comm, Error> {
+        members: &Members<I>,
+    ) -> Result<Comm, Cause> {
         // What was left of the slot's last communicator for want of a request slot.
         self.engine.purge(self.engine.comms.last_context(slot));
-        let installed = self.engine.comms.install(slot, generation, parent, ranks);
-        installed.map_err(about(parent, Operation::Create))
+        self.engine.comms.install(slot, generation, members)
     }
 
     /// Frees a communicator on this rank alone: what has arrived in it is dropped, and what still arrives will be. The way

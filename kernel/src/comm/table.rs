@@ -2,7 +2,7 @@
 
 use aldis_hal::{Cause, PeerId, Resource};
 
-use super::{Comm, ITSELF, PLANE, PREDEFINED, WORLD, context, slot};
+use super::{Comm, ITSELF, Members, PLANE, PREDEFINED, WORLD, context, slot};
 use crate::group::{Form, Group, Piece};
 use crate::rank::Rank;
 
@@ -198,33 +198,39 @@ impl<'s> Comms<'s> {
         context(slot, self.generation(slot))
     }
 
-    /// Whether there are pieces for a group of these ranks of `parent`.
-    pub(crate) fn check_pieces(
+    /// Whether there are pieces for a communicator of these members.
+    pub(crate) fn check_pieces<I: Iterator<Item = PeerId> + Clone>(
         &self,
-        parent: &Comm,
-        ranks: impl Iterator<Item = u32> + Clone,
+        members: &Members<I>,
     ) -> Result<(), Cause> {
-        let need = Group::pieces_for(self.group(parent)?.members_at(ranks));
+        let need = match members {
+            Members::Of(comm) => self.group(comm)?.pieces() as u32,
+            Members::These(processes) => Group::pieces_for(processes.clone().map(|process| process.0)),
+        };
         let have = (self.pieces.len() as u32).saturating_sub(self.pieces_used);
         let what = Resource::GroupPieces;
         if need > have { Err(Cause::TooSmall { what, need, have }) } else { Ok(()) }
     }
 
-    /// Puts a communicator of these ranks of `parent`, which are distinct, into a free slot.
-    pub(crate) fn install(
+    /// Puts a communicator of these members into a free slot.
+    pub(crate) fn install<I: Iterator<Item = PeerId> + Clone>(
         &mut self,
-        slot: u32,
+        at: u32,
         generation: u32,
-        parent: &Comm,
-        ranks: impl Iterator<Item = u32> + Clone,
+        members: &Members<I>,
     ) -> Result<Comm, Cause> {
         let (used, free) = self.pieces.split_at_mut_checked(self.pieces_used as usize).ok_or(Cause::Stale)?;
-        let parent = self.rows.get(super::slot(parent.context) as usize);
-        let parent = parent.filter(|row| row.context != 0).ok_or(Cause::Stale)?.group(used);
-        let group = Group::collect(parent.members_at(ranks), free)?;
-        let rank = group.rank_of(self.me).ok_or(Cause::Declined)?;
-        let made = Row::new(context(slot, generation), &group, self.pieces_used, rank.0);
-        let row = self.rows.get_mut(slot as usize).filter(|row| row.context == 0).ok_or(Cause::Busy)?;
+        let group = match members {
+            Members::Of(comm) => {
+                let row = self.rows.get(slot(comm.context) as usize);
+                let row = row.filter(|row| row.context == comm.context & !PLANE).ok_or(Cause::Stale)?;
+                row.group(used).union(&Group::EMPTY, free)?
+            }
+            Members::These(processes) => Group::collect(processes.clone().map(|process| process.0), free)?,
+        };
+        let rank = group.rank_of(self.me).ok_or(Cause::Unreachable)?;
+        let made = Row::new(context(at, generation), &group, self.pieces_used, rank.0);
+        let row = self.rows.get_mut(at as usize).filter(|row| row.context == 0).ok_or(Cause::Busy)?;
         self.pieces_used += made.pieces;
         *row = made;
         Ok(row.comm())

@@ -175,7 +175,8 @@ impl Group<'_> {
         ranks: impl Iterator<Item = u32> + Clone,
         memory: &'m mut [Piece],
     ) -> Result<Group<'m>, Cause> {
-        let group = Group::collect(self.members_at(ranks), memory)?;
+        let members = ranks.filter_map(|rank| self.process(Rank(rank))).map(|process| process.0);
+        let group = Group::collect(members, memory)?;
         match group.repeated() {
             Some(twice) => {
                 Err(Cause::DuplicateRank { rank: self.rank_of(twice).map_or(twice.0, |rank| rank.0) })

@@ -19,6 +19,9 @@ pub(crate) type Scope<'scope, 'env, 's> = aldis_kernel::Scope<'scope, 'env, 's, 
 
 /// Ranks that the storage has room for.
 const PEERS: usize = 9;
+/// Communicators, world and self included, and pieces of groups in them.
+pub(crate) const COMMUNICATORS: usize = 8;
+pub(crate) const PIECES: usize = 9;
 const COST: Cost = Cost { overhead_ns: 60, latency_ns: 120, per_kib_ns: 100 };
 
 /// The host's clock, and its scheduler to rest with.
@@ -131,7 +134,7 @@ pub(crate) fn run_with_requests<const REQUESTS: usize, R: Send>(
     })
 }
 
-type Sized<const REQUESTS: usize> = storage_type!(PEERS, REQUESTS, 2, 8, 2, 256, 0, 16);
+type Sized<const REQUESTS: usize> = storage_type!(PEERS, REQUESTS, COMMUNICATORS, 8, 2, 256, 0, 16, PIECES);
 
 fn transport<'m>(me: u32, regions: Vec<Region<'m>>, lanes: &'m mut [Lane]) -> Shm<'m> {
     let (mut own, mut others) = (None, Vec::new());

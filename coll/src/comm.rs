@@ -1,0 +1,135 @@
+//! Communicators: making and freeing them, all blocking (MPI 4.1 section 7.4).
+//!
+//! | call | who takes part | who is in the new communicator |
+//! |---|---|---|
+//! | [`dup`] | all ranks | all, in the same order |
+//! | [`split`], [`split_type`] | all ranks | those of a colour, in the order of keys |
+//! | [`create`] | all ranks | the processes of a group |
+//! | [`create_group`] | the group's processes | the same |
+//! | [`free`] | all ranks | - |
+//!
+//! **Context ids.** A communicator's context is a slot of the communicator table that is free on all members, with a
+//! generation that is new on all of them. Members agree on both in a few exchanges, the number of which grows with the
+//! logarithm of the ranks; the last of them ends when every member has the communicator in its table, so no message
+//! arrives too early. A slot is used again after its communicator was freed on all ranks of the next one. Members whose
+//! free slots have none in common have no slot: [`Cause::Full`], on all ranks.
+//!
+//! **Old messages.** What arrives for a freed communicator is recognised by its generation, dropped and counted
+//! (`stale_contexts`). Once in 32767 communicators a slot's generations start again: then every member first takes in what
+//! every other has sent.
+//!
+//! **Memory.** A communicator takes a row of the table ([`BYTES_PER_COMMUNICATOR`]); its group takes nothing more if it is
+//! a single stride - every duplicate of world, every row or column of a grid - and else [`BYTES_PER_PIECE`] for each stride
+//! or, if that is less, for each 32 processes that its members are among. A split needs a [`Choice`] for each rank, lent
+//! for the call.
+//!
+//! **Failure.** A rank that cannot take part, because an argument of its own is wrong or a table is full, says so to the
+//! others, and the call fails on all of them; nothing has changed then. After a deadline or the death of a rank in the
+//! middle of a call some may have made the communicator: they [`discard`](aldis_kernel::Endpoint::discard) it.
+//!
+//! ```
+//! use aldis_coll::{allreduce, comm, op::Sum};
+//! use aldis_kernel::{Endpoint, Error, hal::{Platform, Transport}};
+//!
+//! /// The sum over the ranks of this one's row, in a grid of rows of four.
+//! fn row_sum<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, mine: u64) -> Result<u64, Error> {
+//!     let world = ep.world();
+//!     let mut scratch = [comm::Choice::NONE; 64];
+//!     let row = comm::split(ep, &world, Some(world.rank().0 / 4), 0, &mut scratch)?;
+//!     let Some(row) = row else { return Ok(mine) };
+//!     let mut sum = [mine];
+//!     allreduce(ep, &row, Sum, &mut sum, &mut [0])?;
+//!     comm::free(ep, row)?;
+//!     Ok(sum[0])
+//! }
+//! ```
+//!
+//! [`Cause::Full`]: aldis_kernel::hal::Cause::Full
+//! [`BYTES_PER_COMMUNICATOR`]: aldis_kernel::storage::BYTES_PER_COMMUNICATOR
+//! [`BYTES_PER_PIECE`]: aldis_kernel::storage::BYTES_PER_PIECE
+
+mod circle;
+mod making;
+mod split;
+
+use core::iter::Empty;
+
+use aldis_kernel::hal::{Cause, Operation, PeerId, Platform, Transport};
+use aldis_kernel::{Comm, Error, Group, Members, PREDEFINED, Tag};
+use circle::{Circle, check_subset};
+use making::make;
+pub use split::{Choice, split, split_type};
+
+use crate::collective::Caller;
+
+/// A communicator of the same ranks in the same order, whose messages meet none of the old one's (MPI_Comm_dup).
+///
+/// # Errors
+/// On all ranks [`Cause::Full`] if there is no free slot in common, or if any has too few pieces for the group (on the rank
+/// itself [`Cause::TooSmall`] says how many are needed); else as [`Collective::wait`](crate::Collective::wait).
+pub fn dup<'s, T: Transport, P: Platform>(
+    caller: &mut impl Caller<'s, T, P>,
+    comm: &Comm,
+) -> Result<Comm, Error> {
+    let circle = Circle::of_all(caller, comm, Operation::Dup)?;
+    let made = make(caller, &circle, Ok(Some(Members::<Empty<PeerId>>::Of(*comm))))?;
+    made.ok_or(Error::new(Operation::Dup, Cause::Stale))
+}
+
+/// A communicator of the processes of `group`, all of which are in `comm`; `None` for the other ranks of `comm`, which take
+/// part (MPI_Comm_create). Ranks may give different groups if these have no process in common; all processes of a group
+/// give the same.
+///
+/// # Errors
+/// As [`dup`], and [`Cause::RankOutOfRange`] for a process that is not in `comm`; it tells the process. The other ranks
+/// fail with [`Cause::Declined`] then.
+pub fn create<'s, T: Transport, P: Platform>(
+    caller: &mut impl Caller<'s, T, P>,
+    comm: &Comm,
+    group: &Group<'_>,
+) -> Result<Option<Comm>, Error> {
+    let circle = Circle::of_all(caller, comm, Operation::Create)?;
+    let endpoint = caller.endpoint();
+    let is_member = group.contains(endpoint.process());
+    let members = check_subset(&endpoint.group(comm)?, group)
+        .map(|()| is_member.then_some(Members::These(group.processes())));
+    make(caller, &circle, members)
+}
+
+/// A communicator of the processes of `group`, all of which are in `comm`, and which alone take part
+/// (MPI_Comm_create_group). `tag`, below 2^30, tells calls apart that are under way on `comm` at a time.
+///
+/// # Errors
+/// As [`dup`]; [`Cause::TagOutOfRange`]; and [`Cause::RankOutOfRange`] for a process that is not in `comm`, or if this one is
+/// not in `group`.
+pub fn create_group<'s, T: Transport, P: Platform>(
+    caller: &mut impl Caller<'s, T, P>,
+    comm: &Comm,
+    group: &Group<'_>,
+    tag: Tag,
+) -> Result<Comm, Error> {
+    let circle = Circle::of_group(caller, comm, group, tag, Operation::Create)?;
+    let made = make(caller, &circle, Ok(Some(Members::These(group.processes()))))?;
+    made.ok_or(Error::new(Operation::Create, Cause::Stale))
+}
+
+/// Frees a communicator (MPI_Comm_free): returns once every rank of it has called this. What was sent in it and not
+/// received is dropped and counted. Every copy of the handle is stale from then on.
+///
+/// # Errors
+/// [`Cause::Predefined`] for world and self, [`Cause::Stale`] for one that is freed; else as
+/// [`Collective::wait`](crate::Collective::wait), and it is freed on this rank all the same.
+pub fn free<'s, T: Transport, P: Platform>(
+    caller: &mut impl Caller<'s, T, P>,
+    comm: Comm,
+) -> Result<(), Error> {
+    let endpoint = caller.endpoint();
+    if [endpoint.world(), endpoint.itself()].iter().any(|own| own.context() == comm.context()) {
+        return endpoint.discard(&comm);
+    }
+    let met = Circle::of_all(caller, &comm, Operation::Free)?.meet(caller, None);
+    caller.endpoint().discard(&comm)?;
+    met
+}
+
+const _: () = assert!(PREDEFINED == 2, "world and self are what `free` refuses");

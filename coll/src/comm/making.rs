@@ -1,0 +1,88 @@
+//! How the members of a new communicator come to agree on its context.
+
+use aldis_kernel::hal::{Cause, PeerId, Platform, Resource, Transport};
+use aldis_kernel::{CONTEXT_WORDS, Comm, Error, GENERATION_MAX, Members};
+
+use super::circle::Circle;
+use crate::collective::Caller;
+
+/// Words of an agreement on a slot: an objection, whether there are more slots, and which are free.
+const OFFER_WORDS: usize = 2 + CONTEXT_WORDS;
+
+/// Makes a communicator of `members`: everybody in the circle takes part, also those who will be in none. A rank that
+/// cannot go on says so here instead of staying away.
+pub(super) fn make<'s, T, P, I>(
+    caller: &mut impl Caller<'s, T, P>,
+    circle: &Circle<'_>,
+    members: Result<Option<Members<I>>, Cause>,
+) -> Result<Option<Comm>, Error>
+where
+    T: Transport,
+    P: Platform,
+    I: Iterator<Item = PeerId> + Clone,
+{
+    let (members, objection) = match members {
+        Ok(Some(members)) => {
+            let objection = caller.endpoint().check_pieces(&members).err();
+            (Some(members), objection)
+        }
+        Ok(None) => (None, None),
+        Err(cause) => (None, Some(cause)),
+    };
+    let slot = agree_on_slot(caller, circle, members.is_some(), objection)?;
+    let mut newest = [members.as_ref().map_or(0, |_| caller.endpoint().context_generation(slot).into())];
+    circle.agree(caller, &mut newest, |_, mine, theirs| mine.max(theirs))?;
+    let generation = match newest {
+        [newest] if newest < GENERATION_MAX.into() => newest as u32 + 1,
+        _ => {
+            // From here on generations repeat: no message of an old one may be under way any more.
+            circle.flush(caller)?;
+            1
+        }
+    };
+    let Some(members) = members else {
+        circle.meet(caller, None)?;
+        return Ok(None);
+    };
+    let made = caller.endpoint().install(slot, generation, &members);
+    let met = circle.meet(caller, made.err());
+    match (made, met) {
+        (Ok(comm), Err(error)) => {
+            caller.endpoint().discard(&comm)?;
+            Err(error)
+        }
+        (made, met) => met.map(|()| made.ok()),
+    }
+}
+
+/// The first slot that is free on all members: everybody's free slots, combined by and, 256 at a time (as MPICH does it:
+/// Gropp and Thakur, "Thread-safety in an MPI implementation", 2007). Those who are no members leave the choice to them.
+fn agree_on_slot<'s, T: Transport, P: Platform>(
+    caller: &mut impl Caller<'s, T, P>,
+    circle: &Circle<'_>,
+    is_member: bool,
+    own: Option<Cause>,
+) -> Result<u32, Error> {
+    let mut base = 0;
+    loop {
+        let mut words = [u64::MAX; OFFER_WORDS];
+        let [objection, more, free @ ..] = &mut words;
+        *objection = circle.objection(own);
+        if is_member {
+            let offer = caller.endpoint().context_offer(base);
+            (*more, *free) = (offer.more.into(), offer.free);
+        }
+        let combine = |index, mine: u64, theirs| if index == 0 { mine.max(theirs) } else { mine & theirs };
+        circle.agree(caller, &mut words, combine)?;
+        let [objection, more, free @ ..] = words;
+        circle.heed(objection, own)?;
+        let mut words = free.into_iter().zip((base..).step_by(64)).filter(|&(word, _)| word != 0);
+        if let Some((word, first)) = words.next() {
+            return Ok(first + word.trailing_zeros());
+        }
+        if more & 1 == 0 {
+            return Err(Error::new(circle.operation(), Cause::Full(Resource::Communicators)));
+        }
+        base += 64 * CONTEXT_WORDS as u32;
+    }
+}

@@ -1,0 +1,174 @@
+//! Splitting: the ranks of one colour make a communicator, in the order of their keys.
+
+use aldis_kernel::hal::{Cause, Operation, PeerId, Platform, Resource, Transport};
+use aldis_kernel::{Comm, Error, Members};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use super::circle::Circle;
+use super::making::make;
+use crate::collective::Caller;
+
+/// What a rank has chosen in a split. A split needs one for each rank, as scratch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Choice {
+    colour: u32,
+    /// Whether there is a colour: 0 or 1.
+    is_in: u32,
+    key: i32,
+    rank: u32,
+    process: u32,
+}
+
+impl Choice {
+    /// None, for memory to lend.
+    pub const NONE: Self = Self { colour: 0, is_in: 0, key: 0, rank: 0, process: 0 };
+
+    /// Whether both go to the same communicator.
+    const fn is_with(&self, other: &Self) -> bool {
+        self.is_in == 1 && other.is_in == 1 && self.colour == other.colour
+    }
+
+    /// By key, and by rank where keys are equal.
+    const fn order(&self) -> (i32, u32) {
+        (self.key, self.rank)
+    }
+}
+
+/// Splits `comm`: ranks that give the same colour are in a communicator together, in the order of their keys and, where
+/// these are equal, of their ranks; a rank without a colour is in none (MPI_Comm_split, MPI 4.1 section 7.4.2). `scratch`
+/// has an entry for each rank of `comm`.
+///
+/// # Errors
+/// On all ranks [`Cause::Full`] if any has too little scratch, too few pieces or no free slot in common with the others (on
+/// the rank itself [`Cause::TooSmall`] says how much is needed); else as [`Collective::wait`](crate::Collective::wait).
+pub fn split<'s, T: Transport, P: Platform>(
+    caller: &mut impl Caller<'s, T, P>,
+    comm: &Comm,
+    colour: Option<u32>,
+    key: i32,
+    scratch: &mut [Choice],
+) -> Result<Option<Comm>, Error> {
+    let circle = Circle::of_all(caller, comm, Operation::Split)?;
+    let (size, have) = (comm.size() as usize, scratch.len() as u32);
+    let Some(choices) = scratch.get_mut(..size) else {
+        let (what, need) = (Resource::Scratch, comm.size());
+        circle.meet(caller, Some(Cause::TooSmall { what, need, have }))?;
+        return Ok(None);
+    };
+    circle.meet(caller, None)?;
+    let process = caller.endpoint().process().0;
+    let (colour, is_in) = (colour.unwrap_or(0), colour.is_some().into());
+    let own = Choice { colour, is_in, key, rank: comm.rank().0, process };
+    gather(caller, &circle, own, choices)?;
+    let mine = select(choices, &own);
+    sort(mine);
+    let processes = mine.iter().map(|choice| PeerId(choice.process));
+    make(caller, &circle, Ok((own.is_in == 1).then_some(Members::These(processes))))
+}
+
+/// Splits `comm` into groups of ranks that share something - memory, a node, a board: what, `shares` tells for each
+/// process of the job, as the transport or the launcher knows it (MPI_Comm_split_type with MPI_COMM_TYPE_SHARED, MPI 4.1
+/// section 7.4.2). It must be true between all ranks of a group in both directions.
+///
+/// # Errors
+/// As [`split`].
+pub fn split_type<'s, T: Transport, P: Platform>(
+    caller: &mut impl Caller<'s, T, P>,
+    comm: &Comm,
+    key: i32,
+    shares: impl Fn(PeerId) -> bool,
+    scratch: &mut [Choice],
+) -> Result<Option<Comm>, Error> {
+    let endpoint = caller.endpoint();
+    let me = endpoint.process();
+    let lowest = endpoint.group(comm)?.processes().filter(|&process| process == me || shares(process)).min();
+    split(caller, comm, Some(lowest.unwrap_or(me).0), key, scratch)
+}
+
+/// Everybody's choice, in the order of ranks from this one downwards: the all-gather of Bruck et al. ("Efficient
+/// algorithms for all-to-all communications in multiport message-passing systems", 1997), whose last rotation nobody needs.
+fn gather<'s, T: Transport, P: Platform>(
+    caller: &mut impl Caller<'s, T, P>,
+    circle: &Circle<'_>,
+    own: Choice,
+    choices: &mut [Choice],
+) -> Result<(), Error> {
+    if let Some(first) = choices.first_mut() {
+        *first = own;
+    }
+    let mut known = 1;
+    while let Some((have, rest)) = choices.split_at_mut_checked(known).filter(|(_, rest)| !rest.is_empty()) {
+        let count = known.min(rest.len());
+        let (Some(mine), Some(theirs)) = (have.get(..count), rest.get_mut(..count)) else { break };
+        circle.pass(caller, known as u32, mine, theirs)?;
+        known += count;
+    }
+    Ok(())
+}
+
+/// Brings those that go with `own` to the front.
+fn select<'c>(choices: &'c mut [Choice], own: &Choice) -> &'c mut [Choice] {
+    let mut selected = 0;
+    for index in 0..choices.len() {
+        if choices.get(index).is_some_and(|choice| choice.is_with(own)) {
+            choices.swap(selected, index);
+            selected += 1;
+        }
+    }
+    choices.get_mut(..selected).unwrap_or_default()
+}
+
+/// Heap sort (Williams 1964; Floyd 1964): neither memory nor recursion.
+fn sort(choices: &mut [Choice]) {
+    for root in (0..choices.len() / 2).rev() {
+        sift_down(choices, root);
+    }
+    for end in (1..choices.len()).rev() {
+        choices.swap(0, end);
+        if let Some(heap) = choices.get_mut(..end) {
+            sift_down(heap, 0);
+        }
+    }
+}
+
+fn sift_down(heap: &mut [Choice], mut root: usize) {
+    let order = |heap: &[Choice], index: usize| heap.get(index).map(Choice::order);
+    loop {
+        let (left, right) = (2 * root + 1, 2 * root + 2);
+        // An index outside is less than any within.
+        let child = if order(heap, right) > order(heap, left) { right } else { left };
+        if order(heap, child) <= order(heap, root) {
+            return;
+        }
+        heap.swap(root, child);
+        root = child;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use super::*;
+
+    #[test]
+    fn choices_are_selected_and_sorted_by_key_then_rank() {
+        let choice = |rank: u32| Choice {
+            colour: rank % 3,
+            is_in: u32::from(!rank.is_multiple_of(7)),
+            key: -((rank * 37 % 5).cast_signed()),
+            rank,
+            process: rank,
+        };
+        for size in 0..60 {
+            let mut choices: Vec<Choice> = (0..size).rev().map(choice).collect();
+            let own = choice(size / 2);
+            let mut expected: Vec<Choice> = (0..size).map(choice).filter(|one| one.is_with(&own)).collect();
+            expected.sort_by_key(|choice| choice.key);
+            let selected = select(&mut choices, &own);
+            sort(selected);
+            assert_eq!(selected, expected, "size {size}");
+        }
+    }
+}

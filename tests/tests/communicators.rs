@@ -1,0 +1,217 @@
+//! Communicators over the real kernel and shared-memory rings, a thread a rank: MPI 4.1 section 7.4.
+#![allow(missing_docs)]
+
+#[path = "collectives/rig.rs"]
+#[allow(dead_code, unused_imports, reason = "each test file uses the part it needs")]
+mod rig;
+
+use core::time::Duration;
+
+use aldis_coll::comm::{Choice, create, create_group, dup, free, split, split_type};
+use aldis_coll::op::Sum;
+use aldis_coll::{allreduce, barrier};
+use aldis_kernel::hal::{Cause, Operation, PeerId, Resource};
+use aldis_kernel::{Comm, Comparison, Group, Piece, Rank, RankRange, Source, Tag, TagMatch};
+use rig::{Endpoint, run};
+
+/// Every rank's process number summed up: the same on all, and only right if all ranks of it and no others are there.
+fn roll_call(endpoint: &mut Endpoint<'_>, comm: &Comm, expected: &[u32]) {
+    let mut sum = [u64::from(endpoint.process().0)];
+    allreduce(endpoint, comm, Sum, &mut sum, &mut [0]).unwrap();
+    assert_eq!(sum[0], expected.iter().map(|&process| u64::from(process)).sum::<u64>());
+    let found: Vec<u32> = endpoint.group(comm).unwrap().processes().map(|process| process.0).collect();
+    assert_eq!(found, expected);
+    assert_eq!(found[comm.rank().0 as usize], endpoint.process().0);
+}
+
+#[test]
+fn a_duplicate_has_the_same_ranks_and_messages_of_its_own() {
+    run(5, |endpoint| {
+        let world = endpoint.world();
+        let all: Vec<u32> = (0..5).collect();
+        let copy = dup(endpoint, &world).unwrap();
+        assert_eq!(endpoint.compare(&world, &copy).unwrap(), Comparison::Congruent);
+        assert_eq!(endpoint.compare(&copy, &copy).unwrap(), Comparison::Identical);
+        roll_call(endpoint, &copy, &all);
+        // A wildcard in one does not see what was sent in the other.
+        let (me, next) = (world.rank().0, Rank((world.rank().0 + 1) % 5));
+        endpoint.send(&world, &[me], next, Tag(3)).unwrap();
+        endpoint.send(&copy, &[me + 100], next, Tag(3)).unwrap();
+        let mut got = [0];
+        endpoint.recv(&copy, &mut got, Source::Any, TagMatch::Any).unwrap();
+        assert_eq!(got, [(me + 4) % 5 + 100]);
+        endpoint.recv(&world, &mut got, Source::Any, TagMatch::Any).unwrap();
+        assert_eq!(got, [(me + 4) % 5]);
+        assert_eq!((endpoint.name(&world), endpoint.name(&copy)), (Ok("world"), Ok("")));
+        endpoint.set_name(&copy, "copy").unwrap();
+        assert_eq!(endpoint.name(&copy), Ok("copy"));
+        free(endpoint, copy).unwrap();
+        let stale = endpoint.send(&copy, &[0_u8], next, Tag(0)).unwrap_err();
+        assert_eq!((stale.cause, free(endpoint, copy).unwrap_err().cause), (Cause::Stale, Cause::Stale));
+        assert_eq!(dup(endpoint, &copy).unwrap_err().cause, Cause::Stale);
+        assert_eq!(free(endpoint, world).unwrap_err().cause, Cause::Predefined);
+    });
+}
+
+#[test]
+fn a_split_goes_by_colour_and_key() {
+    for size in 1..=9_u32 {
+        run(size, |endpoint| {
+            let (world, me) = (endpoint.world(), endpoint.process().0);
+            let mut scratch = [Choice::NONE; 9];
+            // Three colours, keys that fall, and one rank of four in none.
+            let colour = |rank: u32| (rank % 4 != 3).then_some(rank % 3);
+            let part = split(endpoint, &world, colour(me), -(me as i32) / 2, &mut scratch).unwrap();
+            let mut expected: Vec<u32> = (0..size).filter(|&rank| colour(rank) == colour(me)).collect();
+            expected.sort_by_key(|&rank| -(rank as i32) / 2);
+            match (part, colour(me)) {
+                (Some(part), Some(_)) => {
+                    roll_call(endpoint, &part, &expected);
+                    free(endpoint, part).unwrap();
+                }
+                (None, None) => {}
+                wrong => panic!("{wrong:?}"),
+            }
+            // Boards of two: neighbours share memory.
+            let board = split_type(endpoint, &world, 0, |other| other.0 / 2 == me / 2, &mut scratch);
+            let board = board.unwrap().unwrap();
+            roll_call(endpoint, &board, &(me / 2 * 2..size.min(me / 2 * 2 + 2)).collect::<Vec<_>>());
+            free(endpoint, board).unwrap();
+        });
+    }
+}
+
+#[test]
+fn communicators_are_made_of_groups() {
+    run(7, |endpoint| {
+        let (world, me) = (endpoint.world(), endpoint.process().0);
+        let (mut some, mut others) = ([Piece::NONE; 8], [Piece::NONE; 8]);
+        let odd = RankRange { first: Rank(5), last: Rank(1), stride: -2 };
+        let group = endpoint.group(&world).unwrap();
+        let (odd, even) =
+            (group.range_incl(&[odd], &mut some).unwrap(), group.range_excl(&[odd], &mut others).unwrap());
+        // All take part; odd ranks, in falling order, and even ones are in communicators of their own.
+        let mine = if me % 2 == 1 { odd } else { even };
+        let made = create(endpoint, &world, &mine).unwrap().unwrap();
+        let expected: &[u32] = if me % 2 == 1 { &[5, 3, 1] } else { &[0, 2, 4, 6] };
+        roll_call(endpoint, &made, expected);
+        assert!(create(endpoint, &world, &Group::EMPTY).unwrap().is_none());
+        // Only those who are in it take part, at the same time as others do.
+        let again = create_group(endpoint, &world, &mine, Tag(me % 2)).unwrap();
+        assert_eq!(endpoint.compare(&made, &again).unwrap(), Comparison::Congruent);
+        roll_call(endpoint, &again, expected);
+        free(endpoint, made).unwrap();
+        roll_call(endpoint, &again, expected);
+        // A group of no single stride, made within the one before.
+        if me % 2 == 0 {
+            let mut memory = [Piece::NONE; 4];
+            let uneven = Group::of(&[4, 0, 2].map(PeerId), &mut memory).unwrap();
+            let made = create(endpoint, &again, &uneven).unwrap();
+            assert_eq!(made.is_some(), me != 6);
+            if let Some(made) = made {
+                roll_call(endpoint, &made, &[4, 0, 2]);
+                let copy = dup(endpoint, &made).unwrap();
+                free(endpoint, made).unwrap();
+                roll_call(endpoint, &copy, &[4, 0, 2]);
+                free(endpoint, copy).unwrap();
+            }
+        }
+        free(endpoint, again).unwrap();
+    });
+}
+
+#[test]
+fn what_one_rank_cannot_do_fails_on_all_and_changes_nothing() {
+    run(4, |endpoint| {
+        let (world, me) = (endpoint.world(), endpoint.process().0);
+        // Too little scratch on one rank.
+        let mut scratch = [Choice::NONE; 4];
+        let entries = if me == 2 { 3 } else { 4 };
+        let error = split(endpoint, &world, Some(0), 0, &mut scratch[..entries]).unwrap_err();
+        let what = Resource::Scratch;
+        let (cause, peer) = match me {
+            2 => (Cause::TooSmall { what, need: 4, have: 3 }, None),
+            _ => (Cause::Full(what), Some(Rank(2))),
+        };
+        assert_eq!((error.cause, error.peer(), error.operation), (cause, peer, Operation::Split));
+        // A group with a process that is not there, on one rank.
+        let mut memory = [Piece::NONE; 4];
+        let group = Group::of(&[PeerId(0), PeerId(if me == 1 { 17 } else { 1 })], &mut memory).unwrap();
+        let error = create(endpoint, &world, &group).unwrap_err();
+        let cause = if me == 1 { Cause::RankOutOfRange { rank: 17, size: 4 } } else { Cause::Declined };
+        assert_eq!(error.cause, cause, "{error}");
+        // More duplicates than the table has rows, again and again.
+        for _ in 0..3 {
+            let mut made = Vec::new();
+            let full = loop {
+                match dup(endpoint, &world) {
+                    Ok(comm) => made.push(comm),
+                    Err(error) => break error,
+                }
+            };
+            assert_eq!(full.cause, Cause::Full(Resource::Communicators));
+            assert_eq!(made.len(), rig::COMMUNICATORS - 2);
+            for comm in made.into_iter().rev() {
+                roll_call(endpoint, &comm, &[0, 1, 2, 3]);
+                free(endpoint, comm).unwrap();
+            }
+        }
+        // More pieces than there are.
+        let mut memory = [Piece::NONE; 4];
+        let mixed = Group::of(&[1, 0, 3, 2].map(PeerId), &mut memory).unwrap();
+        let mut made = Vec::new();
+        let full = loop {
+            match create(endpoint, &world, &mixed) {
+                Ok(comm) => made.push(comm.unwrap()),
+                Err(error) => break error.cause,
+            }
+        };
+        assert_eq!(made.len(), rig::PIECES / mixed.pieces());
+        let (need, have) = (mixed.pieces() as u32, (rig::PIECES % mixed.pieces()) as u32);
+        assert_eq!(full, Cause::TooSmall { what: Resource::GroupPieces, need, have });
+        for comm in made {
+            free(endpoint, comm).unwrap();
+        }
+        barrier(endpoint, &world).unwrap();
+    });
+}
+
+/// Through all generations of a slot and on: contexts repeat only when nothing of the old ones is under way.
+#[test]
+fn generations_wrap_around() {
+    run(2, |endpoint| {
+        let world = endpoint.world();
+        let (me, other) = (world.rank().0, Rank(1 - world.rank().0));
+        let first = dup(endpoint, &world).unwrap();
+        let mut contexts = vec![first.context()];
+        free(endpoint, first).unwrap();
+        for round in 1..=aldis_kernel::GENERATION_MAX {
+            let comm = dup(endpoint, &world).unwrap();
+            if round % 1000 == 0 {
+                // Sent and never received: stale when it arrives, or dropped with the communicator.
+                endpoint.send(&comm, &[me], other, Tag(1)).unwrap();
+            }
+            contexts.push(comm.context());
+            free(endpoint, comm).unwrap();
+        }
+        assert_eq!(contexts.first(), contexts.last());
+        contexts.sort_unstable();
+        contexts.dedup();
+        assert_eq!(contexts.len() as u32, aldis_kernel::GENERATION_MAX);
+        barrier(endpoint, &world).unwrap();
+        assert_eq!(endpoint.counters().stale_contexts, 32);
+        assert_eq!(endpoint.queue_depths(), (0, 0));
+    });
+}
+
+#[test]
+fn a_rank_that_stays_away_is_named_by_the_deadline() {
+    run(3, |endpoint| {
+        let world = endpoint.world();
+        if world.rank() != Rank(1) {
+            let limit = Duration::from_millis(20);
+            let error = dup(&mut endpoint.within(limit), &world).unwrap_err();
+            assert_eq!((error.cause, error.operation), (Cause::TimedOut, Operation::Dup), "{error}");
+        }
+    });
+}
