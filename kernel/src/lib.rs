@@ -14,6 +14,7 @@
 //! | `pool`, `list`, `fifo`, `buffer` | freelists with generations, intrusive lists, bounded FIFOs, lent memory |
 //! | `composite` | two transports as one |
 //! | `shared` | an endpoint behind a spin lock |
+//! | [`datatype`] | types scattered in memory, packed and unpacked in any pieces |
 //! | `credits` | what two ranks owe each other |
 //! | `planted` | bugs for tests to find, behind a feature that no other build has |
 //!
@@ -38,6 +39,7 @@ mod completion;
 mod composite;
 mod counters;
 mod credits;
+pub mod datatype;
 mod endpoint;
 mod engine;
 mod error;

@@ -1,0 +1,244 @@
+//! The constructors (MPI 4.1, 5.1.2 to 5.1.8, 5.1.10, 5.1.11). Each costs time in proportion to its arguments.
+
+use aldis_hal::Cause;
+
+use super::compile::{List, grid};
+use super::handle::Child;
+use super::layout::{Item, Layout, OVERFLOW, word};
+use super::node::{Dimension, Dimensions, Node};
+use super::table::{Draft, View, Writer};
+use super::{Combiner, Datatype, Types};
+
+/// `length` elements at `displacement`: in extents of the element, or in bytes for the constructors whose name has an h.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Block {
+    /// Elements.
+    pub length: u64,
+    /// From the origin of the type.
+    pub displacement: i64,
+}
+
+/// `length` elements of a type at `displacement` bytes: a field of a structure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Field {
+    /// Elements.
+    pub length: u64,
+    /// Bytes from the origin of the type.
+    pub displacement: i64,
+    /// Of what.
+    pub datatype: Datatype,
+}
+
+impl Field {
+    /// One element.
+    pub fn new(displacement: usize, datatype: impl Into<Datatype>) -> Self {
+        Self::array(displacement, 1, datatype)
+    }
+
+    /// `length` elements in a row.
+    pub fn array(displacement: usize, length: u64, datatype: impl Into<Datatype>) -> Self {
+        // No field of a Rust type lies beyond `isize::MAX`; a larger number is refused by the constructor.
+        let displacement = i64::try_from(displacement).unwrap_or(i64::MAX);
+        Self { length, displacement, datatype: datatype.into() }
+    }
+}
+
+/// A type of one part: what it is, what it was made of.
+pub(super) struct Single<'v> {
+    pub(super) view: View<'v>,
+    pub(super) child: Child,
+    pub(super) extent: i64,
+}
+
+impl Types<'_> {
+    /// Makes a type of one part. `arguments` are what [`contents`](Self::contents) gives back.
+    pub(super) fn build_single(
+        &mut self,
+        combiner: Combiner,
+        of: Datatype,
+        arguments: impl IntoIterator<Item = i64>,
+        make: impl FnOnce(&Single<'_>, &mut Writer<'_>) -> Result<(Node, Layout), Cause>,
+    ) -> Result<Datatype, Cause> {
+        self.build(|view, writer| {
+            let child = view.child(of)?;
+            writer.push(child.word())?;
+            writer.extend(arguments)?;
+            let described = writer.len() as u32;
+            let single = Single { view, child, extent: view.layout(child).extent() };
+            let (node, layout) = make(&single, writer)?;
+            Ok(Draft { combiner, children: 1, described, node, layout })
+        })
+    }
+
+    /// `count` elements in a row (MPI 4.1, 5.1.2, `MPI_TYPE_CONTIGUOUS`).
+    pub fn contiguous(&mut self, count: u64, of: impl Into<Datatype>) -> Result<Datatype, Cause> {
+        self.build_single(Combiner::Contiguous, of.into(), [word(count)?], |single, writer| {
+            single.grid(writer, Dimension::plain(count, single.extent))
+        })
+    }
+
+    /// `count` blocks of `length` elements, `stride` extents apart (MPI 4.1, 5.1.2, `MPI_TYPE_VECTOR`).
+    pub fn vector(
+        &mut self,
+        count: u64,
+        length: u64,
+        stride: i64,
+        of: impl Into<Datatype>,
+    ) -> Result<Datatype, Cause> {
+        let arguments = [word(count)?, word(length)?, stride];
+        self.build_single(Combiner::Vector, of.into(), arguments, |single, writer| {
+            let cycle = stride.checked_mul(single.extent).ok_or(OVERFLOW)?;
+            single.blocks(writer, count, length, cycle)
+        })
+    }
+
+    /// `count` blocks of `length` elements, `stride` bytes apart (MPI 4.1, 5.1.2, `MPI_TYPE_CREATE_HVECTOR`).
+    pub fn hvector(
+        &mut self,
+        count: u64,
+        length: u64,
+        stride: i64,
+        of: impl Into<Datatype>,
+    ) -> Result<Datatype, Cause> {
+        let arguments = [word(count)?, word(length)?, stride];
+        self.build_single(Combiner::Hvector, of.into(), arguments, |single, writer| {
+            single.blocks(writer, count, length, stride)
+        })
+    }
+
+    /// Blocks of any length anywhere, displacements in extents (MPI 4.1, 5.1.2, `MPI_TYPE_INDEXED`).
+    pub fn indexed(&mut self, blocks: &[Block], of: impl Into<Datatype>) -> Result<Datatype, Cause> {
+        self.build_blocks(Combiner::Indexed, blocks, of.into())
+    }
+
+    /// Blocks of any length anywhere, displacements in bytes (MPI 4.1, 5.1.2, `MPI_TYPE_CREATE_HINDEXED`).
+    pub fn hindexed(&mut self, blocks: &[Block], of: impl Into<Datatype>) -> Result<Datatype, Cause> {
+        self.build_blocks(Combiner::Hindexed, blocks, of.into())
+    }
+
+    fn build_blocks(
+        &mut self,
+        combiner: Combiner,
+        blocks: &[Block],
+        of: Datatype,
+    ) -> Result<Datatype, Cause> {
+        if blocks.iter().any(|block| word(block.length).is_err()) {
+            return Err(OVERFLOW);
+        }
+        let arguments = blocks.iter().flat_map(|block| [block.length.cast_signed(), block.displacement]);
+        self.build_single(combiner, of, arguments, |single, writer| {
+            single.list(writer, combiner == Combiner::Indexed, blocks.iter().copied())
+        })
+    }
+
+    /// Blocks of `length` elements anywhere, displacements in extents (MPI 4.1, 5.1.2,
+    /// `MPI_TYPE_CREATE_INDEXED_BLOCK`).
+    pub fn indexed_block(
+        &mut self,
+        length: u64,
+        displacements: &[i64],
+        of: impl Into<Datatype>,
+    ) -> Result<Datatype, Cause> {
+        self.build_equal_blocks(Combiner::IndexedBlock, length, displacements, of.into())
+    }
+
+    /// Blocks of `length` elements anywhere, displacements in bytes (MPI 4.1, 5.1.2,
+    /// `MPI_TYPE_CREATE_HINDEXED_BLOCK`).
+    pub fn hindexed_block(
+        &mut self,
+        length: u64,
+        displacements: &[i64],
+        of: impl Into<Datatype>,
+    ) -> Result<Datatype, Cause> {
+        self.build_equal_blocks(Combiner::HindexedBlock, length, displacements, of.into())
+    }
+
+    fn build_equal_blocks(
+        &mut self,
+        combiner: Combiner,
+        length: u64,
+        displacements: &[i64],
+        of: Datatype,
+    ) -> Result<Datatype, Cause> {
+        let arguments = core::iter::once(word(length)?).chain(displacements.iter().copied());
+        self.build_single(combiner, of, arguments, |single, writer| {
+            let blocks = displacements.iter().map(|&displacement| Block { length, displacement });
+            single.list(writer, combiner == Combiner::IndexedBlock, blocks)
+        })
+    }
+
+    /// Fields of any types anywhere (MPI 4.1, 5.1.2, `MPI_TYPE_CREATE_STRUCT`). The extent is rounded up to the
+    /// strictest alignment of the fields; where a Rust or C structure is padded otherwise, use
+    /// [`resized`](Self::resized).
+    pub fn structure(&mut self, fields: &[Field]) -> Result<Datatype, Cause> {
+        self.build(|view, writer| {
+            for field in fields {
+                writer.push(view.child(field.datatype)?.word())?;
+            }
+            for field in fields {
+                writer.extend([word(field.length)?, field.displacement])?;
+            }
+            let described = writer.len() as u32;
+            let mut list = List::new(view, writer);
+            for &Field { length: count, displacement, datatype } in fields {
+                list.add(Item { displacement, count, child: view.child(datatype)? })?;
+            }
+            let (node, layout) = list.finish()?;
+            Ok(Draft { combiner: Combiner::Struct, children: fields.len() as u32, described, node, layout })
+        })
+    }
+
+    /// The same data with other bounds (MPI 4.1, 5.1.8, `MPI_TYPE_CREATE_RESIZED`). Both may be negative.
+    pub fn resized(
+        &mut self,
+        of: impl Into<Datatype>,
+        lower_bound: i64,
+        extent: i64,
+    ) -> Result<Datatype, Cause> {
+        let upper_bound = lower_bound.checked_add(extent).ok_or(OVERFLOW)?;
+        self.build_single(Combiner::Resized, of.into(), [lower_bound, extent], |single, writer| {
+            let (node, layout) = single.grid(writer, Dimension::plain(1, 0))?;
+            Ok((node, Layout { lb: lower_bound, ub: upper_bound, marked: true, ..layout }))
+        })
+    }
+
+    /// The same type under a handle of its own (MPI 4.1, 5.1.10, `MPI_TYPE_DUP`).
+    pub fn duplicate(&mut self, of: impl Into<Datatype>) -> Result<Datatype, Cause> {
+        self.build_single(Combiner::Dup, of.into(), [], |single, writer| {
+            single.grid(writer, Dimension::plain(1, 0))
+        })
+    }
+}
+
+impl Single<'_> {
+    fn grid(&self, writer: &mut Writer<'_>, dimension: Dimension) -> Result<(Node, Layout), Cause> {
+        grid(self.view, writer, &Dimensions::one(dimension), 0, self.child)
+    }
+
+    fn blocks(
+        &self,
+        writer: &mut Writer<'_>,
+        count: u64,
+        length: u64,
+        cycle: i64,
+    ) -> Result<(Node, Layout), Cause> {
+        let mut dimensions = Dimensions::one(Dimension::plain(count, cycle));
+        dimensions.push(Dimension::plain(length, self.extent)).ok_or(OVERFLOW)?;
+        grid(self.view, writer, &dimensions, 0, self.child)
+    }
+
+    fn list(
+        &self,
+        writer: &mut Writer<'_>,
+        in_extents: bool,
+        blocks: impl Iterator<Item = Block>,
+    ) -> Result<(Node, Layout), Cause> {
+        let unit = if in_extents { self.extent } else { 1 };
+        let mut list = List::new(self.view, writer);
+        for Block { length: count, displacement } in blocks.filter(|block| block.length > 0) {
+            let displacement = displacement.checked_mul(unit).ok_or(OVERFLOW)?;
+            list.add(Item { displacement, count, child: self.child })?;
+        }
+        list.finish()
+    }
+}

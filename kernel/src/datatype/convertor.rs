@@ -1,0 +1,230 @@
+//! The convertor: any range of the packed stream of (type, count), in any order, straight from and into memory.
+
+use aldis_hal::Cause;
+
+use super::handle::Child;
+use super::layout::{OVERFLOW, steps, word};
+use super::node::Dimension;
+use super::transfer::{Gather, Scatter, transfer};
+use super::walk::{Root, Walk};
+use super::{Committed, Form, Types};
+
+/// Packs and unpacks `count` elements of a type piece by piece.
+///
+/// It is a position and nothing else: 64 bytes that are copied, kept in a request, and set to any place. Each call
+/// finds its place in the type anew, which takes O(depth x log blocks), and goes on from there with a stack on the
+/// machine's stack; pieces may be of any size and end inside an element.
+///
+/// Memory is a slice and an *origin*: the address in it that displacement zero of the type's first element falls on,
+/// since data may lie below that. All of it is checked before the first byte is moved.
+///
+/// ```
+/// use aldis_kernel::datatype::{Basic, Convertor, Form, TypeTable};
+/// # fn main() -> Result<(), aldis_kernel::hal::Cause> {
+/// let mut table = TypeTable::<4, 64>::new();
+/// let mut types = table.types();
+/// // The second column of a row-major matrix of 3 x 4 numbers.
+/// let matrix: [u16; 12] = core::array::from_fn(|index| index as u16);
+/// let column = types.vector(3, 1, 4, Basic::U16)?;
+/// let column = types.commit(column)?;
+/// let memory: Vec<u8> = matrix.iter().flat_map(|number| number.to_ne_bytes()).collect();
+///
+/// let mut convertor = Convertor::new(&types, column, 1, Form::Native)?.with_origin(2);
+/// let mut packed = [0; 6];
+/// let (first, second) = packed.split_at_mut(3);
+/// assert_eq!(convertor.pack(&types, &memory, first)?, 3);
+/// assert_eq!(convertor.pack(&types, &memory, second)?, 3);
+/// assert_eq!(packed.as_chunks().0, [1u16, 5, 9].map(u16::to_ne_bytes));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Convertor {
+    datatype: Committed,
+    form: Form,
+    count: u64,
+    origin: usize,
+    position: u64,
+    len: u64,
+}
+
+const _: () = assert!(size_of::<Convertor>() <= 64);
+
+impl Convertor {
+    /// A convertor at the start of `count` elements. Refused if their bytes or their extent do not fit 63 bits.
+    pub fn new(
+        types: &Types<'_>,
+        datatype: impl Into<Committed>,
+        count: u64,
+        form: Form,
+    ) -> Result<Self, Cause> {
+        let datatype = datatype.into();
+        let len = types.pack_size(datatype, count, form)?;
+        types.reach(datatype.into(), count)?;
+        Ok(Self { datatype, form, count, origin: 0, position: 0, len })
+    }
+
+    /// The same with the type's origin at another address than the start of the memory.
+    #[must_use]
+    pub const fn with_origin(self, origin: usize) -> Self {
+        Self { origin, ..self }
+    }
+
+    /// Bytes of the whole packed stream.
+    pub const fn packed_len(&self) -> u64 {
+        self.len
+    }
+
+    /// The next byte of the packed stream.
+    pub const fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Bytes from the position to the end.
+    pub const fn remaining(&self) -> u64 {
+        self.len.saturating_sub(self.position)
+    }
+
+    /// Goes to any byte of the packed stream, or to its end.
+    pub fn set_position(&mut self, position: u64) -> Result<(), Cause> {
+        if position > self.len {
+            return Err(Cause::TooBig { len: position, max: self.len });
+        }
+        self.position = position;
+        Ok(())
+    }
+
+    /// Packs from the position on until `stream` is full or nothing remains; tells the bytes, and goes on by them.
+    /// On an error the position stays.
+    pub fn pack(&mut self, types: &Types<'_>, memory: &[u8], stream: &mut [u8]) -> Result<usize, Cause> {
+        let root = self.prepare(types, memory.len())?;
+        let len = self.piece(stream.len());
+        let stream = stream.get_mut(..len).unwrap_or_default();
+        let mut walk = Walk::new(types.view(), root, self.form, self.position);
+        transfer(&mut walk, self.form, self.origin, &mut Gather { memory, stream })?;
+        self.position = self.position.wrapping_add(len as u64);
+        Ok(len)
+    }
+
+    /// Unpacks `stream` to the position on, until it is used up or nothing remains; tells the bytes, and goes on by
+    /// them. Memory between the pieces of data is not touched. On an error the position stays.
+    pub fn unpack(&mut self, types: &Types<'_>, memory: &mut [u8], stream: &[u8]) -> Result<usize, Cause> {
+        let root = self.prepare(types, memory.len())?;
+        let len = self.piece(stream.len());
+        let stream = stream.get(..len).unwrap_or_default();
+        let mut walk = Walk::new(types.view(), root, self.form, self.position);
+        transfer(&mut walk, self.form, self.origin, &mut Scatter { memory, stream })?;
+        self.position = self.position.wrapping_add(len as u64);
+        Ok(len)
+    }
+
+    /// The data as one run of bytes of the memory, where there is nothing to convert and it is one: the range
+    /// of addresses that a transport can send as it stands. Without data it is empty. Whether memory reaches that far
+    /// is not looked at.
+    pub fn contiguous(&self, types: &Types<'_>) -> Result<Option<core::ops::Range<usize>>, Cause> {
+        let root = types.root(self.datatype.into(), self.count)?;
+        let layout = types.view().layout(root.child);
+        if self.len == 0 {
+            return Ok(Some(0..0));
+        }
+        if self.form != Form::Native || !layout.abuts(self.count, layout.extent()) {
+            return Ok(None);
+        }
+        let start = self.origin.checked_add_signed(isize::try_from(layout.true_lb).map_err(|_| OVERFLOW)?);
+        let end = start.zip(usize::try_from(self.len).ok()).and_then(|(start, len)| start.checked_add(len));
+        Ok(start.zip(end).map(|(start, end)| start..end))
+    }
+
+    fn piece(&self, stream: usize) -> usize {
+        usize::try_from(self.remaining()).map_or(stream, |remaining| remaining.min(stream))
+    }
+
+    /// Checks that the type lives and that all of its data lies in the memory.
+    fn prepare(&self, types: &Types<'_>, memory: usize) -> Result<Root, Cause> {
+        let root = types.root(self.datatype.into(), self.count)?;
+        if self.len == 0 {
+            return Ok(root);
+        }
+        let (lowest, highest) = types.reach(self.datatype.into(), self.count)?;
+        let below = self.origin as u64;
+        if lowest < 0 && lowest.unsigned_abs() > below {
+            return Err(Cause::TooBig { len: lowest.unsigned_abs(), max: below });
+        }
+        match below.checked_add_signed(highest) {
+            Some(end) if end <= memory as u64 => Ok(root),
+            end => Err(Cause::TooBig { len: end.unwrap_or(u64::MAX), max: memory as u64 }),
+        }
+    }
+}
+
+impl Types<'_> {
+    /// Bytes that `count` elements take when packed (MPI 4.1, 5.2, `MPI_PACK_SIZE`, `MPI_PACK_EXTERNAL_SIZE`).
+    pub fn pack_size(&self, datatype: impl Into<Committed>, count: u64, form: Form) -> Result<u64, Cause> {
+        let child = self.view().child(datatype.into().0)?;
+        let packed = self.view().layout(child).packed(form).checked_mul(count).ok_or(OVERFLOW)?;
+        word(packed).map(|_| packed)
+    }
+
+    /// Packs `count` elements into `stream` from byte `position` on, and moves that on (MPI 4.1, 5.2, `MPI_PACK`;
+    /// 5.3, `MPI_PACK_EXTERNAL`). `memory` begins at the origin of the first element; for data below it there is
+    /// [`Convertor::with_origin`]. Refused, with nothing written, if the stream is too short.
+    pub fn pack(
+        &self,
+        form: Form,
+        memory: &[u8],
+        count: u64,
+        datatype: impl Into<Committed>,
+        stream: &mut [u8],
+        position: &mut usize,
+    ) -> Result<(), Cause> {
+        let mut convertor = Convertor::new(self, datatype, count, form)?;
+        let (range, end) = piece(*position, convertor.packed_len(), stream.len())?;
+        convertor.pack(self, memory, stream.get_mut(range).unwrap_or_default())?;
+        *position = end;
+        Ok(())
+    }
+
+    /// Unpacks `count` elements from `stream` from byte `position` on, and moves that on (MPI 4.1, 5.2,
+    /// `MPI_UNPACK`; 5.3, `MPI_UNPACK_EXTERNAL`). Refused, with nothing written, if the stream is too short.
+    pub fn unpack(
+        &self,
+        form: Form,
+        stream: &[u8],
+        position: &mut usize,
+        memory: &mut [u8],
+        count: u64,
+        datatype: impl Into<Committed>,
+    ) -> Result<(), Cause> {
+        let mut convertor = Convertor::new(self, datatype, count, form)?;
+        let (range, end) = piece(*position, convertor.packed_len(), stream.len())?;
+        convertor.unpack(self, memory, stream.get(range).unwrap_or_default())?;
+        *position = end;
+        Ok(())
+    }
+
+    /// The lowest byte of the data of `count` elements, and the end of its highest one.
+    pub(super) fn reach(&self, datatype: super::Datatype, count: u64) -> Result<(i64, i64), Cause> {
+        let layout = self.view().layout(self.view().child(datatype)?);
+        let last = steps(count.saturating_sub(1), layout.extent())?;
+        let lowest = last.min(0).checked_add(layout.true_lb).ok_or(OVERFLOW)?;
+        let highest = last.max(0).checked_add(layout.true_ub).ok_or(OVERFLOW)?;
+        Ok((lowest, highest))
+    }
+
+    pub(super) fn root(&self, datatype: super::Datatype, count: u64) -> Result<Root, Cause> {
+        let child: Child = self.view().child(datatype)?;
+        let stride = self.view().layout(child).extent();
+        let dimension = Dimension::plain(count, stride);
+        Ok(Root { child, dimensions: [dimension.words()?] })
+    }
+}
+
+/// The next `len` bytes of a stream, and their end.
+fn piece(position: usize, len: u64, stream: usize) -> Result<(core::ops::Range<usize>, usize), Cause> {
+    let max = stream.saturating_sub(position) as u64;
+    let end = usize::try_from(len).ok().and_then(|len| position.checked_add(len));
+    match end {
+        Some(end) if end <= stream => Ok((position..end, end)),
+        _ => Err(Cause::TooBig { len, max }),
+    }
+}

@@ -1,0 +1,134 @@
+//! The two forms of data, and the conversion of one element between them.
+
+use aldis_hal::Cause;
+
+use super::Basic;
+
+/// The form of packed data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Form {
+    /// The bytes of memory as they are: for peers with the same byte order and widths.
+    Native,
+    /// Big-endian, with fixed widths (MPI 4.1, 14.5.2, "external32"): for files, and for peers that are unlike.
+    External32,
+}
+
+/// The most bytes that an element has in either form.
+pub(super) const ELEMENT_MAX: usize = 8;
+
+/// A value that the narrower form cannot hold. (The nearest cause there is: see the module's limits.)
+const UNREPRESENTABLE: Cause = Cause::Incompatible;
+
+/// How the bytes of an element map between two widths: the byte of a significance lies elsewhere; bytes that only one
+/// form has must be what extends the value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Element {
+    pub(super) native: usize,
+    pub(super) external: usize,
+    signed: bool,
+}
+
+impl Element {
+    pub(super) fn of(basic: Basic) -> Self {
+        let signed = matches!(basic, Basic::I8 | Basic::I16 | Basic::I32 | Basic::I64 | Basic::Isize);
+        Self { native: basic.size(), external: basic.external_size(), signed }
+    }
+
+    /// Where in memory the byte of a significance lies.
+    const fn place(&self, significance: usize) -> usize {
+        if cfg!(target_endian = "little") {
+            significance
+        } else {
+            self.native.wrapping_sub(significance).wrapping_sub(1)
+        }
+    }
+
+    /// The byte that extends a value whose highest byte is `top`.
+    const fn extension(&self, top: u8) -> u8 {
+        if self.signed && top >= 0x80 { 0xff } else { 0 }
+    }
+
+    fn native_byte(&self, memory: &[u8], significance: usize) -> u8 {
+        memory.get(self.place(significance)).copied().unwrap_or(0)
+    }
+
+    /// The external32 form of an element in memory, in the first bytes.
+    pub(super) fn encode(&self, memory: &[u8]) -> Result<[u8; ELEMENT_MAX], Cause> {
+        let common = self.native.min(self.external);
+        let extension = self.extension(self.native_byte(memory, common.saturating_sub(1)));
+        if (common..self.native).any(|place| self.native_byte(memory, place) != extension) {
+            return Err(UNREPRESENTABLE);
+        }
+        let mut external = [extension; ELEMENT_MAX];
+        for (significance, byte) in (0..self.external).rev().zip(external.iter_mut()) {
+            if significance < common {
+                *byte = self.native_byte(memory, significance);
+            }
+        }
+        Ok(external)
+    }
+
+    /// Puts bytes of an element's external32 form, from byte `first` on, where they belong in memory. A value that
+    /// is too wide for memory is refused as far as its surplus bytes show by themselves, since they may come without
+    /// the others: they must be zero, or all ones in a signed type.
+    pub(super) fn decode(&self, first: usize, external: &[u8], memory: &mut [u8]) -> Result<(), Cause> {
+        let last = self.external.wrapping_sub(1);
+        for (index, &byte) in (first..self.external).zip(external) {
+            let significance = last.wrapping_sub(index);
+            if significance >= self.native {
+                if byte != 0 && !(self.signed && byte == 0xff) {
+                    return Err(UNREPRESENTABLE);
+                }
+            } else if let Some(place) = memory.get_mut(self.place(significance)) {
+                *place = byte;
+            }
+            if index == 0 {
+                for wider in self.external..self.native {
+                    if let Some(place) = memory.get_mut(self.place(wider)) {
+                        *place = self.extension(byte);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WIDER_OUTSIDE: Element = Element { native: 4, external: 8, signed: true };
+    const NARROWER_OUTSIDE: Element = Element { native: 4, external: 2, signed: true };
+
+    fn there_and_back(element: Element, value: i32) -> Result<i32, Cause> {
+        let external = element.encode(&value.to_ne_bytes())?;
+        let mut memory = [0x55; 4];
+        for index in (0..element.external).rev() {
+            element.decode(index, &external[index..=index], &mut memory)?;
+        }
+        Ok(i32::from_ne_bytes(memory))
+    }
+
+    #[test]
+    fn widths_are_extended_by_the_sign_a_byte_at_a_time() {
+        for value in [0, 1, -1, 127, -128, 0x1234_5678, i32::MIN] {
+            assert_eq!(there_and_back(WIDER_OUTSIDE, value), Ok(value));
+            assert_eq!(WIDER_OUTSIDE.encode(&value.to_ne_bytes()), Ok(i64::from(value).to_be_bytes()));
+        }
+        for value in [0, 1, -1, 32767, -32768] {
+            assert_eq!(there_and_back(NARROWER_OUTSIDE, value), Ok(value));
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        for value in [32768, -32769, 0x10000] {
+            assert_eq!(there_and_back(NARROWER_OUTSIDE, value), Err(UNREPRESENTABLE));
+        }
+        assert_eq!(Element::of(Basic::WideChar).encode(&0x1f6a2u32.to_ne_bytes()), Err(UNREPRESENTABLE));
+        let wide = (1i64 << 40).to_be_bytes();
+        assert_eq!(WIDER_OUTSIDE.decode(0, &wide, &mut [0; 4]), Err(UNREPRESENTABLE));
+    }
+}

@@ -1,0 +1,213 @@
+//! What is known of a type without walking it: bounds, sizes, signature; and how those follow from its parts.
+
+use aldis_hal::Cause;
+
+use super::handle::Child;
+use super::{Basic, Form, Signature};
+
+/// A size, extent or displacement that does not fit 63 bits.
+pub(super) const OVERFLOW: Cause = Cause::TooBig { len: u64::MAX, max: i64::MAX as u64 };
+
+/// The facts about one element of a type. Offsets are bytes from the element's origin.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    /// Lower and upper bound: where neighbours in an array begin and end.
+    pub(super) lb: i64,
+    pub(super) ub: i64,
+    /// Lowest byte and end of the highest byte of data.
+    pub(super) true_lb: i64,
+    pub(super) true_ub: i64,
+    /// Bytes of data in memory, and in external32.
+    pub(super) size: u64,
+    pub(super) external: u64,
+    pub(super) signature: Signature,
+    /// The strictest alignment of its basic types.
+    pub(super) alignment: u8,
+    /// Compiled levels below this one and itself; a basic type has none.
+    pub(super) depth: u8,
+    /// Whether bounds were set by hand (or by a part whose bounds were): then only such bounds count.
+    pub(super) marked: bool,
+    /// Whether the data is one run of bytes, in order.
+    pub(super) dense: bool,
+    /// Whether no two pieces of data can overlap, as far as the structure shows.
+    pub(super) disjoint: bool,
+    /// Whether some of its basic types have another width in external32.
+    pub(super) unlike: bool,
+    /// The basic type that all data is of.
+    pub(super) uniform: Option<Basic>,
+}
+
+impl Layout {
+    /// Nothing at all; all-zero but for the signature, which a free slot does not need.
+    pub(super) const EMPTY: Self = Self {
+        lb: 0,
+        ub: 0,
+        true_lb: 0,
+        true_ub: 0,
+        size: 0,
+        external: 0,
+        signature: Signature::EMPTY,
+        alignment: 0,
+        depth: 0,
+        marked: false,
+        dense: false,
+        disjoint: false,
+        unlike: false,
+        uniform: None,
+    };
+
+    pub(super) fn of(basic: Basic) -> Self {
+        let size = basic.size() as i64;
+        Self {
+            ub: size,
+            true_ub: size,
+            size: size as u64,
+            external: basic.external_size() as u64,
+            signature: Signature::of(basic),
+            alignment: basic.alignment() as u8,
+            dense: true,
+            disjoint: true,
+            unlike: basic.size() != basic.external_size(),
+            uniform: Some(basic),
+            ..Self::EMPTY
+        }
+    }
+
+    /// Bytes from one element to the next.
+    pub(super) const fn extent(&self) -> i64 {
+        self.ub.wrapping_sub(self.lb)
+    }
+
+    /// Bytes from the lowest to behind the highest byte of data.
+    pub(super) const fn span(&self) -> i64 {
+        self.true_ub.wrapping_sub(self.true_lb)
+    }
+
+    /// Bytes of the packed stream.
+    pub(super) const fn packed(&self, form: Form) -> u64 {
+        match form {
+            Form::Native => self.size,
+            Form::External32 => self.external,
+        }
+    }
+
+    /// Whether copies of this, `spacing` bytes apart, are one run of bytes.
+    pub(super) fn abuts(&self, count: u64, spacing: i64) -> bool {
+        self.dense && (count == 1 || u64::try_from(spacing) == Ok(self.size))
+    }
+
+    /// Whether copies of this, `spacing` bytes apart, keep clear of each other.
+    pub(super) fn keeps_clear(&self, count: u64, spacing: i64) -> bool {
+        self.disjoint && (count <= 1 || spacing.unsigned_abs() >= self.span().unsigned_abs())
+    }
+}
+
+/// Adds parts up to the layout of a whole (MPI 4.1, 5.1.7: definitions of lb, ub and extent).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sum {
+    marks: Option<(i64, i64)>,
+    data: Option<(i64, i64)>,
+    pub(super) size: u64,
+    external: u64,
+    signature: Signature,
+    alignment: u8,
+    unlike: bool,
+    uniform: Option<Basic>,
+}
+
+impl Sum {
+    pub(super) const EMPTY: Self = Self {
+        marks: None,
+        data: None,
+        size: 0,
+        external: 0,
+        signature: Signature::EMPTY,
+        alignment: 1,
+        unlike: false,
+        uniform: None,
+    };
+
+    /// Adds `count` copies of `part` whose origins lie between `lowest` and `highest`, both of which are taken.
+    pub(super) fn add(&mut self, part: &Layout, count: u64, lowest: i64, highest: i64) -> Result<(), Cause> {
+        if count == 0 {
+            return Ok(());
+        }
+        if part.marked {
+            let new = (shift(lowest, part.lb)?, shift(highest, part.ub)?);
+            self.marks = Some(widest(self.marks, new));
+        }
+        if part.size == 0 {
+            return Ok(());
+        }
+        let new = (shift(lowest, part.true_lb)?, shift(highest, part.true_ub)?);
+        self.uniform = match self.data {
+            Some(_) if self.uniform != part.uniform => None,
+            _ => part.uniform,
+        };
+        self.data = Some(widest(self.data, new));
+        self.size = grown(self.size, part.size, count)?;
+        self.external = grown(self.external, part.external, count)?;
+        self.signature = self.signature.then(part.signature.repeat(count));
+        self.alignment = self.alignment.max(part.alignment);
+        self.unlike |= part.unlike;
+        Ok(())
+    }
+
+    /// The whole. Its `dense`, `disjoint` and `depth` are what the compiled node knows.
+    pub(super) fn finish(self) -> Result<Layout, Cause> {
+        let (true_lb, true_ub) = self.data.unwrap_or((0, 0));
+        let span = true_ub.checked_sub(true_lb).ok_or(OVERFLOW)? as u64;
+        let padded = span.checked_next_multiple_of(u64::from(self.alignment)).ok_or(OVERFLOW)?;
+        let natural = (true_lb, true_lb.checked_add_unsigned(padded).ok_or(OVERFLOW)?);
+        let (lb, ub) = self.marks.unwrap_or(natural);
+        ub.checked_sub(lb).ok_or(OVERFLOW)?;
+        Ok(Layout {
+            lb,
+            ub,
+            true_lb,
+            true_ub,
+            size: self.size,
+            external: self.external,
+            signature: self.signature,
+            alignment: self.alignment,
+            marked: self.marks.is_some(),
+            unlike: self.unlike,
+            uniform: self.uniform,
+            ..Layout::EMPTY
+        })
+    }
+}
+
+fn shift(origin: i64, by: i64) -> Result<i64, Cause> {
+    origin.checked_add(by).ok_or(OVERFLOW)
+}
+
+fn widest(old: Option<(i64, i64)>, new: (i64, i64)) -> (i64, i64) {
+    let old = old.unwrap_or(new);
+    (old.0.min(new.0), old.1.max(new.1))
+}
+
+/// `sum + part * count`, as long as that fits 63 bits.
+fn grown(sum: u64, part: u64, count: u64) -> Result<u64, Cause> {
+    let all = part.checked_mul(count).and_then(|more| more.checked_add(sum)).ok_or(OVERFLOW)?;
+    if all > i64::MAX as u64 { Err(OVERFLOW) } else { Ok(all) }
+}
+
+/// A count as a word of the table.
+pub(super) fn word(count: u64) -> Result<i64, Cause> {
+    i64::try_from(count).map_err(|_| OVERFLOW)
+}
+
+/// `index` steps of `stride` bytes.
+pub(super) fn steps(index: u64, stride: i64) -> Result<i64, Cause> {
+    let bytes = i128::from(index) * i128::from(stride);
+    i64::try_from(bytes).map_err(|_| OVERFLOW)
+}
+
+/// A stretch of copies of one part: `count` of them, each `extent` bytes behind the one before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Item {
+    pub(super) displacement: i64,
+    pub(super) count: u64,
+    pub(super) child: Child,
+}

@@ -1,0 +1,146 @@
+//! What can be asked of a type.
+
+use aldis_hal::Cause;
+
+use super::external::Form;
+use super::layout::{Layout, OVERFLOW};
+use super::walk::{Run, Walk};
+use super::{Basic, Datatype, Signature, Types};
+
+/// Where something begins, in bytes from the origin of the type, and how many bytes it is long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Extent {
+    /// Lower bound.
+    pub lower_bound: i64,
+    /// Upper bound less lower bound; negative only where a resized type says so.
+    pub extent: i64,
+}
+
+/// One entry of a type map.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Placed {
+    /// Bytes from the origin of the type.
+    pub displacement: i64,
+    /// What is there.
+    pub basic: Basic,
+}
+
+/// One piece of data for [`Types::overlaps`] to sort.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Span {
+    start: i64,
+    end: i64,
+}
+
+impl Types<'_> {
+    /// Bytes of data in one element (MPI 4.1, 5.1.5, `MPI_TYPE_SIZE`).
+    pub fn size(&self, datatype: impl Into<Datatype>) -> Result<u64, Cause> {
+        Ok(self.layout(datatype.into())?.size)
+    }
+
+    /// The bounds that neighbours in an array keep (MPI 4.1, 5.1.7, `MPI_TYPE_GET_EXTENT`).
+    pub fn extent(&self, datatype: impl Into<Datatype>) -> Result<Extent, Cause> {
+        let layout = self.layout(datatype.into())?;
+        Ok(Extent { lower_bound: layout.lb, extent: layout.extent() })
+    }
+
+    /// The bounds of the data itself (MPI 4.1, 5.1.8, `MPI_TYPE_GET_TRUE_EXTENT`).
+    pub fn true_extent(&self, datatype: impl Into<Datatype>) -> Result<Extent, Cause> {
+        let layout = self.layout(datatype.into())?;
+        Ok(Extent { lower_bound: layout.true_lb, extent: layout.span() })
+    }
+
+    /// The signature of `count` elements, for matching it with another one.
+    pub fn signature(&self, datatype: impl Into<Datatype>, count: u64) -> Result<Signature, Cause> {
+        let layout = self.layout(datatype.into())?;
+        layout.signature.elements().checked_mul(count).ok_or(OVERFLOW)?;
+        Ok(layout.signature.repeat(count))
+    }
+
+    /// Levels that the walk over this type goes down, at most [`DEPTH_MAX`](super::DEPTH_MAX). Nested regular types
+    /// are one level.
+    pub fn depth(&self, datatype: impl Into<Datatype>) -> Result<usize, Cause> {
+        Ok(usize::from(self.layout(datatype.into())?.depth))
+    }
+
+    /// The type map of `count` elements (MPI 4.1, 5.1), entry by entry in the order of the packed stream.
+    pub fn type_map(&self, datatype: impl Into<Datatype>, count: u64) -> Result<TypeMap<'_>, Cause> {
+        let datatype = datatype.into();
+        self.signature(datatype, count)?;
+        let walk = Walk::new(self.view(), self.root(datatype, count)?, Form::External32, 0);
+        Ok(TypeMap { walk, rest: None })
+    }
+
+    /// Whether two pieces of the data of `count` elements overlap: such a type can be sent, but nothing may be
+    /// received into it (MPI 4.1, 3.2.4 and 5.1.11).
+    ///
+    /// Most types show by their structure that they do not. The others are looked at piece by piece in `scratch`,
+    /// which must hold one span for each; if it is too short, that is the error.
+    pub fn overlaps(
+        &self,
+        datatype: impl Into<Datatype>,
+        count: u64,
+        scratch: &mut [Span],
+    ) -> Result<bool, Cause> {
+        let datatype = datatype.into();
+        let layout = self.layout(datatype)?;
+        if layout.size == 0 || layout.keeps_clear(count, layout.extent()) {
+            return Ok(false);
+        }
+        self.reach(datatype, count)?;
+        let (mut used, len) = (0usize, scratch.len());
+        let mut walk = Walk::new(self.view(), self.root(datatype, count)?, Form::Native, 0);
+        while let Some(run) = walk.next() {
+            let free = scratch.get_mut(used..).unwrap_or_default();
+            if run.blocks > free.len() as u64 {
+                return Err(Cause::TooBig { len: (used as u64).saturating_add(run.blocks), max: len as u64 });
+            }
+            for (block, place) in (0..run.blocks).zip(free) {
+                let start = run.offset.wrapping_add(run.stride.wrapping_mul(block.cast_signed()));
+                *place = Span { start, end: start.wrapping_add(run.bytes.cast_signed()) };
+            }
+            used = used.wrapping_add(run.blocks as usize);
+        }
+        let spans = scratch.get_mut(..used).unwrap_or_default();
+        spans.sort_unstable();
+        Ok(spans.windows(2).any(|pair| matches!(pair, [left, right] if right.start < left.end)))
+    }
+
+    fn layout(&self, datatype: Datatype) -> Result<Layout, Cause> {
+        Ok(self.view().layout(self.view().child(datatype)?))
+    }
+}
+
+/// An iterator over a type map.
+pub struct TypeMap<'t> {
+    walk: Walk<'t>,
+    rest: Option<Rest>,
+}
+
+/// What is left of a run: the elements from one of a block on.
+#[derive(Clone, Copy)]
+struct Rest {
+    run: Run,
+    block: u64,
+    byte: u64,
+}
+
+impl Iterator for TypeMap<'_> {
+    type Item = Placed;
+
+    fn next(&mut self) -> Option<Placed> {
+        let Rest { run, block, byte } = match self.rest {
+            Some(rest) => rest,
+            None => Rest { run: self.walk.next()?, block: 0, byte: 0 },
+        };
+        let in_run = run.stride.wrapping_mul(block.cast_signed()).wrapping_add(byte.cast_signed());
+        let after = byte.wrapping_add(run.basic.size() as u64);
+        self.rest = match (after < run.bytes, block.wrapping_add(1)) {
+            (true, _) => Some(Rest { run, block, byte: after }),
+            (false, next) if next < run.blocks => Some(Rest { run, block: next, byte: 0 }),
+            _ => None,
+        };
+        Some(Placed { displacement: run.offset.wrapping_add(in_run), basic: run.basic })
+    }
+}

@@ -1,0 +1,91 @@
+//! Type signatures: the sequence of basic types, boiled down to two numbers.
+
+use super::Basic;
+
+/// A prime, so that no structure of a sequence (as with a power of two) makes hashes collide: the Mersenne prime
+/// 2^61 - 1.
+const MODULUS: u64 = (1 << 61) - 1;
+/// The base of the polynomial: an arbitrary odd number below the modulus (the golden ratio's bits).
+const BASE: u64 = 0x1e37_79b9_7f4a_7c15;
+
+/// The signature of a message (MPI 4.1, 5.1: the type map without its displacements): how many basic elements, and a
+/// polynomial hash (Karp and Rabin, 1987) of their sequence. Two messages whose signatures differ do not match;
+/// equal ones match but for a chance of about elements / 2^61.
+///
+/// The hash of a concatenation follows from the hashes of its parts, so a signature of any count costs O(log count).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Signature {
+    elements: u64,
+    hash: u64,
+    /// The base to the power of `elements`.
+    shift: u64,
+}
+
+impl Signature {
+    /// The signature of nothing.
+    pub const EMPTY: Self = Self { elements: 0, hash: 0, shift: 1 };
+
+    pub(super) fn of(basic: Basic) -> Self {
+        Self { elements: 1, hash: u64::from(basic.code()), shift: BASE }
+    }
+
+    /// Basic elements in the sequence.
+    pub const fn elements(&self) -> u64 {
+        self.elements
+    }
+
+    /// The hash of the sequence, below 2^61.
+    pub const fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// The signature of this sequence with `other` behind it.
+    #[must_use]
+    pub fn then(self, other: Self) -> Self {
+        let hash = (times(self.hash, other.shift) + other.hash) % MODULUS;
+        let elements = self.elements.wrapping_add(other.elements);
+        Self { elements, hash, shift: times(self.shift, other.shift) }
+    }
+
+    /// The signature of `count` such sequences, one behind the other.
+    #[must_use]
+    pub fn repeat(self, mut count: u64) -> Self {
+        let (mut all, mut power) = (Self::EMPTY, self);
+        while count > 0 {
+            if count & 1 == 1 {
+                all = all.then(power);
+            }
+            power = power.then(power);
+            count >>= 1;
+        }
+        all
+    }
+}
+
+fn times(left: u64, right: u64) -> u64 {
+    (u128::from(left) * u128::from(right) % u128::from(MODULUS)) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repetition_is_a_concatenation() {
+        let pair = Signature::of(Basic::F64).then(Signature::of(Basic::I32));
+        let mut seven = Signature::EMPTY;
+        (0..7).for_each(|_| seven = seven.then(pair));
+        assert_eq!(pair.repeat(7), seven);
+        assert_eq!(pair.repeat(0), Signature::EMPTY);
+        assert_eq!(seven.elements(), 14);
+    }
+
+    #[test]
+    fn order_and_kind_count() {
+        let (left, right) = (Signature::of(Basic::F64), Signature::of(Basic::I64));
+        assert_ne!(left.then(right), right.then(left));
+        assert_ne!(left, right);
+        assert_ne!(left.repeat(2), left.repeat(3));
+    }
+}

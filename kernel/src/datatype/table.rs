@@ -1,0 +1,308 @@
+//! The memory of datatypes: descriptor slots, and the words that they share.
+
+use aldis_hal::{Cause, Resource};
+
+use super::handle::Child;
+use super::layout::Layout;
+use super::node::Node;
+use super::{Combiner, Committed, Datatype};
+
+/// No slot is free. (The nearest resource there is: see the module's limits.)
+const NO_SLOT: Cause = Cause::Full(Resource::Scratch);
+/// The words are used up.
+pub(super) const NO_WORDS: Cause = Cause::Full(Resource::Scratch);
+
+/// One descriptor. All-zero is free: nobody names it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    generation: u32,
+    /// How often the user holds it: creation, `retain`, `component`.
+    users: u32,
+    /// How often other types are made of it.
+    parents: u32,
+    /// Its words: first the `children` that it was made of, then the arguments, then the compiled node.
+    start: u32,
+    pub(super) children: u32,
+    pub(super) described: u32,
+    compiled: u32,
+    pub(super) combiner: Combiner,
+    pub(super) node: Node,
+    pub(super) layout: Layout,
+}
+
+impl Entry {
+    const FREE: Self = Self {
+        generation: 0,
+        users: 0,
+        parents: 0,
+        start: 0,
+        children: 0,
+        described: 0,
+        compiled: 0,
+        combiner: Combiner::Named,
+        node: Node::Empty,
+        layout: Layout::EMPTY,
+    };
+
+    const fn is_named(&self) -> bool {
+        self.users > 0 || self.parents > 0
+    }
+
+    const fn words(&self) -> u32 {
+        self.described.wrapping_add(self.compiled)
+    }
+}
+
+/// The memory of at most `TYPES` derived datatypes that share `WORDS` words of eight bytes. Const-constructible and
+/// all-zero when empty, so a static one lands in `.bss`.
+///
+/// Words that a type takes, `d` being the dimensions that its layout still has after simplification (mostly 1):
+/// contiguous `2 + 4d`, vectors `4 + 4d`, indexed types of n blocks `1 + 2n + 4n`, indexed blocks `2 + n + 4n`, a
+/// structure of n fields `3n + 4n` (blocks that join each other count once in the last term; regular ones as one
+/// dimension), a subarray of n dimensions `2 + 3n + 4d`, a darray `3 + 4n + 4d`, resized `3 + 4d`, duplicate `1 + 4d`.
+#[derive(Debug)]
+pub struct TypeTable<const TYPES: usize, const WORDS: usize> {
+    entries: [Entry; TYPES],
+    words: [i64; WORDS],
+}
+
+impl<const TYPES: usize, const WORDS: usize> TypeTable<TYPES, WORDS> {
+    const FITS: () = assert!(TYPES < 1 << 31 && WORDS < 1 << 31, "slots and words are counted in 31 bits");
+
+    /// An empty table.
+    #[expect(
+        clippy::new_without_default,
+        reason = "a table is large: it is made const, not by value at run time"
+    )]
+    pub const fn new() -> Self {
+        let () = Self::FITS;
+        Self { entries: [Entry::FREE; TYPES], words: [0; WORDS] }
+    }
+
+    /// The table without its sizes: what all functions on datatypes work on. Types live in the table, not in this.
+    pub fn types(&mut self) -> Types<'_> {
+        Types { entries: &mut self.entries, words: &mut self.words }
+    }
+}
+
+/// A table of datatypes, of any size. See the [module](super) for how types are made, asked and used.
+#[derive(Debug)]
+pub struct Types<'t> {
+    entries: &'t mut [Entry],
+    words: &'t mut [i64],
+}
+
+/// What a constructor has put together.
+pub(super) struct Draft {
+    pub(super) combiner: Combiner,
+    pub(super) children: u32,
+    pub(super) described: u32,
+    pub(super) node: Node,
+    pub(super) layout: Layout,
+}
+
+impl Types<'_> {
+    pub(super) fn view(&self) -> View<'_> {
+        View { entries: self.entries, words: self.words }
+    }
+
+    /// Slots that are free, and words that are.
+    pub fn room(&self) -> (usize, usize) {
+        let slots = self.entries.iter().filter(|entry| !entry.is_named()).count();
+        (slots, self.words.len().saturating_sub(self.used()))
+    }
+
+    fn used(&self) -> usize {
+        self.entries.iter().map(|entry| entry.words() as usize).sum()
+    }
+
+    /// Makes a type of what `make` writes; if that fails, nothing has changed.
+    pub(super) fn build(
+        &mut self,
+        make: impl FnOnce(View<'_>, &mut Writer<'_>) -> Result<Draft, Cause>,
+    ) -> Result<Datatype, Cause> {
+        let slot = self.entries.iter().position(|entry| !entry.is_named()).ok_or(NO_SLOT)?;
+        let start = self.used();
+        let (written, free) = self.words.split_at_mut_checked(start).ok_or(NO_WORDS)?;
+        let mut writer = Writer { words: free, len: 0 };
+        let draft = make(View { entries: self.entries, words: written }, &mut writer)?;
+        let compiled = (writer.len as u32).wrapping_sub(draft.described);
+        self.adopt(start, draft.children as usize)?;
+        let entry = self.entries.get_mut(slot).ok_or(NO_SLOT)?;
+        let generation = entry.generation.wrapping_add(1);
+        *entry = Entry {
+            generation,
+            users: 1,
+            parents: 0,
+            start: start as u32,
+            children: draft.children,
+            described: draft.described,
+            compiled,
+            combiner: draft.combiner,
+            node: draft.node,
+            layout: draft.layout,
+        };
+        Ok(Datatype::derived(slot as u32, generation))
+    }
+
+    /// Counts the references that a new type holds. Each takes a word, so the counts fit 32 bits.
+    fn adopt(&mut self, start: usize, children: usize) -> Result<(), Cause> {
+        let words = self.words.get(start..start.wrapping_add(children)).ok_or(NO_WORDS)?;
+        for word in words {
+            if let Some(Child::Slot(slot)) = Child::from_word(*word) {
+                let entry = self.entries.get_mut(slot as usize).ok_or(Cause::Stale)?;
+                entry.parents = entry.parents.wrapping_add(1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a type fit for communication (MPI 4.1, 5.1.9). Types are compiled when they are made, so this costs
+    /// nothing; it only proves that the handle lives.
+    pub fn commit(&self, datatype: Datatype) -> Result<Committed, Cause> {
+        self.view().child(datatype).map(|_| Committed(datatype))
+    }
+
+    /// Holds a type once more: it takes one [`free`](Self::free) more to end it. For whoever keeps the handle while
+    /// its owner may free it, as a pending operation does. Of a basic type this does nothing.
+    pub fn retain(&mut self, datatype: impl Into<Datatype>) -> Result<(), Cause> {
+        match self.view().child(datatype.into())? {
+            Child::Basic(_) => Ok(()),
+            Child::Slot(slot) => self.hold(slot),
+        }
+    }
+
+    fn hold(&mut self, slot: u32) -> Result<(), Cause> {
+        let entry = self.entries.get_mut(slot as usize).ok_or(Cause::Stale)?;
+        entry.users = entry.users.checked_add(1).ok_or(NO_SLOT)?;
+        Ok(())
+    }
+
+    /// Frees a type (MPI 4.1, 5.1.9): the handle is stale from here on, types made of it are not affected. Its slot
+    /// and words come back once nothing is made of it any more. A basic type cannot be freed.
+    pub fn free(&mut self, datatype: impl Into<Datatype>) -> Result<(), Cause> {
+        let Child::Slot(slot) = self.view().child(datatype.into())? else { return Err(Cause::Unsupported) };
+        let entry = self.entries.get_mut(slot as usize).ok_or(Cause::Stale)?;
+        entry.users = entry.users.wrapping_sub(1);
+        if entry.users == 0 {
+            entry.generation = entry.generation.wrapping_add(1);
+        }
+        while let Some(slot) = self.entries.iter().position(|entry| !entry.is_named() && entry.words() > 0) {
+            self.reap(slot);
+        }
+        Ok(())
+    }
+
+    /// A handle of one's own to the part `index` of a type (MPI 4.1, 5.1.13, `MPI_TYPE_GET_CONTENTS`), to be freed
+    /// by the caller unless it is basic. It lives even if the part was freed under its old handle.
+    pub fn component(&mut self, datatype: impl Into<Datatype>, index: usize) -> Result<Datatype, Cause> {
+        let view = self.view();
+        let Child::Slot(slot) = view.child(datatype.into())? else { return Err(Cause::Unsupported) };
+        let parts = view.described(slot).and_then(|(children, _)| children.get(index));
+        match parts.and_then(|word| Child::from_word(*word)).ok_or(Cause::Unsupported)? {
+            Child::Basic(basic) => Ok(basic.into()),
+            Child::Slot(part) => {
+                self.hold(part)?;
+                let entry = self.entries.get(part as usize).ok_or(Cause::Stale)?;
+                Ok(Datatype::derived(part, entry.generation))
+            }
+        }
+    }
+
+    /// Takes back a slot that nobody names: lets its parts go, and closes the gap that its words leave.
+    fn reap(&mut self, slot: usize) {
+        let Some(entry) = self.entries.get_mut(slot) else { return };
+        let (start, end) = (entry.start as usize, entry.start.wrapping_add(entry.words()) as usize);
+        let (generation, children) = (entry.generation, entry.children as usize);
+        *entry = Entry { generation, ..Entry::FREE };
+        for word in self.words.get(start..start.wrapping_add(children)).unwrap_or_default() {
+            let Some(Child::Slot(part)) = Child::from_word(*word) else { continue };
+            if let Some(part) = self.entries.get_mut(part as usize) {
+                part.parents = part.parents.wrapping_sub(1);
+            }
+        }
+        if end <= self.words.len() && start <= end {
+            self.words.copy_within(end.., start);
+        }
+        for entry in self.entries.iter_mut().filter(|entry| entry.start as usize >= end) {
+            entry.start = entry.start.wrapping_sub(end.wrapping_sub(start) as u32);
+        }
+    }
+}
+
+/// The table as it stands, to read.
+#[derive(Clone, Copy)]
+pub(super) struct View<'v> {
+    entries: &'v [Entry],
+    words: &'v [i64],
+}
+
+impl<'v> View<'v> {
+    /// What a handle names, unless that was freed.
+    pub(super) fn child(&self, datatype: Datatype) -> Result<Child, Cause> {
+        if let Some(basic) = datatype.basic() {
+            return Ok(Child::Basic(basic));
+        }
+        let entry = self.entry(datatype.slot()).ok_or(Cause::Stale)?;
+        let lives = entry.users > 0 && entry.generation == datatype.generation();
+        if lives { Ok(Child::Slot(datatype.slot())) } else { Err(Cause::Stale) }
+    }
+
+    pub(super) fn entry(&self, slot: u32) -> Option<&'v Entry> {
+        self.entries.get(slot as usize)
+    }
+
+    pub(super) fn layout(&self, child: Child) -> Layout {
+        match child {
+            Child::Basic(basic) => Layout::of(basic),
+            Child::Slot(slot) => self.entry(slot).map_or(Layout::EMPTY, |entry| entry.layout),
+        }
+    }
+
+    /// The parts and the arguments that a type was made of.
+    pub(super) fn described(&self, slot: u32) -> Option<(&'v [i64], &'v [i64])> {
+        let entry = self.entry(slot)?;
+        let start = entry.start as usize;
+        let words = self.words.get(start..start.checked_add(entry.described as usize)?)?;
+        words.split_at_checked(entry.children as usize)
+    }
+
+    /// The words of a type's compiled node.
+    #[inline]
+    pub(super) fn compiled(&self, entry: &Entry) -> Option<&'v [i64]> {
+        let start = (entry.start as usize).checked_add(entry.described as usize)?;
+        self.words.get(start..start.checked_add(entry.compiled as usize)?)
+    }
+}
+
+/// Writes the words of a type that is being made, behind all others.
+pub(super) struct Writer<'w> {
+    words: &'w mut [i64],
+    len: usize,
+}
+
+impl Writer<'_> {
+    pub(super) const fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn push(&mut self, word: i64) -> Result<(), Cause> {
+        *self.words.get_mut(self.len).ok_or(NO_WORDS)? = word;
+        self.len = self.len.wrapping_add(1);
+        Ok(())
+    }
+
+    pub(super) fn extend(&mut self, words: impl IntoIterator<Item = i64>) -> Result<(), Cause> {
+        words.into_iter().try_for_each(|word| self.push(word))
+    }
+
+    /// What was written from word `start` on.
+    pub(super) fn since(&mut self, start: usize) -> &mut [i64] {
+        self.words.get_mut(start..self.len).unwrap_or_default()
+    }
+
+    /// Takes back what was written from word `start` on.
+    pub(super) fn rewind(&mut self, start: usize) {
+        self.len = self.len.min(start);
+    }
+}

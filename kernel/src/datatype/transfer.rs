@@ -1,0 +1,236 @@
+//! Moving the bytes of runs between memory and a piece of the packed stream, in either direction and form.
+
+use aldis_hal::Cause;
+
+use super::external::Element;
+use super::walk::{Run, Walk};
+use super::{Basic, Form};
+
+/// Memory that does not reach as far as the type does. Checked before anything is moved, so this is never seen.
+const OUTSIDE: Cause = Cause::BadRegion;
+
+/// One direction of the way between memory and stream. Addresses are offsets in the memory; the stream is used from
+/// its front to its end.
+pub(super) trait Transfer {
+    /// Bytes of the stream that are left.
+    fn room(&self) -> usize;
+    /// Moves `len` bytes as they are.
+    fn copy(&mut self, address: usize, len: usize) -> Option<()>;
+    /// Moves `blocks` blocks of `N` bytes as they are.
+    fn blocks<const N: usize>(&mut self, address: usize, stride: isize, blocks: usize) -> Option<()>;
+    /// Moves `elements` adjacent elements of `N` bytes, and turns each into the other byte order.
+    fn swap<const N: usize>(&mut self, address: usize, elements: usize) -> Option<()>;
+    /// Moves `len` bytes of the external32 form of one element, from byte `first` of it on.
+    fn convert(&mut self, address: usize, element: Element, first: usize, len: usize) -> Result<(), Cause>;
+}
+
+/// From memory to the stream.
+pub(super) struct Gather<'a> {
+    pub(super) memory: &'a [u8],
+    pub(super) stream: &'a mut [u8],
+}
+
+/// From the stream to memory.
+pub(super) struct Scatter<'a> {
+    pub(super) memory: &'a mut [u8],
+    pub(super) stream: &'a [u8],
+}
+
+impl<'a> Gather<'a> {
+    fn take(&mut self, len: usize) -> Option<&'a mut [u8]> {
+        self.stream.split_off_mut(..len)
+    }
+}
+
+impl Transfer for Gather<'_> {
+    fn room(&self) -> usize {
+        self.stream.len()
+    }
+
+    #[inline]
+    fn copy(&mut self, address: usize, len: usize) -> Option<()> {
+        let from = self.memory.get(address..address.checked_add(len)?)?;
+        self.take(len)?.copy_from_slice(from);
+        Some(())
+    }
+
+    #[inline]
+    fn blocks<const N: usize>(&mut self, mut address: usize, stride: isize, blocks: usize) -> Option<()> {
+        for to in self.take(blocks.checked_mul(N)?)?.as_chunks_mut::<N>().0 {
+            *to = *self.memory.get(address..)?.first_chunk()?;
+            address = address.wrapping_add_signed(stride);
+        }
+        Some(())
+    }
+
+    #[inline]
+    fn swap<const N: usize>(&mut self, address: usize, elements: usize) -> Option<()> {
+        let len = elements.checked_mul(N)?;
+        let from = self.memory.get(address..address.checked_add(len)?)?;
+        exchange::<N>(self.take(len)?, from);
+        Some(())
+    }
+
+    fn convert(&mut self, address: usize, element: Element, first: usize, len: usize) -> Result<(), Cause> {
+        let memory = self.memory.get(address..address.wrapping_add(element.native)).ok_or(OUTSIDE)?;
+        let external = element.encode(memory)?;
+        let from = external.get(first..first.wrapping_add(len)).ok_or(OUTSIDE)?;
+        self.take(len).ok_or(OUTSIDE)?.copy_from_slice(from);
+        Ok(())
+    }
+}
+
+impl<'a> Scatter<'a> {
+    fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+        self.stream.split_off(..len)
+    }
+}
+
+impl Transfer for Scatter<'_> {
+    fn room(&self) -> usize {
+        self.stream.len()
+    }
+
+    #[inline]
+    fn copy(&mut self, address: usize, len: usize) -> Option<()> {
+        let from = self.take(len)?;
+        self.memory.get_mut(address..address.checked_add(len)?)?.copy_from_slice(from);
+        Some(())
+    }
+
+    #[inline]
+    fn blocks<const N: usize>(&mut self, mut address: usize, stride: isize, blocks: usize) -> Option<()> {
+        for from in self.take(blocks.checked_mul(N)?)?.as_chunks::<N>().0 {
+            *self.memory.get_mut(address..)?.first_chunk_mut()? = *from;
+            address = address.wrapping_add_signed(stride);
+        }
+        Some(())
+    }
+
+    #[inline]
+    fn swap<const N: usize>(&mut self, address: usize, elements: usize) -> Option<()> {
+        let len = elements.checked_mul(N)?;
+        let from = self.take(len)?;
+        exchange::<N>(self.memory.get_mut(address..address.checked_add(len)?)?, from);
+        Some(())
+    }
+
+    fn convert(&mut self, address: usize, element: Element, first: usize, len: usize) -> Result<(), Cause> {
+        let from = self.take(len).ok_or(OUTSIDE)?;
+        let memory = self.memory.get_mut(address..address.wrapping_add(element.native)).ok_or(OUTSIDE)?;
+        element.decode(first, from, memory)
+    }
+}
+
+/// Copies elements of `N` bytes between this machine's byte order and big-endian.
+#[inline]
+fn exchange<const N: usize>(to: &mut [u8], from: &[u8]) {
+    for (to, from) in to.as_chunks_mut::<N>().0.iter_mut().zip(from.as_chunks::<N>().0) {
+        *to = *from;
+        if cfg!(target_endian = "little") {
+            to.reverse();
+        }
+    }
+}
+
+/// Moves runs until the walk or the stream ends. `origin` is the address of the data's origin.
+pub(super) fn transfer<T: Transfer>(
+    walk: &mut Walk<'_>,
+    form: Form,
+    origin: usize,
+    way: &mut T,
+) -> Result<(), Cause> {
+    while way.room() > 0
+        && let Some(run) = walk.next()
+    {
+        let address = origin.wrapping_add_signed(run.offset as isize);
+        match form {
+            Form::External32 if is_converted(run.basic) => converted(way, address, &run)?,
+            _ => plain(way, address, &run).ok_or(OUTSIDE)?,
+        }
+    }
+    Ok(())
+}
+
+/// Whether its external32 form is other bytes than its native form.
+fn is_converted(basic: Basic) -> bool {
+    let Element { native, external, .. } = Element::of(basic);
+    native != external || (native > 1 && cfg!(target_endian = "little"))
+}
+
+/// A run as it is: whole blocks in a tight loop, and the part of the next one that the stream has room for.
+fn plain<T: Transfer>(way: &mut T, mut address: usize, run: &Run) -> Option<()> {
+    let (bytes, stride) = (usize::try_from(run.bytes).ok()?, run.stride as isize);
+    if run.skip > 0 {
+        let skip = usize::try_from(run.skip).ok()?;
+        return way.copy(address.wrapping_add(skip), bytes.checked_sub(skip)?.min(way.room()));
+    }
+    let all = usize::try_from(run.blocks).ok()?;
+    let blocks = all.min(way.room().checked_div(bytes)?);
+    match bytes {
+        1 => way.blocks::<1>(address, stride, blocks)?,
+        2 => way.blocks::<2>(address, stride, blocks)?,
+        4 => way.blocks::<4>(address, stride, blocks)?,
+        8 => way.blocks::<8>(address, stride, blocks)?,
+        16 => way.blocks::<16>(address, stride, blocks)?,
+        _ => (0..blocks).try_for_each(|block| {
+            way.copy(address.wrapping_add_signed(stride.wrapping_mul(block as isize)), bytes)
+        })?,
+    }
+    if blocks < all {
+        address = address.wrapping_add_signed(stride.wrapping_mul(blocks as isize));
+        way.copy(address, way.room())?;
+    }
+    Some(())
+}
+
+/// A run of elements that are converted, block by block.
+fn converted<T: Transfer>(way: &mut T, mut address: usize, run: &Run) -> Result<(), Cause> {
+    let element = Element::of(run.basic);
+    let bytes = usize::try_from(run.bytes).map_err(|_| OUTSIDE)?;
+    let elements = bytes.checked_div(element.native).ok_or(OUTSIDE)?;
+    let mut skip = usize::try_from(run.skip).map_err(|_| OUTSIDE)?;
+    for _ in 0..run.blocks {
+        if way.room() == 0 {
+            break;
+        }
+        converted_block(way, address, element, elements, skip)?;
+        skip = 0;
+        address = address.wrapping_add_signed(run.stride as isize);
+    }
+    Ok(())
+}
+
+/// The elements of one block from packed byte `skip` on: the rest of a split one, whole ones, the start of a split one.
+fn converted_block<T: Transfer>(
+    way: &mut T,
+    address: usize,
+    element: Element,
+    elements: usize,
+    skip: usize,
+) -> Result<(), Cause> {
+    let Element { native, external, .. } = element;
+    let place = |index: usize| address.wrapping_add(index.wrapping_mul(native));
+    let (mut index, split) =
+        (skip.checked_div(external).ok_or(OUTSIDE)?, skip.checked_rem(external).ok_or(OUTSIDE)?);
+    if split > 0 {
+        let len = external.wrapping_sub(split).min(way.room());
+        way.convert(place(index), element, split, len)?;
+        index = index.wrapping_add(1);
+    }
+    let whole = elements.saturating_sub(index).min(way.room().checked_div(external).ok_or(OUTSIDE)?);
+    match (native, external) {
+        (2, 2) => way.swap::<2>(place(index), whole).ok_or(OUTSIDE)?,
+        (4, 4) => way.swap::<4>(place(index), whole).ok_or(OUTSIDE)?,
+        (8, 8) => way.swap::<8>(place(index), whole).ok_or(OUTSIDE)?,
+        _ => {
+            let all = index..index.wrapping_add(whole);
+            all.into_iter().try_for_each(|index| way.convert(place(index), element, 0, external))?;
+        }
+    }
+    index = index.wrapping_add(whole);
+    match way.room() {
+        room if room > 0 && index < elements => way.convert(place(index), element, 0, room),
+        _ => Ok(()),
+    }
+}

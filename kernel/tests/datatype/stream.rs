@@ -1,0 +1,161 @@
+//! The packed stream: whole, and in random pieces in random order, in both forms and both directions.
+
+use aldis_kernel::datatype::{Basic, Convertor, Form, TypeTable, Types};
+use proptest::prelude::*;
+
+use crate::naive::Map;
+use crate::recipes::recipes;
+
+/// Memory that the data just fits into, with its origin.
+struct Memory {
+    bytes: Vec<u8>,
+    origin: usize,
+}
+
+impl Memory {
+    /// Random bytes, but for the upper half of wide characters: those that external32 can tell.
+    fn random(map: &Map, seed: u64) -> Self {
+        let (low, high) = map.true_bounds();
+        let origin = (-low.min(0)) as usize;
+        let mut state = seed | 1;
+        let bytes = (0..origin + high.max(0) as usize).map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 56) as u8
+        });
+        let mut memory = Self { bytes: bytes.collect(), origin };
+        for (at, _) in map.entries.iter().filter(|(_, basic)| *basic == Basic::WideChar) {
+            let place = memory.place(*at);
+            let short = u32::from(u16::from_ne_bytes(memory.bytes[place..place + 2].try_into().unwrap()));
+            memory.bytes[place..place + 4].copy_from_slice(&short.to_ne_bytes());
+        }
+        memory
+    }
+
+    fn place(&self, displacement: i64) -> usize {
+        self.origin.checked_add_signed(displacement as isize).unwrap()
+    }
+
+    /// The stream by the definition; `None` if a wide character that others overlap cannot be told.
+    fn stream(&self, map: &Map, form: Form) -> Option<Vec<u8>> {
+        let mut stream = Vec::new();
+        for (at, basic) in &map.entries {
+            let native = &self.bytes[self.place(*at)..][..basic.size()];
+            match (form, basic) {
+                (Form::Native, _) => stream.extend_from_slice(native),
+                (Form::External32, Basic::WideChar) => {
+                    let value = u32::from_ne_bytes(native.try_into().unwrap());
+                    stream.extend(u16::try_from(value).ok()?.to_be_bytes());
+                }
+                (Form::External32, _) => stream.extend(native.iter().rev()),
+            }
+        }
+        Some(stream)
+    }
+}
+
+/// Pieces of a stream, in an order of their own.
+fn pieces(len: usize, cuts: &[prop::sample::Index], turn: usize) -> Vec<core::ops::Range<usize>> {
+    let mut ends: Vec<usize> = cuts.iter().map(|cut| cut.index(len + 1)).chain([0, len]).collect();
+    ends.sort_unstable();
+    let mut pieces: Vec<_> = ends.windows(2).map(|pair| pair[0]..pair[1]).collect();
+    let middle = turn % pieces.len();
+    pieces.rotate_left(middle);
+    pieces[..middle].reverse();
+    pieces
+}
+
+fn pack(
+    types: &Types<'_>,
+    mut convertor: Convertor,
+    memory: &[u8],
+    pieces: &[core::ops::Range<usize>],
+) -> Vec<u8> {
+    let mut stream = vec![0; convertor.packed_len() as usize];
+    for piece in pieces {
+        convertor.set_position(piece.start as u64).unwrap();
+        let into = &mut stream[piece.clone()];
+        assert_eq!(convertor.pack(types, memory, into).unwrap(), piece.len());
+        assert_eq!(convertor.position(), piece.end as u64);
+    }
+    stream
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn any_pieces_in_any_order_make_the_same_stream(
+        recipe in recipes(),
+        count in 0u64..4,
+        external in any::<bool>(),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
+        turn in any::<usize>(),
+        seed in any::<u64>(),
+    ) {
+        let map = recipe.map().times(count);
+        let memory = Memory::random(&map, seed);
+        let form = if external { Form::External32 } else { Form::Native };
+        let mut table = Box::new(TypeTable::<40, 2000>::new());
+        let mut types = table.types();
+        let datatype = recipe.build(&mut types).unwrap();
+        let datatype = types.commit(datatype).unwrap();
+        let mut convertor = Convertor::new(&types, datatype, count, form).unwrap().with_origin(memory.origin);
+        let Some(expected) = memory.stream(&map, form) else {
+            let mut stream = vec![0; convertor.packed_len() as usize];
+            prop_assert!(convertor.pack(&types, &memory.bytes, &mut stream).is_err());
+            return Ok(());
+        };
+        prop_assert_eq!(convertor.packed_len(), expected.len() as u64);
+        let all = 0..expected.len();
+        let whole = pack(&types, convertor, &memory.bytes, core::slice::from_ref(&all));
+        prop_assert_eq!(&whole, &expected);
+        let pieces = pieces(expected.len(), &cuts, turn);
+        let parts = pack(&types, convertor, &memory.bytes, &pieces);
+        prop_assert_eq!(&parts, &expected);
+        if let Some(range) = convertor.contiguous(&types).unwrap() {
+            prop_assert_eq!(&memory.bytes[range], &expected[..]);
+        }
+
+        // Back again. The gaps keep what was in them; and where entries overlap, no order but that of the map counts.
+        if map.overlaps() {
+            return Ok(());
+        }
+        let mut other = vec![0xa5; memory.bytes.len()];
+        for piece in &pieces {
+            convertor.set_position(piece.start as u64).unwrap();
+            prop_assert_eq!(convertor.unpack(&types, &mut other, &expected[piece.clone()]).unwrap(), piece.len());
+        }
+        let mut wanted = vec![0xa5; memory.bytes.len()];
+        for (at, basic) in &map.entries {
+            let range = memory.place(*at)..memory.place(*at) + basic.size();
+            wanted[range.clone()].copy_from_slice(&memory.bytes[range]);
+        }
+        prop_assert_eq!(other, wanted);
+    }
+
+    /// Memory that is a byte too short at either end is refused, and not a byte of it is written.
+    #[test]
+    fn memory_that_is_too_short_is_refused(recipe in recipes(), count in 1u64..4) {
+        let map = recipe.map().times(count);
+        let memory = Memory::random(&map, 0);
+        let (low, high) = map.true_bounds();
+        let mut table = Box::new(TypeTable::<40, 2000>::new());
+        let mut types = table.types();
+        let datatype = recipe.build(&mut types).unwrap();
+        let datatype = types.commit(datatype).unwrap();
+        let convertor = Convertor::new(&types, datatype, count, Form::Native).unwrap();
+        let stream = vec![1; convertor.packed_len() as usize];
+        if high > 0 && !map.entries.is_empty() {
+            let mut short = vec![0; memory.bytes.len() - 1];
+            let mut convertor = convertor.with_origin(memory.origin);
+            prop_assert!(convertor.unpack(&types, &mut short, &stream).is_err());
+            prop_assert!(short.iter().all(|byte| *byte == 0) && convertor.position() == 0);
+        }
+        if low < 0 {
+            let mut bytes = vec![0; memory.bytes.len()];
+            let mut convertor = convertor.with_origin(memory.origin - 1);
+            prop_assert!(convertor.unpack(&types, &mut bytes, &stream).is_err());
+            prop_assert!(bytes.iter().all(|byte| *byte == 0));
+        }
+    }
+}
