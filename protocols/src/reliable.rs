@@ -2,17 +2,18 @@
 //! bitmap acknowledgements, credits, measured round trips and a congestion window.
 //!
 //! [`Frame`] is what is on the wire ([`seal`], [`open`]); [`Link`] is one end of one connection. A link holds no
-//! payload, reads no clock and sends nothing: its state is constant, whatever the window. The payload with the number
+//! payload, reads no clock and sends nothing: its state is 192 bytes, whatever the window. The payload with the number
 //! `s` lies in the caller's slot [`Config::slot`]`(s)` of a ring of `window` slots, from [`queue`](Link::queue) until
 //! it is released; where order is kept, a ring of as many slots holds what comes too early.
 //!
 //! # How a link is driven
 //!
-//! Have something to send: [`queue`](Link::queue), then fill the slot. Frames come: [`open`], find the link by
+//! Have something to send: [`queue`](Link::queue), then fill the slot; or fill the slot of a
+//! [`vacancy`](Link::vacancy), then queue. Frames come: [`open`], find the link by
 //! `connection`, [`handle_frame`](Link::handle_frame), and do with the payload as it says. Time passes:
 //! [`handle_timeout`](Link::handle_timeout) at [`poll_timeout`](Link::poll_timeout). After any of these, and as long
 //! as the device takes frames: [`poll_transmit`](Link::poll_transmit), [`seal`], send,
-//! [`transmitted`](Link::transmitted).
+//! [`transmitted`](Link::transmitted). All links of a transport share one [`Config`], which is handed in.
 //!
 //! ```
 //! use aldis_hal::Instant;
