@@ -77,3 +77,8 @@ pub use job::Job;
 pub use platform::HostPlatform;
 pub use run::{Abort, run};
 pub use transport::{HostEndpoint, HostTransport};
+
+/// The programs of the manual, compiled and run with the documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/simulator.md")]
+struct Manual;
