@@ -1,0 +1,107 @@
+//! This program holds `unsafe` code: two ranks of one process map each other's shared-memory inbox.
+//!
+//! What `cargo xtask bench instructions` counts under callgrind: [`start_send`] and [`take_receive`], the two calls that
+//! an 8-byte message takes, in as many repetitions as the argument says. The receive is posted before the message comes
+//! or, with `unexpected`, after it.
+
+use core::error::Error;
+use core::ptr::NonNull;
+
+use aldis_drivers::shm::{Geometry, Identity, Lane, Region, format};
+use aldis_drivers::{Loopback, Shm};
+use aldis_hal::{Cost, Epoch, Instant, PeerId, Platform};
+use aldis_kernel::{
+    Comm, Composite, Config, Endpoint, Rank, Request, Scope, Status, Storage, Tag, storage_type,
+};
+
+type Wire = Composite<Loopback<'static>, Shm<'static>>;
+type One = Endpoint<'static, Wire, Still>;
+type Room = storage_type!(2, 64, 2, 32, 8, 8192, 8, 256);
+
+/// A platform whose clock nobody needs: nothing here waits.
+struct Still;
+
+impl Platform for Still {
+    fn now(&self) -> Instant {
+        Instant(0)
+    }
+    fn relax(&mut self, _: u32) {}
+    fn entropy(&mut self) -> u64 {
+        1
+    }
+}
+
+/// The send: on the wire when it returns.
+#[inline(never)]
+fn start_send<'a>(
+    scope: &mut Scope<'a, '_, 'static, Wire, Still>,
+    world: &Comm,
+    data: &'a [u8; 8],
+) -> Result<Request<'a>, aldis_kernel::Error> {
+    scope.isend(world, data, Rank(1), Tag(0))
+}
+
+/// The receive: from what has come, or will come while it waits.
+#[inline(never)]
+fn take_receive(
+    endpoint: &mut One,
+    world: &Comm,
+    buffer: &mut [u8; 8],
+) -> Result<Status, aldis_kernel::Error> {
+    endpoint.recv(world, buffer, Rank(0), Tag(0))
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let repetitions: u32 = std::env::args().nth(1).ok_or("usage: REPETITIONS [unexpected]")?.parse()?;
+    let unexpected = std::env::args().nth(2).is_some_and(|word| word == "unexpected");
+    let [mut one, mut other] = pair()?;
+    let worlds = [one.world(), other.world()];
+    let (data, mut buffer) = ([7_u8; 8], [0_u8; 8]);
+    for _ in 0..repetitions {
+        one.scope(|scope| start_send(scope, &worlds[0], &data).and_then(|request| scope.wait(request)))?;
+        if unexpected {
+            other.poll(8);
+        }
+        take_receive(&mut other, &worlds[1], &mut buffer)?;
+    }
+    if buffer == data { Ok(()) } else { Err("the message arrived torn".into()) }
+}
+
+/// Two ranks that reach each other over rings and themselves over a loopback, as on a host.
+fn pair() -> Result<[One; 2], Box<dyn Error>> {
+    let geometry = Geometry { peers: 2, slots: 64, blocks: 8, block_bytes: 8192 };
+    let bytes = geometry.inbox_bytes();
+    let identity = |rank: u32| Identity { job: 1, owner: PeerId(rank), epoch: Epoch(rank + 1) };
+    let inboxes = [inbox(bytes)?, inbox(bytes)?];
+    for (rank, inbox) in (0..).zip(inboxes) {
+        // SAFETY: the inbox is as long as this, aligned to a line, and lives for ever.
+        format(&unsafe { Region::new(inbox, bytes) }, geometry, identity(rank))?;
+    }
+    let mut ranks = Vec::new();
+    for rank in 0..2 {
+        let (mine, theirs) = (inboxes[rank as usize], inboxes[1 - rank as usize]);
+        let lanes = Box::leak(Box::new([Lane::EMPTY; 2]));
+        let cost = Cost { overhead_ns: 20, latency_ns: 150, per_kib_ns: 100 };
+        // SAFETY: as above; both ends keep to the protocol of the rings.
+        let mut shm = Shm::new(identity(rank), unsafe { Region::new(mine, bytes) }, lanes, cost)?;
+        // SAFETY: as above.
+        shm.attach(PeerId(1 - rank), unsafe { Region::new(theirs, bytes) }, identity(1 - rank))?;
+        let loopback = Loopback::new(PeerId(rank), Box::leak(vec![0; 65536].into_boxed_slice()), 8192)?;
+        let config = Config { me: PeerId(rank), size: 2, epoch: identity(rank).epoch };
+        let storage: &'static mut Room = Box::leak(Box::new(Storage::new()));
+        ranks.push(Endpoint::new(storage.memory(), Composite::new(loopback, shm), Still, config)?);
+    }
+    let cards: Vec<_> = ranks.iter().map(|rank| rank.card()).collect();
+    for (rank, card) in ranks.iter_mut().zip(cards.iter().rev()) {
+        rank.connect(card)?;
+    }
+    ranks.try_into().map_err(|_| "two ranks".into())
+}
+
+/// Zeroed memory aligned to a cache line, never freed.
+fn inbox(bytes: usize) -> Result<NonNull<u8>, Box<dyn Error>> {
+    let memory = Box::leak(vec![0_u64; bytes / 8 + 16].into_boxed_slice());
+    let start = NonNull::from(memory).cast::<u8>();
+    // SAFETY: the vector is 128 bytes longer than asked for.
+    Ok(unsafe { start.add(start.align_offset(64)) })
+}
