@@ -188,6 +188,22 @@ fn a_long_computation_kills_nobody_and_is_no_round_trip() {
 }
 
 #[test]
+fn posts_between_all_polls_keep_no_timer_from_passing() {
+    let mut net = Net::pair();
+    net.hub.script([hub::Fate::Lose; WINDOW]);
+    for _ in 0..WINDOW {
+        assert_eq!(net.nodes[0].short(1, b"lost"), Post::Done);
+    }
+    for _ in 0..200 {
+        net.hub.advance(500_000);
+        let _ = net.nodes[0].short(1, b"more");
+        net.poll(0, 16);
+        net.poll(1, 16);
+    }
+    assert!(net.nodes[1].take().arrived.len() > 2 * WINDOW);
+}
+
+#[test]
 fn ranks_of_another_job_do_not_fit() {
     let mut net = Net::new(1, 1);
     let mut other = config(1, epoch(1));

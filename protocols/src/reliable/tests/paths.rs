@@ -257,7 +257,9 @@ fn retimed() -> Result<(), Broken> {
     link.retime(&CONFIG, then, Instant(then.0 + CONFIG.ack_delay_ns));
     ensure!(link.poll_timeout() == Some(Instant(then.0 + late)), "a moment changes nothing");
     link.retime(&CONFIG, then, now);
-    ensure!(link.poll_timeout() == Some(Instant(now.0 + late)), "{:?}", link.poll_timeout());
+    ensure!(link.poll_timeout() == Some(Instant(now.0 + late - 1)), "{:?}", link.poll_timeout());
+    link.retime(&CONFIG, now, Instant(2 * now.0));
+    ensure!(link.poll_timeout() == Some(Instant(now.0 + late - 1)), "moved for ever");
     ensure!(link.handle_timeout(&CONFIG, now).is_ok() && link.poll_transmit().is_none(), "taken for lost");
     let ack = Frame {
         connection: U32::new(7),
