@@ -41,7 +41,9 @@ fn exchange(setups: &[Setup; 2], machines: &mut [Connect; 2]) -> [Vec<Event>; 2]
 fn ask(setups: [Setup; 2]) -> [Vec<Event>; 2] {
     let mut machines = machines(&setups);
     assert!(machines[0].connect(&setups[0], NOW));
-    exchange(&setups, &mut machines)
+    let events = exchange(&setups, &mut machines);
+    assert!(machines.iter().all(|machine| !machine.is_connecting() && machine.poll_timeout().is_none()));
+    events
 }
 
 #[test]
@@ -176,6 +178,7 @@ fn an_attempt_backs_off_and_ends() {
         let at = asks.poll_timeout().unwrap();
         assert!(at > last);
         last = at;
+        assert!(asks.connect(&one, at), "asking again gives it no more time");
         if let Some(event) = asks.handle_timeout(at) {
             assert_eq!((event, at.0), (Event::TimedOut, NOW.0 + one.deadline_ns));
             break;
@@ -184,6 +187,16 @@ fn an_attempt_backs_off_and_ends() {
     // 10, 20, ... 640 ms, and then each second.
     assert_eq!(hellos, 8 + 8);
     assert_eq!((asks.poll_timeout(), asks.poll_transmit(&one)), (None, None));
+}
+
+#[test]
+fn no_number_is_zero() {
+    let setup = Setup { epoch: Epoch(0xFFFE), ..setups()[0] };
+    let mut machine = Connect::new(&setup, 1, 0);
+    for number in [0xFFFF_0000, 0x0001_0000] {
+        assert!(machine.introduce(Epoch(number)) && machine.connect(&setup, NOW));
+        assert_eq!(machine.number(), number);
+    }
 }
 
 fn anything() -> impl Strategy<Value = Message> {
