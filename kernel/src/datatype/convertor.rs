@@ -2,10 +2,9 @@
 
 use aldis_hal::Cause;
 
-use super::handle::Child;
 use super::layout::{OVERFLOW, steps, word};
 use super::node::Dimension;
-use super::transfer::{Gather, Scatter, transfer};
+use super::transfer::{Gather, Scatter, Transfer, transfer};
 use super::walk::{Root, Walk};
 use super::{Committed, Form, Types};
 
@@ -100,10 +99,7 @@ impl Convertor {
         let root = self.prepare(types, memory.len())?;
         let len = self.piece(stream.len());
         let stream = stream.get_mut(..len).unwrap_or_default();
-        let mut walk = Walk::new(types.view(), root, self.form, self.position);
-        transfer(&mut walk, self.form, self.origin, &mut Gather { memory, stream })?;
-        self.position = self.position.wrapping_add(len as u64);
-        Ok(len)
+        self.transfer(types, root, len, &mut Gather { memory, stream })
     }
 
     /// Unpacks `stream` to the position on, until it is used up or nothing remains; tells the bytes, and goes on by
@@ -112,10 +108,7 @@ impl Convertor {
         let root = self.prepare(types, memory.len())?;
         let len = self.piece(stream.len());
         let stream = stream.get(..len).unwrap_or_default();
-        let mut walk = Walk::new(types.view(), root, self.form, self.position);
-        transfer(&mut walk, self.form, self.origin, &mut Scatter { memory, stream })?;
-        self.position = self.position.wrapping_add(len as u64);
-        Ok(len)
+        self.transfer(types, root, len, &mut Scatter { memory, stream })
     }
 
     /// The data as one run of bytes of the memory, where there is nothing to convert and it is one: the range
@@ -133,6 +126,24 @@ impl Convertor {
         let start = self.origin.checked_add_signed(isize::try_from(layout.true_lb).map_err(|_| OVERFLOW)?);
         let end = start.zip(usize::try_from(self.len).ok()).and_then(|(start, len)| start.checked_add(len));
         Ok(start.zip(end).map(|(start, end)| start..end))
+    }
+
+    /// Moves `len` bytes. If there are fewer, the type is not the one that the convertor was made with: its handle
+    /// names another one in another table.
+    fn transfer(
+        &mut self,
+        types: &Types<'_>,
+        root: Root,
+        len: usize,
+        way: &mut impl Transfer,
+    ) -> Result<usize, Cause> {
+        let mut walk = Walk::new(types.view(), root, self.form, self.position);
+        transfer(&mut walk, self.form, self.origin, way)?;
+        if way.room() > 0 {
+            return Err(Cause::Stale);
+        }
+        self.position = self.position.wrapping_add(len as u64);
+        Ok(len)
     }
 
     fn piece(&self, stream: usize) -> usize {
@@ -212,10 +223,10 @@ impl Types<'_> {
     }
 
     pub(super) fn root(&self, datatype: super::Datatype, count: u64) -> Result<Root, Cause> {
-        let child: Child = self.view().child(datatype)?;
-        let stride = self.view().layout(child).extent();
+        let child = self.view().child(datatype)?;
+        let stride = self.view().extent(child);
         let dimension = Dimension::plain(count, stride);
-        Ok(Root { child, dimensions: [dimension.words()?] })
+        Ok(Root { child, dimension: dimension.words()? })
     }
 }
 

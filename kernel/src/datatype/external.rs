@@ -30,6 +30,7 @@ pub(super) struct Element {
 }
 
 impl Element {
+    #[inline]
     pub(super) fn of(basic: Basic) -> Self {
         let signed = matches!(basic, Basic::I8 | Basic::I16 | Basic::I32 | Basic::I64 | Basic::Isize);
         Self { native: basic.size(), external: basic.external_size(), signed }

@@ -38,7 +38,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Nothing at all; all-zero but for the signature, which a free slot does not need.
+    /// All-zero: the layout of a slot that is free.
     pub(super) const EMPTY: Self = Self {
         lb: 0,
         ub: 0,
@@ -46,7 +46,7 @@ impl Layout {
         true_ub: 0,
         size: 0,
         external: 0,
-        signature: Signature::EMPTY,
+        signature: Signature::UNUSED,
         alignment: 0,
         depth: 0,
         marked: false,

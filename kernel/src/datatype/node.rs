@@ -10,6 +10,7 @@ use super::layout::{Item, OVERFLOW, steps, word};
 
 /// A compiled node. All-zero is one without data.
 #[derive(Clone, Copy, Debug)]
+#[repr(u8)]
 pub(super) enum Node {
     /// No data.
     Empty,
@@ -78,6 +79,13 @@ impl Dimension {
     fn at(&self, index: u64) -> Option<i64> {
         let block = steps(index.checked_div(self.block)?, self.cycle).ok()?;
         block.checked_add(steps(index.checked_rem(self.block)?, self.stride).ok()?)
+    }
+
+    /// Offset of a step of a block. It wraps where a sum of such offsets would, so that the sum comes out right.
+    #[inline]
+    pub(super) const fn offset(&self, block: u64, in_block: u64) -> i64 {
+        let cycles = self.cycle.wrapping_mul(block.cast_signed());
+        cycles.wrapping_add(self.stride.wrapping_mul(in_block.cast_signed()))
     }
 
     /// The lowest and the highest offset of any step; `count` is not zero. Steps are linear in a block and from block

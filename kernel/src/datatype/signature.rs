@@ -26,6 +26,9 @@ impl Signature {
     /// The signature of nothing.
     pub const EMPTY: Self = Self { elements: 0, hash: 0, shift: 1 };
 
+    /// All-zero: the signature of a slot that is free, never of a type.
+    pub(super) const UNUSED: Self = Self { elements: 0, hash: 0, shift: 0 };
+
     pub(super) fn of(basic: Basic) -> Self {
         Self { elements: 1, hash: u64::from(basic.code()), shift: BASE }
     }

@@ -259,6 +259,15 @@ impl<'v> View<'v> {
         }
     }
 
+    /// Bytes from one element to the next.
+    #[inline]
+    pub(super) fn extent(&self, child: Child) -> i64 {
+        match child {
+            Child::Basic(basic) => basic.size() as i64,
+            Child::Slot(slot) => self.entry(slot).map_or(0, |entry| entry.layout.extent()),
+        }
+    }
+
     /// The parts and the arguments that a type was made of.
     pub(super) fn described(&self, slot: u32) -> Option<(&'v [i64], &'v [i64])> {
         let entry = self.entry(slot)?;

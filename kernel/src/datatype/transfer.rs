@@ -16,8 +16,13 @@ pub(super) trait Transfer {
     fn room(&self) -> usize;
     /// Moves `len` bytes as they are.
     fn copy(&mut self, address: usize, len: usize) -> Option<()>;
-    /// Moves `blocks` blocks of `N` bytes as they are.
-    fn blocks<const N: usize>(&mut self, address: usize, stride: isize, blocks: usize) -> Option<()>;
+    /// Moves `blocks` blocks of `N` bytes, as they are or each turned into the other byte order.
+    fn blocks<const N: usize, const SWAP: bool>(
+        &mut self,
+        address: usize,
+        stride: isize,
+        blocks: usize,
+    ) -> Option<()>;
     /// Moves `elements` adjacent elements of `N` bytes, and turns each into the other byte order.
     fn swap<const N: usize>(&mut self, address: usize, elements: usize) -> Option<()>;
     /// Moves `len` bytes of the external32 form of one element, from byte `first` of it on.
@@ -55,9 +60,14 @@ impl Transfer for Gather<'_> {
     }
 
     #[inline]
-    fn blocks<const N: usize>(&mut self, mut address: usize, stride: isize, blocks: usize) -> Option<()> {
+    fn blocks<const N: usize, const SWAP: bool>(
+        &mut self,
+        mut address: usize,
+        stride: isize,
+        blocks: usize,
+    ) -> Option<()> {
         for to in self.take(blocks.checked_mul(N)?)?.as_chunks_mut::<N>().0 {
-            *to = *self.memory.get(address..)?.first_chunk()?;
+            *to = turned::<N, SWAP>(*self.memory.get(address..)?.first_chunk()?);
             address = address.wrapping_add_signed(stride);
         }
         Some(())
@@ -99,9 +109,14 @@ impl Transfer for Scatter<'_> {
     }
 
     #[inline]
-    fn blocks<const N: usize>(&mut self, mut address: usize, stride: isize, blocks: usize) -> Option<()> {
+    fn blocks<const N: usize, const SWAP: bool>(
+        &mut self,
+        mut address: usize,
+        stride: isize,
+        blocks: usize,
+    ) -> Option<()> {
         for from in self.take(blocks.checked_mul(N)?)?.as_chunks::<N>().0 {
-            *self.memory.get_mut(address..)?.first_chunk_mut()? = *from;
+            *self.memory.get_mut(address..)?.first_chunk_mut()? = turned::<N, SWAP>(*from);
             address = address.wrapping_add_signed(stride);
         }
         Some(())
@@ -126,11 +141,21 @@ impl Transfer for Scatter<'_> {
 #[inline]
 fn exchange<const N: usize>(to: &mut [u8], from: &[u8]) {
     for (to, from) in to.as_chunks_mut::<N>().0.iter_mut().zip(from.as_chunks::<N>().0) {
+        // In place: the compiler makes vector shuffles of it.
         *to = *from;
         if cfg!(target_endian = "little") {
             to.reverse();
         }
     }
+}
+
+/// An element as it is, or in big-endian order if it is in this machine's, and the other way round.
+#[inline]
+fn turned<const N: usize, const SWAP: bool>(mut element: [u8; N]) -> [u8; N] {
+    if SWAP && cfg!(target_endian = "little") {
+        element.reverse();
+    }
+    element
 }
 
 /// Moves runs until the walk or the stream ends. `origin` is the address of the data's origin.
@@ -165,72 +190,103 @@ fn plain<T: Transfer>(way: &mut T, mut address: usize, run: &Run) -> Option<()> 
         let skip = usize::try_from(run.skip).ok()?;
         return way.copy(address.wrapping_add(skip), bytes.checked_sub(skip)?.min(way.room()));
     }
-    let all = usize::try_from(run.blocks).ok()?;
-    let blocks = all.min(way.room().checked_div(bytes)?);
+    let all = usize::try_from(run.blocks).unwrap_or(usize::MAX);
+    let blocks = match all {
+        1 => usize::from(bytes <= way.room()),
+        _ => all.min(way.room().checked_div(bytes)?),
+    };
     match bytes {
-        1 => way.blocks::<1>(address, stride, blocks)?,
-        2 => way.blocks::<2>(address, stride, blocks)?,
-        4 => way.blocks::<4>(address, stride, blocks)?,
-        8 => way.blocks::<8>(address, stride, blocks)?,
-        16 => way.blocks::<16>(address, stride, blocks)?,
+        1 => way.blocks::<1, false>(address, stride, blocks)?,
+        2 => way.blocks::<2, false>(address, stride, blocks)?,
+        4 => way.blocks::<4, false>(address, stride, blocks)?,
+        8 => way.blocks::<8, false>(address, stride, blocks)?,
+        16 => way.blocks::<16, false>(address, stride, blocks)?,
         _ => (0..blocks).try_for_each(|block| {
             way.copy(address.wrapping_add_signed(stride.wrapping_mul(block as isize)), bytes)
         })?,
     }
-    if blocks < all {
+    if blocks < all && way.room() > 0 {
         address = address.wrapping_add_signed(stride.wrapping_mul(blocks as isize));
         way.copy(address, way.room())?;
     }
     Some(())
 }
 
-/// A run of elements that are converted, block by block.
+/// A run of elements that are converted: block by block, or all blocks in one go if each is one element.
 fn converted<T: Transfer>(way: &mut T, mut address: usize, run: &Run) -> Result<(), Cause> {
     let element = Element::of(run.basic);
-    let bytes = usize::try_from(run.bytes).map_err(|_| OUTSIDE)?;
-    let elements = bytes.checked_div(element.native).ok_or(OUTSIDE)?;
+    let elements = usize::try_from(run.bytes).map_err(|_| OUTSIDE)? >> element.native.trailing_zeros();
     let mut skip = usize::try_from(run.skip).map_err(|_| OUTSIDE)?;
+    if elements == 1 {
+        let blocks = usize::try_from(run.blocks).unwrap_or(usize::MAX);
+        let stride = if blocks == 1 { element.native as isize } else { run.stride as isize };
+        return row(way, address, stride, element, blocks, skip);
+    }
     for _ in 0..run.blocks {
         if way.room() == 0 {
             break;
         }
-        converted_block(way, address, element, elements, skip)?;
+        row(way, address, element.native as isize, element, elements, skip)?;
         skip = 0;
         address = address.wrapping_add_signed(run.stride as isize);
     }
     Ok(())
 }
 
-/// The elements of one block from packed byte `skip` on: the rest of a split one, whole ones, the start of a split one.
-fn converted_block<T: Transfer>(
+/// Elements at a regular distance, from packed byte `skip` on: the rest of a split one, whole ones, and the start of
+/// one that is split by the end of the stream.
+#[inline]
+fn row<T: Transfer>(
     way: &mut T,
     address: usize,
+    stride: isize,
     element: Element,
     elements: usize,
     skip: usize,
 ) -> Result<(), Cause> {
-    let Element { native, external, .. } = element;
-    let place = |index: usize| address.wrapping_add(index.wrapping_mul(native));
-    let (mut index, split) =
-        (skip.checked_div(external).ok_or(OUTSIDE)?, skip.checked_rem(external).ok_or(OUTSIDE)?);
+    let external = element.external;
+    // Widths are powers of two.
+    let (width, within) = (external.trailing_zeros(), external.wrapping_sub(1));
+    let place = |index: usize| address.wrapping_add_signed(stride.wrapping_mul(index as isize));
+    let (mut index, split) = (skip >> width, skip & within);
     if split > 0 {
         let len = external.wrapping_sub(split).min(way.room());
         way.convert(place(index), element, split, len)?;
         index = index.wrapping_add(1);
     }
-    let whole = elements.saturating_sub(index).min(way.room().checked_div(external).ok_or(OUTSIDE)?);
-    match (native, external) {
-        (2, 2) => way.swap::<2>(place(index), whole).ok_or(OUTSIDE)?,
-        (4, 4) => way.swap::<4>(place(index), whole).ok_or(OUTSIDE)?,
-        (8, 8) => way.swap::<8>(place(index), whole).ok_or(OUTSIDE)?,
-        _ => {
-            let all = index..index.wrapping_add(whole);
-            all.into_iter().try_for_each(|index| way.convert(place(index), element, 0, external))?;
-        }
-    }
+    let whole = elements.saturating_sub(index).min(way.room() >> width);
+    whole_elements(way, place(index), stride, element, whole)?;
     index = index.wrapping_add(whole);
     match way.room() {
         room if room > 0 && index < elements => way.convert(place(index), element, 0, room),
         _ => Ok(()),
     }
+}
+
+#[inline]
+fn whole_elements<T: Transfer>(
+    way: &mut T,
+    mut address: usize,
+    stride: isize,
+    element: Element,
+    elements: usize,
+) -> Result<(), Cause> {
+    let Element { native, external, .. } = element;
+    let adjacent = stride == native as isize;
+    let moved = match (native, external) {
+        (2, 2) if adjacent => way.swap::<2>(address, elements),
+        (4, 4) if adjacent => way.swap::<4>(address, elements),
+        (8, 8) if adjacent => way.swap::<8>(address, elements),
+        (2, 2) => way.blocks::<2, true>(address, stride, elements),
+        (4, 4) => way.blocks::<4, true>(address, stride, elements),
+        (8, 8) => way.blocks::<8, true>(address, stride, elements),
+        _ => {
+            for _ in 0..elements {
+                way.convert(address, element, 0, external)?;
+                address = address.wrapping_add_signed(stride);
+            }
+            Some(())
+        }
+    };
+    moved.ok_or(OUTSIDE)
 }

@@ -1,7 +1,7 @@
 //! The walk over the data of (type, count): from any position of the packed stream, run by run.
 
 use super::handle::Child;
-use super::layout::{Item, Layout};
+use super::layout::Item;
 use super::node::{DIMENSION, Dimension, ITEM, Node};
 use super::table::{Entry, View};
 use super::{Basic, DEPTH_MAX, Form};
@@ -25,7 +25,7 @@ pub(super) struct Run {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Root {
     pub(super) child: Child,
-    pub(super) dimensions: [[i64; DIMENSION]; 1],
+    pub(super) dimension: [i64; DIMENSION],
 }
 
 /// A level of the walk: a node somewhere in memory, and how far it is done.
@@ -51,6 +51,7 @@ impl Frame {
 /// A node with its words.
 #[derive(Clone, Copy)]
 enum Level<'v> {
+    Root(Root),
     Grid { child: Child, origin: i64, dimensions: &'v [[i64; DIMENSION]] },
     List { items: &'v [[i64; ITEM]], entry: &'v Entry },
 }
@@ -84,6 +85,8 @@ pub(super) struct Walk<'v> {
     form: Form,
     frames: [Frame; DEPTH_MAX + 1],
     depth: usize,
+    /// The node of the top frame.
+    level: Level<'v>,
     skip: u64,
 }
 
@@ -92,7 +95,7 @@ impl<'v> Walk<'v> {
     /// in lists whose parts have other widths in external32.
     pub(super) fn new(view: View<'v>, root: Root, form: Form, position: u64) -> Self {
         let frames = [Frame::new(ROOT, 0); DEPTH_MAX + 1];
-        let mut walk = Self { view, root, form, frames, depth: 1, skip: 0 };
+        let mut walk = Self { view, root, form, frames, depth: 1, level: Level::Root(root), skip: 0 };
         if walk.seek(position).is_none() {
             walk.depth = 0;
         }
@@ -103,8 +106,8 @@ impl<'v> Walk<'v> {
     pub(super) fn next(&mut self) -> Option<Run> {
         loop {
             let frame = self.top()?;
-            let Some(stretch) = self.level(&frame).and_then(|level| level.stretch(&frame, self.view)) else {
-                self.depth = self.depth.saturating_sub(1);
+            let Some(stretch) = self.level.stretch(&frame, self.view) else {
+                self.leave()?;
                 continue;
             };
             if let Some(leaf) = self.leaf(stretch.child) {
@@ -157,18 +160,21 @@ impl<'v> Walk<'v> {
         let Child::Slot(slot) = child else { return None };
         *self.frames.get_mut(self.depth)? = Frame::new(slot, offset);
         self.depth = self.depth.wrapping_add(1);
+        self.level = self.level_of(slot)?;
         Some(())
     }
 
-    fn level(&self, frame: &Frame) -> Option<Level<'_>> {
-        if frame.slot == ROOT {
-            return Some(Level::Grid {
-                child: self.root.child,
-                origin: 0,
-                dimensions: &self.root.dimensions,
-            });
+    fn leave(&mut self) -> Option<()> {
+        self.depth = self.depth.saturating_sub(1);
+        self.level = self.level_of(self.top()?.slot)?;
+        Some(())
+    }
+
+    fn level_of(&self, slot: u32) -> Option<Level<'v>> {
+        if slot == ROOT {
+            return Some(Level::Root(self.root));
         }
-        let entry = self.view.entry(frame.slot)?;
+        let entry = self.view.entry(slot)?;
         let words = self.view.compiled(entry)?;
         match entry.node {
             Node::Empty => None,
@@ -185,25 +191,23 @@ impl<'v> Walk<'v> {
             Child::Basic(basic) => return Some(Leaf { start: 0, bytes: basic.size() as u64, basic }),
             Child::Slot(slot) => slot,
         };
-        let Layout { dense, uniform, true_lb: start, size: bytes, .. } = self.view.entry(slot)?.layout;
+        let layout = &self.view.entry(slot)?.layout;
         let basic = match self.form {
             Form::Native => Basic::Byte,
-            Form::External32 => uniform?,
+            Form::External32 => layout.uniform?,
         };
-        dense.then_some(Leaf { start, bytes, basic })
+        layout.dense.then_some(Leaf { start: layout.true_lb, bytes: layout.size, basic })
     }
 
     fn seek(&mut self, mut position: u64) -> Option<()> {
         loop {
-            let frame = self.top()?;
-            let mut place = frame;
-            position = self.level(&frame)?.seek(&mut place, position, self.form, self.view)?;
-            let stretch = self.level(&frame)?.stretch(&place, self.view);
-            *self.top_mut()? = place;
+            let mut frame = self.top()?;
+            position = self.level.seek(&mut frame, position, self.form, self.view)?;
+            *self.top_mut()? = frame;
             if position == 0 {
                 return Some(());
             }
-            let stretch = stretch?;
+            let stretch = self.level.stretch(&frame, self.view)?;
             if self.leaf(stretch.child).is_some() {
                 self.skip = position;
                 return Some(());
@@ -216,14 +220,18 @@ impl<'v> Walk<'v> {
 
 impl Level<'_> {
     /// The children from the frame's place on; `None` when it is done.
+    #[inline]
     fn stretch(&self, frame: &Frame, view: View<'_>) -> Option<Stretch> {
         match *self {
+            Self::Root(Root { child, ref dimension }) => {
+                grid_stretch(core::slice::from_ref(dimension), frame.base, frame.index, child)
+            }
             Self::Grid { child, origin, dimensions } => {
                 grid_stretch(dimensions, frame.base.wrapping_add(origin), frame.index, child)
             }
             Self::List { items, .. } => {
                 let item = Item::from_words(items.get(usize::try_from(frame.index).ok()?)?)?;
-                let spacing = view.layout(item.child).extent();
+                let spacing = view.extent(item.child);
                 let inner = spacing.wrapping_mul(frame.inner.cast_signed());
                 let offset = frame.base.wrapping_add(item.displacement).wrapping_add(inner);
                 let count = item.count.checked_sub(frame.inner)?;
@@ -242,53 +250,56 @@ impl Level<'_> {
 
     /// Moves a frame at its start to the child at `position` of the stream, and tells how far into that it is.
     fn seek(&self, frame: &mut Frame, position: u64, form: Form, view: View<'_>) -> Option<u64> {
-        let (children, child) = match *self {
-            Self::Grid { child, .. } => (position, child),
+        let (child, position) = match *self {
+            Self::Root(Root { child, .. }) | Self::Grid { child, .. } => (child, position),
             Self::List { items, entry } => {
                 let (index, before) = find(items, position, form, entry, view);
                 frame.index = index as u64;
                 let Some(words) = items.get(index) else { return Some(0) };
-                (position.wrapping_sub(before), Item::from_words(words)?.child)
+                (Item::from_words(words)?.child, position.wrapping_sub(before))
             }
         };
         let packed = view.layout(child).packed(form);
-        let index = children.checked_div(packed)?;
+        let index = position.checked_div(packed)?;
         match self {
-            Self::Grid { .. } => frame.index = index,
             Self::List { .. } => frame.inner = index,
+            Self::Root(_) | Self::Grid { .. } => frame.index = index,
         }
-        children.checked_rem(packed)
+        position.checked_rem(packed)
     }
 }
 
 /// The stretch at step `index` of a grid: the rest of a block of the innermost dimension, and the blocks like it.
 fn grid_stretch(dimensions: &[[i64; DIMENSION]], base: i64, index: u64, child: Child) -> Option<Stretch> {
     let (innermost, outer) = dimensions.split_last()?;
-    let Dimension { count, block, cycle, stride } = Dimension::from_words(innermost);
-    let (step, mut rest) = (index.checked_rem(count)?, index.checked_div(count)?);
-    let mut offset = base.wrapping_add(at(step, block, cycle, stride)?);
+    let inner = Dimension::from_words(innermost);
+    let (mut rest, step) = split(index, inner.count)?;
+    let (block, in_block) = split(step, inner.block)?;
+    let mut offset = base.wrapping_add(inner.offset(block, in_block));
     for words in outer.iter().rev() {
-        let Dimension { count, block, cycle, stride } = Dimension::from_words(words);
-        let step = rest.checked_rem(count)?;
-        offset = offset.wrapping_add(at(step, block, cycle, stride)?);
-        rest = rest.checked_div(count)?;
+        let dimension = Dimension::from_words(words);
+        let (slower, step) = split(rest, dimension.count)?;
+        let (block, in_block) = split(step, dimension.block)?;
+        offset = offset.wrapping_add(dimension.offset(block, in_block));
+        rest = slower;
     }
     if rest > 0 {
         return None;
     }
-    let (in_block, left) = (step.checked_rem(block)?, count.wrapping_sub(step));
-    let whole = left.checked_div(block)?;
-    let (count, blocks) = match in_block {
-        0 if whole > 0 => (block, whole),
-        _ => (left.min(block.wrapping_sub(in_block)), 1),
+    let left = inner.count.wrapping_sub(step);
+    let (count, blocks) = if in_block == 0 && left >= inner.block {
+        (inner.block, if inner.is_plain() { 1 } else { left.checked_div(inner.block)? })
+    } else {
+        (left.min(inner.block.wrapping_sub(in_block)), 1)
     };
-    Some(Stretch { child, offset, count, spacing: stride, blocks, cycle, is_item: false })
+    let (spacing, cycle) = (inner.stride, inner.cycle);
+    Some(Stretch { child, offset, count, spacing, blocks, cycle, is_item: false })
 }
 
-/// Offset of a step. It wraps where a sum of offsets would, so that the sum comes out right.
-fn at(step: u64, block: u64, cycle: i64, stride: i64) -> Option<i64> {
-    let (whole, rest) = (step.checked_div(block)?, step.checked_rem(block)?);
-    Some(cycle.wrapping_mul(whole.cast_signed()).wrapping_add(stride.wrapping_mul(rest.cast_signed())))
+/// Quotient and remainder. Mostly there is nothing to divide.
+#[inline]
+fn split(number: u64, by: u64) -> Option<(u64, u64)> {
+    if number < by { Some((0, number)) } else { Some((number.checked_div(by)?, number.checked_rem(by)?)) }
 }
 
 /// The item that holds `position`, and the packed bytes before it.

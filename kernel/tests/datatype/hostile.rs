@@ -130,6 +130,21 @@ fn handles_that_name_nothing_are_stale() {
     assert_eq!(types.room(), (2, 20));
 }
 
+/// A handle of one table names something in another one, too: never anything outside the memory, and not less than
+/// was promised.
+#[test]
+fn a_convertor_that_meets_another_table_moves_nothing_wrong() {
+    let (mut table, mut other) = (TypeTable::<2, 20>::new(), TypeTable::<2, 20>::new());
+    let mut types = table.types();
+    let datatype = types.contiguous(5, Basic::U32).unwrap();
+    let datatype = types.commit(datatype).unwrap();
+    let mut convertor = Convertor::new(&types, datatype, 1, Form::Native).unwrap();
+    let mut others = other.types();
+    others.contiguous(4, Basic::U32).unwrap();
+    assert_eq!(convertor.pack(&others, &[7; 20], &mut [0; 20]), Err(Cause::Stale));
+    assert_eq!(convertor.position(), 0);
+}
+
 #[test]
 fn a_full_table_says_so_and_stays_as_it_is() {
     let mut table = TypeTable::<2, 20>::new();
