@@ -21,7 +21,7 @@ mod text;
 pub use dragonfly::Dragonfly;
 pub use fat_tree::FatTree;
 use grid::Grid;
-pub use text::{KNOWN, UnknownTopology};
+pub use text::{HELP, KNOWN, UnknownTopology};
 
 /// How nodes are connected. Sizes that are left out are chosen by the number of nodes; sizes beyond what the nodes fill
 /// are cut to that.

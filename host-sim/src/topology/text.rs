@@ -9,6 +9,15 @@ use super::{Dragonfly, FatTree, Topology};
 /// What a [`Topology`] is parsed from.
 pub const KNOWN: &str = "crossbar, ring, torus[:COLUMNS], fat-tree[:LEAFxUPLINKS], dragonfly[:ROUTERSxNODES]";
 
+/// The same for a help text: a line each, with the sizes that are chosen where they are left out.
+pub const HELP: &str = "\
+  crossbar                   one switch that never blocks
+  ring                       each node to the next, both ways round
+  torus[:COLUMNS]            a grid closed in both directions [square]
+  fat-tree[:LEAFxUPLINKS]    LEAF nodes a switch, UPLINKS spines [by ranks, up to 32x16]
+  dragonfly[:ROUTERSxNODES]  groups of routers, NODES at each [by ranks, up to 16x8]
+";
+
 /// A text that names no topology; displays which there are.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownTopology(String);

@@ -11,6 +11,7 @@ use aldis_host_sim::sim::workloads::{WORKLOADS, Workload};
 use aldis_host_sim::sim::{
     Config, FRAME_RANKS_MAX, Network, Profile, RANKS_MAX, Random, Report, Topology, View, Wire, simulate,
 };
+use aldis_host_sim::topology;
 use clap::{Args, Parser, Subcommand};
 
 /// Run jobs on virtual nodes in one process, under virtual time, from a seed.
@@ -137,7 +138,7 @@ pub(crate) struct Job {
     ranks: RangeInclusive<u32>,
 
     /// How the nodes are wired; each seed draws one if this is left out
-    #[arg(long, long_help = WIRINGS)]
+    #[arg(long, long_help = topologies())]
     topology: Option<Topology>,
 
     /// What they talk over: messages, as over shared memory, or frames, which get lost, doubled, damaged and overtaken
@@ -215,14 +216,10 @@ impl FromStr for Only {
     }
 }
 
-const WIRINGS: &str = "\
-How the nodes are wired, one rank a node in order; each seed draws one if this is left out:
-  crossbar                   one switch that never blocks
-  ring                       each node to the next, both ways round
-  torus[:COLUMNS]            a grid closed in both directions [square]
-  fat-tree[:LEAFxUPLINKS]    switches of LEAF nodes under UPLINKS spine switches [by ranks, up to 32x16]
-  dragonfly[:ROUTERSxNODES]  groups of ROUTERS routers with NODES nodes each [by ranks, up to 16x8]
-";
+fn topologies() -> String {
+    let head = "How the nodes are wired, one rank a node in order; each seed draws one if this is left out:";
+    format!("{head}\n{}", topology::HELP)
+}
 
 const EXAMPLES: &str = "\
 Examples:

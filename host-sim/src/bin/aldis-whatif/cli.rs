@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use aldis_host_sim::topology;
 use aldis_host_sim::whatif::{LogGp, Network, Topology};
 use clap::{Args, Parser, ValueEnum};
 
@@ -74,7 +75,7 @@ pub(crate) struct Options {
 #[command(next_help_heading = "Network")]
 pub(crate) struct NetworkOptions {
     /// How the nodes are connected
-    #[arg(long, long_help = TOPOLOGIES, default_value = "crossbar")]
+    #[arg(long, long_help = topologies(), default_value = "crossbar")]
     pub(crate) topology: Topology,
 
     /// L: from the sender to the receiver over the shortest way
@@ -148,14 +149,9 @@ pub(crate) enum Collective {
     Allreduce,
 }
 
-const TOPOLOGIES: &str = "\
-How the nodes are connected, one rank a node in order:
-  crossbar                   one switch that never blocks
-  ring                       each node to the next, both ways round
-  torus[:COLUMNS]            a grid closed in both directions [square]
-  fat-tree[:LEAFxUPLINKS]    switches of LEAF nodes under UPLINKS spine switches [by ranks, up to 32x16]
-  dragonfly[:ROUTERSxNODES]  groups of ROUTERS routers with NODES nodes each [by ranks, up to 16x8]
-";
+fn topologies() -> String {
+    format!("How the nodes are connected, one rank a node in order:\n{}", topology::HELP)
+}
 
 const EXAMPLES: &str = "\
 Examples:
