@@ -155,7 +155,8 @@ impl Connect {
 
     /// The device has taken what [`poll_transmit`](Self::poll_transmit) named.
     pub fn transmitted(&mut self, setup: &Setup, message: &Message, now: Instant) {
-        if self.reply.take().is_some() || !matches!(message.kind, Kind::Hello | Kind::Welcome) {
+        if !matches!(message.kind, Kind::Hello | Kind::Welcome) {
+            self.reply = None;
             return;
         }
         self.due = false;

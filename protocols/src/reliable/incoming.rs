@@ -164,6 +164,9 @@ mod tests {
             incoming.acknowledged();
             assert!(!incoming.due && incoming.delay.at().is_none());
         }
+        let hasty = Config { ack_delay_ns: 0, ..CONFIG };
+        assert_eq!(incoming.take(&hasty, FIRST.wrapping_add(4), NOW), Fate::Deliver);
+        assert!(incoming.due);
     }
 
     #[test]

@@ -126,7 +126,7 @@ impl Link {
     #[must_use]
     pub fn open(config: &Config, ends: Ends, now: Instant) -> Self {
         let mut link = Self {
-            outgoing: Outgoing::new(ends.theirs, ends.peer_window.min(super::WINDOW_MAX)),
+            outgoing: Outgoing::new(ends.theirs, ends.peer_window),
             incoming: Incoming::new(ends.ours, config.window),
             ours: ends.ours,
             theirs: ends.theirs,

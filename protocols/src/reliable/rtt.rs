@@ -80,6 +80,8 @@ mod tests {
         assert_eq!((rtt.rto(&CONFIG), rtt.smoothed()), (1600 + 4 * 800, Some(1600)));
         rtt.sample(800);
         assert_eq!((rtt.variation, rtt.smoothed), (600 + 200, 1400 + 100));
+        (0..60).for_each(|_| rtt.sample(1500));
+        assert_eq!(rtt.rto(&CONFIG), 1500 + 100, "an acknowledgement may be delayed where none was yet");
     }
 
     #[test]

@@ -63,11 +63,24 @@ fn slow_start_doubles_up_to_the_window_and_a_loss_halves_once() {
         assert_eq!(outgoing.recovery, outgoing.base, "it stays near, or it would look like a loss one day");
     }
     assert_eq!((outgoing.congestion, outgoing.in_flight().count_ones()), (64, 64));
+    outgoing.growth = 9;
     acknowledge(&mut outgoing, index, 0b1110);
-    assert_eq!((outgoing.congestion, outgoing.threshold), (30, 30), "of 61 in flight");
+    assert_eq!((outgoing.congestion, outgoing.threshold, outgoing.growth), (30, 30, 0), "of 61 in flight");
     let before = outgoing.recovery;
     acknowledge(&mut outgoing, index, 0b111_1111_1010);
     assert_eq!((outgoing.congestion, outgoing.recovery), (30, before), "the same window is halved once");
+}
+
+#[test]
+fn what_was_late_and_not_lost_makes_no_room() {
+    let mut outgoing = started();
+    outgoing.congestion = 64;
+    assert_eq!(send(&mut outgoing), 54);
+    acknowledge(&mut outgoing, 0, 0b111);
+    assert!(outgoing.due().is_some_and(|(_, again)| again));
+    acknowledge(&mut outgoing, 4, 0);
+    assert!(outgoing.in_flight().count_ones() > u32::from(outgoing.congestion));
+    assert_eq!(outgoing.due(), None);
 }
 
 #[test]
