@@ -3,23 +3,12 @@
 use std::thread;
 
 use aldis_drivers::Loopback;
-use aldis_hal::{Epoch, Instant, PeerId, Platform};
+use aldis_hal::{Epoch, PeerId};
 use aldis_kernel::{Config, Endpoint, Rank, Shared, Tag};
+use aldis_tests::Still;
 
 const THREADS: u32 = 4;
 const ROUNDS: u32 = 500;
-
-struct Still;
-
-impl Platform for Still {
-    fn now(&self) -> Instant {
-        Instant(0)
-    }
-    fn relax(&mut self, _: u32) {}
-    fn entropy(&mut self) -> u64 {
-        1
-    }
-}
 
 aldis_kernel::storage! {
     static STORAGE: peers = 1, requests = 8, communicators = 2, envelopes = 8, blocks = 2, block_bytes = 256,

@@ -9,27 +9,15 @@ use core::ptr::NonNull;
 
 use aldis_drivers::shm::{Geometry, Identity, Lane, Region, format};
 use aldis_drivers::{Loopback, Shm};
-use aldis_hal::{Cost, Epoch, Instant, PeerId, Platform};
+use aldis_hal::{Cost, Epoch, PeerId};
 use aldis_kernel::{
     Comm, Composite, Config, Endpoint, Rank, Request, Scope, Status, Storage, Tag, storage_type,
 };
+use aldis_tests::Still;
 
 type Wire = Composite<Loopback<'static>, Shm<'static>>;
 type One = Endpoint<'static, Wire, Still>;
 type Room = storage_type!(2, 64, 2, 32, 8, 8192, 8, 256);
-
-/// A platform whose clock nobody needs: nothing here waits.
-struct Still;
-
-impl Platform for Still {
-    fn now(&self) -> Instant {
-        Instant(0)
-    }
-    fn relax(&mut self, _: u32) {}
-    fn entropy(&mut self) -> u64 {
-        1
-    }
-}
 
 /// The send: on the wire when it returns.
 #[inline(never)]

@@ -5,8 +5,9 @@ use core::error::Error;
 use std::time::Instant as Clock;
 
 use aldis_drivers::Loopback;
-use aldis_hal::{Epoch, Instant, PeerId, Platform};
+use aldis_hal::{Epoch, PeerId};
 use aldis_kernel::{Config, Endpoint, Rank, Tag, storage_type};
+use aldis_tests::Still;
 
 /// The deepest queue, and a few for what is under way.
 const DEPTH_MAX: usize = 10_000;
@@ -15,19 +16,6 @@ type Itself<'m> = Endpoint<'m, Loopback<'m>, Still>;
 
 /// Messages of a batch: the clock's own cost is spread over them.
 const BATCH: usize = 64;
-
-/// A platform whose clock nobody needs: nothing here waits.
-struct Still;
-
-impl Platform for Still {
-    fn now(&self) -> Instant {
-        Instant(0)
-    }
-    fn relax(&mut self, _: u32) {}
-    fn entropy(&mut self) -> u64 {
-        1
-    }
-}
 
 /// Which of the entries is taken.
 #[derive(Clone, Copy)]
