@@ -117,3 +117,26 @@ pub(crate) fn config(run: &Run, me: PeerId, epoch: Epoch, cost: Cost) -> Config 
     let connect = connect::Setup { retry_first_ns, retry_max_ns, deadline_ns, ..config.connect };
     Config { connect, link: TIMES, ..config }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::Random;
+
+    #[test]
+    fn every_network_that_is_drawn_has_a_storage_whose_messages_fit_its_frames() {
+        for (seed, ranks) in (0..300).flat_map(|seed| [1, 9, 10, 64, 65, 256].map(|ranks| (seed, ranks))) {
+            let network = Network::drawn(&mut Random::new(seed, 1));
+            let store = store(ranks, &network).unwrap();
+            assert!(store.message_bytes() + MTU_OVERHEAD_BYTES <= network.mtu as usize);
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_or_too_short_has_none() {
+        let network = Network::default();
+        assert!(store(FRAME_RANKS_MAX + 1, &network).is_none());
+        assert!(store(2, &Network { mtu: 97, ..network }).is_none());
+        assert!(store(2, &Network { window: 3, ..network }).is_none());
+    }
+}

@@ -78,7 +78,11 @@ fn draw_common(config: &Config, faults: &mut Vec<Fault>) {
     match config.faults {
         Profile::Calm | Profile::Swarm => {}
         Profile::Crash => faults.push(Fault::Crash { node, at: span.start }),
-        Profile::Restart => faults.push(Fault::Restart { node, span }),
+        Profile::Restart => {
+            // Often back so soon that the others have not missed it, or that frames of its old life are still under way.
+            let end = span.start + ((span.end - span.start) >> random.below(8));
+            faults.push(Fault::Restart { node, span: Span { end, ..span } });
+        }
     }
 }
 
@@ -113,6 +117,14 @@ fn halves(random: &mut Random, ranks: u32) -> Ways {
             1 => to.push(node),
             _ => {}
         }
+    }
+    // In small jobs one side may be nobody.
+    let free = |side: &[u32]| (0..ranks).find(|node| !side.contains(node)).unwrap_or_default();
+    if from.is_empty() {
+        from.push(free(&to));
+    }
+    if to.is_empty() {
+        to.push(free(&from));
     }
     Ways::Across { from, to }
 }

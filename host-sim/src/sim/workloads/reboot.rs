@@ -31,9 +31,17 @@ pub(super) fn run(ep: &mut SimEndpoint<'_>, seed: u64) -> Outcome {
     let mut known: Vec<Option<Epoch>> = (0..size).map(|rank| epoch_of(ep, rank)).collect();
     // One that has booted again begins where the others will be, also where these have not begun yet.
     let mut dead: Vec<bool> = (0..size).map(|rank| ep.transport().boots(PeerId(rank)) > 0).collect();
-    if !dead[me as usize] {
+    if dead[me as usize] {
+        // It wants to hear of all of them, and so gets to know whom it can.
+        for peer in &others {
+            let _ = ep.iprobe(&world, Rank(*peer), Tag(LAST));
+        }
+    } else {
         for (round, number) in (0..).zip(&rounds) {
-            exchange_with_all(ep, &others, &mut dead, round, *number)?;
+            // Met again at once, while messages and frames of the old life may still be under way.
+            for (peer, error) in exchange_with_all(ep, &others, &mut dead, round, *number)? {
+                meet_again(ep, peer, &mut known[peer as usize], error.into())?;
+            }
         }
         // From here on nobody dies any more, and who has died is there again.
         while ep.transport().now() < Instant(HEALED_NS) {
@@ -58,15 +66,15 @@ fn epoch_of(ep: &SimEndpoint<'_>, rank: u32) -> Option<Epoch> {
     ep.transport().card_of(PeerId(rank)).map(|card| card.epoch())
 }
 
-/// A message to and from every other rank. A rank that turns out to be dead is left out from then on; the messages of
-/// all others must come.
+/// A message to and from every other rank. Tells who turns out to be dead, and is left out from then on; the messages
+/// of all others must come.
 fn exchange_with_all(
     ep: &mut SimEndpoint<'_>,
     others: &[u32],
     dead: &mut [bool],
     round: u32,
     number: u64,
-) -> Outcome {
+) -> Result<Vec<(u32, Error)>, Box<dyn core::error::Error>> {
     let world = ep.world();
     let me = world.rank().0;
     let (random, tag) = (&mut Random::new(number, 0), Tag(round));
@@ -88,14 +96,18 @@ fn exchange_with_all(
         }
         Ok(results)
     })?;
+    let mut deaths = Vec::new();
     for ((peer, buffer), (received, sent)) in live.iter().zip(&buffers).zip(results) {
         match received.and_then(|status| sent.map(|_| status)) {
             Ok(status) => expect(&status, buffer, *peer, tag.0, number, lengths[*peer as usize])?,
-            Err(error) if error.cause == Cause::PeerDead => dead[*peer as usize] = true,
+            Err(error) if error.cause == Cause::PeerDead => {
+                dead[*peer as usize] = true;
+                deaths.push((*peer, error));
+            }
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(())
+    Ok(deaths)
 }
 
 /// The last message to and from one other rank: with whatever tag, so that one that has been left from before is found.
@@ -122,9 +134,15 @@ fn meet_again(
         Some(_) => return Err(format!("instead of an answer of rank {peer}: {error}").into()),
         None => return Err(error),
     }
-    let card = ep.transport().card_of(PeerId(peer)).filter(|card| Some(card.epoch()) != *known);
-    // It has not come back, and will not.
-    let Some(card) = card else { return Err(error) };
+    let card = loop {
+        let card = ep.transport().card_of(PeerId(peer)).filter(|card| Some(card.epoch()) != *known);
+        match card {
+            Some(card) => break card,
+            // It has not come back, and will not.
+            None if ep.transport().now() >= Instant(HEALED_NS) => return Err(error),
+            None => ep.poll(16),
+        };
+    };
     *known = Some(card.epoch());
     ep.connect(&card).map_err(|error| format!("the new life of rank {peer} cannot be met: {error}").into())
 }
