@@ -73,6 +73,14 @@ fn unfold(
     (dimensions, origin, child)
 }
 
+/// Whether the structure shows that `count` elements in a row do not overlap, nor the pieces of one of them.
+pub(super) fn keep_clear(view: View<'_>, child: Child, count: u64) -> bool {
+    let row = Dimensions::one(Dimension::plain(count, view.extent(child)));
+    let (dimensions, _, child) = unfold(view, row.simplified(), 0, child);
+    let part = view.layout(child);
+    part.disjoint && dimensions.keep_clear(part.span().unsigned_abs())
+}
+
 fn joined(mut dimensions: Dimensions, words: &[i64]) -> Option<Dimensions> {
     for words in words.as_chunks().0 {
         dimensions.push(Dimension::from_words(words))?;
@@ -116,7 +124,7 @@ impl<'v, 'w, 'b> List<'v, 'w, 'b> {
             return Ok(());
         }
         let (low, high) = (lowest.saturating_add(part.true_lb), highest.saturating_add(part.true_ub));
-        let clear = part.keeps_clear(item.count, part.extent());
+        let clear = keep_clear(self.view, item.child, item.count);
         self.clear_to = self.clear_to.filter(|end| clear && low >= *end).map(|_| high);
         self.append(self.unfolded(item), before)
     }

@@ -29,7 +29,7 @@ pub(super) struct Layout {
     pub(super) marked: bool,
     /// Whether the data is one run of bytes, in order.
     pub(super) dense: bool,
-    /// Whether no two pieces of data can overlap, as far as the structure shows.
+    /// Whether the structure shows that no two pieces of data overlap.
     pub(super) disjoint: bool,
     /// Whether some of its basic types have another width in external32.
     pub(super) unlike: bool,
@@ -94,11 +94,6 @@ impl Layout {
     /// Whether copies of this, `spacing` bytes apart, are one run of bytes.
     pub(super) fn abuts(&self, count: u64, spacing: i64) -> bool {
         self.dense && (count == 1 || u64::try_from(spacing) == Ok(self.size))
-    }
-
-    /// Whether copies of this, `spacing` bytes apart, keep clear of each other.
-    pub(super) fn keeps_clear(&self, count: u64, spacing: i64) -> bool {
-        self.disjoint && (count <= 1 || spacing.unsigned_abs() >= self.span().unsigned_abs())
     }
 }
 

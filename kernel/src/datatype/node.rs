@@ -181,19 +181,23 @@ impl Dimensions {
         Ok((lowest, highest))
     }
 
-    /// Whether pieces of `span` bytes at all steps keep clear of each other, going by the loops from the inside out.
+    /// Whether pieces of `span` bytes at all steps are seen to keep clear of each other: whether every loop, from the
+    /// smallest stride to the largest, steps over all that the smaller ones cover.
     pub(super) fn keep_clear(&self, mut span: u64) -> bool {
-        for dimension in self.as_slice().iter().rev() {
+        let mut loops = [(0, 1); 2 * DIMENSIONS_MAX];
+        for (pair, dimension) in loops.as_chunks_mut().0.iter_mut().zip(self.as_slice()) {
             let blocks = dimension.count.div_ceil(dimension.block.max(1));
-            let loops = [(dimension.stride, dimension.block.min(dimension.count)), (dimension.cycle, blocks)];
-            for (stride, count) in loops.into_iter().filter(|(_, count)| *count > 1) {
-                if stride.unsigned_abs() < span {
-                    return false;
-                }
-                span = stride.unsigned_abs().saturating_mul(count.saturating_sub(1)).saturating_add(span);
-            }
+            *pair = [
+                (dimension.stride.unsigned_abs(), dimension.block.min(dimension.count)),
+                (dimension.cycle.unsigned_abs(), blocks),
+            ];
         }
-        true
+        loops.sort_unstable();
+        loops.into_iter().filter(|(_, count)| *count > 1).all(|(stride, count)| {
+            let clear = stride >= span;
+            span = stride.saturating_mul(count.saturating_sub(1)).saturating_add(span);
+            clear
+        })
     }
 
     pub(super) fn words(&self) -> impl Iterator<Item = Result<[i64; DIMENSION], Cause>> {

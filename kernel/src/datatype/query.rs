@@ -2,6 +2,7 @@
 
 use aldis_hal::Cause;
 
+use super::compile::keep_clear;
 use super::external::Form;
 use super::layout::{Layout, OVERFLOW};
 use super::walk::{Run, Walk};
@@ -84,8 +85,8 @@ impl Types<'_> {
         scratch: &mut [Span],
     ) -> Result<bool, Cause> {
         let datatype = datatype.into();
-        let layout = self.layout(datatype)?;
-        if layout.size == 0 || layout.keeps_clear(count, layout.extent()) {
+        let child = self.view().child(datatype)?;
+        if count == 0 || self.view().layout(child).size == 0 || keep_clear(self.view(), child, count) {
             return Ok(false);
         }
         self.reach(datatype, count)?;

@@ -59,7 +59,7 @@ impl Entry {
 /// Words that a type takes, `d` being the dimensions that its layout still has after simplification (mostly 1):
 /// contiguous `2 + 4d`, vectors `4 + 4d`, indexed types of n blocks `1 + 2n + 4n`, indexed blocks `2 + n + 4n`, a
 /// structure of n fields `3n + 4n` (blocks that join each other count once in the last term; regular ones as one
-/// dimension), a subarray of n dimensions `2 + 3n + 4d`, a darray `3 + 4n + 4d`, resized `3 + 4d`, duplicate `1 + 4d`.
+/// dimension, but only once they are all known), a subarray of n dimensions `2 + 3n + 4d`, a darray `3 + 4n + 4d`, resized `3 + 4d`, duplicate `1 + 4d`.
 #[derive(Debug)]
 pub struct TypeTable<const TYPES: usize, const WORDS: usize> {
     entries: [Entry; TYPES],

@@ -2,7 +2,7 @@
 
 use aldis_kernel::datatype::{
     Basic, Block, Combiner, Committed, Contents, Convertor, Distribution, Extent, Field, Form, Order, Slice,
-    Spread, TypeTable,
+    Span, Spread, TypeTable, Types,
 };
 use aldis_kernel::hal::Cause;
 
@@ -67,6 +67,21 @@ fn what_is_one_run_of_bytes_is_known_as_such() {
     }
     // Regular types in each other, and regular blocks, are one level.
     assert_eq!([row, rows, joined, mixed].map(|datatype| types.depth(datatype).unwrap()), [1, 1, 1, 1]);
+}
+
+/// Neighbouring columns of a matrix are interleaved, which is not overlap; and that takes no look at each element.
+#[test]
+fn columns_are_seen_to_keep_clear_of_each_other() {
+    let mut table = TypeTable::<4, 100>::new();
+    let mut types = table.types();
+    let column = types.vector(1000, 1, 5, Basic::F64).unwrap();
+    let next = |types: &mut Types<'_>, bytes| types.resized(column, 0, bytes).unwrap();
+    let (column, half) = (next(&mut types, 8), next(&mut types, 4));
+    assert_eq!(types.overlaps(column, 5, &mut []), Ok(false));
+    let mut spans = [Span::default(); 6000];
+    assert_eq!(types.overlaps(column, 6, &mut spans), Ok(true), "the sixth is the first, a row below");
+    assert_eq!(types.overlaps(half, 2, &mut spans), Ok(true));
+    assert_eq!(types.overlaps(half, 2, &mut spans[..1999]), Err(Cause::TooBig { len: 2000, max: 1999 }));
 }
 
 #[test]
