@@ -251,6 +251,11 @@ impl Memory<'_> {
         self.peers.len() as u32
     }
 
+    /// Operations that can be under way at a time.
+    pub const fn requests(&self) -> u32 {
+        self.requests.len() as u32
+    }
+
     /// What is set aside for each peer.
     pub const fn room(&self) -> Room {
         self.room

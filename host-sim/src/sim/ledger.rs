@@ -10,7 +10,6 @@ use super::config::Config;
 use super::node::Cpu;
 use super::random::Random;
 use super::seat::Outcome;
-use super::storage::REQUESTS;
 
 /// Places that a rank counts as taken while it holds no message: their credits are lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -155,11 +154,12 @@ pub(crate) fn balance<T: Transport, P: Platform>(
     cpu: &Cpu<'_>,
     endpoint: &mut Endpoint<'_, T, P>,
     config: &Config,
+    requests_max: u32,
 ) -> Outcome {
     let counters = endpoint.counters();
     let envelopes = u32::from(endpoint.card().room.envelopes).saturating_mul(config.ranks);
     within("unexpected messages at a time", counters.unexpected_peak, envelopes)?;
-    within("requests at a time", counters.requests_peak, REQUESTS as u32)?;
+    within("requests at a time", counters.requests_peak, requests_max)?;
     let mut quiet_since = None;
     loop {
         endpoint.poll(64);

@@ -55,6 +55,15 @@ impl<'a> Seat<'a> {
         SimNic::new(self.cpu.clone())
     }
 
+    /// The same place with a storage of the program's own instead of one that [`Config::room`](super::Config::room)
+    /// chose: to test a firmware with just the sizes that it ships. Every rank must have room for as much of a peer.
+    pub fn with_memory<'b>(self, memory: Memory<'b>) -> Seat<'b>
+    where
+        'a: 'b,
+    {
+        Seat { cpu: self.cpu, memory, links: self.links }
+    }
+
     /// Runs a program on this node.
     ///
     /// # Errors
@@ -79,7 +88,7 @@ impl<'a> Seat<'a> {
         let (config, node) = (cpu.world.borrow().config.clone(), cpu.node);
         let epoch = cpu.world.borrow().nodes[node as usize].epoch;
         let identity = Config { me: PeerId(node), size: config.ranks, epoch };
-        let room = memory.room();
+        let (room, requests_max) = (memory.room(), memory.requests());
         cpu.world.borrow_mut().watch.granted(room);
         let transport = wrap(SimTransport::new(cpu.clone(), room, links)?);
         let mut endpoint = Endpoint::new(memory, transport, SimPlatform { cpu: cpu.clone() }, identity)?;
@@ -97,7 +106,7 @@ impl<'a> Seat<'a> {
             ledger::all_free(&endpoint, config.ranks)?;
         }
         if ledger::is_balanced(&config) {
-            ledger::balance(&cpu, &mut endpoint, &config)?;
+            ledger::balance(&cpu, &mut endpoint, &config, requests_max)?;
         }
         if config.leave || deadly {
             endpoint.leave(LEAVE)?;

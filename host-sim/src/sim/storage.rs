@@ -3,7 +3,7 @@
 use aldis_kernel::{Memory, Storage, storage_type};
 
 /// Request slots of every rank.
-pub(crate) const REQUESTS: usize = 96;
+const REQUESTS: usize = 96;
 /// Ranks of the largest job.
 pub const RANKS_MAX: u32 = 4096;
 
