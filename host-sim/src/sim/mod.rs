@@ -35,14 +35,25 @@
 //! | `report`, `record` | how a run went, the command that repeats it, and a trace for a browser |
 //! | `space_time` | a picture of a run |
 //! | `shrink`, `finding` | a smaller run that fails in place of a large one; all that is told of a failure |
+//! | `watch`, `ledger`, [`oracle`] | what is checked of every message, of every account at the end, and of matching |
 //! | [`workloads`] | programs to run, each of which knows what must come out |
 //! | `storage`, `links`, [`random`] | small storages by size of the job; numbers from the seed |
+//!
+//! # Two wires, and what goes wrong
+//!
+//! On [`Wire::Messages`] the kernel talks over an ordered and reliable transport with little room, and deaths are told. On
+//! [`Wire::Frames`] it talks over the [`Ethernet`](aldis_drivers::ethernet) transport and a [`SimNic`], whose frames get
+//! lost, come twice, damaged, late or in another order, or one way only; deaths are found out. Each run draws which
+//! kinds of [`Fault`] it has ([`faults`], [`Config::only`]). All have healed after 4 virtual ms but for a crash; a node
+//! that boots again ([`Profile::Restart`]) has a new epoch and begins its program anew.
 //!
 //! # What is checked
 //!
 //! Workloads know every byte that each receive must bring, so lost, doubled, overtaking or damaged messages show; when
 //! a program is over nothing may be left in its endpoint's queues; and some virtual seconds after the last fault has
-//! healed everything must be over, or the report lists what each rank is doing.
+//! healed everything must be over, or the report lists what each rank is doing. Where a node dies, programs may end with
+//! what follows from that, and may wait for anybody for ever, but for nobody that is gone. Below all that an observer sees
+//! every message go into a transport and come out: once, in order, and within the credits.
 //!
 //! # How time passes
 //!
@@ -53,13 +64,12 @@
 //! # Deliberately absent
 //!
 //! Threads, wall clocks, addresses and hash maps in anything that decides. Loss and damage on the wire of messages: it
-//! keeps its promise of order and delivery, as the contract of [`Transport`](aldis_kernel::hal::Transport) says. Faults of
-//! frames are for the wire of frames ([`Wire`]).
+//! keeps its promise of order and delivery, as the contract of [`Transport`](aldis_kernel::hal::Transport) says.
 //!
 //! # Limits
 //!
-//! [`RANKS_MAX`] ranks, [`FRAME_RANKS_MAX`] on the wire of frames: every rank has a full kernel with a row for each other, so memory grows with their square. Above
-//! 256 ranks storages hold one unmatched message a peer: programs with several collectives in flight need more.
+//! [`RANKS_MAX`] ranks, [`FRAME_RANKS_MAX`] on the wire of frames: every rank has a full kernel with a row for each
+//! other, so memory grows with their square.
 
 pub mod config;
 mod faults;
