@@ -383,7 +383,7 @@ impl Engine<'_> {
         {
             return Ok(Some(status(key, length)));
         }
-        self.may_come(peer)?;
+        self.may_come(pattern.context, peer)?;
         if self.overflowing { self.probe_held_back(*pattern, peer) } else { Ok(None) }
     }
 

@@ -174,19 +174,19 @@ impl Engine<'_> {
     }
 
     fn post(&mut self, pattern: Key, peer: Option<PeerId>, buffer: Buffer) -> Result<Handle, Cause> {
-        self.may_come(peer)?;
+        self.may_come(pattern.context, peer)?;
         let named = peer.unwrap_or_default();
         let handle = self.request(State::Posted, pattern, named, pattern.source, buffer)?;
         self.post_slot(handle.slot, peer);
         Ok(handle)
     }
 
-    /// Whether a message of `peer`, or of anybody, may still come; the cause if not.
-    pub(crate) fn may_come(&self, peer: Option<PeerId>) -> Result<(), Cause> {
+    /// Whether a message of `peer`, or of anybody on that communicator, may still come; the cause if not.
+    pub(crate) fn may_come(&self, context: u32, peer: Option<PeerId>) -> Result<(), Cause> {
         match (peer, self.deserted) {
             (Some(peer), _) => self.presence(peer),
-            (None, Some(cause)) => Err(cause),
-            (None, None) => Ok(()),
+            (None, Some(cause)) if !self.is_left_to_itself(context) => Err(cause),
+            (None, _) => Ok(()),
         }
     }
 
@@ -463,11 +463,18 @@ impl Engine<'_> {
         self.fail_wildcards(Cause::Aborted { code });
     }
 
+    /// Whether a communicator has this process alone, which can be talked to: what others do does not matter on it.
+    fn is_left_to_itself(&self, context: u32) -> bool {
+        self.presence(self.me).is_ok() && self.comms.is_alone(context)
+    }
+
     /// Fails the receives that name no source: nobody is left who could satisfy them.
     pub(crate) fn fail_wildcards(&mut self, cause: Cause) {
         for index in 0..self.requests.used_end() {
             let Some(request) = self.requests.at(index) else { continue };
-            if request.state == State::Posted && request.key.source == WILD {
+            let key = request.key;
+            let waits = request.state == State::Posted && key.source == WILD;
+            if waits && !self.is_left_to_itself(key.context) {
                 self.matcher.unpost(&mut self.requests, index);
                 self.complete(index, Some(cause));
             }

@@ -200,7 +200,7 @@ impl Engine<'_> {
             return self.receive_kept(index, buffer, Some(handle)).map(|_| ());
         }
         let peer = (key.source != WILD).then_some(peer);
-        self.may_come(peer)?;
+        self.may_come(key.context, peer)?;
         self.post_slot(handle.slot, peer);
         Ok(())
     }

@@ -146,9 +146,16 @@ impl Request {
         match &self.machine {
             Machine::Send(sender) => sender.bytes_sent(),
             Machine::Recv(receiver) => receiver.bytes_received(),
-            Machine::None if self.state == State::Complete => self.length.min(self.buffer.len() as u64),
+            Machine::None if self.state == State::Complete && self.has_moved() => {
+                self.length.min(self.buffer.len() as u64)
+            }
             Machine::None => 0,
         }
+    }
+
+    /// Whether a message without rendezvous has moved: all of it, or as much as there is room for.
+    const fn has_moved(&self) -> bool {
+        matches!(self.cause, None | Some(Cause::Truncated { .. }))
     }
 
     /// Its result, once it is complete.

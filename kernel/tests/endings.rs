@@ -256,6 +256,30 @@ fn a_rank_that_all_others_have_left_still_talks_to_itself() {
 }
 
 #[test]
+fn what_others_do_does_not_matter_on_a_communicator_of_one() {
+    let mut job = Job::new(2, Shape::default());
+    let mut ranks = job.ranks();
+    let (world, itself) = (ranks[1].world(), ranks[1].itself());
+    let (data, mut one, mut other) = (pattern(4, 500), [0_u8; 500], [0_u8; 500]);
+    let [leaver, stayer] = &mut ranks[..] else { panic!("two ranks are needed") };
+    let lost = stayer.scope(|scope| {
+        let posted = scope.irecv(&itself, &mut one, Source::Any, Tag(2))?;
+        let in_vain = scope.irecv(&world, &mut other, Rank(0), Tag(2))?;
+        leaver.leave(Duration::from_millis(1)).unwrap();
+        scope.poll(64);
+        let sending = scope.isend(&itself, &data, Rank(0), Tag(2))?;
+        assert_eq!(scope.wait(posted)?.bytes, 500);
+        scope.wait(sending)?;
+        Ok(scope.wait(in_vain).unwrap_err())
+    });
+    assert_eq!(lost.map(|error| (error.cause, error.bytes_done)), Ok((Cause::PeerLeft, 0)));
+    assert_eq!(&one[..], &data[..]);
+    assert_eq!(stayer.iprobe(&itself, Source::Any, TagMatch::Any), Ok(None));
+    let deserted = stayer.iprobe(&world, Source::Any, TagMatch::Any).unwrap_err();
+    assert_eq!(deserted.cause, Cause::PeerLeft);
+}
+
+#[test]
 fn an_abort_ends_everything_with_its_code() {
     let mut job = Job::new(3, Shape::default());
     let queues = job.queues.clone();

@@ -152,6 +152,11 @@ impl<'s> Comms<'s> {
         self.row(context).is_some_and(|row| row.peer(rank, self.pieces) == Some(peer))
     }
 
+    /// Whether `context` is of a communicator of this process alone.
+    pub(crate) fn is_alone(&self, context: u32) -> bool {
+        self.row(context).is_some_and(|row| row.comm().size() == 1)
+    }
+
     /// The next collective's number, the same on every rank since all start them in the same order.
     pub(crate) fn next_collective(&mut self, comm: &Comm) -> Result<u32, Cause> {
         let row = self.row_mut(comm)?;
