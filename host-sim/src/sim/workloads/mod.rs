@@ -4,13 +4,17 @@
 //! All are generic over transport and platform, so that they run on any other job just as well.
 
 mod collectives;
+mod deadlines;
+mod duets;
 mod flood;
 mod halo;
 mod matching;
 mod modes;
+mod overlap;
 mod random_messages;
 mod reboot;
 mod ring;
+mod storm;
 
 use core::fmt;
 
@@ -64,9 +68,29 @@ pub const WORKLOADS: &[Workload] = &[
         run: |ep, seed| flood::all_to_all(ep, seed),
     },
     Workload {
+        name: "storm",
+        about: "all ranks start to talk to all others at a time, in orders of their own, again and again",
+        run: |ep, seed| storm::run(ep, seed),
+    },
+    Workload {
+        name: "duets",
+        about: "every call there is between two ranks at a time: probes, pooled, truncated, in parts, to itself",
+        run: |ep, seed| duets::run(ep, seed),
+    },
+    Workload {
+        name: "deadlines",
+        about: "calls that give up: deadlines, cancelled requests, messages withdrawn half way",
+        run: |ep, seed| deadlines::run(ep, seed),
+    },
+    Workload {
         name: "collectives",
         about: "barriers, broadcasts and all-reductions in random order",
         run: |ep, seed| collectives::run(ep, seed),
+    },
+    Workload {
+        name: "overlap",
+        about: "collectives in flight while messages pass between their ranks",
+        run: |ep, seed| overlap::run(ep, seed),
     },
     Workload {
         name: "barrier-allreduce",
@@ -75,7 +99,7 @@ pub const WORKLOADS: &[Workload] = &[
     },
     Workload {
         name: "halo",
-        about: "steps of a stencil on a torus of blocks",
+        about: "the exchange of edges of the heat example, on a torus of blocks, against the same steps on one rank",
         run: |ep, seed| halo::run(ep, seed),
     },
     Workload {
@@ -109,7 +133,7 @@ pub fn mixed<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) 
     let mut random = Random::new(seed, 20);
     for _ in 0..random.within(1, 4) {
         let seed = random.draw();
-        match random.below(8) {
+        match random.below(12) {
             0 => ring::run(ep, seed)?,
             1 => random_messages::run(ep, seed)?,
             2 => flood::many_to_one(ep, seed)?,
@@ -117,6 +141,10 @@ pub fn mixed<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) 
             4 => collectives::run(ep, seed)?,
             5 => matching::run(ep, seed)?,
             6 => modes::run(ep, seed)?,
+            7 => storm::run(ep, seed)?,
+            8 => duets::run(ep, seed)?,
+            9 => deadlines::run(ep, seed)?,
+            10 => overlap::run(ep, seed)?,
             _ => halo::run(ep, seed)?,
         }
     }
