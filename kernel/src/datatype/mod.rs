@@ -105,7 +105,8 @@
 //!
 //! Limits: sizes, extents and displacements of 63 bits, checked when a type is made; memory checked once a call.
 //! No reordering: entries that overlap are packed like any others, and are the receiver's error, which
-//! [`Types::overlaps`] finds. There is no `MPI_PACKED`; packed data is sent as [`Basic::Byte`]. Until the vocabulary
+//! [`Types::overlaps`] finds. There is no `MPI_PACKED`: packed data is sent as
+//! [`Basic::Byte`]. There are no complex and no pair types: they are two elements in a row. Until the vocabulary
 //! of causes has their own, a full table says `Full(Scratch)`, a basic type that cannot be freed `Unsupported`, and a
 //! value that the other form cannot hold `Incompatible`.
 #![forbid(unsafe_code)]

@@ -52,7 +52,7 @@ fn a_structure_is_padded_to_its_alignment() {
 
 #[test]
 fn what_is_one_run_of_bytes_is_known_as_such() {
-    let mut table = TypeTable::<8, 200>::new();
+    let mut table = TypeTable::<12, 200>::new();
     let mut types = table.types();
     let row = types.contiguous(4, Basic::F32).unwrap();
     let rows = types.vector(3, 1, 1, row).unwrap();
@@ -60,7 +60,14 @@ fn what_is_one_run_of_bytes_is_known_as_such() {
     let joined = types.indexed(&halves, rows).unwrap();
     let mixed = types.structure(&[Field::new(0, Basic::U32), Field::new(4, Basic::F32)]).unwrap();
     let gap = types.structure(&[Field::new(0, Basic::U32), Field::new(8, Basic::F32)]).unwrap();
-    for (datatype, range) in [(joined, Some(48..336)), (mixed, Some(0..16)), (gap, None)] {
+    // Three bytes from the first to the end of the last, but not in order.
+    let ends = types.hvector(2, 1, 2, Basic::U8).unwrap();
+    let woven = types.structure(&[Field::new(0, ends), Field::new(1, Basic::U8)]).unwrap();
+    // As long as what comes before its second part, but with a gap in it.
+    let apart = types.hvector(2, 1, 3, Basic::U8).unwrap();
+    let loose = types.structure(&[Field::new(0, apart), Field::new(2, Basic::U8)]).unwrap();
+    let ranges = [(joined, Some(48..336)), (mixed, Some(0..16)), (gap, None), (woven, None), (loose, None)];
+    for (datatype, range) in ranges {
         let committed = types.commit(datatype).unwrap();
         let convertor = Convertor::new(&types, committed, 2, Form::Native).unwrap();
         assert_eq!(convertor.contiguous(&types).unwrap(), range);

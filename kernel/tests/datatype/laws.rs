@@ -1,8 +1,11 @@
 //! Type maps, bounds, sizes, signatures and overlap are what MPI defines them to be.
 
-use aldis_kernel::datatype::{Form, Signature, Span, TypeTable};
+use aldis_kernel::datatype::{
+    Basic, Convertor, Distribution, Form, Order, Signature, Span, Spread, TypeTable,
+};
 use proptest::prelude::*;
 
+use crate::naive::Recipe;
 use crate::recipes::recipes;
 
 proptest! {
@@ -71,5 +74,84 @@ proptest! {
             }
         }
         prop_assert_eq!(types.room(), (80, 8000));
+    }
+}
+
+/// Every small distribution beside a cyclic one: each piece is what its definition says, byte for byte from every
+/// position, and all pieces together are the array.
+#[test]
+fn the_pieces_of_an_array_make_the_array() {
+    for (size, processes, block) in
+        (0..10).flat_map(|s| (1..4).flat_map(move |p| (1..5).map(move |b| (s, p, b))))
+    {
+        let distribution = match block {
+            4 => Distribution::Block(None),
+            _ => Distribution::Cyclic(Some(block)),
+        };
+        let other = Spread { size: 5, distribution: Distribution::Cyclic(Some(2)), processes: 2 };
+        let spreads = [Spread { size, distribution, processes }, other];
+        let mut bytes = Vec::new();
+        for rank in 0..2 * processes as u32 {
+            let order = if rank % 2 == 0 { Order::C } else { Order::Fortran };
+            let all = if order == Order::C { spreads } else { [other, spreads[0]] };
+            // The same process, whichever way the grid is numbered.
+            let (place, of_other) = (u64::from(rank) / 2, u64::from(rank) % 2);
+            let rank = if order == Order::C { rank } else { (of_other * processes + place) as u32 };
+            bytes.extend(check_piece(&Recipe::Darray(
+                rank,
+                all.to_vec(),
+                order,
+                Recipe::Basic(Basic::U8).into(),
+            )));
+        }
+        bytes.sort_unstable();
+        assert!(bytes.into_iter().eq(0..5 * size as u8), "{spreads:?}");
+    }
+}
+
+/// Checks a piece of an array of bytes, and tells where its bytes lie.
+fn check_piece(recipe: &Recipe) -> Vec<u8> {
+    let mut table = TypeTable::<1, 32>::new();
+    let mut types = table.types();
+    let datatype = recipe.build(&mut types).unwrap();
+    let entries = recipe.map().entries;
+    let map = types.type_map(datatype, 1).unwrap().map(|entry| (entry.displacement, entry.basic));
+    assert!(map.eq(entries.iter().copied()), "{recipe:?}");
+    let committed = types.commit(datatype).unwrap();
+    let mut convertor = Convertor::new(&types, committed, 1, Form::Native).unwrap();
+    let memory: [u8; 45] = core::array::from_fn(|place| place as u8);
+    let expected: Vec<u8> = entries.iter().map(|(place, _)| *place as u8).collect();
+    for position in 0..expected.len() {
+        let mut rest = vec![0; expected.len() - position];
+        convertor.set_position(position as u64).unwrap();
+        convertor.pack(&types, &memory, &mut rest).unwrap();
+        assert_eq!(rest, expected[position..], "{recipe:?} from {position}");
+    }
+    expected
+}
+
+/// Loops in loops at every small distance: what joins, what interleaves and what overlaps.
+#[test]
+fn loops_in_loops_are_what_they_say() {
+    for (outer, inner) in (-9..10).flat_map(|outer| (-9..10).map(move |inner| (outer, inner))) {
+        let pair = Recipe::Hvector(2, 1, inner, Recipe::Basic(Basic::U16).into());
+        check_loops(&Recipe::Hvector(3, 2, outer, pair.into()));
+        let spread = Spread { size: 7, distribution: Distribution::Cyclic(Some(2)), processes: 2 };
+        let piece = Recipe::Darray(1, vec![spread], Order::C, Recipe::Basic(Basic::U8).into());
+        let piece = Recipe::Resized(inner, outer, piece.into());
+        check_loops(&Recipe::Contiguous(3, piece.into()));
+    }
+}
+
+fn check_loops(recipe: &Recipe) {
+    let mut table = TypeTable::<3, 64>::new();
+    let mut types = table.types();
+    let datatype = recipe.build(&mut types).unwrap();
+    for count in 1..3 {
+        let expected = recipe.map().times(count);
+        let map = types.type_map(datatype, count).unwrap().map(|entry| (entry.displacement, entry.basic));
+        assert!(map.eq(expected.entries.iter().copied()), "{count} of {recipe:?}");
+        let overlaps = types.overlaps(datatype, count, &mut [Span::default(); 24]).unwrap();
+        assert_eq!(overlaps, expected.overlaps(), "{count} of {recipe:?}");
     }
 }
