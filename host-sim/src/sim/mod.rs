@@ -44,7 +44,7 @@
 //! On [`Wire::Messages`] the kernel talks over an ordered and reliable transport with little room, and deaths are told. On
 //! [`Wire::Frames`] it talks over the [`Ethernet`](aldis_drivers::ethernet) transport and a [`SimNic`], whose frames get
 //! lost, come twice, damaged, late or in another order, or one way only; deaths are found out. Each run draws which
-//! kinds of [`Fault`] it has ([`faults`], [`Config::only`]). All have healed after 4 virtual ms but for a crash; a node
+//! kinds of [`Fault`] it has ([`faults()`], [`Config::only`]). All have healed after 4 virtual ms but for a crash; a node
 //! that boots again ([`Profile::Restart`]) has a new epoch and begins its program anew.
 //!
 //! # What is checked
@@ -53,7 +53,9 @@
 //! a program is over nothing may be left in its endpoint's queues; and some virtual seconds after the last fault has
 //! healed everything must be over, or the report lists what each rank is doing. Where a node dies, programs may end with
 //! what follows from that, and may wait for anybody for ever, but for nobody that is gone. Below all that an observer sees
-//! every message go into a transport and come out: once, in order, and within the credits.
+//! every message go into a transport and come out: once, in order, and within the credits. A rank whose program is over
+//! must have all places of its peers free; in half of the runs, drawn by seed, the ranks then wait for each other until
+//! nothing is under way, their accounts of credit must agree, and no request slot may be in use.
 //!
 //! # How time passes
 //!
