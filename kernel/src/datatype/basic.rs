@@ -73,7 +73,7 @@ impl Basic {
         }
     }
 
-    /// Bytes in external32 (MPI 4.1, 14.5.2, table of external32 sizes).
+    /// Bytes in external32 (MPI 4.1, I/O, "External Data Representation", table of sizes).
     pub const fn external_size(self) -> usize {
         match self {
             Self::WideChar => 2,

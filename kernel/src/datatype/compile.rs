@@ -185,7 +185,6 @@ impl<'v, 'w, 'b> List<'v, 'w, 'b> {
             writer.rewind(start);
             let dimensions = Dimensions::one(dimension);
             let node = regular(view, writer, &dimensions, first.displacement, first.child, &mut layout)?;
-            layout.disjoint |= self.clear_to.is_some();
             return Ok((node, layout));
         }
         layout.dense = abut(view, items);

@@ -1,4 +1,4 @@
-//! The constructors (MPI 4.1, 5.1.2 to 5.1.8, 5.1.10, 5.1.11). Each costs time in proportion to its arguments.
+//! The constructors (MPI 4.1, 5.1.2 to 5.1.4, 5.1.7, 5.1.10). Each costs time in proportion to its arguments.
 
 use aldis_hal::Cause;
 
@@ -188,7 +188,7 @@ impl Types<'_> {
         })
     }
 
-    /// The same data with other bounds (MPI 4.1, 5.1.8, `MPI_TYPE_CREATE_RESIZED`). Both may be negative.
+    /// The same data with other bounds (MPI 4.1, 5.1.7, `MPI_TYPE_CREATE_RESIZED`). Both may be negative.
     pub fn resized(
         &mut self,
         of: impl Into<Datatype>,

@@ -10,7 +10,7 @@ use super::Basic;
 pub enum Form {
     /// The bytes of memory as they are: for peers with the same byte order and widths.
     Native,
-    /// Big-endian, with fixed widths (MPI 4.1, 14.5.2, "external32"): for files, and for peers that are unlike.
+    /// Big-endian, with fixed widths (MPI 4.1, I/O, "external32"): for files, and for peers that are unlike.
     External32,
 }
 

@@ -216,3 +216,57 @@ impl Item {
         Some(Self { displacement, count: count.cast_unsigned(), child: Child::from_word(child)? })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn dimensions() -> impl Strategy<Value = Dimensions> {
+        let one = (1u64..6, 1u64..4, -8i64..9, -4i64..5)
+            .prop_map(|(count, block, cycle, stride)| Dimension { count, block, cycle, stride });
+        vec(one, 1..4).prop_map(|all| {
+            let mut dimensions = Dimensions::NONE;
+            all.into_iter().for_each(|dimension| dimensions.push(dimension).unwrap());
+            dimensions
+        })
+    }
+
+    /// All steps of all loops, the last one fastest.
+    fn offsets(dimensions: &Dimensions) -> Vec<i64> {
+        dimensions.as_slice().iter().fold(Vec::from([0]), |outer, dimension| {
+            let steps = |base| (0..dimension.count).map(move |step| base + dimension.at(step).unwrap());
+            outer.into_iter().flat_map(steps).collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_simpler_spelling_means_the_same(dimensions in dimensions()) {
+            let simple = dimensions.simplified();
+            prop_assert_eq!(offsets(&simple), offsets(&dimensions));
+            prop_assert!(simple.as_slice().len() <= dimensions.as_slice().len());
+        }
+
+        #[test]
+        fn the_range_is_that_of_all_steps(dimensions in dimensions(), origin in -9i64..9) {
+            let all = offsets(&dimensions);
+            let (lowest, highest) = (all.iter().min().unwrap(), all.iter().max().unwrap());
+            prop_assert_eq!(dimensions.range(origin), Ok((origin + lowest, origin + highest)));
+            prop_assert_eq!(dimensions.count(), Some(all.len() as u64));
+        }
+
+        /// What is said to keep clear does. (Not the other way round: pieces can mesh in ways that this misses.)
+        #[test]
+        fn what_keeps_clear_does_not_overlap(dimensions in dimensions(), span in 1u64..4) {
+            let mut all = offsets(&dimensions);
+            all.sort_unstable();
+            let clear = all.windows(2).all(|pair| (pair[1] - pair[0]) as u64 >= span);
+            prop_assert!(clear || !dimensions.keep_clear(span));
+        }
+    }
+}

@@ -74,7 +74,7 @@ impl Types<'_> {
     }
 
     /// Whether two pieces of the data of `count` elements overlap: such a type can be sent, but nothing may be
-    /// received into it (MPI 4.1, 3.2.4 and 5.1.11).
+    /// received into it (MPI 4.1, 5.1.11).
     ///
     /// Most types show by their structure that they do not. The others are looked at piece by piece in `scratch`,
     /// which must hold one span for each; if it is too short, that is the error.

@@ -6,7 +6,7 @@ use aldis_kernel::datatype::{
 };
 use aldis_kernel::hal::Cause;
 
-/// MPI 4.1, 14.5.2: big-endian, IEEE, two's complement; wide characters of two bytes, addresses of eight.
+/// MPI 4.1, I/O, "External Data Representation": big-endian, IEEE, two's complement; wide characters of two bytes, addresses of eight.
 #[test]
 fn external32_is_what_the_standard_says() {
     let mut table = TypeTable::<4, 100>::new();
@@ -38,7 +38,7 @@ fn external32_is_what_the_standard_says() {
     assert_eq!(back, memory);
 }
 
-/// MPI 4.1, 5.1.7, example: a double and a character have an extent of two doubles.
+/// MPI 4.1, 5.1, first example: a double and a character have an extent of two doubles.
 #[test]
 fn a_structure_is_padded_to_its_alignment() {
     let mut table = TypeTable::<4, 100>::new();
@@ -66,11 +66,14 @@ fn what_is_one_run_of_bytes_is_known_as_such() {
     // As long as what comes before its second part, but with a gap in it.
     let apart = types.hvector(2, 1, 3, Basic::U8).unwrap();
     let loose = types.structure(&[Field::new(0, apart), Field::new(2, Basic::U8)]).unwrap();
-    let ranges = [(joined, Some(48..336)), (mixed, Some(0..16)), (gap, None), (woven, None), (loose, None)];
-    for (datatype, range) in ranges {
-        let committed = types.commit(datatype).unwrap();
-        let convertor = Convertor::new(&types, committed, 2, Form::Native).unwrap();
-        assert_eq!(convertor.contiguous(&types).unwrap(), range);
+    let two = [(joined, Some(48..336)), (mixed, Some(0..16)), (gap, None), (woven, None)];
+    let one = [(joined, Some(48..192)), (mixed, Some(0..8)), (gap, None), (woven, None), (loose, None)];
+    for (count, ranges) in [(2, &two[..]), (1, &one)] {
+        for (datatype, range) in ranges {
+            let committed = types.commit(*datatype).unwrap();
+            let convertor = Convertor::new(&types, committed, count, Form::Native).unwrap();
+            assert_eq!(convertor.contiguous(&types).unwrap(), *range, "{count}");
+        }
     }
     // Regular types in each other, and regular blocks, are one level.
     assert_eq!([row, rows, joined, mixed].map(|datatype| types.depth(datatype).unwrap()), [1, 1, 1, 1]);
