@@ -57,7 +57,19 @@ fn round<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, random: &mut Ra
     let envelope = |sent: &Sent| Envelope { context: world.context(), source: sent.from, tag: sent.tag };
     let envelopes: Vec<Envelope> = incoming.iter().map(envelope).collect();
     oracle::judge(&envelopes, &receives)
-        .map_err(|violation| format!("{violation}; messages {envelopes:?}, receives {receives:?}").into())
+        .map_err(|violation| format!("{violation}; {}", history(&envelopes, &receives)).into())
+}
+
+/// A history in short: `source/tag` of each message, and of each receive with what it got.
+fn history(messages: &[Envelope], receives: &[Receive]) -> String {
+    let or_any = |value: Option<u32>| value.map_or("*".into(), |value| value.to_string());
+    let messages: Vec<String> = messages.iter().map(|one| format!("{}/{}", one.source, one.tag)).collect();
+    let receive = |one: &Receive| {
+        let got = one.got.map_or("nothing".into(), |got| got.to_string());
+        format!("{}/{}={got}", or_any(one.source), or_any(one.tag))
+    };
+    let receives: Vec<String> = receives.iter().map(receive).collect();
+    format!("messages {}; receives {}", messages.join(" "), receives.join(" "))
 }
 
 /// The messages of a round, the same on every rank.
