@@ -10,8 +10,12 @@ use core::time::Duration;
 use aldis_coll::comm::{Choice, create, create_group, dup, free, split, split_type};
 use aldis_coll::op::Sum;
 use aldis_coll::{allreduce, barrier};
+use aldis_host_sim::sim::workloads::Workload;
+use aldis_host_sim::sim::{Config, Profile, Wire, simulate};
 use aldis_kernel::hal::{Cause, Operation, PeerId, Resource};
-use aldis_kernel::{Comm, Comparison, Group, Piece, Rank, RankRange, Source, Tag, TagMatch};
+use aldis_kernel::{
+    Comm, Comparison, GENERATION_MAX, Group, Members, Piece, Rank, RankRange, Source, Tag, TagMatch,
+};
 use rig::{Endpoint, run};
 
 /// Every rank's process number summed up: the same on all, and only right if all ranks of it and no others are there.
@@ -176,31 +180,29 @@ fn what_one_rank_cannot_do_fails_on_all_and_changes_nothing() {
     });
 }
 
-/// Through all generations of a slot and on: contexts repeat only when nothing of the old ones is under way.
+/// Past the last generation of a slot, which one rank has used more often than the others: contexts begin again, with
+/// nothing of the old ones under way.
 #[test]
-fn generations_wrap_around() {
-    run(2, |endpoint| {
-        let world = endpoint.world();
-        let (me, other) = (world.rank().0, Rank(1 - world.rank().0));
-        let first = dup(endpoint, &world).unwrap();
-        let mut contexts = vec![first.context()];
-        free(endpoint, first).unwrap();
-        for round in 1..=aldis_kernel::GENERATION_MAX {
+fn generations_begin_again() {
+    run(3, |endpoint| {
+        let (world, me) = (endpoint.world(), endpoint.process());
+        if me == PeerId(1) {
+            let alone = Members::These([me].into_iter());
+            let used = endpoint.install(2, GENERATION_MAX - 3, &alone).unwrap();
+            endpoint.discard(&used).unwrap();
+        }
+        let next = Rank((me.0 + 1) % 3);
+        for due in [GENERATION_MAX - 2, GENERATION_MAX - 1, GENERATION_MAX, 1, 2, 3] {
             let comm = dup(endpoint, &world).unwrap();
-            if round % 1000 == 0 {
-                // Sent and never received: stale when it arrives, or dropped with the communicator.
-                endpoint.send(&comm, &[me], other, Tag(1)).unwrap();
-            }
-            contexts.push(comm.context());
+            assert_eq!(comm.context(), due << 16 | 2);
+            // Sent and never received: stale when it arrives, or dropped with the communicator.
+            endpoint.send(&comm, &[due], next, Tag(1)).unwrap();
             free(endpoint, comm).unwrap();
         }
-        assert_eq!(contexts.first(), contexts.last());
-        contexts.sort_unstable();
-        contexts.dedup();
-        assert_eq!(contexts.len() as u32, aldis_kernel::GENERATION_MAX);
-        barrier(endpoint, &world).unwrap();
-        assert_eq!(endpoint.counters().stale_contexts, 32);
-        assert_eq!(endpoint.queue_depths(), (0, 0));
+        // A message to each ends what is still on its way.
+        let mut got = [0_u32];
+        endpoint.sendrecv(&world, &[me.0], next, Tag(2), &mut got, Rank((me.0 + 2) % 3), Tag(2)).unwrap();
+        assert_eq!((endpoint.counters().stale_contexts, endpoint.queue_depths()), (6, (0, 0)));
     });
 }
 
@@ -214,4 +216,17 @@ fn a_rank_that_stays_away_is_named_by_the_deadline() {
             assert_eq!((error.cause, error.operation), (Cause::TimedOut, Operation::Dup), "{error}");
         }
     });
+}
+
+/// Made, used and freed at random on both wires of the simulator, with faults, against a model of every rank's table.
+#[test]
+fn random_communicators_are_what_the_model_says() {
+    let workload = Workload::named("communicators").unwrap();
+    for seed in 0..300 {
+        let mut config = Config::new(seed, 1 + (seed % 9) as u32);
+        config.wire = if seed % 2 == 0 { Wire::Messages } else { Wire::Frames };
+        config.faults = if seed % 10 == 9 { Profile::Crash } else { Profile::Swarm };
+        let report = simulate(&config, move |endpoint| (workload.run)(endpoint, seed)).unwrap();
+        assert_eq!(report.failure, None, "{report}\n{}", report.replay(workload.name));
+    }
 }

@@ -22,7 +22,8 @@ impl<
     const POOLED: usize,
     const BYTES: usize,
     const BINS: usize,
-> Store for Storage<PEERS, REQUESTS, COMMS, ENVELOPES, BLOCKS, POOLED, BYTES, BINS>
+    const PIECES: usize,
+> Store for Storage<PEERS, REQUESTS, COMMS, ENVELOPES, BLOCKS, POOLED, BYTES, BINS, PIECES>
 {
     fn memory(&mut self) -> Memory<'_> {
         Self::memory(self)
@@ -49,16 +50,16 @@ impl Room {
     pub const ALL: [Self; 3] = [Self::Least, Self::Some, Self::More];
 }
 
-// Peers, requests, communicators; envelopes, blocks and block bytes a peer; pooled, bins.
+// Peers, requests, communicators; envelopes, blocks and block bytes a peer; pooled, bins; pieces of groups.
 //
 // The least have one envelope a peer: whatever else is sent to a rank that has not posted its receive is matched at its
 // sender. (Seed 1011949 of the mixed workload at 14 ranks, with three collectives in flight, waited for ever before.)
-type FewLeast = storage_type!(9, REQUESTS, 2, 1, 0, 0, 0, 1);
-type FewSome = storage_type!(9, REQUESTS, 2, 2, 2, 128, 1, 16);
-type FewMore = storage_type!(9, REQUESTS, 2, 16, 5, 512, 2, 64);
-type SmallLeast = storage_type!(64, REQUESTS, 2, 1, 0, 0, 0, 1);
-type SmallSome = storage_type!(64, REQUESTS, 2, 3, 2, 128, 1, 16);
-type SmallMore = storage_type!(64, REQUESTS, 2, 8, 3, 256, 2, 64);
+type FewLeast = storage_type!(9, REQUESTS, 4, 1, 0, 0, 0, 1, 0);
+type FewSome = storage_type!(9, REQUESTS, 6, 2, 2, 128, 1, 16, 6);
+type FewMore = storage_type!(9, REQUESTS, 9, 16, 5, 512, 2, 64, 60);
+type SmallLeast = storage_type!(64, REQUESTS, 4, 1, 0, 0, 0, 1, 0);
+type SmallSome = storage_type!(64, REQUESTS, 6, 3, 2, 128, 1, 16, 12);
+type SmallMore = storage_type!(64, REQUESTS, 9, 8, 3, 256, 2, 64, 200);
 type Middle = storage_type!(256, REQUESTS, 2, 4, 1, 64, 1, 16);
 type Large = storage_type!(1024, REQUESTS, 2, 1, 0, 0, 0, 16);
 type Huge = storage_type!(4096, REQUESTS, 2, 1, 0, 0, 0, 16);

@@ -4,6 +4,7 @@
 //! All are generic over transport and platform, so that they run on any other job just as well.
 
 mod collectives;
+mod communicators;
 mod deadlines;
 mod duets;
 mod flood;
@@ -106,6 +107,11 @@ pub const WORKLOADS: &[Workload] = &[
         name: "reboot",
         about: "exchanges of all with all, also with a rank that has died and booted again",
         run: |ep, seed| reboot::run(ep, seed),
+    },
+    Workload {
+        name: "communicators",
+        about: "communicators made, used and freed at random, against a model of everybody's table",
+        run: |ep, seed| communicators::run(ep, seed),
     },
     Workload {
         name: "mixed",
