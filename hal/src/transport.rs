@@ -201,6 +201,12 @@ pub trait Transport {
     /// microseconds old unless the transport declares [`Features::TIMED`].
     fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32;
 
+    /// Whether everything that was posted has arrived, as far as this side can know, and nothing is owed in return. A
+    /// transport that repeats what is lost must be polled until then; what it still holds when polling ends is lost.
+    fn is_idle(&self) -> bool {
+        true
+    }
+
     /// The union of features over all peers; decides whether the idle loop must read the clock.
     fn features(&self) -> Features;
 }

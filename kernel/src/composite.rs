@@ -241,6 +241,10 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
         }
     }
 
+    fn is_idle(&self) -> bool {
+        self.first.is_idle() && self.second.is_idle()
+    }
+
     #[inline]
     fn features(&self) -> Features {
         self.first.features() | self.second.features()

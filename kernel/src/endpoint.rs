@@ -325,16 +325,13 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         let deadline = within.deadline;
         let mut deaf = None;
         for peer in self.others() {
-            let mut idle = 0;
-            while !self.tell(peer, Control::Goodbye) {
-                if self.platform.now() >= deadline {
-                    deaf = deaf.or(Some(peer));
-                    break;
-                }
-                idle = if self.poll(BUDGET) > 0 { 0 } else { idle + 1 };
-                self.platform.relax(idle);
+            if !self.poll_until(deadline, |ep| ep.tell(peer, Control::Goodbye)) {
+                deaf = deaf.or(Some(peer));
             }
         }
+        // What a lossy wire swallows must be sent again. The very last word may stay unanswered by one that has left
+        // already: that is no failure.
+        self.poll_until(deadline, |ep| ep.transport.is_idle());
         match (settled, deaf) {
             (Ok(()), None) => Ok(()),
             (_, peer) => {
@@ -342,6 +339,19 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
                 Err(Error::about(Operation::Leave, Cause::TimedOut, peer, 0, WILD))
             }
         }
+    }
+
+    /// Polls until `check` holds, or the deadline has passed: false then.
+    fn poll_until(&mut self, deadline: Instant, mut check: impl FnMut(&mut Self) -> bool) -> bool {
+        let mut idle = 0;
+        while !check(self) {
+            if self.platform.now() >= deadline {
+                return false;
+            }
+            idle = if self.poll(BUDGET) > 0 { 0 } else { idle + 1 };
+            self.platform.relax(idle);
+        }
+        true
     }
 
     /// Every process of the job but this one.

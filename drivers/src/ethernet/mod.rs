@@ -70,7 +70,7 @@
 //! next poll, so that a rank which computes for long between two polls takes nobody for slow or dead. A peer that has
 //! keep-alives on ([`silence_ns`](aldis_protocols::reliable::Config::silence_ns)) takes *it* for dead when it has not
 //! polled for [`give_up_ns`](aldis_protocols::reliable::Config::give_up_ns). Whoever ends a program polls until
-//! [`is_idle`](Ethernet::is_idle) holds: a post that is done is not yet one that has arrived.
+//! [`is_idle`](aldis_hal::Transport::is_idle) holds: a post that is done is not yet one that has arrived.
 //!
 //! # What is on the wire
 //!

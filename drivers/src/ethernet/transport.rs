@@ -56,12 +56,6 @@ impl<'m, N: Nic> Ethernet<'m, N> {
         self.engine.poll_at()
     }
 
-    /// Whether everything posted has arrived. Messages to a peer that was lost do not count. A rank that ends its
-    /// program polls until this holds, or what it sent last may be lost with it.
-    pub fn is_idle(&self) -> bool {
-        self.engine.is_idle()
-    }
-
     /// The device.
     pub const fn nic(&self) -> &N {
         &self.nic
@@ -176,6 +170,10 @@ impl<'m, N: Nic> Transport for Ethernet<'m, N> {
         engine.expire(drained);
         self.pump(budget);
         budget - left
+    }
+
+    fn is_idle(&self) -> bool {
+        self.engine.is_idle()
     }
 
     fn features(&self) -> Features {

@@ -148,6 +148,10 @@ impl<'a> Transport for SimTransport<'a> {
         "sim"
     }
 
+    fn is_idle(&self) -> bool {
+        on!(&self.wire, end => end.is_idle())
+    }
+
     fn features(&self) -> Features {
         on!(&self.wire, end => end.features())
     }

@@ -131,6 +131,11 @@ impl Incoming {
         (self.expected.wrapping_add(run), bitmap, self.limit)
     }
 
+    /// Whether an acknowledgement is still to be sent.
+    pub(super) const fn owes(&self) -> bool {
+        self.due || self.unacknowledged > 0
+    }
+
     /// An acknowledgement was sent, by itself or with a payload.
     #[inline]
     pub(super) const fn acknowledged(&mut self) {

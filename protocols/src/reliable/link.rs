@@ -143,10 +143,10 @@ impl Link {
         self.open
     }
 
-    /// Whether everything queued has arrived.
+    /// Whether everything queued has arrived, and everything that came was acknowledged.
     #[must_use]
     pub const fn is_idle(&self) -> bool {
-        self.outgoing.held() == 0
+        self.outgoing.held() == 0 && !self.incoming.owes()
     }
 
     /// The number that the next payload will have, if one of the window's slots is free and the peer takes one more.
