@@ -81,6 +81,15 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         turns: &mut Turns,
         activity: impl Fn(&mut Engine<'s>) -> Activity,
     ) -> Result<(), u64> {
+        // Before the poll: what that completes is seen before the deadline.
+        if turns.polls != 0 && turns.polls.is_multiple_of(POLLS_PER_TICK) {
+            if turns.polls >= NOTE_AFTER && !turns.noted {
+                turns.noted = true;
+                let activity = activity(&mut self.endpoint.engine);
+                self.endpoint.platform.note(activity);
+            }
+            self.tick().inspect_err(|_| self.endpoint.platform.note(Activity::default()))?;
+        }
         turns.polls = turns.polls.wrapping_add(1);
         if self.endpoint.poll(BUDGET) > 0 {
             turns.idle = 0;
@@ -88,15 +97,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
             turns.idle = turns.idle.saturating_add(1);
             self.endpoint.platform.relax(turns.idle);
         }
-        if !turns.polls.is_multiple_of(POLLS_PER_TICK) {
-            return Ok(());
-        }
-        if turns.polls >= NOTE_AFTER && !turns.noted {
-            turns.noted = true;
-            let activity = activity(&mut self.endpoint.engine);
-            self.endpoint.platform.note(activity);
-        }
-        self.tick().inspect_err(|_| self.endpoint.platform.note(Activity::default()))
+        Ok(())
     }
 
     /// Takes back what the platform was told, when the wait is over.

@@ -46,6 +46,22 @@ fn a_deadline_names_who_is_missing_and_lets_go_of_the_buffer() {
     assert_eq!((error.cause, error.operation), (Cause::TimedOut, Operation::Probe));
 }
 
+/// The poll that brings the message is the last before the deadline is seen to have passed.
+#[test]
+fn what_the_last_poll_brings_is_received() {
+    let mut job = Job::new(2, Shape::default());
+    let (clock, queues) = (job.clock.clone(), job.queues.clone());
+    let mut ranks = job.ranks();
+    let worlds = worlds(&ranks);
+    ranks[0].send(&worlds[0], &[5u8; 8], Rank(1), Tag(3)).unwrap();
+    let message = queues[0][1].borrow_mut().pop_front().unwrap();
+    *clock.event.borrow_mut() =
+        Some((63_000, Box::new(move || queues[0][1].borrow_mut().push_back(message))));
+    let mut buffer = [0u8; 8];
+    ranks[1].within(Duration::from_micros(63)).recv(&worlds[1], &mut buffer, Rank(0), Tag(3)).unwrap();
+    assert_eq!(buffer, [5; 8]);
+}
+
 #[test]
 fn a_withdrawn_announcement_fails_its_receive_by_name() {
     let mut job = Job::new(2, Shape::default());

@@ -138,7 +138,11 @@ pub(crate) struct Clock {
     ns: Rc<Cell<u64>>,
     /// What the ranks have last told the platform.
     pub(crate) noted: Rc<RefCell<Vec<Activity>>>,
+    /// What happens at a certain time, in ns.
+    pub(crate) event: Rc<RefCell<Option<Event>>>,
 }
+
+pub(crate) type Event = (u64, Box<dyn FnOnce()>);
 
 impl Platform for Clock {
     fn now(&self) -> Instant {
@@ -146,6 +150,10 @@ impl Platform for Clock {
     }
     fn relax(&mut self, _: u32) {
         self.ns.set(self.ns.get() + 1000);
+        let due = self.event.borrow_mut().take_if(|(at, _)| *at <= self.ns.get());
+        if let Some((_, event)) = due {
+            event();
+        }
     }
     fn entropy(&mut self) -> u64 {
         1
