@@ -1,5 +1,7 @@
 //! The basic types, their native form and their external32 form.
 
+use super::Form;
+
 /// A predefined datatype: what a type map is made of (MPI 4.1, 3.2.2 and 5.1).
 ///
 /// Its codes begin with one, so that "no basic type" is zero and a table that holds none is all zero.
@@ -79,6 +81,14 @@ impl Basic {
             Self::WideChar => 2,
             Self::Isize | Self::Usize => 8,
             other => other.size(),
+        }
+    }
+
+    /// Bytes in a packed stream.
+    pub(super) const fn packed(self, form: Form) -> usize {
+        match form {
+            Form::Native => self.size(),
+            Form::External32 => self.external_size(),
         }
     }
 

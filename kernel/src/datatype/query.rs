@@ -4,7 +4,10 @@ use aldis_hal::Cause;
 
 use super::compile::keep_clear;
 use super::external::Form;
-use super::layout::{Layout, OVERFLOW};
+use super::handle::Child;
+use super::layout::{Item, Layout, OVERFLOW};
+use super::node::Node;
+use super::table::View;
 use super::walk::{Run, Walk};
 use super::{Basic, Datatype, Signature, Types};
 
@@ -108,9 +111,88 @@ impl Types<'_> {
         Ok(spans.windows(2).any(|pair| matches!(pair, [left, right] if right.start < left.end)))
     }
 
+    /// Whole elements of a type in `bytes` of its packed stream (MPI 4.1, 3.2.5, `MPI_GET_COUNT`);
+    /// [`Cause::PartialElement`] if the bytes end inside one.
+    pub fn count(&self, datatype: impl Into<Datatype>, form: Form, bytes: u64) -> Result<u64, Cause> {
+        let packed = self.layout(datatype.into())?.packed(form);
+        match bytes.checked_rem(packed).unwrap_or(bytes) {
+            0 => Ok(bytes.checked_div(packed).unwrap_or(0)),
+            _ => Err(Cause::PartialElement { bytes, element: u32::try_from(packed).unwrap_or(u32::MAX) }),
+        }
+    }
+
+    /// Basic elements in `bytes` of a type's packed stream, whose last element may be incomplete (MPI 4.1, 5.1.11,
+    /// `MPI_GET_ELEMENTS`); [`Cause::PartialElement`] if the bytes end inside a basic one.
+    pub fn elements(&self, datatype: impl Into<Datatype>, form: Form, bytes: u64) -> Result<u64, Cause> {
+        let child = self.view().child(datatype.into())?;
+        let row = Item { displacement: 0, count: u64::MAX, child };
+        let (mut elements, mut inside) = (0, pass(self.view(), row, form, bytes));
+        loop {
+            // There are never more elements than bytes, so this does not overflow.
+            elements = inside.elements.wrapping_add(elements);
+            match (inside.rest, inside.child) {
+                (0, _) => return Ok(elements),
+                (_, Child::Basic(basic)) => {
+                    return Err(Cause::PartialElement { bytes, element: basic.packed(form) as u32 });
+                }
+                (rest, Child::Slot(slot)) => {
+                    let refused = Cause::PartialElement { bytes, element: 0 };
+                    inside = self.passed(slot, form, rest).ok_or(refused)?;
+                }
+            }
+        }
+    }
+
+    /// What of a type `bytes` of its packed stream, fewer than it has, take up.
+    fn passed(&self, slot: u32, form: Form, mut bytes: u64) -> Option<Passed> {
+        let view = self.view();
+        let entry = view.entry(slot)?;
+        match entry.node {
+            Node::Empty => None,
+            Node::Grid { child, .. } => {
+                Some(pass(view, Item { displacement: 0, count: u64::MAX, child }, form, bytes))
+            }
+            Node::List => {
+                let mut elements = 0u64;
+                for words in view.compiled(entry)?.as_chunks().0 {
+                    let item = Item::from_words(words)?;
+                    let here = pass(view, item, form, bytes);
+                    elements = elements.wrapping_add(here.elements);
+                    if here.is_inside {
+                        return Some(Passed { elements, ..here });
+                    }
+                    bytes = here.rest;
+                }
+                None
+            }
+        }
+    }
+
     fn layout(&self, datatype: Datatype) -> Result<Layout, Cause> {
         Ok(self.view().layout(self.view().child(datatype)?))
     }
+}
+
+/// Where some bytes of a packed stream end.
+struct Passed {
+    /// Basic elements of whole children before.
+    elements: u64,
+    /// Bytes of the child that they end in, or behind the stretch.
+    rest: u64,
+    child: Child,
+    /// Whether they end before the stretch does.
+    is_inside: bool,
+}
+
+/// Takes `bytes` of the packed stream of a stretch.
+fn pass(view: View<'_>, stretch: Item, form: Form, bytes: u64) -> Passed {
+    let Item { child, count, .. } = stretch;
+    let layout = view.layout(child);
+    let packed = layout.packed(form);
+    let taken = bytes.checked_div(packed).unwrap_or(0).min(count);
+    let elements = taken.wrapping_mul(layout.signature.elements());
+    let rest = bytes.wrapping_sub(taken.wrapping_mul(packed));
+    Passed { elements, rest, child, is_inside: taken < count }
 }
 
 /// An iterator over a type map.

@@ -74,6 +74,8 @@ fn use_it(types: &Types<'_>, datatype: Datatype, count: u64, position: u64) {
     assert!(data.extent >= 0);
     assert!(extent.lower_bound.checked_add(extent.extent).is_some());
     let _ = types.signature(datatype, count);
+    let _ =
+        (types.count(datatype, Form::Native, position), types.elements(datatype, Form::External32, position));
     let _ = types.overlaps(datatype, count, &mut [Span::default(); 8]);
     assert!(types.type_map(datatype, count).into_iter().flatten().take(50).count() <= 50);
     for form in [Form::Native, Form::External32] {

@@ -47,6 +47,29 @@ proptest! {
     }
 
     #[test]
+    fn a_part_of_a_stream_is_counted(recipe in recipes(), external in any::<bool>()) {
+        let form = if external { Form::External32 } else { Form::Native };
+        let mut table = Box::new(TypeTable::<40, 2000>::new());
+        let mut types = table.types();
+        let datatype = recipe.build(&mut types).unwrap();
+        let (mut bytes, mut elements) = (0, 0);
+        for count in 0..3 {
+            prop_assert_eq!(types.elements(datatype, form, bytes), Ok(elements));
+            let counted = types.count(datatype, form, bytes);
+            prop_assert_eq!(counted, Ok(if recipe.map().entries.is_empty() { 0 } else { count }));
+            for (_, basic) in recipe.map().entries {
+                let width = if external { basic.external_size() } else { basic.size() } as u64;
+                for within in 1..width {
+                    prop_assert!(types.elements(datatype, form, bytes + within).is_err());
+                    prop_assert!(types.count(datatype, form, bytes + within).is_err());
+                }
+                (bytes, elements) = (bytes + width, elements + 1);
+                prop_assert_eq!(types.elements(datatype, form, bytes), Ok(elements));
+            }
+        }
+    }
+
+    #[test]
     fn overlap_is_found_exactly(recipe in recipes(), count in 1u64..4) {
         let mut table = Box::new(TypeTable::<40, 2000>::new());
         let mut types = table.types();
