@@ -166,8 +166,8 @@ impl Platform for Clock {
 pub(crate) type Rank<'s> = Endpoint<'s, Wire, Clock>;
 /// Requests of each rank.
 pub(crate) const REQUESTS: usize = 24;
-/// 3 peers, 2 communicators; per peer 4 envelopes and 2 blocks of 64 bytes; 2 pooled; 4 bins.
-pub(crate) type Small = storage_type!(3, REQUESTS, 2, 4, 2, 64, 2, 4);
+/// 3 peers, 3 communicators; per peer 4 envelopes and 2 blocks of 64 bytes; 2 pooled; 4 bins.
+pub(crate) type Small = storage_type!(3, REQUESTS, 3, 4, 2, 64, 2, 4);
 
 /// A job of ranks in this process.
 pub(crate) struct Job {
