@@ -86,7 +86,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
             if turns.polls >= NOTE_AFTER && !turns.noted {
                 turns.noted = true;
                 let activity = activity(&mut self.endpoint.engine);
-                self.endpoint.platform.note(activity);
+                self.endpoint.note(activity);
             }
             self.tick().inspect_err(|_| self.endpoint.platform.note(Activity::default()))?;
         }

@@ -119,6 +119,15 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
             })
     }
 
+    /// Tells the platform what is waited for. Who waits for anybody depends on everybody: the transport is told so.
+    #[cold]
+    pub(crate) fn note(&mut self, activity: Activity) {
+        self.platform.note(activity);
+        if activity.peer.is_none() {
+            (0..self.engine.size).for_each(|peer| self.transport.expect(PeerId(peer)));
+        }
+    }
+
     /// What a receive or a probe takes. The transport is told whom it waits for.
     #[inline]
     pub(crate) fn pattern(

@@ -79,6 +79,22 @@ fn a_death_that_nobody_is_told_of_ends_what_depends_on_it() {
     }
 }
 
+/// A rank takes from anybody while one of the others dies before the two have met: it hears of that death as well, and
+/// once all others have gone or died its wait fails by name.
+#[test]
+fn whoever_takes_from_anybody_hears_of_every_death() {
+    for seed in 20000..20040 {
+        let config = Config {
+            wire: Wire::Frames,
+            faults: Profile::Crash,
+            patience_ns: 2_000_000_000,
+            ..Config::new(seed, 6)
+        };
+        let (report, _) = run("flood", &config);
+        assert_eq!(report.stranded, Vec::<String>::new(), "{report}");
+    }
+}
+
 #[test]
 fn a_rank_that_boots_again_takes_part_again() {
     for wire in Wire::ALL {
