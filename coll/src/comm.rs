@@ -6,6 +6,7 @@
 //! | [`split`], [`split_type`] | all ranks | those of a colour, in the order of keys |
 //! | [`create`] | all ranks | the processes of a group |
 //! | [`create_group`] | the group's processes | the same |
+//! | [`Grid::create`], [`Grid::sub`] | all ranks | those of a grid, or of a slice of it |
 //! | [`free`] | all ranks | - |
 //!
 //! **Context ids.** A communicator's context is a slot of the communicator table that is free on all members, with a
@@ -49,6 +50,7 @@
 //! [`BYTES_PER_PIECE`]: aldis_kernel::storage::BYTES_PER_PIECE
 
 mod circle;
+mod grid;
 mod making;
 mod split;
 
@@ -57,6 +59,7 @@ use core::iter::Empty;
 use aldis_kernel::hal::{Cause, Operation, PeerId, Platform, Transport};
 use aldis_kernel::{Comm, Error, Group, Members, PREDEFINED, Tag};
 use circle::{Circle, check_subset};
+pub use grid::{Dimension, Grid};
 use making::make;
 pub use split::{Choice, split, split_type};
 

@@ -103,7 +103,8 @@ fn an_announcement_that_finds_no_request_slot_waits() {
         one.scope(|scope| {
             let sending = scope.isend(&ours, &data, Rank(1), Tag(3))?;
             let full = other.scope(|there| {
-                let mut posted = buffers.iter_mut().map(|buffer| there.irecv(&world, buffer, Rank(0), Tag(9)));
+                let mut posted =
+                    buffers.iter_mut().map(|buffer| there.irecv(&world, buffer, Rank(0), Tag(9)));
                 let mut requests = Vec::new();
                 let full = loop {
                     match posted.next() {

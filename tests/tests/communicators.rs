@@ -7,7 +7,7 @@ mod rig;
 
 use core::time::Duration;
 
-use aldis_coll::comm::{Choice, create, create_group, dup, free, split, split_type};
+use aldis_coll::comm::{Choice, Dimension, Grid, create, create_group, dup, free, split, split_type};
 use aldis_coll::op::Sum;
 use aldis_coll::{allreduce, barrier};
 use aldis_host_sim::sim::workloads::Workload;
@@ -229,4 +229,56 @@ fn random_communicators_are_what_the_model_says() {
         let report = simulate(&config, move |endpoint| (workload.run)(endpoint, seed)).unwrap();
         assert_eq!(report.failure, None, "{report}\n{}", report.replay(workload.name));
     }
+}
+
+/// A torus in one direction, a strip in the other, with ranks to spare: MPI 4.1 section 8.5.
+#[test]
+fn a_grid_knows_neighbours_and_slices() {
+    run(8, |endpoint| {
+        let (world, me) = (endpoint.world(), endpoint.process().0);
+        let along = |extent, is_periodic| Dimension { extent, is_periodic };
+        let dimensions = [along(2, false), along(3, true)];
+        let Some(grid) = Grid::create(endpoint, &world, &dimensions).unwrap() else {
+            assert!(me >= 6);
+            let error = Grid::create(endpoint, &world, &[along(3, true); 2]).unwrap_err();
+            assert_eq!(error.cause, Cause::LengthMismatch { left: 9, right: 8 });
+            return;
+        };
+        let (row, column) = (me / 3, me % 3);
+        let mut own = [9; 2];
+        grid.coordinates(Rank(me), &mut own).unwrap();
+        assert_eq!((own, grid.comm().size()), ([row, column], 6));
+        assert_eq!(grid.rank(&[row as i32, column as i32 - 3]), Ok(Rank(me)));
+        assert_eq!(grid.rank(&[2, 0]), Err(Cause::RankOutOfRange { rank: 2, size: 2 }));
+        assert_eq!(grid.rank(&[0]), Err(Cause::LengthMismatch { left: 1, right: 2 }));
+        assert_eq!(grid.coordinates(Rank(6), &mut own), Err(Cause::RankOutOfRange { rank: 6, size: 6 }));
+        // Down the strip, where there is nobody beyond the ends, and round the torus, twice and back.
+        let down = if row == 0 { (Rank::NULL, Rank(me + 3)) } else { (Rank(me - 3), Rank::NULL) };
+        assert_eq!(grid.shift(0, 1), Ok(down));
+        let at = |column: u32| Rank(row * 3 + column % 3);
+        assert_eq!(grid.shift(1, 2), Ok((at(column + 1), at(column + 2))));
+        assert_eq!(grid.shift(1, -1), Ok((at(column + 1), at(column + 2))));
+        assert_eq!(grid.shift(2, 1), Err(Cause::RankOutOfRange { rank: 2, size: 2 }));
+        let (from, to) = grid.shift(0, 1).unwrap();
+        let mut got = [u32::MAX];
+        endpoint.sendrecv(grid.comm(), &[me], to, Tag(0), &mut got, from, Tag(0)).unwrap();
+        assert_eq!(got[0], if row == 0 { u32::MAX } else { me - 3 });
+        // Its rows and its columns.
+        let (mut scratch, mut kept) = ([Choice::NONE; 6], [Dimension::default(); 2]);
+        let line = grid.sub(endpoint, &[false, true], &mut kept, &mut scratch).unwrap();
+        assert_eq!(line.dimensions(), [along(3, true)]);
+        roll_call(endpoint, line.comm(), &[row * 3, row * 3 + 1, row * 3 + 2]);
+        free(endpoint, *line.comm()).unwrap();
+        let line = grid.sub(endpoint, &[true, false], &mut kept, &mut scratch).unwrap();
+        assert_eq!(line.dimensions(), [along(2, false)]);
+        roll_call(endpoint, line.comm(), &[column, column + 3]);
+        // One rank's mistake.
+        let mut kept = [Dimension::default(); 1];
+        let error = grid.sub(endpoint, &[true, me == 4], &mut kept, &mut scratch).unwrap_err();
+        let what = Resource::Scratch;
+        let cause = if me == 4 { Cause::TooSmall { what, need: 2, have: 1 } } else { Cause::Full(what) };
+        assert_eq!(error.cause, cause);
+        let error = Grid::create(endpoint, &world, &[along(3, true); 2]).unwrap_err();
+        assert_eq!(error.cause, Cause::LengthMismatch { left: 9, right: 8 });
+    });
 }

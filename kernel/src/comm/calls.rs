@@ -25,6 +25,8 @@ pub struct ContextOffer {
 pub enum Members<I> {
     /// The ranks of another communicator, in the same order.
     Of(Comm),
+    /// As many of the first ranks of another communicator, in the same order.
+    First(Comm, u32),
     /// These processes, which are distinct.
     These(I),
 }

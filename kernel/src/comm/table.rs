@@ -210,6 +210,10 @@ impl<'s> Comms<'s> {
     ) -> Result<(), Cause> {
         let need = match members {
             Members::Of(comm) => self.group(comm)?.pieces() as u32,
+            &Members::First(ref comm, count) => {
+                let first = self.group(comm)?.processes().take(count as usize);
+                Group::pieces_for(first.map(|process| process.0))
+            }
             Members::These(processes) => Group::pieces_for(processes.clone().map(|process| process.0)),
         };
         let have = (self.pieces.len() as u32).saturating_sub(self.pieces_used);
@@ -226,10 +230,11 @@ impl<'s> Comms<'s> {
     ) -> Result<Comm, Cause> {
         let (used, free) = self.pieces.split_at_mut_checked(self.pieces_used as usize).ok_or(Cause::Stale)?;
         let group = match members {
-            Members::Of(comm) => {
+            &(Members::Of(ref comm @ Comm { size: count, .. }) | Members::First(ref comm, count)) => {
                 let row = self.rows.get(slot(comm.context) as usize);
                 let row = row.filter(|row| row.context == comm.context & !PLANE).ok_or(Cause::Stale)?;
-                row.group(used).union(&Group::EMPTY, free)?
+                let first = row.group(used).processes().take(count as usize);
+                Group::collect(first.map(|process| process.0), free)?
             }
             Members::These(processes) => Group::collect(processes.clone().map(|process| process.0), free)?,
         };

@@ -1,0 +1,171 @@
+//! Grids: communicators whose ranks have coordinates (Cartesian topologies, MPI 4.1 section 8.5). Ranks are numbered in
+//! row-major order: the last coordinate varies fastest.
+
+use core::iter::Empty;
+
+use aldis_kernel::hal::{Cause, Operation, PeerId, Platform, Resource, Transport};
+use aldis_kernel::{Comm, Error, Members, Rank};
+
+use super::circle::Circle;
+use super::making::make;
+use super::split::{Choice, split};
+use crate::collective::Caller;
+
+/// A dimension of a grid.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Dimension {
+    /// Ranks along it, at least one.
+    pub extent: u32,
+    /// Whether the last is a neighbour of the first.
+    pub is_periodic: bool,
+}
+
+impl Dimension {
+    /// The coordinate that `at` stands for, if there is one.
+    fn coordinate(&self, at: i64) -> Option<u32> {
+        let extent = i64::from(self.extent);
+        let at = if self.is_periodic { at.checked_rem_euclid(extent)? } else { at };
+        (0..extent).contains(&at).then_some(at as u32)
+    }
+}
+
+/// A communicator and the grid that its ranks form. The dimensions stay the caller's; they are alike on all ranks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Grid<'d> {
+    comm: Comm,
+    dimensions: &'d [Dimension],
+}
+
+impl<'d> Grid<'d> {
+    /// A grid of the first ranks of `comm`; `None` for those that it has no place for (MPI_Cart_create, without
+    /// reordering).
+    ///
+    /// # Errors
+    /// [`Cause::LengthMismatch`] if it has no place at all or more than `comm` has ranks; else as [`dup`](super::dup).
+    pub fn create<'s, T: Transport, P: Platform>(
+        caller: &mut impl Caller<'s, T, P>,
+        comm: &Comm,
+        dimensions: &'d [Dimension],
+    ) -> Result<Option<Self>, Error> {
+        let circle = Circle::of_all(caller, comm, Operation::Create)?;
+        let members = match places(dimensions) {
+            places if (1..=u64::from(comm.size())).contains(&places) => Ok((u64::from(comm.rank().0)
+                < places)
+                .then_some(Members::<Empty<PeerId>>::First(*comm, places as u32))),
+            left => Err(Cause::LengthMismatch { left, right: comm.size().into() }),
+        };
+        Ok(make(caller, &circle, members)?.map(|comm| Self { comm, dimensions }))
+    }
+
+    /// Its communicator, for messages and to be freed.
+    pub const fn comm(&self) -> &Comm {
+        &self.comm
+    }
+
+    /// Its dimensions (MPI_Cart_get).
+    pub const fn dimensions(&self) -> &'d [Dimension] {
+        self.dimensions
+    }
+
+    /// The rank at these coordinates; those of periodic dimensions may lie outside (MPI_Cart_rank).
+    ///
+    /// # Errors
+    /// [`Cause::LengthMismatch`] for another number of coordinates than dimensions, [`Cause::RankOutOfRange`] for one
+    /// outside a dimension that is not periodic.
+    pub fn rank(&self, coordinates: &[i32]) -> Result<Rank, Cause> {
+        self.check_len(coordinates.len())?;
+        let mut rank = 0;
+        for (dimension, &at) in self.dimensions.iter().zip(coordinates) {
+            let outside = Cause::RankOutOfRange { rank: at.cast_unsigned(), size: dimension.extent };
+            let coordinate = dimension.coordinate(at.into()).ok_or(outside)?;
+            rank = dimension.extent.wrapping_mul(rank).wrapping_add(coordinate);
+        }
+        Ok(Rank(rank))
+    }
+
+    /// The coordinates of a rank (MPI_Cart_coords).
+    ///
+    /// # Errors
+    /// [`Cause::LengthMismatch`] for another number of coordinates than dimensions, [`Cause::RankOutOfRange`].
+    pub fn coordinates(&self, rank: Rank, into: &mut [u32]) -> Result<(), Cause> {
+        self.check_len(into.len())?;
+        self.check_rank(rank)?;
+        let mut left = rank.0;
+        for (dimension, into) in self.dimensions.iter().zip(into).rev() {
+            let extent = dimension.extent.max(1);
+            (*into, left) = (left % extent, left / extent);
+        }
+        Ok(())
+    }
+
+    /// Whom this rank receives from and whom it sends to when all shift their data by `distance` along a dimension;
+    /// [`Rank::NULL`] beyond an end (MPI_Cart_shift).
+    ///
+    /// # Errors
+    /// [`Cause::RankOutOfRange`] for a dimension that is not there.
+    pub fn shift(&self, dimension: usize, distance: i32) -> Result<(Rank, Rank), Cause> {
+        let (dimensions, me) = (self.dimensions.len() as u32, self.comm.rank().0);
+        let outside = Cause::RankOutOfRange { rank: dimension as u32, size: dimensions };
+        let along = self.dimensions.get(dimension).ok_or(outside)?;
+        let inner = self.dimensions.iter().skip(dimension + 1);
+        let stride = inner.fold(1, |stride: u32, inner| stride.wrapping_mul(inner.extent)).max(1);
+        let own = me / stride % along.extent.max(1);
+        let neighbour = |distance: i64| match along.coordinate(i64::from(own) + distance) {
+            Some(there) => Rank(me.wrapping_add(there.wrapping_sub(own).wrapping_mul(stride))),
+            None => Rank::NULL,
+        };
+        Ok((neighbour(-i64::from(distance)), neighbour(distance.into())))
+    }
+
+    /// The slice through this rank of the dimensions that are kept (MPI_Cart_sub): ranks that agree in all others.
+    /// `kept` is given their dimensions, `scratch` has an entry for each rank of the grid.
+    ///
+    /// # Errors
+    /// [`Cause::LengthMismatch`] if `keep` has another length than the dimensions, [`Cause::TooSmall`] if `kept` is too
+    /// short; else as [`split`](super::split()).
+    pub fn sub<'s, 'k, T: Transport, P: Platform>(
+        &self,
+        caller: &mut impl Caller<'s, T, P>,
+        keep: &[bool],
+        kept: &'k mut [Dimension],
+        scratch: &mut [Choice],
+    ) -> Result<Grid<'k>, Error> {
+        let refused = |cause| Error::new(Operation::Split, cause);
+        let (have, need) = (kept.len() as u32, keep.iter().filter(|&&keep| keep).count() as u32);
+        let short = Cause::TooSmall { what: Resource::Scratch, need, have };
+        let fits = if need > have { Err(short) } else { self.check_len(keep.len()) };
+        Circle::of_all(caller, &self.comm, Operation::Split)?.meet(caller, fits.err())?;
+        let kept = kept.get_mut(..need as usize).ok_or(refused(short))?;
+        // Row-major numbers among the dimensions that are kept, and among the others, from the last dimension on.
+        let (mut left, mut next) = (self.comm.rank().0, kept.iter_mut().rev());
+        let (mut within, mut among) = ((0, 1), (0, 1));
+        for (dimension, &keep) in self.dimensions.iter().zip(keep).rev() {
+            let extent = dimension.extent.max(1);
+            let (number, stride) = if keep { &mut within } else { &mut among };
+            *number += left % extent * *stride;
+            *stride *= extent;
+            left /= extent;
+            if keep && let Some(into) = next.next() {
+                *into = *dimension;
+            }
+        }
+        let slice = split(caller, &self.comm, Some(among.0), within.0 as i32, scratch)?;
+        let comm = slice.ok_or(refused(Cause::Stale))?;
+        Ok(Grid { comm, dimensions: kept })
+    }
+
+    fn check_len(&self, len: usize) -> Result<(), Cause> {
+        let (left, right) = (len as u64, self.dimensions.len() as u64);
+        if left == right { Ok(()) } else { Err(Cause::LengthMismatch { left, right }) }
+    }
+
+    fn check_rank(&self, rank: Rank) -> Result<(), Cause> {
+        let size = self.comm.size();
+        if rank.0 < size { Ok(()) } else { Err(Cause::RankOutOfRange { rank: rank.0, size }) }
+    }
+}
+
+/// Places in a grid; saturates.
+fn places(dimensions: &[Dimension]) -> u64 {
+    dimensions.iter().fold(1, |places, dimension| places.saturating_mul(dimension.extent.into()))
+}
