@@ -5,13 +5,14 @@
 #[allow(dead_code, unused_imports, reason = "each test file uses the part it needs")]
 mod rig;
 
+use core::iter::Empty;
 use core::time::Duration;
 
 use aldis_coll::comm::{Choice, Dimension, Grid, create, create_group, dup, free, split, split_type};
 use aldis_coll::op::Sum;
 use aldis_coll::{allreduce, barrier};
 use aldis_host_sim::sim::workloads::Workload;
-use aldis_host_sim::sim::{Config, Profile, Wire, simulate};
+use aldis_host_sim::sim::{Config, Outcome, Profile, SimEndpoint, Wire, simulate};
 use aldis_kernel::hal::{Cause, Operation, PeerId, Resource};
 use aldis_kernel::{
     Comm, Comparison, GENERATION_MAX, Group, Members, Piece, Rank, RankRange, Source, Tag, TagMatch,
@@ -281,4 +282,40 @@ fn a_grid_knows_neighbours_and_slices() {
         let error = Grid::create(endpoint, &world, &[along(3, true); 2]).unwrap_err();
         assert_eq!(error.cause, Cause::LengthMismatch { left: 9, right: 8 });
     });
+}
+
+/// A message of the first generation is still on its way, over a slow link that no agreement uses, when generations begin
+/// again: the new communicator of that generation does not get it.
+#[test]
+fn a_message_of_an_old_generation_does_not_meet_a_new_one() {
+    let program = |endpoint: &mut SimEndpoint<'_>| -> Outcome {
+        let (world, me) = (endpoint.world(), endpoint.process());
+        let old = endpoint.install(2, 1, &Members::<Empty<PeerId>>::Of(world))?;
+        barrier(endpoint, &world)?;
+        if me == PeerId(0) {
+            endpoint.send(&old, &[1_u8], Rank(3), Tag(0))?;
+        }
+        endpoint.discard(&old)?;
+        let last = endpoint.install(2, GENERATION_MAX, &Members::<Empty<PeerId>>::Of(world))?;
+        endpoint.discard(&last)?;
+        let new = dup(endpoint, &world)?;
+        if new.context() != old.context() {
+            return Err("generations did not begin again".into());
+        }
+        let mut got = [0_u8];
+        match me {
+            PeerId(0) => drop(endpoint.send(&new, &[2_u8], Rank(3), Tag(0))?),
+            PeerId(3) => drop(endpoint.recv(&new, &mut got, Source::Any, TagMatch::Any)?),
+            _ => {}
+        }
+        let due = if me == PeerId(3) { [2] } else { [0] };
+        if got == due { Ok(()) } else { Err("a message of a freed communicator".into()) }
+    };
+    // Each has a fault that makes that link slow enough: without the flush, all of them fail.
+    for (seed, wire) in [(91, Wire::Frames), (305, Wire::Frames), (734, Wire::Messages), (1285, Wire::Frames)]
+    {
+        let config = Config { faults: Profile::Swarm, wire, ..Config::new(seed, 5) };
+        let report = simulate(&config, program).unwrap();
+        assert_eq!(report.failure, None, "{report}");
+    }
 }
