@@ -3,7 +3,7 @@
 //! | call | who takes part | who is in the new communicator |
 //! |---|---|---|
 //! | [`dup`] | all ranks | all, in the same order |
-//! | [`split`], [`split_type`] | all ranks | those of a colour, in the order of keys |
+//! | [`split()`], [`split_type`] | all ranks | those of a colour, in the order of keys |
 //! | [`create`] | all ranks | the processes of a group |
 //! | [`create_group`] | the group's processes | the same |
 //! | [`Grid::create`], [`Grid::sub`] | all ranks | those of a grid, or of a slice of it |
