@@ -139,7 +139,7 @@ pub fn mixed<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) 
     let mut random = Random::new(seed, 20);
     for _ in 0..random.within(1, 4) {
         let seed = random.draw();
-        match random.below(12) {
+        match random.below(13) {
             0 => ring::run(ep, seed)?,
             1 => random_messages::run(ep, seed)?,
             2 => flood::many_to_one(ep, seed)?,
@@ -151,6 +151,7 @@ pub fn mixed<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) 
             8 => duets::run(ep, seed)?,
             9 => deadlines::run(ep, seed)?,
             10 => overlap::run(ep, seed)?,
+            11 => communicators::run(ep, seed)?,
             _ => halo::run(ep, seed)?,
         }
     }
