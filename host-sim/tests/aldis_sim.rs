@@ -154,3 +154,15 @@ fn what_can_be_named_is_listed() {
     assert_eq!(workloads.len(), words.lines().count());
     assert!(list["faults"].as_array().expect("profiles").contains(&"swarm".into()));
 }
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    for line in ["list", "run --ranks 2 ring", "seeds --count 2 --ranks 2 ring"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_aldis-sim"));
+        let closed = std::io::pipe().expect("a pipe").1;
+        let output =
+            command.args(line.split_whitespace()).stdout(closed).output().expect("starting aldis-sim");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "{line}: {said}");
+    }
+}

@@ -21,8 +21,7 @@ fn main() -> ExitCode {
         Command::Run(one) => run(&one),
         Command::Seeds(many) => campaign(&many),
         Command::List { json } => {
-            println!("{}", if json { show::list_json() } else { show::list() });
-            Ok(true)
+            show::say(if json { show::list_json() } else { show::list() }).map(|()| true)
         }
     };
     match done {
@@ -43,16 +42,16 @@ fn run(one: &One) -> io::Result<bool> {
     write_pictures(one, &report)?;
     let told = failure::find(&report, &one.job, one.shrink)?;
     if one.job.json {
-        println!("{}", show::run_json(&report, took, one.job.workload.name, told.as_ref()));
+        show::say(show::run_json(&report, took, one.job.workload.name, told.as_ref()))?;
         return Ok(told.is_none());
     }
-    println!("{report}\n{}", show::run_speed(&report, took));
-    report.stranded.iter().for_each(|line| println!("  {line}"));
+    show::say(format_args!("{report}\n{}", show::run_speed(&report, took)))?;
+    report.stranded.iter().try_for_each(|line| show::say(format_args!("  {line}")))?;
     if one.show_faults {
-        println!("{}", report.config.tell_faults());
+        show::say(report.config.tell_faults())?;
     }
     if let Some(told) = &told {
-        println!("\n{}", told.tell(|config| config.replay(one.job.workload.name)));
+        show::say(format_args!("\n{}", told.tell(|config| config.replay(one.job.workload.name))))?;
     }
     Ok(told.is_none())
 }
@@ -83,11 +82,12 @@ fn campaign(many: &Many) -> io::Result<bool> {
         None => None,
     };
     if many.job.json {
-        println!("{}", show::seeds_json(&sum, last.as_ref(), took, many.job.workload.name, told.as_ref()));
+        show::say(show::seeds_json(&sum, last.as_ref(), took, many.job.workload.name, told.as_ref()))?;
     } else {
-        println!("{sum}\n{}", show::seeds_speed(&sum, took, many.jobs()));
-        told.iter()
-            .for_each(|told| println!("\n{}", told.tell(|config| config.replay(many.job.workload.name))));
+        show::say(format_args!("{sum}\n{}", show::seeds_speed(&sum, took, many.jobs())))?;
+        if let Some(told) = &told {
+            show::say(format_args!("\n{}", told.tell(|config| config.replay(many.job.workload.name))))?;
+        }
     }
     Ok(told.is_none())
 }

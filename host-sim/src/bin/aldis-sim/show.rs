@@ -3,6 +3,7 @@
 use core::fmt;
 use core::ops::Range;
 use core::time::Duration;
+use std::io::{self, Write};
 
 use aldis_host_sim::sim::workloads::WORKLOADS;
 use aldis_host_sim::sim::{Finding, Profile, Report, Topology, Wire};
@@ -11,6 +12,14 @@ use nix::sys::resource::{UsageWho, getrusage};
 use serde_json::json;
 
 use crate::failure;
+
+/// Writes a line, or several, to standard output. Who has closed it has read enough: that is no error.
+pub(crate) fn say(text: impl fmt::Display) -> io::Result<()> {
+    match writeln!(io::stdout(), "{text}") {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        said => said,
+    }
+}
 
 /// What all runs together did.
 #[derive(Default)]
