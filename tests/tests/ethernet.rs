@@ -176,3 +176,17 @@ fn a_rank_that_vanishes_fails_who_waits_for_it_and_its_next_life_is_welcome() {
         assert_eq!(pass(&hub, &mut ends, from, b"second life", Tag(1)), b"second life");
     }
 }
+
+/// A post that is done has not arrived yet: who leaves repeats what the wire has swallowed, for as long as it may take.
+#[test]
+fn leaving_repeats_what_was_lost() {
+    let (hub, mut ends) = pair(1, Faults::NONE);
+    assert_eq!(pass(&hub, &mut ends, 0, b"hello", Tag(1)), b"hello");
+    let before = ends[0].transport().counters();
+    hub.set_faults(Faults { lose: 1000, ..Faults::NONE });
+    let (start, limit) = (hub.now(), Duration::from_millis(50));
+    assert_eq!(ends[0].leave(limit), Ok(()), "the last word may stay unanswered");
+    let after = ends[0].transport().counters();
+    assert!(after.retransmitted > before.retransmitted, "the goodbye was lost: {after:?}");
+    assert!(hub.now().since(start) >= limit.as_nanos() as u64);
+}
