@@ -42,7 +42,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// Why the operation failed.
     #[inline]
     pub fn test(&mut self, request: &mut Request<'scope>) -> Result<Option<Status>, Error> {
-        if let Stage::Pending(_) = request.stage {
+        if let Stage::Pending(_) | Stage::Started(_) = request.stage {
             self.poll(BUDGET);
         }
         self.take(request).transpose()

@@ -95,6 +95,28 @@ fn they_are_waited_for_among_others_and_cancelled() {
     assert_eq!(ranks[1].queue_depths(), (0, 0));
 }
 
+/// Nothing but the test itself moves the receiver.
+#[test]
+fn a_test_of_a_started_request_makes_progress() {
+    let mut job = Job::new(2, Shape::default());
+    let mut ranks = job.ranks();
+    let worlds = worlds(&ranks);
+    let mut into = [0u8; 8];
+    together(&mut ranks, |one, other| {
+        let into = other.lend(&mut into);
+        let mut receive = other.recv_init(&worlds[1], into, 0..8, Rank(0), Tag(1))?;
+        for _ in 0..2 {
+            other.start(&mut receive)?;
+            let sending = one.isend(&worlds[0], &[7u8; 8], Rank(1), Tag(1))?;
+            assert_eq!(other.test(&mut receive)?.map(|status| status.bytes), Some(8));
+            one.wait(sending)?;
+        }
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(into, [7; 8]);
+}
+
 #[test]
 fn to_nobody_to_the_dead_and_past_the_envelopes() {
     let mut job = Job::new(2, Shape::default());
