@@ -9,13 +9,13 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::blocks::{Block, Message};
 use crate::buffer::Buffer;
-use crate::call::{BUDGET, Call};
+use crate::call::{BUDGET, Call, is_null};
 use crate::comm::Comm;
 use crate::endpoint::Endpoint;
 use crate::engine::{Engine, Started, status};
 use crate::error::Error;
 use crate::matching::Envelope;
-use crate::rank::{Rank, Source, Status, Tag, TagMatch};
+use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
 use crate::request::{Key, State};
 use crate::scope::Scope;
 
@@ -152,7 +152,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
 
     /// Waits for an operation that was started on memory of this call's caller.
     #[inline]
-    pub(crate) fn finish(&mut self, started: Started) -> Result<Status, Error> {
+    fn finish(&mut self, started: Started) -> Result<Status, Error> {
         match started {
             Started::Done(status) => Ok(status),
             Started::Pending(handle) => self.wait_guarded(handle),
@@ -179,17 +179,37 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     where
         E: IntoBytes + Immutable,
     {
-        let started = self.start_send(comm, data.as_bytes(), to, tag)?;
+        self.send_in(Mode::Standard, comm, data.as_bytes(), to, tag)
+    }
+
+    /// Sends in any mode: complete, or abandoned, when it returns.
+    #[inline]
+    pub(crate) fn send_in(
+        &mut self,
+        mode: Mode,
+        comm: &Comm,
+        bytes: &[u8],
+        to: Rank,
+        tag: Tag,
+    ) -> Result<Status, Error> {
+        let started = self.start_send(mode, comm, bytes, to, tag)?;
         self.finish(started)
     }
 
     /// Starts a send of memory that the caller keeps borrowed until it is complete or abandoned.
     #[inline]
-    fn start_send(&mut self, comm: &Comm, bytes: &[u8], to: Rank, tag: Tag) -> Result<Started, Error> {
+    fn start_send(
+        &mut self,
+        mode: Mode,
+        comm: &Comm,
+        bytes: &[u8],
+        to: Rank,
+        tag: Tag,
+    ) -> Result<Started, Error> {
         // SAFETY: sends only read; every caller of this function completes or abandons the request before the
         // borrow of `bytes` ends.
         let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
-        self.endpoint.start_send(comm, buffer, to, tag)
+        self.endpoint.start_send(comm, buffer, to, tag, mode)
     }
 
     /// Starts a receive into memory that the caller keeps borrowed until it is complete or abandoned.
@@ -253,7 +273,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         if let Started::Pending(handle) = receiving {
             guard.handles = [handle, Handle::default()];
         }
-        let sending = guard.within.start_send(comm, data.as_bytes(), to, tag).map_err(as_one)?;
+        let sending =
+            guard.within.start_send(Mode::Standard, comm, data.as_bytes(), to, tag).map_err(as_one)?;
         if let (Started::Pending(handle), [_, second]) = (&sending, &mut guard.handles) {
             *second = *handle;
         }
@@ -279,7 +300,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         let call = Call::recv(Operation::Probe, comm, from, tag);
         let refused = |cause| call.refused(cause);
         let (pattern, peer) = match self.endpoint.pattern(comm, from, tag) {
-            Err(Cause::RankOutOfRange { .. }) if from == Source::Rank(Rank::NULL) => return Ok(Status::NULL),
+            Err(cause) if is_null(cause) => return Ok(Status::NULL),
             pattern => pattern.map_err(refused)?,
         };
         let found = self.wait(|_| call.activity(), |engine| engine.probe(&pattern, peer).transpose());
@@ -299,9 +320,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         let call = Call::recv(Operation::Probe, comm, from, tag);
         let refused = |cause| call.refused(cause);
         let (pattern, peer) = match self.endpoint.pattern(comm, from, tag) {
-            Err(Cause::RankOutOfRange { .. }) if from == Source::Rank(Rank::NULL) => {
-                return Ok(Some(Status::NULL));
-            }
+            Err(cause) if is_null(cause) => return Ok(Some(Status::NULL)),
             pattern => pattern.map_err(refused)?,
         };
         self.endpoint.poll(BUDGET);

@@ -14,7 +14,7 @@ use crate::comm::Comm;
 use crate::endpoint::Endpoint;
 use crate::engine::{Engine, Started};
 use crate::error::Error;
-use crate::rank::{Rank, Status, Tag};
+use crate::rank::{Mode, Rank, Status, Tag};
 use crate::request::State;
 
 impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
@@ -52,7 +52,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
             return Err(Call::send(comm, to, tag).refused(Cause::Full(Resource::SendBuffer)));
         };
         room.write(0, bytes);
-        match self.start_send(comm, room, to, tag)? {
+        match self.start_send(comm, room, to, tag, Mode::Standard)? {
             Started::Done(status) => Ok(status),
             Started::Pending(handle) => {
                 // It frees itself, and with it the room.

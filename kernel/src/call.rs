@@ -38,11 +38,8 @@ impl Call {
 
     /// Over at once if the other side is [`Rank::NULL`], refused for `cause` if not.
     #[cold]
-    pub(crate) fn unless_null(self, rank: Rank, cause: Cause) -> Result<Started, Error> {
-        match cause {
-            Cause::RankOutOfRange { .. } if rank == Rank::NULL => Ok(Started::Done(Status::NULL)),
-            _ => Err(self.refused(cause)),
-        }
+    fn unless_null(self, cause: Cause) -> Result<Started, Error> {
+        if is_null(cause) { Ok(Started::Done(Status::NULL)) } else { Err(self.refused(cause)) }
     }
 
     /// Why it was refused.
@@ -62,29 +59,15 @@ impl Call {
     }
 }
 
+/// Whether a call was refused because its other side is [`Rank::NULL`], which is nobody in any communicator.
+pub(crate) const fn is_null(cause: Cause) -> bool {
+    matches!(cause, Cause::RankOutOfRange { rank, .. } if rank == Rank::NULL.0)
+}
+
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// Starts a send. The caller answers for `buffer`: it stays readable until the request is complete or abandoned.
     #[inline]
     pub(crate) fn start_send(
-        &mut self,
-        comm: &Comm,
-        buffer: Buffer,
-        to: Rank,
-        tag: Tag,
-    ) -> Result<Started, Error> {
-        let Self { engine, transport, .. } = self;
-        let started = engine
-            .target(comm, to, tag)
-            .and_then(|target| engine.send(transport, target, buffer))
-            .or_else(|cause| Call::send(comm, to, tag).unless_null(to, cause))?;
-        if let Started::Pending(_) = started {
-            engine.flush(transport, BUDGET);
-        }
-        Ok(started)
-    }
-
-    /// Starts a send that is complete only once a receive has matched it.
-    pub(crate) fn start_matched_send(
         &mut self,
         comm: &Comm,
         buffer: Buffer,
@@ -95,9 +78,14 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         let Self { engine, transport, .. } = self;
         let started = engine
             .target(comm, to, tag)
-            .and_then(|target| engine.send_later(target, buffer, mode))
-            .or_else(|cause| Call::send(comm, to, tag).unless_null(to, cause))?;
-        engine.flush(transport, BUDGET);
+            .and_then(|target| match mode {
+                Mode::Standard => engine.send(transport, target, buffer),
+                Mode::Synchronous | Mode::Ready => engine.send_later(target, buffer, mode),
+            })
+            .or_else(|cause| Call::send(comm, to, tag).unless_null(cause))?;
+        if let Started::Pending(_) = started {
+            engine.flush(transport, BUDGET);
+        }
         Ok(started)
     }
 
@@ -113,10 +101,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     ) -> Result<Started, Error> {
         self.pattern(comm, from, tag)
             .and_then(|(pattern, peer)| self.engine.receive(pattern, peer, buffer))
-            .or_else(|cause| {
-                let call = Call::recv(Operation::Recv, comm, from, tag);
-                call.unless_null(Rank(call.rank), cause)
-            })
+            .or_else(|cause| Call::recv(Operation::Recv, comm, from, tag).unless_null(cause))
     }
 
     /// Tells the platform what is waited for. Who waits for anybody depends on everybody: the transport is told so.

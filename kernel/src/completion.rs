@@ -13,20 +13,17 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// Takes the result if the request is over, without polling.
     #[inline]
     pub(crate) fn take(&mut self, request: &mut Request<'scope>) -> Option<Result<Status, Error>> {
+        if !self.is_over(request) {
+            return None;
+        }
         let result = match request.stage {
             Stage::Null | Stage::Idle(_) => return None,
             Stage::Done(status) => Ok(status),
             Stage::Pending(handle) => {
-                if !self.is_over(request) {
-                    return None;
-                }
                 self.requests.remove(&mut self.within.endpoint.engine.requests, handle.slot);
                 self.within.endpoint.engine.collect(handle)?
             }
             Stage::Started(handle) => {
-                if !self.is_over(request) {
-                    return None;
-                }
                 request.stage = Stage::Idle(handle);
                 return self.within.endpoint.engine.rest(handle);
             }

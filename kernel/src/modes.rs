@@ -1,15 +1,10 @@
-//! This module holds `unsafe` code: it lends the user's memory to requests, as `blocking` and `scope` do.
-//!
 //! Sends that are complete only once they are matched (MPI 4.1 section 3.4): synchronous and ready mode. Both are
 //! announced whatever their size: the clear-to-send says that a receive has matched, and whether it was posted in time.
-
-use core::ptr::NonNull;
 
 use aldis_hal::{Platform, Transport};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::blocking::Within;
-use crate::buffer::Buffer;
 use crate::comm::Comm;
 use crate::endpoint::Endpoint;
 use crate::error::Error;
@@ -50,7 +45,7 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     where
         E: IntoBytes + Immutable,
     {
-        self.send_matched(comm, data.as_bytes(), to, tag, Mode::Synchronous)
+        self.send_in(Mode::Synchronous, comm, data.as_bytes(), to, tag)
     }
 
     /// See [`Endpoint::rsend`].
@@ -61,21 +56,7 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     where
         E: IntoBytes + Immutable,
     {
-        self.send_matched(comm, data.as_bytes(), to, tag, Mode::Ready)
-    }
-
-    fn send_matched(
-        &mut self,
-        comm: &Comm,
-        bytes: &[u8],
-        to: Rank,
-        tag: Tag,
-        mode: Mode,
-    ) -> Result<Status, Error> {
-        // SAFETY: sends only read, and `finish` completes or abandons the request before the borrow of `bytes` ends.
-        let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
-        let started = self.endpoint.start_matched_send(comm, buffer, to, tag, mode)?;
-        self.finish(started)
+        self.send_in(Mode::Ready, comm, data.as_bytes(), to, tag)
     }
 }
 
@@ -94,7 +75,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     where
         E: IntoBytes + Immutable,
     {
-        self.isend_matched(comm, data.as_bytes(), to, tag, Mode::Synchronous)
+        self.isend_in(Mode::Synchronous, comm, data.as_bytes(), to, tag)
     }
 
     /// Starts a send in ready mode (MPI_Irsend): the receive for it must have been posted already.
@@ -111,21 +92,6 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     where
         E: IntoBytes + Immutable,
     {
-        self.isend_matched(comm, data.as_bytes(), to, tag, Mode::Ready)
-    }
-
-    fn isend_matched(
-        &mut self,
-        comm: &Comm,
-        bytes: &'scope [u8],
-        to: Rank,
-        tag: Tag,
-        mode: Mode,
-    ) -> Result<Request<'scope>, Error> {
-        // SAFETY: the bytes are borrowed for 'scope, and the scope's drop makes the engine let go before that ends.
-        // Sends only read.
-        let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
-        let started = self.within.endpoint.start_matched_send(comm, buffer, to, tag, mode)?;
-        Ok(self.keep(started))
+        self.isend_in(Mode::Ready, comm, data.as_bytes(), to, tag)
     }
 }

@@ -7,7 +7,7 @@ use core::ops::Range;
 use aldis_hal::{Cause, Handle, Operation, PeerId, Platform, Transport};
 
 use crate::buffer::Loan;
-use crate::call::{BUDGET, Call};
+use crate::call::{BUDGET, Call, is_null};
 use crate::comm::Comm;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -76,7 +76,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         let buffer = part(loan, range).map_err(refused)?;
         let engine = &mut self.within.endpoint.engine;
         let (key, peer) = match engine.target(comm, to, tag) {
-            Err(Cause::RankOutOfRange { .. }) if to == Rank::NULL => (Key::NONE, NOBODY),
+            Err(cause) if is_null(cause) => (Key::NONE, NOBODY),
             target => target.map(|target| (target.key, target.peer)).map_err(refused)?,
         };
         let handle = engine.request(State::Queued, key, peer, to.0, buffer).map_err(refused)?;
@@ -103,7 +103,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         let buffer = part(loan, range).map_err(refused)?;
         let engine = &mut self.within.endpoint.engine;
         let (key, peer) = match engine.pattern(comm, from, tag) {
-            Err(Cause::RankOutOfRange { .. }) if from == Source::Rank(Rank::NULL) => (Key::NONE, NOBODY),
+            Err(cause) if is_null(cause) => (Key::NONE, NOBODY),
             pattern => pattern.map(|(key, peer)| (key, peer.unwrap_or_default())).map_err(refused)?,
         };
         let handle = engine.request(State::Posted, key, peer, key.source, buffer).map_err(refused)?;

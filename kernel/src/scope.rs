@@ -65,7 +65,7 @@ use crate::endpoint::Endpoint;
 use crate::engine::Started;
 use crate::error::Error;
 use crate::list::List;
-use crate::rank::{Rank, Source, Status, Tag, TagMatch, WILD};
+use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
 use crate::request::{InScope, Requests, State};
 
 /// A nonblocking send or receive of one scope. After its result has been taken it is *null*: waits skip it
@@ -176,12 +176,13 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     #[inline]
     fn send_buffer(
         &mut self,
+        mode: Mode,
         comm: &Comm,
         buffer: Buffer,
         to: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
-        let started = self.within.endpoint.start_send(comm, buffer, to, tag)?;
+        let started = self.within.endpoint.start_send(comm, buffer, to, tag, mode)?;
         Ok(self.keep(started))
     }
 
@@ -212,11 +213,23 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     where
         E: IntoBytes + Immutable,
     {
-        let bytes = data.as_bytes();
-        // SAFETY: `data` is borrowed for 'scope, and the scope's drop makes the engine let go before that ends.
+        self.isend_in(Mode::Standard, comm, data.as_bytes(), to, tag)
+    }
+
+    /// Starts a send in any mode.
+    #[inline]
+    pub(crate) fn isend_in(
+        &mut self,
+        mode: Mode,
+        comm: &Comm,
+        bytes: &'scope [u8],
+        to: Rank,
+        tag: Tag,
+    ) -> Result<Request<'scope>, Error> {
+        // SAFETY: the bytes are borrowed for 'scope, and the scope's drop makes the engine let go before that ends.
         // Sends only read.
         let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
-        self.send_buffer(comm, buffer, to, tag)
+        self.send_buffer(mode, comm, buffer, to, tag)
     }
 
     /// Starts a receive (MPI_Irecv). The buffer can be read again when the scope is over.
@@ -260,7 +273,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     ) -> Result<Request<'scope>, Error> {
         let outside = |cause| Error::about(Operation::Send, cause, to.0, comm.context(), tag.0);
         let buffer = part(loan, range).map_err(outside)?;
-        self.send_buffer(comm, buffer, to, tag)
+        self.send_buffer(Mode::Standard, comm, buffer, to, tag)
     }
 
     /// Starts a receive into a byte range of lent memory.
