@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::blocks::{Block, Message};
 use crate::buffer::Buffer;
-use crate::call::{BUDGET, Call, is_null};
+use crate::call::{BUDGET, Call};
 use crate::comm::Comm;
 use crate::endpoint::Endpoint;
 use crate::engine::{Engine, Started, status};
@@ -300,7 +300,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         let call = Call::recv(Operation::Probe, comm, from, tag);
         let refused = |cause| call.refused(cause);
         let (pattern, peer) = match self.endpoint.pattern(comm, from, tag) {
-            Err(cause) if is_null(cause) => return Ok(Status::NULL),
+            Err(cause) if call.is_null(cause) => return Ok(Status::NULL),
             pattern => pattern.map_err(refused)?,
         };
         let found = self.wait(|_| call.activity(), |engine| engine.probe(&pattern, peer).transpose());
@@ -320,7 +320,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         let call = Call::recv(Operation::Probe, comm, from, tag);
         let refused = |cause| call.refused(cause);
         let (pattern, peer) = match self.endpoint.pattern(comm, from, tag) {
-            Err(cause) if is_null(cause) => return Ok(Some(Status::NULL)),
+            Err(cause) if call.is_null(cause) => return Ok(Some(Status::NULL)),
             pattern => pattern.map_err(refused)?,
         };
         self.endpoint.poll(BUDGET);

@@ -39,7 +39,13 @@ impl Call {
     /// Over at once if the other side is [`Rank::NULL`], refused for `cause` if not.
     #[cold]
     fn unless_null(self, cause: Cause) -> Result<Started, Error> {
-        if is_null(cause) { Ok(Started::Done(Status::NULL)) } else { Err(self.refused(cause)) }
+        if self.is_null(cause) { Ok(Started::Done(Status::NULL)) } else { Err(self.refused(cause)) }
+    }
+
+    /// Whether it was refused because its other side is [`Rank::NULL`], which is nobody in any communicator. The rank
+    /// is looked at first: it is at hand where the cause is not.
+    pub(crate) const fn is_null(self, cause: Cause) -> bool {
+        self.rank == Rank::NULL.0 && matches!(cause, Cause::RankOutOfRange { .. })
     }
 
     /// Why it was refused.
@@ -57,11 +63,6 @@ impl Call {
             bytes: 0,
         }
     }
-}
-
-/// Whether a call was refused because its other side is [`Rank::NULL`], which is nobody in any communicator.
-pub(crate) const fn is_null(cause: Cause) -> bool {
-    matches!(cause, Cause::RankOutOfRange { rank, .. } if rank == Rank::NULL.0)
 }
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {

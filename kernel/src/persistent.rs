@@ -7,7 +7,7 @@ use core::ops::Range;
 use aldis_hal::{Cause, Handle, Operation, PeerId, Platform, Transport};
 
 use crate::buffer::Loan;
-use crate::call::{BUDGET, Call, is_null};
+use crate::call::{BUDGET, Call};
 use crate::comm::Comm;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -72,11 +72,12 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         tag: Tag,
         mode: Mode,
     ) -> Result<Request<'scope>, Error> {
-        let refused = |cause| Call::send(comm, to, tag).refused(cause);
+        let call = Call::send(comm, to, tag);
+        let refused = |cause| call.refused(cause);
         let buffer = part(loan, range).map_err(refused)?;
         let engine = &mut self.within.endpoint.engine;
         let (key, peer) = match engine.target(comm, to, tag) {
-            Err(cause) if is_null(cause) => (Key::NONE, NOBODY),
+            Err(cause) if call.is_null(cause) => (Key::NONE, NOBODY),
             target => target.map(|target| (target.key, target.peer)).map_err(refused)?,
         };
         let handle = engine.request(State::Queued, key, peer, to.0, buffer).map_err(refused)?;
@@ -99,11 +100,12 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         tag: impl Into<TagMatch>,
     ) -> Result<Request<'scope>, Error> {
         let (from, tag) = (from.into(), tag.into());
-        let refused = |cause| Call::recv(Operation::Recv, comm, from, tag).refused(cause);
+        let call = Call::recv(Operation::Recv, comm, from, tag);
+        let refused = |cause| call.refused(cause);
         let buffer = part(loan, range).map_err(refused)?;
         let engine = &mut self.within.endpoint.engine;
         let (key, peer) = match engine.pattern(comm, from, tag) {
-            Err(cause) if is_null(cause) => (Key::NONE, NOBODY),
+            Err(cause) if call.is_null(cause) => (Key::NONE, NOBODY),
             pattern => pattern.map(|(key, peer)| (key, peer.unwrap_or_default())).map_err(refused)?,
         };
         let handle = engine.request(State::Posted, key, peer, key.source, buffer).map_err(refused)?;
