@@ -5,7 +5,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`storage`](mod@storage) | all memory, sized by the user, static or borrowed |
+//! | [`storage`](mod@storage), [`sizing`] | all memory, sized by the user, static or borrowed; the rule for its sizes |
 //! | `endpoint`, `blocking`, `scope` | the API: blocking calls, deadlines, nonblocking scopes |
 //! | `engine`, `arrival`, `injection` | the state of an endpoint, its ear and its mouth |
 //! | `matching` | posted receives and unexpected messages, O(1) for exact matches |
@@ -59,6 +59,7 @@ mod rank;
 mod request;
 mod scope;
 mod shared;
+pub mod sizing;
 pub mod storage;
 
 pub use aldis_hal as hal;

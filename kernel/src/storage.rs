@@ -15,7 +15,7 @@
 //! | size | what it bounds |
 //! |---|---|
 //! | `peers` | ranks of the largest job, this one included |
-//! | `requests` | sends and receives under way at a time |
+//! | `requests` | sends and receives under way at a time; at least 4 |
 //! | `communicators` | communicators at a time, world and self included |
 //! | `envelopes` | per peer: messages that have arrived and are not matched |
 //! | `blocks` | per peer: eager payloads above 24 bytes among them |
@@ -25,6 +25,24 @@
 //! | `pieces` | over all communicators: pieces of groups that are no single stride; none if it is left out |
 //!
 //! Nothing here grows with the square of the ranks: a rank's memory is [`bytes_per_peer`] times `peers`, and so on.
+//! [`sizing`](mod@crate::sizing) holds the rule that every storage is checked by when it is compiled, and why nobody waits
+//! for ever who keeps to it:
+//!
+//! ```compile_fail,E0080
+//! // No place for a message that no receive waits for: "`envelopes` must be above zero".
+//! aldis_kernel::storage! {
+//!     static STORAGE: peers = 4, requests = 16, communicators = 4,
+//!         envelopes = 0, blocks = 2, block_bytes = 256, pooled = 2, bins = 64
+//! }
+//! ```
+//!
+//! ```compile_fail,E0080
+//! // A sendrecv alone needs two: "`requests` must be at least 4".
+//! aldis_kernel::storage! {
+//!     static STORAGE: peers = 4, requests = 1, communicators = 4,
+//!         envelopes = 8, blocks = 2, block_bytes = 256, pooled = 2, bins = 64
+//! }
+//! ```
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -38,6 +56,7 @@ use crate::matching::{Bin, Envelope, EnvelopeEntry};
 use crate::peer::Peer;
 use crate::pool::Entry;
 use crate::request::{Request, RequestEntry};
+use crate::sizing::Sizing;
 
 /// Bytes that one request costs.
 pub const BYTES_PER_REQUEST: usize = size_of::<RequestEntry>();
@@ -129,39 +148,19 @@ impl<
     const PIECES: usize,
 > Storage<PEERS, REQUESTS, COMMS, ENVELOPES, BLOCKS, POOLED, BYTES, BINS, PIECES>
 {
-    /// What is set aside for each peer, worked out from the sums; a sizing that cannot work does not compile.
-    const ROOM: Room = {
-        assert!(PEERS > 0, "a job has at least one rank: `peers` must be above zero");
-        assert!(REQUESTS > 0, "blocking calls need a request slot: `requests` must be above zero");
-        assert!(
-            COMMS >= crate::comm::PREDEFINED,
-            "world and self need two slots: `communicators` must be at least 2"
-        );
-        assert!(BINS.is_power_of_two(), "`bins` must be a power of two");
-        assert!(
-            ENVELOPES / PEERS > 0,
-            "every peer needs a place for a message: `envelopes` must be above zero"
-        );
-        assert!(
-            ENVELOPES / PEERS <= aldis_protocols::credit::WINDOW_MAX as usize,
-            "`envelopes` is above 16384"
-        );
-        assert!(
-            BLOCKS >= POOLED && (BLOCKS - POOLED) / PEERS <= aldis_protocols::credit::WINDOW_MAX as usize
-        );
-        assert!(PEERS < u32::MAX as usize && REQUESTS < u32::MAX as usize && ENVELOPES < u32::MAX as usize);
-        let block_bytes = match BYTES.checked_div(BLOCKS) {
-            Some(bytes) => bytes,
-            None => 0,
-        };
-        assert!(block_bytes % 8 == 0, "`block_bytes` must be a multiple of 8");
-        assert!(block_bytes <= u32::MAX as usize);
-        Room {
-            envelopes: (ENVELOPES / PEERS) as u16,
-            blocks: ((BLOCKS - POOLED) / PEERS) as u16,
-            block_bytes: block_bytes as u32,
-        }
-    };
+    /// What is set aside for each peer, worked out from the sums; a sizing that breaks the
+    /// [rule](mod@crate::sizing) does not compile.
+    const ROOM: Room = Sizing {
+        peers: PEERS,
+        requests: REQUESTS,
+        communicators: COMMS,
+        envelopes: ENVELOPES,
+        blocks: BLOCKS,
+        pooled: POOLED,
+        bytes: BYTES,
+        bins: BINS,
+    }
+    .room();
 
     /// An empty storage.
     #[expect(
