@@ -1,19 +1,17 @@
 //! Arrivals: what the engine makes of messages that a transport delivers. Nothing here posts; what is to be said in
 //! return is recorded and said by [`injection`](crate::injection) after the poll.
 
-use core::ops::Range;
-
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, Handle, PeerId, Sink, Token};
-use aldis_protocols::header::{Body, Finish, Header, Kind, Packet};
+use aldis_protocols::header::{Body, Header, Kind, Packet};
 use aldis_protocols::{Control, INLINE_BYTES};
 
 use crate::comm::is_freed;
 use crate::engine::Engine;
 use crate::matching::Payload;
 use crate::peer::Presence;
-use crate::rank::{Mode, Tag};
-use crate::request::{Key, Machine, State};
+use crate::rank::Tag;
+use crate::request::Key;
 
 impl Sink for Engine<'_> {
     #[inline]
@@ -212,76 +210,6 @@ impl Engine<'_> {
         self.free_envelope(from);
         self.counters.stale_contexts += 1;
         true
-    }
-
-    /// The receiver asks for the data of one of our announcements.
-    fn take_clear_to_send(
-        &mut self,
-        from: PeerId,
-        sender: Handle,
-        receiver: Handle,
-        range: Range<u64>,
-        late: bool,
-    ) -> Result<(), Malformed> {
-        if self.is_offered(from, sender) {
-            self.take_up_offer(from, sender)?;
-        }
-        let Some(request) = self.requests.get(sender) else {
-            // An announced send keeps its slot until it has been asked, so nobody can ask for one that is gone.
-            return Err(Malformed::Control);
-        };
-        match &mut request.machine {
-            Machine::Send(machine) if request.peer == from && request.state == State::Sending => {
-                machine.asked(receiver, range.start, range.end)?;
-                if late && request.mode == Mode::Ready {
-                    request.cause = Some(Cause::NotReady);
-                }
-                self.owe(sender.slot);
-                Ok(())
-            }
-            _ => Err(Malformed::Control),
-        }
-    }
-
-    fn take_data(
-        &mut self,
-        from: PeerId,
-        receiver: Handle,
-        offset: u64,
-        payload: &[u8],
-    ) -> Result<(), Malformed> {
-        let Some(request) = self.requests.get(receiver) else {
-            self.counters.stale_handles += 1;
-            return Ok(());
-        };
-        match &mut request.machine {
-            Machine::Recv(machine) if request.peer == from && request.state == State::Receiving => {
-                machine.data(offset, payload.len() as u64)?;
-                request.buffer.write(offset, payload);
-                self.counters.bytes_received += payload.len() as u64;
-                Ok(())
-            }
-            _ => Err(Malformed::Control),
-        }
-    }
-
-    fn take_finish(&mut self, from: PeerId, receiver: Handle, status: Finish) -> Result<(), Malformed> {
-        let Some(request) = self.requests.get(receiver) else {
-            self.counters.stale_handles += 1;
-            return Ok(());
-        };
-        match &mut request.machine {
-            Machine::Recv(machine) if request.peer == from && request.state == State::Receiving => {
-                machine.finish(status)?;
-                let length = request.length;
-                match status {
-                    Finish::Complete => self.received_all(receiver.slot, length),
-                    Finish::Withdrawn => self.complete(receiver.slot, Some(Cause::Withdrawn)),
-                }
-                Ok(())
-            }
-            _ => Err(Malformed::Control),
-        }
     }
 
     fn take_control(&mut self, from: PeerId, bytes: &[u8]) -> Result<(), Malformed> {

@@ -7,13 +7,12 @@
 
 use aldis_hal::{Cause, Handle, PeerId, Post, Refusal, Slot, Transport};
 use aldis_protocols::Protocol;
-use aldis_protocols::header::{DATA_HEADER_BYTES, HEADER_BYTES, Kind};
-use aldis_protocols::rendezvous::{ReceiverStep, Sender, SenderStep};
+use aldis_protocols::header::{HEADER_BYTES, Kind};
+use aldis_protocols::rendezvous::Sender;
 
 use crate::buffer::Buffer;
 use crate::engine::{Engine, Started, Target};
 use crate::peer::Presence;
-use crate::planted;
 use crate::rank::{Mode, Rank, Status, Tag};
 use crate::request::{Key, Machine, State};
 
@@ -210,149 +209,6 @@ impl Engine<'_> {
         }
     }
 
-    /// One step of the rendezvous at the front of the owed list, which then goes to the back.
-    fn send_owed<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> Turn {
-        let Some(peer) = self.peers.get(id.index()) else { return Turn::Idle };
-        let (fragment_max, Some(index)) = (peer.thresholds.fragment_bytes_max, peer.owed.front()) else {
-            return Turn::Idle;
-        };
-        let turn = match self.requests.at(index).map(|request| request.machine) {
-            Some(Machine::Send(sender)) => self.step_sender(transport, id, index, sender, fragment_max),
-            Some(Machine::Recv(receiver)) => match receiver.step() {
-                ReceiverStep::Ask { sender, offset, end } => {
-                    self.ask(transport, id, index, sender, offset, end)
-                }
-                ReceiverStep::Wait | ReceiverStep::Done(_) => Turn::Idle,
-            },
-            Some(Machine::None) | None => Turn::Idle,
-        };
-        if let Turn::Stuck = turn {
-            return turn;
-        }
-        self.rotate_owed(id, index);
-        Turn::Sent
-    }
-
-    /// After its turn: to the back if there is more to say, out of the list if not.
-    fn rotate_owed(&mut self, id: PeerId, index: u32) {
-        let Some(peer) = self.peers.get_mut(id.index()) else { return };
-        let Some(request) = self.requests.at(index) else { return };
-        if !request.owed {
-            return;
-        }
-        let more = match request.machine {
-            Machine::Send(sender) => {
-                matches!(sender.step(1), SenderStep::Data { .. } | SenderStep::Finish { .. })
-            }
-            Machine::Recv(receiver) => matches!(receiver.step(), ReceiverStep::Ask { .. }),
-            Machine::None => false,
-        };
-        request.owed = more;
-        peer.owed.remove(&mut self.requests, index);
-        if more {
-            peer.owed.push_back(&mut self.requests, index);
-        }
-    }
-
-    fn ask<T: Transport>(
-        &mut self,
-        transport: &mut T,
-        id: PeerId,
-        index: u32,
-        sender: Handle,
-        offset: u64,
-        end: u64,
-    ) -> Turn {
-        let (Some(peer), Some(own)) = (self.peers.get(id.index()), self.requests.handle(index)) else {
-            return Turn::Idle;
-        };
-        let late = self.requests.at(index).is_some_and(|request| request.late);
-        let key = Key { tag: u32::from(late), ..Key::NONE };
-        let header = self.header(peer, Kind::ClearToSend, key, 0, end);
-        let turn = self.say(transport, id, &header.emit_clear_to_send(sender, own, offset));
-        if let Turn::Sent = turn
-            && let Some(Machine::Recv(receiver)) = self.requests.at(index).map(|request| &mut request.machine)
-        {
-            receiver.asked();
-        }
-        turn
-    }
-
-    fn step_sender<T: Transport>(
-        &mut self,
-        transport: &mut T,
-        id: PeerId,
-        index: u32,
-        sender: Sender,
-        fragment_max: u32,
-    ) -> Turn {
-        match planted::step(sender, fragment_max) {
-            SenderStep::Data { receiver, offset, len } => {
-                self.send_fragment(transport, id, index, receiver, offset, len)
-            }
-            SenderStep::Finish { receiver, status } => {
-                let Some(peer) = self.peers.get(id.index()) else { return Turn::Idle };
-                let header = self.header(peer, Kind::Finish, Key::NONE, 0, 0);
-                let turn = self.say(transport, id, &header.emit_finish(receiver, status));
-                if let Turn::Sent = turn {
-                    self.finish_send(id, index);
-                }
-                turn
-            }
-            SenderStep::Announce | SenderStep::Wait | SenderStep::Done => Turn::Idle,
-        }
-    }
-
-    /// The finish is sent: the request leaves the owed list and is complete.
-    fn finish_send(&mut self, id: PeerId, index: u32) {
-        let Some(request) = self.requests.at(index) else { return };
-        request.owed = false;
-        let cause = request.cause;
-        if let Machine::Send(sender) = &mut request.machine {
-            sender.finished();
-        }
-        if let Some(peer) = self.peers.get_mut(id.index()) {
-            peer.owed.remove(&mut self.requests, index);
-        }
-        self.complete(index, cause);
-    }
-
-    fn send_fragment<T: Transport>(
-        &mut self,
-        transport: &mut T,
-        id: PeerId,
-        index: u32,
-        receiver: Handle,
-        offset: u64,
-        len: u32,
-    ) -> Turn {
-        let Some(peer) = self.peers.get(id.index()) else { return Turn::Idle };
-        let key = Key::NONE;
-        let header = self.header(peer, Kind::Data, key, 0, u64::from(len)).emit_data(receiver, offset);
-        let Some(request) = self.requests.at(index) else { return Turn::Idle };
-        let payload = request.buffer.read(offset, len as usize);
-        match pack(transport, id, &header, payload, DATA_HEADER_BYTES) {
-            Ok(()) => {
-                if let Machine::Send(sender) = &mut request.machine {
-                    sender.sent(len);
-                }
-                self.counters.bytes_sent += u64::from(len);
-                if let Some(peer) = self.peer(id) {
-                    peer.limits_told();
-                }
-                Turn::Sent
-            }
-            Err(Refusal::Again(_)) => {
-                self.counters.retries += 1;
-                Turn::Stuck
-            }
-            Err(Refusal::Never(cause)) => {
-                self.lose(id, cause);
-                Turn::Stuck
-            }
-        }
-    }
-
     /// Tries to inject the send at the head of the order.
     fn send_ordered<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> Turn {
         let Some(peer) = self.peers.get(id.index()) else { return Turn::Idle };
@@ -501,7 +357,7 @@ impl Engine<'_> {
 
 /// Packs header and payload straight into a slot of the transport.
 #[inline]
-fn pack<T: Transport>(
+pub(crate) fn pack<T: Transport>(
     transport: &mut T,
     peer: PeerId,
     header: &[u8],
