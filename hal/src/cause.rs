@@ -212,6 +212,17 @@ pub enum Cause {
     Predefined,
     /// A collective call that another rank could not take part in; that rank's own error tells why.
     Declined,
+    /// An intercommunicator where only ranks of one group will do.
+    Intercommunicator,
+    /// A communicator of one group where an intercommunicator is needed.
+    Intracommunicator,
+    /// Groups that must have no process in common have this one.
+    Overlap {
+        /// The process's rank in the world.
+        rank: u32,
+    },
+    /// Ranks that must give the same argument gave different ones.
+    Disagreement,
 }
 
 impl fmt::Display for Cause {
@@ -249,6 +260,10 @@ impl fmt::Display for Cause {
             Self::BadStride { stride } => write!(f, "a stride of {stride} does not lead to the range's end"),
             Self::Predefined => f.write_str("world and self cannot be freed"),
             Self::Declined => f.write_str("another rank could not take part"),
+            Self::Intercommunicator => f.write_str("an intercommunicator, where only one group will do"),
+            Self::Intracommunicator => f.write_str("a communicator of one group, where two are needed"),
+            Self::Overlap { rank } => write!(f, "rank {rank} of the world is in both groups"),
+            Self::Disagreement => f.write_str("ranks that must give the same argument gave different ones"),
         }
     }
 }

@@ -7,6 +7,11 @@
 //! has a communicator in its table before any member may use it, so a message in a context that is not in the table is
 //! of one that has been freed: it is turned away and counted, and its credit given back. `aldis_coll::comm` has the
 //! collective calls that make and free communicators; here is what they change.
+//!
+//! An *intercommunicator* (section 7.6) has two groups: a rank addresses the other, *remote* one, and is itself ranked in
+//! its own, *local* one. Its row in the table holds the remote group, so that sends, receives and probes find the other
+//! side by the same look-up as in any communicator; its local group is that of a communicator of its own, the *companion*,
+//! which is what the local ranks agree on anything by. So it takes two slots of the table.
 
 mod calls;
 mod stale;
@@ -74,17 +79,29 @@ pub struct Comm {
     context: u32,
     rank: u32,
     size: u32,
+    /// Ranks of the remote group; none in a communicator of one group.
+    remote: u32,
 }
 
 impl Comm {
-    /// This process's rank in it.
+    /// This process's rank in it; of an intercommunicator, in the local group.
     pub const fn rank(&self) -> Rank {
         Rank(self.rank)
     }
 
-    /// How many ranks it has.
+    /// How many ranks it has; of an intercommunicator, how many the local group has.
     pub const fn size(&self) -> u32 {
         self.size
+    }
+
+    /// How many ranks the remote group has (MPI_Comm_remote_size); none unless it is an intercommunicator.
+    pub const fn remote_size(&self) -> u32 {
+        self.remote
+    }
+
+    /// Whether it has two groups (MPI_Comm_test_inter).
+    pub const fn is_inter(&self) -> bool {
+        self.remote > 0
     }
 
     /// Its context id, as errors and traces name it.

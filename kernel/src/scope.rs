@@ -338,9 +338,21 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     /// The number of the next collective on `comm`, as its tag: the same on every rank.
     ///
     /// # Errors
-    /// [`Cause::Stale`] for a communicator that was freed.
+    /// [`Cause::Stale`] for a communicator that was freed, [`Cause::Intercommunicator`].
     pub fn collective_tag(&mut self, comm: &Comm) -> Result<Tag, Error> {
-        let number = self.within.endpoint.engine.comms.next_collective(comm);
+        self.next_tag(comm, false)
+    }
+
+    /// The number of the next collective over both groups of an intercommunicator, as its tag: the same on every rank.
+    ///
+    /// # Errors
+    /// [`Cause::Stale`] for one that was freed, [`Cause::Intracommunicator`].
+    pub fn inter_tag(&mut self, inter: &Comm) -> Result<Tag, Error> {
+        self.next_tag(inter, true)
+    }
+
+    fn next_tag(&mut self, comm: &Comm, is_inter: bool) -> Result<Tag, Error> {
+        let number = self.within.endpoint.engine.comms.next_collective(comm, is_inter);
         number.map(Tag).map_err(|cause| Error::about(Operation::None, cause, WILD, comm.context(), WILD))
     }
 

@@ -6,7 +6,7 @@ use super::Comm;
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::group::{Comparison, Group};
-use crate::rank::WILD;
+use crate::rank::{Rank, WILD};
 
 /// Words of a [`ContextOffer`]: 256 slots at a time.
 pub const CONTEXT_WORDS: usize = 4;
@@ -23,17 +23,24 @@ pub struct ContextOffer {
 /// Who is in a communicator that is to be made.
 #[derive(Clone, Debug)]
 pub enum Members<I> {
-    /// The ranks of another communicator, in the same order.
+    /// The ranks that are addressed in another communicator, in the same order.
     Of(Comm),
     /// As many of the first ranks of another communicator, in the same order.
     First(Comm, u32),
+    /// The ranks of both groups of an intercommunicator.
+    Both {
+        /// The intercommunicator.
+        inter: Comm,
+        /// The ranks of its remote group come first.
+        remote_first: bool,
+    },
     /// These processes, which are distinct.
     These(I),
 }
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
-    /// The group of a communicator (MPI_Comm_group), borrowed from the table. To keep it while the endpoint goes on, take
-    /// the union with [`Group::EMPTY`] into memory of one's own.
+    /// The group of a communicator, the local one of an intercommunicator (MPI_Comm_group), borrowed from the table. To keep
+    /// it while the endpoint goes on, take the union with [`Group::EMPTY`] into memory of one's own.
     ///
     /// # Errors
     /// [`Cause::Stale`] for a freed communicator.
@@ -41,16 +48,52 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         self.engine.comms.group(comm).map_err(about(comm, Operation::Group))
     }
 
-    /// Compares two communicators (MPI_Comm_compare).
+    /// The remote group of an intercommunicator (MPI_Comm_remote_group), borrowed from the table.
+    ///
+    /// # Errors
+    /// [`Cause::Intracommunicator`] for a communicator of one group; else as [`group`](Self::group).
+    pub fn remote_group(&self, inter: &Comm) -> Result<Group<'_>, Error> {
+        self.engine.comms.remote_group(inter).map_err(about(inter, Operation::Group))
+    }
+
+    /// Compares two communicators (MPI_Comm_compare). Intercommunicators are compared by both groups, and are unequal to
+    /// communicators of one group (MPI 4.1 section 7.6.1).
     ///
     /// # Errors
     /// As [`group`](Self::group).
     pub fn compare(&self, one: &Comm, other: &Comm) -> Result<Comparison, Error> {
-        let (left, right) = (self.group(one)?, self.group(other)?);
-        Ok(match left.compare(&right) {
-            Comparison::Identical if one.context != other.context => Comparison::Congruent,
-            comparison => comparison,
+        let local = self.group(one)?.compare(&self.group(other)?);
+        let remote = match (one.is_inter(), other.is_inter()) {
+            (false, false) => Comparison::Identical,
+            (true, true) => self.remote_group(one)?.compare(&self.remote_group(other)?),
+            _ => Comparison::Unequal,
+        };
+        Ok(match (local, remote) {
+            (Comparison::Unequal, _) | (_, Comparison::Unequal) => Comparison::Unequal,
+            (Comparison::Identical, Comparison::Identical) if one.context == other.context => {
+                Comparison::Identical
+            }
+            (Comparison::Identical, Comparison::Identical) => Comparison::Congruent,
+            _ => Comparison::Similar,
         })
+    }
+
+    /// The process that a rank addresses in a communicator, as groups name it: what its messages go to.
+    ///
+    /// # Errors
+    /// [`Cause::RankOutOfRange`]; else as [`group`](Self::group).
+    pub fn process_of(&self, comm: &Comm, rank: Rank) -> Result<PeerId, Error> {
+        let process = self.engine.comms.peer(comm, rank);
+        process.map_err(|cause| Error::about(Operation::Group, cause, rank.0, comm.context, WILD))
+    }
+
+    /// For those who implement collectives: the communicator of an intercommunicator's local group, which belongs to it
+    /// and goes with it.
+    ///
+    /// # Errors
+    /// As [`remote_group`](Self::remote_group).
+    pub fn companion(&self, inter: &Comm) -> Result<Comm, Error> {
+        self.engine.comms.companion(inter).map_err(about(inter, Operation::Group))
     }
 
     /// This process, as groups name it.
@@ -118,11 +161,28 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     ) -> Result<Comm, Cause> {
         // What was left of the slot's last communicator for want of a request slot.
         self.engine.purge(self.engine.comms.last_context(slot));
-        self.engine.comms.install(slot, generation, members)
+        self.engine.comms.install(slot, generation, members, None)
+    }
+
+    /// For those who implement the making of communicators: as [`install`](Self::install), an intercommunicator from the
+    /// group of `companion`, which will belong to it, to `remote`, which has no process in common with that and at least one.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn install_inter<I: Iterator<Item = PeerId> + Clone>(
+        &mut self,
+        slot: u32,
+        generation: u32,
+        companion: &Comm,
+        remote: &Members<I>,
+    ) -> Result<Comm, Cause> {
+        self.engine.purge(self.engine.comms.last_context(slot));
+        self.engine.comms.install(slot, generation, remote, Some(companion))
     }
 
     /// Frees a communicator on this rank alone: what has arrived in it is dropped, and what still arrives will be. The way
-    /// out when other ranks are dead; else its ranks free it together (`aldis_coll::comm::free`).
+    /// out when other ranks are dead; else its ranks free it together (`aldis_coll::comm::free`). The companion of an
+    /// intercommunicator goes with it.
     ///
     /// # Errors
     /// [`Cause::Predefined`] for world and self, [`Cause::Stale`].

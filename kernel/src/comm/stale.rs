@@ -50,10 +50,13 @@ impl Engine<'_> {
         }
     }
 
-    /// Takes a communicator out of the table, and what has arrived in it.
+    /// Takes a communicator out of the table, and its companion, and what has arrived in them.
     pub(crate) fn discard(&mut self, comm: &Comm) -> Result<(), aldis_hal::Cause> {
-        self.comms.remove(comm)?;
-        self.purge(comm.context & !PLANE);
+        let companion = self.comms.companion(comm).ok();
+        for comm in [Some(*comm), companion].into_iter().flatten() {
+            self.comms.remove(&comm)?;
+            self.purge(comm.context & !PLANE);
+        }
         Ok(())
     }
 }

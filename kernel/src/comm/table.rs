@@ -9,7 +9,8 @@ use crate::rank::Rank;
 /// Collective calls are numbered below this, and the calls that name their own tag are above.
 pub(crate) const COLLECTIVES_MAX: u32 = 1 << 30;
 
-/// A row of the communicator table; all-zero is a free one.
+/// A row of the communicator table; all-zero is a free one. Its group is the one that ranks are addressed in: the remote
+/// one, if there are two.
 #[derive(Debug)]
 pub(crate) struct Row {
     /// The context id on the plane of the user's messages; zero if the row is free, since generations start at one.
@@ -24,6 +25,8 @@ pub(crate) struct Row {
     pieces: u32,
     /// This process's rank.
     rank: u32,
+    /// The context id of the companion, whose group is the local one; zero if there is no remote one.
+    companion: u32,
     /// Collectives started so far: the next one's tag.
     collectives: u32,
     /// The last generation that this slot has had.
@@ -43,6 +46,7 @@ impl Row {
         pieces_at: 0,
         pieces: 0,
         rank: 0,
+        companion: 0,
         collectives: 0,
         generation: 0,
         is_bitmap: false,
@@ -84,8 +88,13 @@ impl Row {
         Group::new(self.size, form)
     }
 
+    /// The handle of a communicator of one group.
     const fn comm(&self) -> Comm {
-        Comm { context: self.context, rank: self.rank, size: self.size }
+        Comm { context: self.context, rank: self.rank, size: self.size, remote: 0 }
+    }
+
+    const fn is_inter(&self) -> bool {
+        self.companion != 0
     }
 }
 
@@ -133,7 +142,7 @@ impl<'s> Comms<'s> {
     pub(crate) fn peer(&self, comm: &Comm, rank: Rank) -> Result<PeerId, Cause> {
         match self.row(comm.context) {
             Some(row) => {
-                let out = Cause::RankOutOfRange { rank: rank.0, size: comm.size };
+                let out = Cause::RankOutOfRange { rank: rank.0, size: row.size };
                 row.peer(rank.0, self.pieces).ok_or(out)
             }
             None => Err(Cause::Stale),
@@ -154,12 +163,18 @@ impl<'s> Comms<'s> {
 
     /// Whether `context` is of a communicator of this process alone.
     pub(crate) fn is_alone(&self, context: u32) -> bool {
-        self.row(context).is_some_and(|row| row.comm().size() == 1)
+        self.row(context).is_some_and(|row| row.size == 1 && !row.is_inter())
     }
 
-    /// The next collective's number, the same on every rank since all start them in the same order.
-    pub(crate) fn next_collective(&mut self, comm: &Comm) -> Result<u32, Cause> {
+    /// The next collective's number, the same on every rank since all start them in the same order. Collectives over two
+    /// groups are not those over one.
+    pub(crate) fn next_collective(&mut self, comm: &Comm, is_inter: bool) -> Result<u32, Cause> {
         let row = self.row_mut(comm)?;
+        match (row.is_inter(), is_inter) {
+            (true, false) => return Err(Cause::Intercommunicator),
+            (false, true) => return Err(Cause::Intracommunicator),
+            _ => {}
+        }
         let number = row.collectives;
         row.collectives = (number + 1) & (COLLECTIVES_MAX - 1);
         Ok(number)
@@ -170,9 +185,29 @@ impl<'s> Comms<'s> {
         self.rows.get(slot).filter(|row| row.context != 0).map(Row::comm)
     }
 
-    /// A communicator's group.
+    /// A communicator's group, the local one if it has two.
     pub(crate) fn group(&self, comm: &Comm) -> Result<Group<'_>, Cause> {
-        self.row(comm.context).map(|row| row.group(self.pieces)).ok_or(Cause::Stale)
+        match self.row(comm.context).ok_or(Cause::Stale)? {
+            row if row.is_inter() => self.row(row.companion).ok_or(Cause::Stale),
+            row => Ok(row),
+        }
+        .map(|row| row.group(self.pieces))
+    }
+
+    /// An intercommunicator's remote group.
+    pub(crate) fn remote_group(&self, comm: &Comm) -> Result<Group<'_>, Cause> {
+        let row = self.row(comm.context).ok_or(Cause::Stale)?;
+        if row.is_inter() { Ok(row.group(self.pieces)) } else { Err(Cause::Intracommunicator) }
+    }
+
+    /// An intercommunicator's companion.
+    pub(crate) fn companion(&self, comm: &Comm) -> Result<Comm, Cause> {
+        let row = self.row(comm.context).ok_or(Cause::Stale)?;
+        match self.row(row.companion) {
+            Some(companion) => Ok(companion.comm()),
+            None if row.is_inter() => Err(Cause::Stale),
+            None => Err(Cause::Intracommunicator),
+        }
     }
 
     pub(crate) fn name(&self, comm: &Comm) -> Result<&'static str, Cause> {
@@ -209,41 +244,46 @@ impl<'s> Comms<'s> {
         members: &Members<I>,
     ) -> Result<(), Cause> {
         let need = match members {
-            Members::Of(comm) => self.group(comm)?.pieces() as u32,
-            &Members::First(ref comm, count) => {
-                let first = self.group(comm)?.processes().take(count as usize);
-                Group::pieces_for(first.map(|process| process.0))
-            }
             Members::These(processes) => Group::pieces_for(processes.clone().map(|process| process.0)),
+            others => Group::pieces_for(listed(self.rows, self.pieces, others)?),
         };
         let have = (self.pieces.len() as u32).saturating_sub(self.pieces_used);
         let what = Resource::GroupPieces;
         if need > have { Err(Cause::TooSmall { what, need, have }) } else { Ok(()) }
     }
 
-    /// Puts a communicator of these members into a free slot.
+    /// Puts a communicator of these members into a free slot; if there is a companion, an intercommunicator between its
+    /// group and them.
     pub(crate) fn install<I: Iterator<Item = PeerId> + Clone>(
         &mut self,
         at: u32,
         generation: u32,
         members: &Members<I>,
+        companion: Option<&Comm>,
     ) -> Result<Comm, Cause> {
+        companion.map_or(Ok(()), |companion| self.check(companion))?;
         let (used, free) = self.pieces.split_at_mut_checked(self.pieces_used as usize).ok_or(Cause::Stale)?;
         let group = match members {
-            &(Members::Of(ref comm @ Comm { size: count, .. }) | Members::First(ref comm, count)) => {
-                let row = self.rows.get(slot(comm.context) as usize);
-                let row = row.filter(|row| row.context == comm.context & !PLANE).ok_or(Cause::Stale)?;
-                let first = row.group(used).processes().take(count as usize);
-                Group::collect(first.map(|process| process.0), free)?
-            }
             Members::These(processes) => Group::collect(processes.clone().map(|process| process.0), free)?,
+            others => Group::collect(listed(self.rows, used, others)?, free)?,
         };
-        let rank = group.rank_of(self.me).ok_or(Cause::Unreachable)?;
-        let made = Row::new(context(at, generation), &group, self.pieces_used, rank.0);
+        let id = context(at, generation);
+        let (made, comm) = match companion {
+            None => {
+                let rank = group.rank_of(self.me).ok_or(Cause::Unreachable)?;
+                let made = Row::new(id, &group, self.pieces_used, rank.0);
+                let comm = made.comm();
+                (made, comm)
+            }
+            Some(&Comm { context, rank, size, .. }) => {
+                let made = Row::new(id, &group, self.pieces_used, rank);
+                (Row { companion: context, ..made }, Comm { context: id, rank, size, remote: group.size() })
+            }
+        };
         let row = self.rows.get_mut(at as usize).filter(|row| row.context == 0).ok_or(Cause::Busy)?;
         self.pieces_used += made.pieces;
         *row = made;
-        Ok(row.comm())
+        Ok(comm)
     }
 
     /// Takes a communicator out of the table. Its slot remembers the generation.
@@ -265,6 +305,29 @@ impl<'s> Comms<'s> {
         }
         Ok(())
     }
+}
+
+/// The processes of those members that are told by a communicator.
+fn listed<'m, I>(
+    rows: &[Row],
+    pieces: &'m [Piece],
+    members: &Members<I>,
+) -> Result<impl Iterator<Item = u32> + Clone + use<'m, I>, Cause> {
+    let row = |context: u32| {
+        let row = rows.get(slot(context) as usize);
+        row.filter(|row| row.context == context & !PLANE).ok_or(Cause::Stale)
+    };
+    let (first, count, second) = match *members {
+        Members::Of(ref comm) => (row(comm.context)?.group(pieces), usize::MAX, Group::EMPTY),
+        Members::First(ref comm, count) => (row(comm.context)?.group(pieces), count as usize, Group::EMPTY),
+        Members::Both { ref inter, remote_first } => {
+            let remote = row(inter.context)?;
+            let (local, remote) = (row(remote.companion)?.group(pieces), remote.group(pieces));
+            if remote_first { (remote, usize::MAX, local) } else { (local, usize::MAX, remote) }
+        }
+        Members::These(_) => (Group::EMPTY, 0, Group::EMPTY),
+    };
+    Ok(first.processes().take(count).chain(second.processes()).map(|process| process.0))
 }
 
 #[cfg(test)]

@@ -31,7 +31,10 @@ fn ranks_are_resolved_and_checked() {
     let freed = Comm { context: context(0, 2), ..world };
     assert_eq!(comms.peer(&freed, Rank(0)), Err(Cause::Stale));
     assert!(!comms.admits(freed.context, 1, PeerId(1)), "nobody is in a context that is not there");
-    assert_eq!((comms.next_collective(&world), comms.next_collective(&world.collective())), (Ok(0), Ok(1)));
+    assert_eq!(
+        (comms.next_collective(&world, false), comms.next_collective(&world.collective(), false)),
+        (Ok(0), Ok(1))
+    );
 }
 
 #[test]
@@ -57,7 +60,7 @@ fn pieces_are_packed_again_when_a_communicator_goes() {
     ];
     let made: Vec<Comm> = (2..)
         .zip(&groups)
-        .map(|(slot, ranks)| comms.install(slot, 1, &these(ranks.iter().copied())).unwrap())
+        .map(|(slot, ranks)| comms.install(slot, 1, &these(ranks.iter().copied()), None).unwrap())
         .collect();
     let check = |comms: &Comms<'_>, left: &[usize]| {
         for &index in left {
@@ -89,10 +92,53 @@ fn a_slot_remembers_its_generation() {
     let mut comms = world_of(&mut rows, 0);
     let world = comms.predefined(0).unwrap();
     assert!(comms.is_free(2) && comms.generation(2) == 0);
-    let one = comms.install(2, 7, &Members::<core::iter::Empty<PeerId>>::Of(world)).unwrap();
-    assert_eq!(comms.install(2, 8, &Members::<core::iter::Empty<PeerId>>::Of(world)), Err(Cause::Busy));
+    let one = comms.install(2, 7, &Members::<core::iter::Empty<PeerId>>::Of(world), None).unwrap();
+    assert_eq!(comms.install(2, 8, &Members::<core::iter::Empty<PeerId>>::Of(world), None), Err(Cause::Busy));
     comms.remove(&one).unwrap();
     assert!(comms.is_free(2) && comms.generation(2) == 7);
-    let other = comms.install(2, 8, &Members::<core::iter::Empty<PeerId>>::Of(world)).unwrap();
+    let other = comms.install(2, 8, &Members::<core::iter::Empty<PeerId>>::Of(world), None).unwrap();
     assert_eq!((comms.check(&one), comms.check(&other)), (Err(Cause::Stale), Ok(())));
+}
+
+#[test]
+fn an_intercommunicator_addresses_the_remote_group() {
+    let (mut rows, mut pieces) = ([const { Row::EMPTY }; 5], [Piece::NONE; 3]);
+    let mut comms = Comms::new(&mut rows, &mut pieces, PeerId(4), SIZE).unwrap();
+    let world = comms.predefined(0).unwrap();
+    let companion = comms.install(2, 1, &these([3, 4].into_iter()), None).unwrap();
+    let remote = [9, 7, 8];
+    let inter = comms.install(3, 1, &these(remote.into_iter()), Some(&companion)).unwrap();
+    assert_eq!((inter.rank(), inter.size(), inter.remote_size()), (Rank(1), 2, 3));
+    assert!(inter.is_inter() && !companion.is_inter() && !world.is_inter());
+    for (rank, process) in (0..).zip(remote) {
+        assert_eq!(comms.peer(&inter, Rank(rank)), Ok(PeerId(process)));
+        assert!(comms.admits(inter.context, rank, PeerId(process)));
+    }
+    assert_eq!(comms.peer(&inter, Rank(3)), Err(Cause::RankOutOfRange { rank: 3, size: 3 }));
+    assert!(!comms.admits(inter.context, 1, PeerId(4)), "ranks of the local group send nothing here");
+    assert_eq!(list(&comms, &inter), [3, 4]);
+    assert!(comms.remote_group(&inter).unwrap().processes().eq(remote.map(PeerId)));
+    assert_eq!(comms.companion(&inter), Ok(companion));
+    assert_eq!(comms.companion(&world), Err(Cause::Intracommunicator));
+    assert_eq!(comms.remote_group(&world).err(), Some(Cause::Intracommunicator));
+    assert_eq!(
+        (comms.next_collective(&inter, false), comms.next_collective(&world, true)),
+        (Err(Cause::Intercommunicator), Err(Cause::Intracommunicator))
+    );
+    assert_eq!((comms.next_collective(&inter, true), comms.next_collective(&inter, true)), (Ok(0), Ok(1)));
+    let both = Members::<core::iter::Empty<PeerId>>::Both { inter, remote_first: false };
+    // The remote group has taken two of the three pieces.
+    let full = Cause::TooSmall { what: Resource::GroupPieces, need: 3, have: 1 };
+    assert_eq!((comms.check_pieces(&both), comms.install(4, 1, &both, None)), (Err(full), Err(full)));
+    comms.remove(&inter).unwrap();
+    let inter = comms.install(3, 2, &these([7, 8].into_iter()), Some(&companion)).unwrap();
+    let both = |remote_first| Members::<core::iter::Empty<PeerId>>::Both { inter, remote_first };
+    for (remote_first, due) in [(false, [3, 4, 7, 8]), (true, [7, 8, 3, 4])] {
+        let merged = comms.install(4, 1, &both(remote_first), None).unwrap();
+        assert_eq!((list(&comms, &merged), merged.is_inter()), (due.to_vec(), false));
+        comms.remove(&merged).unwrap();
+    }
+    comms.remove(&companion).unwrap();
+    let orphan = comms.install(4, 3, &these([1].into_iter()), Some(&companion));
+    assert_eq!((orphan, comms.companion(&inter)), (Err(Cause::Stale), Err(Cause::Stale)));
 }
