@@ -158,7 +158,7 @@ impl<'m> Transport for Loopback<'m> {
         }
     }
 
-    #[inline]
+    #[inline(never)]
     fn short(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post {
         let len = header.len() + payload.len();
         if let Err(refusal) = self.admit(peer, len) {

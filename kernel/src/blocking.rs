@@ -192,24 +192,25 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         to: Rank,
         tag: Tag,
     ) -> Result<Status, Error> {
-        let started = self.start_send(mode, comm, bytes, to, tag)?;
-        self.finish(started)
+        // SAFETY: sends only read, and the request is complete or abandoned before the borrow of `bytes` ends.
+        let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
+        match self.endpoint.send_at_once(comm, buffer, to, tag, mode) {
+            Some(status) => Ok(status),
+            None => self.send_in_line(comm, buffer, to, tag, mode),
+        }
     }
 
-    /// Starts a send of memory that the caller keeps borrowed until it is complete or abandoned.
-    #[inline]
-    fn start_send(
+    #[inline(never)]
+    fn send_in_line(
         &mut self,
-        mode: Mode,
         comm: &Comm,
-        bytes: &[u8],
+        buffer: Buffer,
         to: Rank,
         tag: Tag,
-    ) -> Result<Started, Error> {
-        // SAFETY: sends only read; every caller of this function completes or abandons the request before the
-        // borrow of `bytes` ends.
-        let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
-        self.endpoint.start_send(comm, buffer, to, tag, mode)
+        mode: Mode,
+    ) -> Result<Status, Error> {
+        let started = self.endpoint.start_send(comm, buffer, to, tag, mode)?;
+        self.finish(started)
     }
 
     /// Starts a receive into memory that the caller keeps borrowed until it is complete or abandoned.
@@ -273,8 +274,11 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         if let Started::Pending(handle) = receiving {
             guard.handles = [handle, Handle::default()];
         }
+        let bytes = data.as_bytes();
+        // SAFETY: sends only read, and the guard completes or abandons the request before the borrow of `data` ends.
+        let outgoing = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
         let sending =
-            guard.within.start_send(Mode::Standard, comm, data.as_bytes(), to, tag).map_err(as_one)?;
+            guard.within.endpoint.start_send(comm, outgoing, to, tag, Mode::Standard).map_err(as_one)?;
         if let (Started::Pending(handle), [_, second]) = (&sending, &mut guard.handles) {
             *second = *handle;
         }

@@ -55,6 +55,16 @@ impl Buffer {
         }
     }
 
+    /// All of its bytes. The borrow is of this value: it must not be kept.
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self.start {
+            // SAFETY: `new`'s caller promised valid readable memory of this length.
+            Some(start) => unsafe { core::slice::from_raw_parts(start.as_ptr(), self.len) },
+            None => &[],
+        }
+    }
+
     /// The bytes from `offset`, at most `len` of them. The borrow is of this value: it must not be kept.
     #[inline]
     pub(crate) fn read(&self, offset: u64, len: usize) -> &[u8] {

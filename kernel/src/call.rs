@@ -66,8 +66,24 @@ impl Call {
 }
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
-    /// Starts a send. The caller answers for `buffer`: it stays readable until the request is complete or abandoned.
+    /// Sends a small message at once, if it is in standard mode and nothing stands in its way: the way of most sends.
+    /// `None` if something does, and nothing has changed: [`start_send`](Self::start_send) is for all.
     #[inline]
+    pub(crate) fn send_at_once(
+        &mut self,
+        comm: &Comm,
+        buffer: Buffer,
+        to: Rank,
+        tag: Tag,
+        mode: Mode,
+    ) -> Option<Status> {
+        let at_once =
+            mode == Mode::Standard && self.engine.sent_at_once(&mut self.transport, comm, to, tag, buffer);
+        at_once.then_some(Status { source: to, tag, bytes: buffer.len() as u64 })
+    }
+
+    /// Starts a send. The caller answers for `buffer`: it stays readable until the request is complete or abandoned.
+    #[inline(never)]
     pub(crate) fn start_send(
         &mut self,
         comm: &Comm,

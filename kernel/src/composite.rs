@@ -131,7 +131,7 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn short(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post {
         if self.takes_first(peer) {
             self.first.short(peer, header, payload)

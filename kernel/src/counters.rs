@@ -7,10 +7,10 @@
 pub struct Counters {
     /// Messages sent, by whatever protocol.
     pub messages_sent: u64,
-    /// Payload bytes sent.
-    pub bytes_sent: u64,
     /// Messages that arrived (announcements count once).
     pub messages_received: u64,
+    /// Payload bytes sent.
+    pub bytes_sent: u64,
     /// Payload bytes received.
     pub bytes_received: u64,
     /// Messages sent by rendezvous for their size.

@@ -19,6 +19,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::explain::Explanation;
 use crate::fifo::Fifo;
+use crate::injection::post;
 use crate::matching::Matcher;
 use crate::pool::Pool;
 use crate::rank::{Rank, Source, Status, Tag, TagMatch, WILD};
@@ -368,6 +369,6 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         };
         let Some(row) = self.engine.peers.get(peer.index()) else { return true };
         let header = self.engine.header(row, Kind::Control, Key::NONE, 0, body.len() as u64);
-        !matches!(self.transport.short(peer, &header.emit(), body), Post::Again(_))
+        !matches!(post(&mut self.transport, peer, &header.emit(), body), Post::Again(_))
     }
 }

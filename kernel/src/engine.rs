@@ -93,17 +93,7 @@ impl Engine<'_> {
     /// A header to `peer`, with the credits that are its due.
     #[inline]
     pub(crate) fn header(&self, peer: &Peer, kind: Kind, key: Key, sequence: u16, length: u64) -> Header {
-        let (limits, epoch) = (peer.limits(), self.epoch);
-        Header {
-            kind,
-            limits,
-            epoch,
-            context: key.context,
-            source: key.source,
-            tag: key.tag,
-            sequence,
-            length,
-        }
+        peer.header(self.epoch, kind, key, sequence, length)
     }
 
     /// Checks the arguments of a send.

@@ -11,6 +11,7 @@ use aldis_protocols::header::{HEADER_BYTES, Kind};
 use aldis_protocols::rendezvous::Sender;
 
 use crate::buffer::Buffer;
+use crate::comm::Comm;
 use crate::engine::{Engine, Started, Target};
 use crate::peer::Presence;
 use crate::rank::{Mode, Rank, Status, Tag};
@@ -53,8 +54,40 @@ pub(crate) enum Turn {
 }
 
 impl Engine<'_> {
+    /// Sends a small message at once, if nothing stands in its way: the way of most messages, where no error is made.
+    /// False if something does, and nothing has changed: [`send`](Self::send) finds out what it is.
+    #[inline(always)]
+    pub(crate) fn sent_at_once<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        comm: &Comm,
+        rank: Rank,
+        tag: Tag,
+        buffer: Buffer,
+    ) -> bool {
+        let Ok(Target { peer: id, key, .. }) = self.target(comm, rank, tag) else { return false };
+        let Some(peer) = self.peers.get_mut(id.index()) else { return false };
+        let length = buffer.len() as u64;
+        if !matches!(peer.presence, Presence::Connected)
+            || !peer.ordered.is_empty()
+            || length >= u64::from(peer.thresholds.inline_end)
+            || peer.envelopes_out.available() == 0
+        {
+            return false;
+        }
+        let header = peer.header(self.epoch, Kind::Eager, key, peer.sequence_out, length);
+        let (Post::Done | Post::Queued) = transport.short(id, &header.emit(), buffer.bytes()) else {
+            return false;
+        };
+        peer.envelopes_out.spend();
+        peer.sequence_out = peer.sequence_out.wrapping_add(1);
+        peer.limits_told();
+        self.counters.messages_sent += 1;
+        self.counters.bytes_sent += length;
+        true
+    }
+
     /// Starts a send: on the wire at once if nothing is ahead of it, else in a request slot.
-    #[inline]
     pub(crate) fn send<T: Transport>(
         &mut self,
         transport: &mut T,
@@ -64,7 +97,7 @@ impl Engine<'_> {
         let Some(peer) = self.peers.get(to.peer.index()) else { return Err(Cause::Unreachable) };
         if let Presence::Connected = peer.presence
             && peer.ordered.is_empty()
-            && self.sent_at_once(transport, &to, buffer)?
+            && self.sent_before_others(transport, &to, buffer)?
         {
             let bytes = buffer.len() as u64;
             return Ok(Started::Done(Status { source: Rank(to.rank), tag: Tag(to.key.tag), bytes }));
@@ -94,8 +127,7 @@ impl Engine<'_> {
     }
 
     /// Whether a message to whom nothing is ahead could be sent without a request slot.
-    #[inline]
-    fn sent_at_once<T: Transport>(
+    fn sent_before_others<T: Transport>(
         &mut self,
         transport: &mut T,
         to: &Target,
@@ -108,7 +140,7 @@ impl Engine<'_> {
         }
     }
 
-    /// As [`sent_at_once`](Self::sent_at_once), after a look at what has arrived: a rank that only sends finds its
+    /// As [`sent_before_others`](Self::sent_before_others), after a look at what has arrived: a rank that only sends finds its
     /// credits there, and its eager messages stay eager.
     #[cold]
     fn sent_with_new_credit<T: Transport>(
@@ -191,7 +223,7 @@ impl Engine<'_> {
 
     /// Posts a message without payload; on success the credits in it count as told.
     pub(crate) fn say<T: Transport>(&mut self, transport: &mut T, id: PeerId, message: &[u8]) -> Turn {
-        match transport.short(id, message, &[]) {
+        match post(transport, id, message, &[]) {
             Post::Done | Post::Queued => {
                 if let Some(peer) = self.peer(id) {
                     peer.limits_told();
@@ -243,7 +275,6 @@ impl Engine<'_> {
     }
 
     /// Puts one message on the wire if credits and transport allow. Changes nothing if not.
-    #[inline]
     fn inject<T: Transport>(
         &mut self,
         transport: &mut T,
@@ -262,7 +293,7 @@ impl Engine<'_> {
             return self.inject_large(transport, id, key, buffer, request);
         }
         let header = self.header(peer, Kind::Eager, key, peer.sequence_out, len as u64);
-        let post = transport.short(id, &header.emit(), buffer.read(0, len));
+        let post = post(transport, id, &header.emit(), buffer.bytes());
         self.injected(id, Kind::Eager, false, len, post)
     }
 
@@ -291,7 +322,7 @@ impl Engine<'_> {
                     Err(refusal) => refusal.into(),
                 }
             }
-            (_, Some(own)) => transport.short(id, &header.emit_about(own), &[]),
+            (_, Some(own)) => post(transport, id, &header.emit_about(own), &[]),
             (_, None) => return Ok(Injected::NeedsRequest),
         };
         self.injected(id, kind, true, len, post)
@@ -312,12 +343,11 @@ impl Engine<'_> {
             return Ok(Injected::NoCredit);
         }
         let header = self.header(peer, Kind::Announce, key, peer.sequence_out, len as u64);
-        let post = transport.short(id, &header.emit_about(own), &[]);
+        let post = post(transport, id, &header.emit_about(own), &[]);
         self.injected(id, Kind::Announce, true, len, post)
     }
 
     /// Accounts for a matchable message after its post.
-    #[inline(always)]
     fn injected(
         &mut self,
         id: PeerId,
@@ -336,9 +366,9 @@ impl Engine<'_> {
         }
         let Some(peer) = self.peers.get_mut(id.index()) else { return Err(Cause::Unreachable) };
         // Both credits were seen to be there before the post.
-        let _ = peer.envelopes_out.take();
+        peer.envelopes_out.spend();
         if kind == Kind::Eager && in_block {
-            let _ = peer.blocks_out.take();
+            peer.blocks_out.spend();
         }
         peer.sequence_out = peer.sequence_out.wrapping_add(1);
         peer.limits_told();
@@ -353,6 +383,12 @@ impl Engine<'_> {
         }
         Ok(Injected::Announced)
     }
+}
+
+/// [`Transport::short`] in one place, for all but small messages that are sent at once.
+#[inline(never)]
+pub(crate) fn post<T: Transport>(transport: &mut T, peer: PeerId, header: &[u8], payload: &[u8]) -> Post {
+    transport.short(peer, header, payload)
 }
 
 /// Packs header and payload straight into a slot of the transport.

@@ -3,11 +3,12 @@
 use aldis_hal::{Cause, Epoch};
 use aldis_protocols::card::Room;
 use aldis_protocols::credit::{Grant, Limits, Window};
+use aldis_protocols::header::{Header, Kind};
 use aldis_protocols::overflow::{Holder, Seeker};
 use aldis_protocols::{Card, Thresholds};
 
 use crate::list::List;
-use crate::request::Queue;
+use crate::request::{Key, Queue};
 
 /// Whether a peer can be talked to. With a number of its own, so that `Unknown` is zero and not a value that no cause
 /// has.
@@ -104,6 +105,20 @@ impl Peer {
     #[inline]
     pub(crate) const fn limits(&self) -> Limits {
         Limits { envelopes: self.envelopes_in.limit(), blocks: self.blocks_in.limit() }
+    }
+
+    /// A header from the process of `epoch` to this peer, with the credits that are its due.
+    #[inline]
+    pub(crate) const fn header(
+        &self,
+        epoch: Epoch,
+        kind: Kind,
+        key: Key,
+        sequence: u16,
+        length: u64,
+    ) -> Header {
+        let Key { context, source, tag } = key;
+        Header { kind, limits: self.limits(), epoch, context, source, tag, sequence, length }
     }
 
     /// A header with [`limits`](Self::limits) is on its way.

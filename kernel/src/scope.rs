@@ -182,6 +182,21 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         to: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
+        match self.within.endpoint.send_at_once(comm, buffer, to, tag, mode) {
+            Some(status) => Ok(Request::new(Stage::Done(status))),
+            None => self.line_up_send(mode, comm, buffer, to, tag),
+        }
+    }
+
+    #[inline(never)]
+    fn line_up_send(
+        &mut self,
+        mode: Mode,
+        comm: &Comm,
+        buffer: Buffer,
+        to: Rank,
+        tag: Tag,
+    ) -> Result<Request<'scope>, Error> {
         let started = self.within.endpoint.start_send(comm, buffer, to, tag, mode)?;
         Ok(self.keep(started))
     }

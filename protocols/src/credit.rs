@@ -64,21 +64,10 @@ impl Window {
         self.size
     }
 
-    /// Uses one credit up; false, and nothing changed, if there is none.
+    /// Uses up one of the credits that there are by [`available`](Self::available).
     #[inline]
-    #[must_use]
-    pub const fn take(&mut self) -> bool {
-        if self.limit == self.sent {
-            return false;
-        }
+    pub const fn spend(&mut self) {
         self.sent = self.sent.wrapping_add(1);
-        true
-    }
-
-    /// Takes back a credit whose message was not sent after all.
-    #[inline]
-    pub const fn undo(&mut self) {
-        self.sent = self.sent.wrapping_sub(1);
     }
 
     /// Learns the receiver's limit; true if it was news. An older one than known changes nothing.
@@ -103,14 +92,15 @@ impl Window {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Grant {
     received: u16,
-    freed: u16,
+    /// Of how many the peer may ever have sent, and of how many it has been told so.
+    limit: u16,
     told: u16,
     size: u16,
 }
 
 impl Grant {
     /// Nothing promised.
-    pub const NONE: Self = Self { received: 0, freed: 0, told: 0, size: 0 };
+    pub const NONE: Self = Self { received: 0, limit: 0, told: 0, size: 0 };
 
     /// Room for `size` messages, promised to one peer.
     ///
@@ -120,7 +110,7 @@ impl Grant {
         if size > WINDOW_MAX {
             Err(Malformed::Credit)
         } else {
-            Ok(Self { received: 0, freed: 0, told: 0, size })
+            Ok(Self { received: 0, limit: size, told: size, size })
         }
     }
 
@@ -130,7 +120,7 @@ impl Grant {
     /// [`Malformed::Credit`] if the peer had no credit for it.
     #[inline]
     pub const fn accept(&mut self) -> Result<(), Malformed> {
-        if self.taken() >= self.size {
+        if self.received == self.limit {
             return Err(Malformed::Credit);
         }
         self.received = self.received.wrapping_add(1);
@@ -140,13 +130,13 @@ impl Grant {
     /// A place is free again.
     #[inline]
     pub const fn free(&mut self) {
-        self.freed = self.freed.wrapping_add(1);
+        self.limit = self.limit.wrapping_add(1);
     }
 
     /// Places taken.
     #[inline]
     pub const fn taken(&self) -> u16 {
-        self.received.wrapping_sub(self.freed)
+        self.received.wrapping_sub(self.freed())
     }
 
     /// Messages that have arrived so far, modulo 2^16.
@@ -156,12 +146,12 @@ impl Grant {
 
     /// Places that have become free again so far, modulo 2^16.
     pub const fn freed(&self) -> u16 {
-        self.freed
+        self.limit.wrapping_sub(self.size)
     }
 
     /// Of how many of the places that have become free the peer has been told, modulo 2^16.
     pub const fn told_of(&self) -> u16 {
-        self.told
+        self.told.wrapping_sub(self.size)
     }
 
     /// Messages that there is room for.
@@ -172,19 +162,19 @@ impl Grant {
     /// The limit to put into a header.
     #[inline]
     pub const fn limit(&self) -> u16 {
-        self.freed.wrapping_add(self.size)
+        self.limit
     }
 
     /// A header with the limit is on its way.
     #[inline]
     pub const fn told(&mut self) {
-        self.told = self.freed;
+        self.told = self.limit;
     }
 
     /// Whether so much is freed and untold that a message of its own is due.
     #[inline]
     pub const fn is_due(&self) -> bool {
-        let untold = self.freed.wrapping_sub(self.told);
+        let untold = self.limit.wrapping_sub(self.told);
         untold != 0 && untold >= self.size / 2
     }
 }
@@ -195,28 +185,36 @@ mod tests {
 
     use super::*;
 
+    fn take(window: &mut Window) -> bool {
+        let some = window.available() > 0;
+        if some {
+            window.spend();
+        }
+        some
+    }
+
     #[test]
     fn a_sender_stops_at_the_limit_and_resumes() {
         let (mut window, mut grant) = (Window::new(2).unwrap(), Grant::new(2).unwrap());
         for _ in 0..2 {
-            assert!(window.take());
+            assert!(take(&mut window));
             grant.accept().unwrap();
         }
-        assert!(!window.take());
+        assert!(!take(&mut window));
         assert_eq!(grant.accept(), Err(Malformed::Credit), "a third message broke the promise");
         grant.free();
         assert!(grant.is_due());
         window.raise(grant.limit()).unwrap();
         grant.told();
         assert!(!grant.is_due());
-        assert!(window.take() && !window.take());
+        assert!(take(&mut window) && !take(&mut window));
     }
 
     #[test]
     fn an_impossible_limit_is_refused_and_an_old_one_ignored() {
         let mut window = Window::new(4).unwrap();
         assert_eq!(window.raise(5), Err(Malformed::Credit), "nothing was sent yet");
-        assert!(window.take());
+        assert!(take(&mut window));
         window.raise(5).unwrap();
         window.raise(4).unwrap();
         assert_eq!(window.available(), 4);
@@ -229,11 +227,12 @@ mod tests {
         #[test]
         fn credits_are_conserved(size in 1u16..40, start in any::<u16>(), moves in proptest::collection::vec(0u8..4, 0..400)) {
             let mut window = Window { sent: start, limit: start.wrapping_add(size), size };
-            let mut grant = Grant { received: start, freed: start, told: start, size };
+            let limit = start.wrapping_add(size);
+            let mut grant = Grant { received: start, limit, told: limit, size };
             let mut limits_in_flight = std::vec::Vec::new();
             for step in moves {
                 match step {
-                    0 => if window.take() { prop_assert!(grant.accept().is_ok()); },
+                    0 => if take(&mut window) { prop_assert!(grant.accept().is_ok()); },
                     1 => if grant.taken() > 0 { grant.free(); },
                     2 => {
                         limits_in_flight.push(grant.limit());

@@ -185,7 +185,8 @@ unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: each branch has `len` between N and 2 N, so the two ends cover all of it.
     unsafe {
         match len {
-            32.. => ends::<32>(from, to, len),
+            32 => to.cast::<[u8; 32]>().write(from.cast::<[u8; 32]>().read()),
+            33.. => ends::<32>(from, to, len),
             16.. => ends::<16>(from, to, len),
             8.. => ends::<8>(from, to, len),
             4.. => ends::<4>(from, to, len),

@@ -162,7 +162,7 @@ impl<O: Orders> Outgoing<O> {
     /// The next slot, if it is free.
     #[inline(always)]
     pub(super) fn claim(&mut self) -> Option<Claim<'_, O>> {
-        if self.has_slot() { Some(Claim { end: self }) } else { None }
+        if self.has_slot() { Some(Claim { slot: self.slot(self.tail), end: self }) } else { None }
     }
 
     #[inline(always)]
@@ -175,6 +175,7 @@ impl<O: Orders> Outgoing<O> {
 /// The next free slot of a ring: the proof that a message can be sent. Dropped, it has changed nothing.
 pub(super) struct Claim<'a, O = Exact> {
     end: &'a mut Outgoing<O>,
+    slot: *const Slot,
 }
 
 impl<O: Orders> Claim<'_, O> {
@@ -182,7 +183,7 @@ impl<O: Orders> Claim<'_, O> {
     #[inline(always)]
     pub(super) fn payload(&mut self) -> *mut u8 {
         // SAFETY: a claim is made only on an open end, so the slot exists; `open`'s caller vouched for it.
-        unsafe { (*self.end.slot(self.end.tail)).payload_mut() }
+        unsafe { (*self.slot).payload_mut() }
     }
 
     /// Sends a short message.
@@ -215,7 +216,7 @@ impl<O: Orders> Claim<'_, O> {
         // SAFETY: a claim is made only on an open end: the slot exists and `open`'s caller vouched for it. It is
         // free: the receiver has returned the position that stood in it.
         unsafe {
-            let slot = &*end.slot(end.tail);
+            let slot = &*self.slot;
             slot.set_head(announcement);
             slot.sequence.store(next, O::SEND);
         }

@@ -321,7 +321,7 @@ impl Transport for Shm<'_> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn short(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post {
         let Some(message) = Short::new(header, payload) else {
             return Post::Never(too_big(header.len() + payload.len(), SHORT_BYTES));

@@ -1,10 +1,11 @@
 //! This program holds `unsafe` code: two ranks of one process map each other's shared-memory inbox.
 //!
-//! What `cargo xtask bench instructions` counts under callgrind: [`start_send`] and [`take_receive`], the two calls that
-//! an 8-byte message takes, in as many repetitions as the argument says. The receive is posted before the message comes
-//! or, with `unexpected`, after it.
+//! What `cargo xtask bench instructions` counts under callgrind: the calls that an 8-byte message takes, each a function
+//! of its own here, in as many repetitions as the first argument says. The second says how it is received: by a blocking
+//! receive, by one that is called after the message has been taken in, or by one that was posted before it came.
 
 use core::error::Error;
+use core::hint::black_box;
 use core::ptr::NonNull;
 
 use aldis_drivers::shm::{Geometry, Identity, Lane, Region, format};
@@ -17,37 +18,84 @@ use aldis_tests::Still;
 
 type Wire = Composite<Loopback<'static>, Shm<'static>>;
 type One = Endpoint<'static, Wire, Still>;
+type Running<'a, 'e> = Scope<'a, 'e, 'static, Wire, Still>;
 type Room = storage_type!(2, 64, 2, 32, 8, 8192, 8, 256);
 
 /// The send: on the wire when it returns.
 #[inline(never)]
 fn start_send<'a>(
-    scope: &mut Scope<'a, '_, 'static, Wire, Still>,
+    scope: &mut Running<'a, '_>,
     world: &Comm,
-    data: &'a [u8; 8],
+    data: &'a [u8],
 ) -> Result<Request<'a>, aldis_kernel::Error> {
     scope.isend(world, data, Rank(1), Tag(0))
 }
 
-/// The receive: from what has come, or will come while it waits.
+/// The blocking receive: from what has come, or will come while it waits.
 #[inline(never)]
-fn take_receive(
-    endpoint: &mut One,
-    world: &Comm,
-    buffer: &mut [u8; 8],
-) -> Result<Status, aldis_kernel::Error> {
+fn take_receive(endpoint: &mut One, world: &Comm, buffer: &mut [u8]) -> Result<Status, aldis_kernel::Error> {
     endpoint.recv(world, buffer, Rank(0), Tag(0))
 }
 
+/// The receive that does not block.
+#[inline(never)]
+fn post_receive<'a>(
+    scope: &mut Running<'a, '_>,
+    world: &Comm,
+    buffer: &'a mut [u8],
+) -> Result<Request<'a>, aldis_kernel::Error> {
+    scope.irecv(world, buffer, Rank(0), Tag(0))
+}
+
+/// The poll that finds the message and gives it to the receive.
+#[inline(never)]
+fn poll_arrival(scope: &mut Running<'_, '_>) -> u32 {
+    scope.poll(8)
+}
+
+/// The wait for what is complete.
+#[inline(never)]
+fn finish_receive<'a>(
+    scope: &mut Running<'a, '_>,
+    request: Request<'a>,
+) -> Result<Status, aldis_kernel::Error> {
+    scope.wait(request)
+}
+
+/// How the message is received.
+#[derive(Clone, Copy, PartialEq)]
+enum Receive {
+    Blocking,
+    Unexpected,
+    Posted,
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let repetitions: u32 = std::env::args().nth(1).ok_or("usage: REPETITIONS [unexpected]")?.parse()?;
-    let unexpected = std::env::args().nth(2).is_some_and(|word| word == "unexpected");
+    let usage = "usage: REPETITIONS blocking|unexpected|posted";
+    let repetitions: u32 = std::env::args().nth(1).ok_or(usage)?.parse()?;
+    let receive = match std::env::args().nth(2).as_deref() {
+        Some("blocking") => Receive::Blocking,
+        Some("unexpected") => Receive::Unexpected,
+        Some("posted") => Receive::Posted,
+        _ => return Err(usage.into()),
+    };
     let [mut one, mut other] = pair()?;
     let worlds = [one.world(), other.world()];
-    let (data, mut buffer) = ([7_u8; 8], [0_u8; 8]);
+    let (data, mut buffer) = (black_box([7_u8; 8]), [0_u8; 8]);
+    let mut send =
+        || one.scope(|scope| start_send(scope, &worlds[0], &data).and_then(|request| scope.wait(request)));
     for _ in 0..repetitions {
-        one.scope(|scope| start_send(scope, &worlds[0], &data).and_then(|request| scope.wait(request)))?;
-        if unexpected {
+        if receive == Receive::Posted {
+            other.scope(|scope| {
+                let request = post_receive(scope, &worlds[1], &mut buffer)?;
+                send()?;
+                poll_arrival(scope);
+                finish_receive(scope, request)
+            })?;
+            continue;
+        }
+        send()?;
+        if receive == Receive::Unexpected {
             other.poll(8);
         }
         take_receive(&mut other, &worlds[1], &mut buffer)?;
