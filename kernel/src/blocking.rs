@@ -19,7 +19,8 @@ use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
 use crate::request::{Key, State};
 use crate::scope::Scope;
 
-/// Polls between two looks at the clock: a deadline is seen this much late at most.
+/// Polls between two looks at the clock, while there is much to do; so many idle ones in a row, and it is looked at after
+/// each. A deadline is seen this much late at most.
 const POLLS_PER_TICK: u32 = 64;
 /// Idle polls after which the platform is told what this rank waits for: long enough to stay off the fast path.
 const NOTE_AFTER: u32 = 128;
@@ -73,8 +74,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         }
     }
 
-    /// One turn of a blocking call: a poll, rest if it found nothing, now and then a look at the clock. After the
-    /// deadline the wait is over.
+    /// One turn of a blocking call: a poll, rest if it found nothing, now and then a look at the clock, and always once
+    /// it has found nothing for so long that it may rest for long. After the deadline the wait is over.
     #[inline]
     pub(crate) fn turn(
         &mut self,
@@ -82,7 +83,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         activity: impl Fn(&mut Engine<'s>) -> Activity,
     ) -> Result<(), u64> {
         // Before the poll: what that completes is seen before the deadline.
-        if turns.polls != 0 && turns.polls.is_multiple_of(POLLS_PER_TICK) {
+        let tick = turns.idle >= POLLS_PER_TICK || turns.polls.is_multiple_of(POLLS_PER_TICK);
+        if turns.polls != 0 && tick {
             if turns.polls >= NOTE_AFTER && !turns.noted {
                 turns.noted = true;
                 let activity = activity(&mut self.endpoint.engine);
