@@ -8,6 +8,7 @@
 //! | [`create_group`] | the group's processes | the same |
 //! | [`Grid::create`], [`Grid::sub`] | all ranks | those of a grid, or of a slice of it |
 //! | [`free`] | all ranks | - |
+//! | [`inter`] | two groups | both, each addressing the other |
 //!
 //! **Context ids.** A communicator's context is a slot of the communicator table that is free on all members, with a
 //! generation that is new on all of them. Members agree on both in a few exchanges, the number of which grows with the
@@ -25,8 +26,10 @@
 //! for the call.
 //!
 //! **Failure.** A rank that cannot take part, because an argument of its own is wrong or a table is full, says so to the
-//! others, and the call fails on all of them; nothing has changed then. After a deadline or the death of a rank in the
-//! middle of a call some may have made the communicator: they [`discard`](aldis_kernel::Endpoint::discard) it.
+//! others, and the call fails on all of them; nothing has changed then. A rank that fails alone, because its deadline has
+//! passed or a rank that it waits for has died, tells those who would wait for it, and they tell others: they fail with
+//! [`Cause::Declined`], or with the name of the dead rank. Some may have made the communicator by then: they
+//! [`discard`](aldis_kernel::Endpoint::discard) it.
 //!
 //! ```
 //! use aldis_coll::{allreduce, comm, op::Sum};
@@ -46,12 +49,16 @@
 //! ```
 //!
 //! [`Cause::Full`]: aldis_kernel::hal::Cause::Full
+//! [`Cause::Declined`]: aldis_kernel::hal::Cause::Declined
 //! [`BYTES_PER_COMMUNICATOR`]: aldis_kernel::storage::BYTES_PER_COMMUNICATOR
 //! [`BYTES_PER_PIECE`]: aldis_kernel::storage::BYTES_PER_PIECE
 
+mod bridge;
 mod circle;
 mod grid;
+pub mod inter;
 mod making;
+mod party;
 mod split;
 
 use core::iter::Empty;
@@ -61,6 +68,7 @@ use aldis_kernel::{Comm, Error, Group, Members, PREDEFINED, Tag};
 use circle::{Circle, check_subset};
 pub use grid::{Dimension, Grid};
 use making::make;
+use party::Party;
 pub use split::{Choice, split, split_type};
 
 use crate::collective::Caller;

@@ -1,20 +1,92 @@
 //! Agreement of ranks that have no communicator of their own yet.
 
-use aldis_kernel::hal::{Cause, Operation, Platform, Resource, Transport};
+use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
 use aldis_kernel::{Comm, Error, Group, Rank, Tag};
+use zerocopy::IntoBytes;
 
+use super::party::{Objection, Party};
 use crate::collective::Caller;
 use crate::op::Element;
 
 /// Tags of calls that name their own are told apart from the numbers of collective calls by this bit.
-const OWN_TAG: u32 = 1 << 30;
+pub(super) const OWN_TAG: u32 = 1 << 30;
+
+/// What the messages of a call are known by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line {
+    /// The communicator, on the plane of collectives.
+    pub(super) comm: Comm,
+    pub(super) tag: Tag,
+    pub(super) operation: Operation,
+    /// The context in which notices name ranks.
+    pub(super) names: u32,
+}
+
+impl Line {
+    pub(super) const fn new(comm: &Comm, tag: Tag, operation: Operation) -> Self {
+        let comm = comm.collective();
+        Self { comm, tag, operation, names: comm.context() }
+    }
+
+    /// Sends to one rank and receives from one, as many bytes as there is room for.
+    pub(super) fn exchange<'s, E: Element, T: Transport, P: Platform>(
+        &self,
+        caller: &mut impl Caller<'s, T, P>,
+        (to, mine): (Rank, &[E]),
+        (from, theirs): (Rank, &mut [E]),
+    ) -> Result<(), Error> {
+        let right = size_of_val(theirs) as u64;
+        let exchanged = caller.enter(|scope| {
+            let receiving = scope.irecv(&self.comm, theirs, from, self.tag)?;
+            let sending = scope.isend(&self.comm, mine, to, self.tag)?;
+            let received = scope.wait(receiving)?;
+            scope.wait(sending)?;
+            Ok(received)
+        });
+        let cause = match exchanged {
+            Ok(status) if status.bytes == right => return Ok(()),
+            Ok(status) if status.bytes == Objection::BYTES as u64 => {
+                let notice = theirs.as_bytes().first_chunk().copied().unwrap_or_default();
+                let objection = Objection::from_notice(notice);
+                return Err(self.error_of(objection.cause(), objection.name));
+            }
+            Err(Error { cause: Cause::Truncated { sent, .. }, .. }) if sent == Objection::BYTES as u64 => {
+                Cause::Declined
+            }
+            Ok(status) => Cause::LengthMismatch { left: status.bytes, right },
+            Err(error) => return Err(error.within(self.operation)),
+        };
+        Err(Error::new(self.operation, cause).with(from, self.comm.context(), self.tag))
+    }
+
+    /// Tells these ranks that this one has failed, so that they do not wait for it: what can be sent at once, is.
+    pub(super) fn warn<'s, T: Transport, P: Platform>(
+        &self,
+        caller: &mut impl Caller<'s, T, P>,
+        objection: Objection,
+        ranks: impl Iterator<Item = Rank>,
+    ) {
+        let notice = objection.notice();
+        let _ = caller.enter(|scope| {
+            for rank in ranks {
+                // Who is dead need not be told.
+                let _ = scope.isend(&self.comm, &notice, rank, self.tag);
+            }
+            // An error, so that nothing is waited for.
+            Err::<(), Error>(Error::new(self.operation, objection.cause()))
+        });
+    }
+
+    /// A failure that the rank of this name is the reason of.
+    pub(super) const fn error_of(&self, cause: Cause, name: u32) -> Error {
+        Error::new(self.operation, cause).with(Rank(name), self.names, Tag::NONE)
+    }
+}
 
 /// Ranks that take part in a call, on the collective plane of a communicator that all of them are in.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Circle<'g> {
-    comm: Comm,
-    tag: Tag,
-    operation: Operation,
+    line: Line,
     me: u32,
     size: u32,
     /// Who they are, if not all ranks of the communicator.
@@ -30,8 +102,8 @@ impl<'g> Circle<'g> {
     ) -> Result<Self, Error> {
         let tag =
             caller.enter(|scope| scope.collective_tag(comm)).map_err(|error| error.within(operation))?;
-        let (me, size) = (comm.rank().0, comm.size());
-        Ok(Self { comm: comm.collective(), tag, operation, me, size, group: None })
+        let line = Line::new(comm, tag, operation);
+        Ok(Self { line, me: comm.rank().0, size: comm.size(), group: None })
     }
 
     /// The members of a group, which this process is in and which are all in the communicator. The tag tells calls apart
@@ -44,20 +116,22 @@ impl<'g> Circle<'g> {
         operation: Operation,
     ) -> Result<Self, Error> {
         let refused = |cause| Error::new(operation, cause);
-        if tag.0 >= OWN_TAG {
-            return Err(refused(Cause::TagOutOfRange { tag: tag.0, max: OWN_TAG - 1 }));
+        let tag = own_tag(tag).map_err(refused)?;
+        if comm.is_inter() {
+            return Err(refused(Cause::Intercommunicator));
         }
         let endpoint = caller.endpoint();
         check_subset(&endpoint.group(comm)?, group).map_err(refused)?;
         let process = endpoint.process();
         let outside = Cause::RankOutOfRange { rank: process.0, size: group.size() };
         let me = group.rank_of(process).ok_or(refused(outside))?.0;
-        let (comm, tag, size) = (comm.collective(), Tag(tag.0 | OWN_TAG), group.size());
-        Ok(Self { comm, tag, operation, me, size, group: Some(*group) })
+        let line = Line::new(comm, tag, operation);
+        Ok(Self { line, me, size: group.size(), group: Some(*group) })
     }
 
-    pub(super) const fn operation(&self) -> Operation {
-        self.operation
+    /// Its communicator, on the plane of collectives.
+    pub(super) const fn comm(&self) -> &Comm {
+        &self.line.comm
     }
 
     /// The rank in the communicator of the one who sits `distance` places further on.
@@ -68,9 +142,9 @@ impl<'g> Circle<'g> {
     ) -> Result<Rank, Error> {
         let index = (u64::from(self.me) + u64::from(distance)) % u64::from(self.size.max(1));
         let Some(group) = &self.group else { return Ok(Rank(index as u32)) };
-        let parent = caller.endpoint().group(&self.comm)?;
+        let parent = caller.endpoint().group(&self.line.comm)?;
         let rank = group.process(Rank(index as u32)).and_then(|process| parent.rank_of(process));
-        rank.ok_or(Error::new(self.operation, Cause::Stale))
+        rank.ok_or(Error::new(self.line.operation, Cause::Stale))
     }
 
     /// Sends to the one `ahead` places further on, and receives from the one as many places back.
@@ -82,26 +156,72 @@ impl<'g> Circle<'g> {
         theirs: &mut [E],
     ) -> Result<(), Error> {
         let (to, from) = (self.rank(caller, ahead)?, self.rank(caller, self.size.saturating_sub(ahead))?);
-        let (right, operation) = (size_of_val(theirs) as u64, self.operation);
-        let passed = caller.enter(|scope| {
-            let receiving = scope.irecv(&self.comm, theirs, from, self.tag)?;
-            let sending = scope.isend(&self.comm, mine, to, self.tag)?;
-            scope.wait(sending)?;
-            scope.wait(receiving)
-        });
-        match passed.map_err(|error| error.within(operation))?.bytes {
-            bytes if bytes == right => Ok(()),
-            left => {
-                let error = Error::new(operation, Cause::LengthMismatch { left, right });
-                Err(error.with(from, self.comm.context(), self.tag))
-            }
-        }
+        let passed = self.line.exchange(caller, (to, mine), (from, theirs));
+        passed.inspect_err(|error| self.warn(caller, error))
     }
 
-    /// Combines everybody's words, the same result for all. Dissemination (Hensgen, Finkel and Manber, "Two algorithms for
-    /// barrier synchronization", 1988): log2 of the ranks, rounded up, rounds for any number of ranks, if what is combined
-    /// twice counts once - as with and, or, min and max.
-    pub(super) fn agree<'s, const WORDS: usize, T: Transport, P: Platform>(
+    /// Sends what the one at `root` has to all others, each of which has room for it. A binomial tree whose edges are those
+    /// of [`agree`](Party::agree).
+    pub(super) fn spread<'s, E: Element, T: Transport, P: Platform>(
+        &self,
+        caller: &mut impl Caller<'s, T, P>,
+        root: u32,
+        data: &mut [E],
+    ) -> Result<(), Error> {
+        let place = (self.me + self.size.saturating_sub(root)) % self.size.max(1);
+        let mut distance: u32 = 1;
+        while distance < self.size {
+            let (next, nobody) = (distance.saturating_mul(2), (Rank::NULL, &mut [][..]));
+            if place < distance && place + distance < self.size {
+                let to = self.rank(caller, distance)?;
+                self.spread_on(caller, (to, data), nobody)?;
+            } else if (distance..next).contains(&place) {
+                let from = self.rank(caller, self.size - distance)?;
+                self.spread_on(caller, (Rank::NULL, &[]), (from, data))?;
+            }
+            distance = next;
+        }
+        Ok(())
+    }
+
+    fn spread_on<'s, E: Element, T: Transport, P: Platform>(
+        &self,
+        caller: &mut impl Caller<'s, T, P>,
+        mine: (Rank, &[E]),
+        theirs: (Rank, &mut [E]),
+    ) -> Result<(), Error> {
+        self.line.exchange(caller, mine, theirs).inspect_err(|error| self.warn(caller, error))
+    }
+
+    /// Tells all who may wait for this one in the rest of the call that it has failed, and why: they sit 1, 2, 4, ... places
+    /// further on. They fail by that and tell others, so that after a death nobody waits for ever.
+    #[cold]
+    fn warn<'s, T: Transport, P: Platform>(&self, caller: &mut impl Caller<'s, T, P>, error: &Error) {
+        let dead = matches!(error.cause, Cause::PeerDead | Cause::PeerLeft);
+        let about = error.peer().filter(|_| dead).map_or(self.name(), |peer| peer.0);
+        for bit in 0..u32::BITS - self.size.saturating_sub(1).leading_zeros() {
+            let Ok(rank) = self.rank(caller, 1 << bit) else { return };
+            self.line.warn(caller, Objection::new(error.cause, about), Some(rank).into_iter());
+        }
+    }
+}
+
+impl Party for Circle<'_> {
+    fn operation(&self) -> Operation {
+        self.line.operation
+    }
+
+    fn name(&self) -> u32 {
+        self.line.comm.rank().0
+    }
+
+    fn error(&self, cause: Cause, name: u32) -> Error {
+        self.line.error_of(cause, name)
+    }
+
+    /// Dissemination (Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization", 1988): log2 of the ranks,
+    /// rounded up, rounds for any number of ranks, if what is combined twice counts once - as with and, or, min and max.
+    fn agree<'s, const WORDS: usize, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
         words: &mut [u64; WORDS],
@@ -119,50 +239,17 @@ impl<'g> Circle<'g> {
         Ok(())
     }
 
-    /// Waits until everybody is here. If anybody cannot go on, nobody does: it fails there with its own cause, elsewhere
-    /// with what [`objection`](Self::objection) was raised.
-    pub(super) fn meet<'s, T: Transport, P: Platform>(
-        &self,
-        caller: &mut impl Caller<'s, T, P>,
-        own: Option<Cause>,
-    ) -> Result<(), Error> {
-        let mut words = [self.objection(own)];
-        self.agree(caller, &mut words, |_, mine, theirs| mine.max(theirs))?;
-        let [objection] = words;
-        self.heed(objection, own)
-    }
-
-    /// Has everything taken in that the others had sent to this rank before they came here, in whatever context:
-    /// messages between two ranks stay in order. A message to each.
-    pub(super) fn flush<'s, T: Transport, P: Platform>(
-        &self,
-        caller: &mut impl Caller<'s, T, P>,
-    ) -> Result<(), Error> {
+    fn flush<'s, T: Transport, P: Platform>(&self, caller: &mut impl Caller<'s, T, P>) -> Result<(), Error> {
         (1..self.size).try_for_each(|distance| self.pass::<u8, T, P>(caller, distance, &[], &mut []))
     }
+}
 
-    /// A rank's objection to going on, as a word of which the greatest wins; zero is none.
-    pub(super) fn objection(&self, own: Option<Cause>) -> u64 {
-        let code: u64 = match own {
-            None => return 0,
-            Some(Cause::TooSmall { what: Resource::GroupPieces, .. }) => 3,
-            Some(Cause::TooSmall { what: Resource::Scratch, .. }) => 2,
-            Some(_) => 1,
-        };
-        code << 32 | u64::from(self.me)
-    }
-
-    /// Turns the greatest objection into an error that names its rank.
-    pub(super) fn heed(&self, objection: u64, own: Option<Cause>) -> Result<(), Error> {
-        let cause = match (own, objection >> 32) {
-            (None, 0) => return Ok(()),
-            (Some(cause), _) => return Err(Error::new(self.operation, cause)),
-            (None, 3) => Cause::Full(Resource::GroupPieces),
-            (None, 2) => Cause::Full(Resource::Scratch),
-            (None, _) => Cause::Declined,
-        };
-        let error = Error::new(self.operation, cause);
-        Err(error.with(Rank(objection as u32), self.comm.context(), self.tag))
+/// The tag of a call that names its own.
+pub(super) const fn own_tag(tag: Tag) -> Result<Tag, Cause> {
+    if tag.0 < OWN_TAG {
+        Ok(Tag(tag.0 | OWN_TAG))
+    } else {
+        Err(Cause::TagOutOfRange { tag: tag.0, max: OWN_TAG - 1 })
     }
 }
 

@@ -8,6 +8,7 @@ use aldis_kernel::{Comm, Error, Members, Rank};
 
 use super::circle::Circle;
 use super::making::make;
+use super::party::Party;
 use super::split::{Choice, split};
 use crate::collective::Caller;
 

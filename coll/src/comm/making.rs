@@ -1,20 +1,37 @@
 //! How the members of a new communicator come to agree on its context.
 
 use aldis_kernel::hal::{Cause, PeerId, Platform, Resource, Transport};
-use aldis_kernel::{CONTEXT_WORDS, Comm, Error, GENERATION_MAX, Members};
+use aldis_kernel::{CONTEXT_WORDS, Comm, Endpoint, Error, GENERATION_MAX, Members};
 
-use super::circle::Circle;
+use super::party::Party;
 use crate::collective::Caller;
 
 /// Words of an agreement on a slot: an objection, whether there are more slots, and which are free.
 const OFFER_WORDS: usize = 2 + CONTEXT_WORDS;
 
-/// Makes a communicator of `members`: everybody in the circle takes part, also those who will be in none. A rank that
+/// Makes a communicator of `members`: everybody in the party takes part, also those who will be in none. A rank that
 /// cannot go on says so here instead of staying away.
 pub(super) fn make<'s, T, P, I>(
     caller: &mut impl Caller<'s, T, P>,
-    circle: &Circle<'_>,
+    party: &impl Party,
     members: Result<Option<Members<I>>, Cause>,
+) -> Result<Option<Comm>, Error>
+where
+    T: Transport,
+    P: Platform,
+    I: Iterator<Item = PeerId> + Clone,
+{
+    make_with(caller, party, members, |endpoint, slot, generation, members| {
+        endpoint.install(slot, generation, members)
+    })
+}
+
+/// The same, with a way of its own to put the communicator into the table: slot, generation and members are agreed upon.
+pub(super) fn make_with<'s, T, P, I>(
+    caller: &mut impl Caller<'s, T, P>,
+    party: &impl Party,
+    members: Result<Option<Members<I>>, Cause>,
+    install: impl FnOnce(&mut Endpoint<'s, T, P>, u32, u32, &Members<I>) -> Result<Comm, Cause>,
 ) -> Result<Option<Comm>, Error>
 where
     T: Transport,
@@ -29,23 +46,23 @@ where
         Ok(None) => (None, None),
         Err(cause) => (None, Some(cause)),
     };
-    let slot = agree_on_slot(caller, circle, members.is_some(), objection)?;
+    let slot = agree_on_slot(caller, party, members.is_some(), objection)?;
     let mut newest = [members.as_ref().map_or(0, |_| caller.endpoint().context_generation(slot).into())];
-    circle.agree(caller, &mut newest, |_, mine, theirs| mine.max(theirs))?;
+    party.agree(caller, &mut newest, |_, mine, theirs| mine.max(theirs))?;
     let generation = match newest {
         [newest] if newest < GENERATION_MAX.into() => newest as u32 + 1,
         _ => {
             // From here on generations repeat: no message of an old one may be under way any more.
-            circle.flush(caller)?;
+            party.flush(caller)?;
             1
         }
     };
     let Some(members) = members else {
-        circle.meet(caller, None)?;
+        party.meet(caller, None)?;
         return Ok(None);
     };
-    let made = caller.endpoint().install(slot, generation, &members);
-    let met = circle.meet(caller, made.err());
+    let made = install(caller.endpoint(), slot, generation, &members);
+    let met = party.meet(caller, made.err());
     match (made, met) {
         (Ok(comm), Err(error)) => {
             caller.endpoint().discard(&comm)?;
@@ -59,7 +76,7 @@ where
 /// Gropp and Thakur, "Thread-safety in an MPI implementation", 2007). Those who are no members leave the choice to them.
 fn agree_on_slot<'s, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
-    circle: &Circle<'_>,
+    party: &impl Party,
     is_member: bool,
     own: Option<Cause>,
 ) -> Result<u32, Error> {
@@ -67,21 +84,21 @@ fn agree_on_slot<'s, T: Transport, P: Platform>(
     loop {
         let mut words = [u64::MAX; OFFER_WORDS];
         let [objection, more, free @ ..] = &mut words;
-        *objection = circle.objection(own);
+        *objection = party.objection(own);
         if is_member {
             let offer = caller.endpoint().context_offer(base);
             (*more, *free) = (offer.more.into(), offer.free);
         }
         let combine = |index, mine: u64, theirs| if index == 0 { mine.max(theirs) } else { mine & theirs };
-        circle.agree(caller, &mut words, combine)?;
+        party.agree(caller, &mut words, combine)?;
         let [objection, more, free @ ..] = words;
-        circle.heed(objection, own)?;
+        party.heed(objection, own)?;
         let mut words = free.into_iter().zip((base..).step_by(64)).filter(|&(word, _)| word != 0);
         if let Some((word, first)) = words.next() {
             return Ok(first + word.trailing_zeros());
         }
         if more & 1 == 0 {
-            return Err(Error::new(circle.operation(), Cause::Full(Resource::Communicators)));
+            return Err(Error::new(party.operation(), Cause::Full(Resource::Communicators)));
         }
         base += 64 * CONTEXT_WORDS as u32;
     }

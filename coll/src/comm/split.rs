@@ -1,11 +1,12 @@
 //! Splitting: the ranks of one colour make a communicator, in the order of their keys.
 
 use aldis_kernel::hal::{Cause, Operation, PeerId, Platform, Resource, Transport};
-use aldis_kernel::{Comm, Error, Members};
+use aldis_kernel::{Comm, Error, Members, Rank};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::circle::Circle;
 use super::making::make;
+use super::party::Party;
 use crate::collective::Caller;
 
 /// What a rank has chosen in a split. A split needs one for each rank, as scratch.
@@ -16,13 +17,24 @@ pub struct Choice {
     /// Whether there is a colour: 0 or 1.
     is_in: u32,
     key: i32,
-    rank: u32,
-    process: u32,
+    pub(super) rank: u32,
+    pub(super) process: u32,
 }
 
 impl Choice {
     /// None, for memory to lend.
     pub const NONE: Self = Self { colour: 0, is_in: 0, key: 0, rank: 0, process: 0 };
+
+    /// What this process chooses.
+    pub(super) fn new(colour: Option<u32>, key: i32, rank: Rank, process: PeerId) -> Self {
+        let (colour, is_in) = (colour.unwrap_or(0), colour.is_some().into());
+        Self { colour, is_in, key, rank: rank.0, process: process.0 }
+    }
+
+    /// Whether there is a colour.
+    pub(super) const fn is_in(&self) -> bool {
+        self.is_in == 1
+    }
 
     /// Whether both go to the same communicator.
     const fn is_with(&self, other: &Self) -> bool {
@@ -57,14 +69,10 @@ pub fn split<'s, T: Transport, P: Platform>(
         return Ok(None);
     };
     circle.meet(caller, None)?;
-    let process = caller.endpoint().process().0;
-    let (colour, is_in) = (colour.unwrap_or(0), colour.is_some().into());
-    let own = Choice { colour, is_in, key, rank: comm.rank().0, process };
+    let own = Choice::new(colour, key, comm.rank(), caller.endpoint().process());
     gather(caller, &circle, own, choices)?;
     let mine = select(choices, &own);
-    sort(mine);
-    let processes = mine.iter().map(|choice| PeerId(choice.process));
-    make(caller, &circle, Ok((own.is_in == 1).then_some(Members::These(processes))))
+    make(caller, &circle, Ok(own.is_in().then_some(Members::These(processes(mine)))))
 }
 
 /// Splits `comm` into groups of ranks that share something - memory, a node, a board: what, `shares` tells for each
@@ -88,7 +96,7 @@ pub fn split_type<'s, T: Transport, P: Platform>(
 
 /// Everybody's choice, in the order of ranks from this one downwards: the all-gather of Bruck et al. ("Efficient
 /// algorithms for all-to-all communications in multiport message-passing systems", 1997), whose last rotation nobody needs.
-fn gather<'s, T: Transport, P: Platform>(
+pub(super) fn gather<'s, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     circle: &Circle<'_>,
     own: Choice,
@@ -107,8 +115,8 @@ fn gather<'s, T: Transport, P: Platform>(
     Ok(())
 }
 
-/// Brings those that go with `own` to the front.
-fn select<'c>(choices: &'c mut [Choice], own: &Choice) -> &'c mut [Choice] {
+/// Those that go with `own`, in order. They are brought to the front.
+pub(super) fn select<'c>(choices: &'c mut [Choice], own: &Choice) -> &'c [Choice] {
     let mut selected = 0;
     for index in 0..choices.len() {
         if choices.get(index).is_some_and(|choice| choice.is_with(own)) {
@@ -116,7 +124,14 @@ fn select<'c>(choices: &'c mut [Choice], own: &Choice) -> &'c mut [Choice] {
             selected += 1;
         }
     }
-    choices.get_mut(..selected).unwrap_or_default()
+    let selected = choices.get_mut(..selected).unwrap_or_default();
+    sort(selected);
+    selected
+}
+
+/// Whose choices they are.
+pub(super) fn processes(choices: &[Choice]) -> impl Iterator<Item = PeerId> + Clone {
+    choices.iter().map(|choice| PeerId(choice.process))
 }
 
 /// Heap sort (Williams 1964; Floyd 1964): neither memory nor recursion.
@@ -166,9 +181,7 @@ mod tests {
             let own = choice(size / 2);
             let mut expected: Vec<Choice> = (0..size).map(choice).filter(|one| one.is_with(&own)).collect();
             expected.sort_by_key(|choice| choice.key);
-            let selected = select(&mut choices, &own);
-            sort(selected);
-            assert_eq!(selected, expected, "size {size}");
+            assert_eq!(select(&mut choices, &own), expected, "size {size}");
         }
     }
 }

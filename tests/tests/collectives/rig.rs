@@ -20,7 +20,7 @@ pub(crate) type Scope<'scope, 'env, 's> = aldis_kernel::Scope<'scope, 'env, 's, 
 /// Ranks that the storage has room for.
 const PEERS: usize = 9;
 /// Communicators, world and self included, and pieces of groups in them.
-pub(crate) const COMMUNICATORS: usize = 8;
+pub(crate) const COMMUNICATORS: usize = 10;
 pub(crate) const PIECES: usize = 9;
 const COST: Cost = Cost { overhead_ns: 60, latency_ns: 120, per_kib_ns: 100 };
 

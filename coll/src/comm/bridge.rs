@@ -1,0 +1,200 @@
+//! Agreement of two groups: each agrees within itself, and its leader exchanges with the other's.
+
+use aldis_kernel::hal::{Cause, Operation, PeerId, Platform, Transport};
+use aldis_kernel::{Comm, Error, Rank, Tag};
+
+use super::circle::{Circle, Line, OWN_TAG};
+use super::party::{Objection, Party};
+use super::split::Choice;
+use crate::collective::Caller;
+use crate::op::Element;
+
+/// Both groups of an intercommunicator, or of one that is to be made, seen from one rank. It names ranks as the world does.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bridge<'c> {
+    /// The ranks of this side.
+    pub(super) local: Circle<'static>,
+    /// The one of them who talks to the other side.
+    leader: u32,
+    /// What the leaders talk over.
+    line: Line,
+    /// The other leader's rank there, and its process.
+    partner: (Rank, PeerId),
+    world: Comm,
+    me: PeerId,
+    remote: Remote<'c>,
+}
+
+/// Who is on the other side, in the order of their ranks.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Remote<'c> {
+    /// The remote group.
+    Of(Comm),
+    /// These.
+    These(&'c [Choice]),
+}
+
+impl<'c> Bridge<'c> {
+    /// Of the ranks of `local` and those behind `partner`, once it is known who they are.
+    pub(super) fn new<'s, T: Transport, P: Platform>(
+        caller: &mut impl Caller<'s, T, P>,
+        local: Circle<'static>,
+        leader: Rank,
+        line: Line,
+        partner: (Rank, PeerId),
+    ) -> Self {
+        let endpoint = caller.endpoint();
+        let (world, me) = (endpoint.world(), endpoint.process());
+        let line = Line { names: world.context(), ..line };
+        Self { local, leader: leader.0, line, partner, world, me, remote: Remote::These(&[]) }
+    }
+
+    /// Of the ranks of an intercommunicator.
+    pub(super) fn over<'s, T: Transport, P: Platform>(
+        caller: &mut impl Caller<'s, T, P>,
+        inter: &Comm,
+        operation: Operation,
+    ) -> Result<Self, Error> {
+        let tag = caller.enter(|scope| scope.inter_tag(inter)).map_err(|error| error.within(operation))?;
+        let companion = caller.endpoint().companion(inter)?;
+        let local = Circle::of_all(caller, &companion, operation)?;
+        let partner = (Rank(0), caller.endpoint().process_of(inter, Rank(0))?);
+        let line = Line::new(inter, tag, operation);
+        Ok(Self::new(caller, local, Rank(0), line, partner).to(Remote::Of(*inter)))
+    }
+
+    /// The same, where it is known who is on the other side.
+    pub(super) fn to(self, remote: Remote<'c>) -> Self {
+        Self { remote, ..self }
+    }
+
+    pub(super) fn is_leader(&self) -> bool {
+        self.local.comm().rank().0 == self.leader
+    }
+
+    /// Exchanges with the other leader, on the leader.
+    pub(super) fn cross<'s, E: Element, T: Transport, P: Platform>(
+        &self,
+        caller: &mut impl Caller<'s, T, P>,
+        mine: &[E],
+        theirs: &mut [E],
+    ) -> Result<(), Error> {
+        let crossed = self.line.exchange(caller, (self.partner.0, mine), (self.partner.0, theirs));
+        self.told(caller, crossed)
+    }
+
+    /// What the leader has, for what the other leader has, on all ranks of both sides.
+    pub(super) fn swap<'s, E: Element, T: Transport, P: Platform>(
+        &self,
+        caller: &mut impl Caller<'s, T, P>,
+        mine: &[E],
+        theirs: &mut [E],
+    ) -> Result<(), Error> {
+        let crossed = if self.is_leader() { self.cross(caller, mine, theirs) } else { Ok(()) };
+        self.settle(caller, crossed)?;
+        let spread = self.local.spread(caller, self.leader, theirs);
+        self.told(caller, spread)
+    }
+
+    /// Tells this side whether its leader has been able to do its part.
+    pub(super) fn settle<'s, T: Transport, P: Platform>(
+        &self,
+        caller: &mut impl Caller<'s, T, P>,
+        crossed: Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut word = [crossed.map_or_else(|error| self.blame(&error).word(), |()| 0)];
+        let agreed = self.local.agree(caller, &mut word, |_, mine, theirs| mine.max(theirs));
+        crossed?;
+        self.told(caller, agreed)?;
+        let [word] = word;
+        self.heed(word, None)
+    }
+
+    /// Hands a result on; if it is a failure of the leader's, the other leader is told, who would wait for this one - unless
+    /// that one has told it.
+    pub(super) fn told<'s, R, T: Transport, P: Platform>(
+        &self,
+        caller: &mut impl Caller<'s, T, P>,
+        result: Result<R, Error>,
+    ) -> Result<R, Error> {
+        result.inspect_err(|error| {
+            if self.is_leader() && error.context != self.line.names {
+                self.line.warn(caller, self.blame(error), Some(self.partner.0).into_iter());
+            }
+        })
+    }
+
+    /// Whom a failure is put down to.
+    fn blame(&self, error: &Error) -> Objection {
+        let name = match error.cause {
+            // Told by the other leader, who names ranks of the world.
+            _ if error.context == self.line.names => error.peer().map_or(self.me.0, |rank| rank.0),
+            Cause::PeerDead | Cause::PeerLeft if error.context == self.line.comm.context() => {
+                self.partner.1.0
+            }
+            _ => self.me.0,
+        };
+        Objection::new(error.cause, name)
+    }
+
+    /// The process of a rank on the other side.
+    fn remote<'s, T: Transport, P: Platform>(
+        &self,
+        caller: &mut impl Caller<'s, T, P>,
+        rank: u32,
+    ) -> Option<PeerId> {
+        match self.remote {
+            Remote::Of(inter) => caller.endpoint().process_of(&inter, Rank(rank)).ok(),
+            Remote::These(choices) => choices.get(rank as usize).map(|choice| PeerId(choice.process)),
+        }
+    }
+}
+
+impl Party for Bridge<'_> {
+    fn operation(&self) -> Operation {
+        self.line.operation
+    }
+
+    fn name(&self) -> u32 {
+        self.me.0
+    }
+
+    fn error(&self, cause: Cause, name: u32) -> Error {
+        self.line.error_of(cause, name)
+    }
+
+    fn agree<'s, const WORDS: usize, T: Transport, P: Platform>(
+        &self,
+        caller: &mut impl Caller<'s, T, P>,
+        words: &mut [u64; WORDS],
+        combine: impl Fn(usize, u64, u64) -> u64,
+    ) -> Result<(), Error> {
+        let agreed = self.local.agree(caller, words, &combine);
+        self.told(caller, agreed)?;
+        let (mine, mut theirs) = (*words, [0; WORDS]);
+        self.swap(caller, &mine, &mut theirs)?;
+        for (index, (word, theirs)) in words.iter_mut().zip(theirs).enumerate() {
+            *word = combine(index, *word, theirs);
+        }
+        Ok(())
+    }
+
+    /// Each side within itself, then each rank with each of the other side: two ranks meet in the turn that is the sum of
+    /// their numbers.
+    fn flush<'s, T: Transport, P: Platform>(&self, caller: &mut impl Caller<'s, T, P>) -> Result<(), Error> {
+        self.local.flush(caller)?;
+        let line = Line { comm: self.world.collective(), tag: Tag(OWN_TAG | (OWN_TAG - 1)), ..self.line };
+        let (me, here) = (self.local.comm().rank().0, self.local.comm().size());
+        let there = match self.remote {
+            Remote::Of(inter) => inter.remote_size(),
+            Remote::These(choices) => choices.len() as u32,
+        };
+        let turns = here.max(there);
+        for turn in 0..turns {
+            let Some(process) = self.remote(caller, (turn + turns - me) % turns) else { continue };
+            let rank = Rank(process.0);
+            line.exchange::<u8, T, P>(caller, (rank, &[]), (rank, &mut []))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,318 @@
+//! Intercommunicators: communicators between two groups (MPI 4.1 section 7.6), all calls blocking.
+//!
+//! In an intercommunicator a rank addresses the other group: `send(&inter, data, Rank(2), tag)` goes to rank 2 of the remote
+//! group, and the source of what arrives is the sender's rank in its own. Every way of sending, receiving and probing that
+//! there is works so. Collectives and what else needs one group refuse it with [`Cause::Intercommunicator`]: [`merge`] makes
+//! one group of the two.
+//!
+//! | call | MPI | who takes part |
+//! |---|---|---|
+//! | [`create`] | MPI_Intercomm_create | two groups with nothing in common but that their leaders know each other |
+//! | [`merge`] | MPI_Intercomm_merge | both groups |
+//! | [`dup`] | MPI_Comm_dup | both groups |
+//! | [`split`], [`subset`] | MPI_Comm_split, MPI_Comm_create | both groups |
+//! | [`free`] | MPI_Comm_free | both groups |
+//!
+//! What an intercommunicator is: [`Comm::is_inter`], [`Comm::size`] and [`Comm::rank`] (of the local group),
+//! [`Comm::remote_size`]; [`Endpoint::group`], [`Endpoint::remote_group`], [`Endpoint::compare`].
+//!
+//! **Agreement.** Each group agrees within itself as it does on any communicator, its leader exchanges with the other, and
+//! each group is told: the context is a slot that is free on all ranks of both groups.
+//!
+//! **Memory.** Two slots of the communicator table: its own and that of its *companion*, a communicator of the local group
+//! that belongs to it ([`Endpoint::companion`]), by which the local ranks agree. Pieces are taken by both groups, where they
+//! are no single stride. `Cause::Full(Resource::Communicators)` if there are no two slots in common.
+//!
+//! **Failure.** As with all communicators (see [`super`]). Errors that another rank is the reason of name it by its rank in
+//! the world.
+//!
+//! ```
+//! use aldis_coll::comm::{self, Choice, inter};
+//! use aldis_kernel::{Endpoint, Error, Rank, Tag, hal::{Platform, Transport}};
+//!
+//! /// Lower and upper half of the world, and a word between the two ranks of each pair.
+//! fn halves<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, mine: u64) -> Result<Option<u64>, Error> {
+//!     let (world, mut scratch) = (ep.world(), [Choice::NONE; 64]);
+//!     let middle = world.size() / 2;
+//!     let is_upper = world.rank().0 >= middle;
+//!     let Some(half) = comm::split(ep, &world, Some(is_upper.into()), 0, &mut scratch)? else { return Ok(None) };
+//!     let other_leader = Rank(if is_upper { 0 } else { middle });
+//!     let between = inter::create(ep, &half, Rank(0), (&world, other_leader), Tag(1), &mut scratch)?;
+//!     let mut theirs = None;
+//!     if between.rank().0 < between.remote_size() {
+//!         let mut got = [0_u64];
+//!         ep.sendrecv(&between, &[mine], between.rank(), Tag(2), &mut got, between.rank(), Tag(2))?;
+//!         theirs = Some(got[0]);
+//!     }
+//!     inter::free(ep, between)?;
+//!     comm::free(ep, half)?;
+//!     Ok(theirs)
+//! }
+//! ```
+//!
+//! [`Endpoint::group`]: aldis_kernel::Endpoint::group
+//! [`Endpoint::remote_group`]: aldis_kernel::Endpoint::remote_group
+//! [`Endpoint::compare`]: aldis_kernel::Endpoint::compare
+//! [`Endpoint::companion`]: aldis_kernel::Endpoint::companion
+
+use core::iter::Empty;
+
+use aldis_kernel::hal::{Cause, Operation, PeerId, Platform, Resource, Transport};
+use aldis_kernel::{Comm, Error, Group, Members, Rank, Tag};
+
+use super::bridge::{Bridge, Remote};
+use super::circle::{Circle, Line, check_subset, own_tag};
+use super::making::{make, make_with};
+use super::party::Party;
+use super::split::{Choice, gather, processes, select};
+use crate::collective::Caller;
+
+/// An intercommunicator between the ranks of `local` and another group, which makes the same call
+/// (MPI_Intercomm_create). The groups have no process in common. `leader` is a rank of `local`; on it - elsewhere they do not
+/// matter - `remote_leader` is the other group's leader as a rank of `peer`, a communicator that both leaders are in, and
+/// `tag`, below 2^30 and the same for both leaders, tells calls apart that are under way between them at a time. `scratch`
+/// has an entry for each rank of both groups.
+///
+/// # Errors
+/// On all ranks of both groups [`Cause::Overlap`] if a process is in both; [`Cause::Full`] if any has too little scratch, too
+/// few pieces or no free slots in common with the others (on the rank itself [`Cause::TooSmall`] says how much is needed).
+/// [`Cause::RankOutOfRange`] for `leader`; and on the leader, for one that has no way to the other one,
+/// [`Cause::RankOutOfRange`], [`Cause::Stale`] or [`Cause::TagOutOfRange`] - its group fails with [`Cause::Declined`] then, and
+/// the other group waits for its deadline, as do groups whose leaders give different tags. Else as [`super::dup`]. After a
+/// deadline or a death another tag should be used: messages of this call may still be about.
+pub fn create<'s, T: Transport, P: Platform>(
+    caller: &mut impl Caller<'s, T, P>,
+    local: &Comm,
+    leader: Rank,
+    (peer, remote_leader): (&Comm, Rank),
+    tag: Tag,
+    scratch: &mut [Choice],
+) -> Result<Comm, Error> {
+    let operation = Operation::Create;
+    let circle = Circle::of_all(caller, local, operation)?;
+    if leader.0 >= local.size() {
+        return Err(Error::new(operation, Cause::RankOutOfRange { rank: leader.0, size: local.size() }));
+    }
+    let is_leader = local.rank() == leader;
+    let way = if is_leader { way(caller, local, peer, remote_leader, tag) } else { Ok((PeerId(0), tag)) };
+    let (process, line_tag) = way.unwrap_or((PeerId(0), tag));
+    let line = Line::new(peer, line_tag, operation);
+    let bridge = Bridge::new(caller, circle, leader, line, (remote_leader, process));
+    // The leaders first: a process of both groups would wait for itself.
+    let there = match way {
+        Ok(_) if is_leader => introduce(caller, &bridge, scratch),
+        way => way.map(|_| 0).map_err(|cause| Error::new(operation, cause)),
+    };
+    bridge.settle(caller, there.map(|_| ()))?;
+    let mut there = [there?];
+    let spread = circle.spread(caller, leader.0, &mut there);
+    bridge.told(caller, spread)?;
+    let [there] = there;
+    let (have, need) = (scratch.len() as u32, local.size().saturating_add(there));
+    let short = Cause::TooSmall { what: Resource::Scratch, need, have };
+    bridge.meet(caller, (need > have).then_some(short))?;
+    let choices = scratch.get_mut(local.size() as usize..need as usize);
+    let choices = choices.ok_or(Error::new(operation, short))?;
+    let spread = circle.spread(caller, leader.0, choices);
+    bridge.told(caller, spread)?;
+    let (ours, theirs) = (Members::<Empty<PeerId>>::Of(*local), Members::These(processes(choices)));
+    let made = connect(caller, &bridge.to(Remote::These(choices)), Some((ours, theirs)));
+    made?.ok_or(Error::new(operation, Cause::Stale))
+}
+
+/// The other leader's process, and the tag to talk to it by.
+fn way<'s, T: Transport, P: Platform>(
+    caller: &mut impl Caller<'s, T, P>,
+    local: &Comm,
+    peer: &Comm,
+    remote_leader: Rank,
+    tag: Tag,
+) -> Result<(PeerId, Tag), Cause> {
+    let endpoint = caller.endpoint();
+    let process = endpoint.process_of(peer, remote_leader).map_err(|error| error.cause)?;
+    let group = endpoint.group(local).map_err(|error| error.cause)?;
+    if group.contains(process) {
+        return Err(Cause::Overlap { rank: process.0 });
+    }
+    Ok((process, own_tag(tag)?))
+}
+
+/// The leaders tell each other who is in their groups. What the other one has told is left behind this side's entries of the
+/// scratch; how many there are is the result.
+fn introduce<'s, T: Transport, P: Platform>(
+    caller: &mut impl Caller<'s, T, P>,
+    bridge: &Bridge<'_>,
+    scratch: &mut [Choice],
+) -> Result<u32, Error> {
+    let (local, have) = (*bridge.local.comm(), scratch.len() as u32);
+    let mut there = [0_u32];
+    bridge.cross(caller, &[local.size()], &mut there)?;
+    let [there] = there;
+    let need = local.size().saturating_add(there);
+    let short = (need > have).then_some(Cause::TooSmall { what: Resource::Scratch, need, have });
+    let (mine, mut theirs) = ([bridge.objection(short)], [0]);
+    bridge.cross(caller, &mine, &mut theirs)?;
+    let [objection] = theirs;
+    bridge.heed(objection, short)?;
+    let lists = scratch.split_at_mut_checked(local.size() as usize);
+    let lists = lists.and_then(|(ours, rest)| Some((ours, rest.get_mut(..there as usize)?)));
+    let (ours, theirs) = lists.ok_or(Error::new(bridge.operation(), Cause::Stale))?;
+    let group = caller.endpoint().group(&local)?;
+    for ((choice, process), rank) in ours.iter_mut().zip(group.processes()).zip((0..).map(Rank)) {
+        *choice = Choice::new(None, 0, rank, process);
+    }
+    bridge.cross(caller, ours, theirs)?;
+    let group = caller.endpoint().group(&local)?;
+    let both = processes(theirs).find(|&process| group.contains(process));
+    both.map_or(Ok(there), |process| Err(Error::new(bridge.operation(), Cause::Overlap { rank: process.0 })))
+}
+
+/// A communicator of both groups (MPI_Intercomm_merge). All ranks of a group give the same `high`: the ranks of the group that
+/// gives true come after those of the other; if both give the same, the group whose first process is lower in the world
+/// comes first.
+///
+/// # Errors
+/// On all ranks [`Cause::Disagreement`] if ranks of a group give different values (on the other group it names one of them);
+/// [`Cause::Intracommunicator`]; else as [`super::dup`].
+pub fn merge<'s, T: Transport, P: Platform>(
+    caller: &mut impl Caller<'s, T, P>,
+    inter: &Comm,
+    high: bool,
+) -> Result<Comm, Error> {
+    let bridge = Bridge::over(caller, inter, Operation::Create)?;
+    let mut given = [high.into(), (!high).into()];
+    let agreed = bridge.local.agree(caller, &mut given, |_, mine, theirs| mine | theirs);
+    bridge.told(caller, agreed)?;
+    bridge.meet(caller, (given == [1, 1]).then_some(Cause::Disagreement))?;
+    let mut theirs = [0_u8];
+    bridge.swap(caller, &[u8::from(high)], &mut theirs)?;
+    let endpoint = caller.endpoint();
+    let first = [endpoint.group(inter)?, endpoint.remote_group(inter)?].map(|group| group.process(Rank(0)));
+    let remote_first = match (high, theirs == [1]) {
+        (true, false) => true,
+        (false, true) => false,
+        _ => first.is_sorted_by(|local, remote| local > remote),
+    };
+    let members = Members::<Empty<PeerId>>::Both { inter: *inter, remote_first };
+    make(caller, &bridge, Ok(Some(members)))?.ok_or(Error::new(Operation::Create, Cause::Stale))
+}
+
+/// An intercommunicator between the same groups, whose messages meet none of the old one's (MPI_Comm_dup).
+///
+/// # Errors
+/// [`Cause::Intracommunicator`]; else as [`super::dup`].
+pub fn dup<'s, T: Transport, P: Platform>(
+    caller: &mut impl Caller<'s, T, P>,
+    inter: &Comm,
+) -> Result<Comm, Error> {
+    let bridge = Bridge::over(caller, inter, Operation::Dup)?;
+    let companion = caller.endpoint().companion(inter)?;
+    let members = [companion, *inter].map(Members::<Empty<PeerId>>::Of);
+    connect(caller, &bridge, Some(members.into()))?.ok_or(Error::new(Operation::Dup, Cause::Stale))
+}
+
+/// Splits both groups: ranks of either that give the same colour are in an intercommunicator together, each group in the
+/// order of its keys and, where these are equal, of its ranks. A rank without a colour, or with one that nobody on the other
+/// side has given, is in none (MPI_Comm_split, MPI 4.1 section 7.4.2). `scratch` has an entry for each rank of both groups.
+///
+/// # Errors
+/// [`Cause::Intracommunicator`]; else as [`super::split()`].
+pub fn split<'s, T: Transport, P: Platform>(
+    caller: &mut impl Caller<'s, T, P>,
+    inter: &Comm,
+    colour: Option<u32>,
+    key: i32,
+    scratch: &mut [Choice],
+) -> Result<Option<Comm>, Error> {
+    let bridge = Bridge::over(caller, inter, Operation::Split)?;
+    let own = Choice::new(colour, key, inter.rank(), caller.endpoint().process());
+    choose(caller, &bridge, inter, Ok(own), scratch)
+}
+
+/// An intercommunicator between part of each group (MPI_Comm_create of an intercommunicator, MPI 4.1 section 7.4.2): `group`
+/// has processes of the local group, and all ranks of that give the same. `None` for ranks that are in no part, and for all
+/// if a part is empty. `scratch` has an entry for each rank of both groups.
+///
+/// # Errors
+/// [`Cause::RankOutOfRange`] for a process that is not in the local group ([`Cause::Declined`] on the other ranks); else as
+/// [`split`].
+pub fn subset<'s, T: Transport, P: Platform>(
+    caller: &mut impl Caller<'s, T, P>,
+    inter: &Comm,
+    group: &Group<'_>,
+    scratch: &mut [Choice],
+) -> Result<Option<Comm>, Error> {
+    let bridge = Bridge::over(caller, inter, Operation::Create)?;
+    let endpoint = caller.endpoint();
+    let (process, place) = (endpoint.process(), group.rank_of(endpoint.process()));
+    let own = check_subset(&endpoint.group(inter)?, group).map(|()| {
+        let key = place.map_or(0, |place| place.0.cast_signed());
+        Choice::new(place.map(|_| 0), key, inter.rank(), process)
+    });
+    choose(caller, &bridge, inter, own, scratch)
+}
+
+/// Frees an intercommunicator (MPI_Comm_free): returns once every rank of both groups has called this. What was sent in it
+/// and not received is dropped and counted.
+///
+/// # Errors
+/// As [`super::free`], and [`Cause::Intracommunicator`].
+pub fn free<'s, T: Transport, P: Platform>(
+    caller: &mut impl Caller<'s, T, P>,
+    inter: Comm,
+) -> Result<(), Error> {
+    let met = Bridge::over(caller, &inter, Operation::Free)?.meet(caller, None);
+    caller.endpoint().discard(&inter)?;
+    met
+}
+
+/// An intercommunicator of those on both sides who have chosen alike.
+fn choose<'s, T: Transport, P: Platform>(
+    caller: &mut impl Caller<'s, T, P>,
+    bridge: &Bridge<'_>,
+    inter: &Comm,
+    own: Result<Choice, Cause>,
+    scratch: &mut [Choice],
+) -> Result<Option<Comm>, Error> {
+    let (have, need) = (scratch.len() as u32, inter.size().saturating_add(inter.remote_size()));
+    let short = Cause::TooSmall { what: Resource::Scratch, need, have };
+    let choices = scratch.get_mut(..need as usize).ok_or(short);
+    let lists = choices.and_then(|choices| choices.split_at_mut_checked(inter.size() as usize).ok_or(short));
+    bridge.meet(caller, own.err().or(lists.as_ref().err().copied()))?;
+    let refused = |cause| Error::new(bridge.operation(), cause);
+    let (own, (ours, theirs)) = (own.map_err(refused)?, lists.map_err(refused)?);
+    let gathered = gather(caller, &bridge.local, own, ours);
+    bridge.told(caller, gathered)?;
+    bridge.swap(caller, ours, theirs)?;
+    let (ours, theirs) = (select(ours, &own), select(theirs, &own));
+    let is_in = own.is_in() && !theirs.is_empty();
+    let members = (Members::These(processes(ours)), Members::These(processes(theirs)));
+    connect(caller, bridge, is_in.then_some(members))
+}
+
+/// Makes an intercommunicator of members on this side and on the other; both sides take part, also those who will be in none.
+fn connect<'s, T, P, I, J>(
+    caller: &mut impl Caller<'s, T, P>,
+    bridge: &Bridge<'_>,
+    members: Option<(Members<I>, Members<J>)>,
+) -> Result<Option<Comm>, Error>
+where
+    T: Transport,
+    P: Platform,
+    I: Iterator<Item = PeerId> + Clone,
+    J: Iterator<Item = PeerId> + Clone,
+{
+    let (ours, theirs) = members.unzip();
+    let companion = make(caller, &bridge.local, Ok(ours));
+    // Also if that has failed: the other side is told so.
+    let theirs = companion.map(|_| theirs).map_err(|error| error.cause);
+    let made = make_with(caller, bridge, theirs, |endpoint, slot, generation, theirs| {
+        let companion = companion.ok().flatten().ok_or(Cause::Stale)?;
+        endpoint.install_inter(slot, generation, &companion, theirs)
+    });
+    if let (Ok(Some(companion)), Err(_)) = (&companion, &made) {
+        // Gone with the intercommunicator, if that had been made.
+        let _ = caller.endpoint().discard(companion);
+    }
+    companion.and(made)
+}

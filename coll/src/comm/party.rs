@@ -1,0 +1,143 @@
+//! Who takes part in a call, and how one of them says that it cannot.
+
+use aldis_kernel::Error;
+use aldis_kernel::hal::{Cause, Operation, Platform, Resource, Transport};
+
+use crate::collective::Caller;
+
+/// Ranks that take part in a call: those of one group, or of both groups of an intercommunicator.
+pub(super) trait Party {
+    /// The call.
+    fn operation(&self) -> Operation;
+
+    /// What the others call this rank.
+    fn name(&self) -> u32;
+
+    /// A failure for which the rank of this name is the reason.
+    fn error(&self, cause: Cause, name: u32) -> Error;
+
+    /// Combines everybody's words, the same result for all. What is combined twice counts once.
+    fn agree<'s, const WORDS: usize, T: Transport, P: Platform>(
+        &self,
+        caller: &mut impl Caller<'s, T, P>,
+        words: &mut [u64; WORDS],
+        combine: impl Fn(usize, u64, u64) -> u64,
+    ) -> Result<(), Error>;
+
+    /// Has everything taken in that the others had sent to this rank before they came here, in whatever context:
+    /// messages between two ranks stay in order. A message to each.
+    fn flush<'s, T: Transport, P: Platform>(&self, caller: &mut impl Caller<'s, T, P>) -> Result<(), Error>;
+
+    /// Waits until everybody is here. If anybody cannot go on, nobody does: it fails there with its own cause, elsewhere
+    /// with what [`objection`](Self::objection) was raised.
+    fn meet<'s, T: Transport, P: Platform>(
+        &self,
+        caller: &mut impl Caller<'s, T, P>,
+        own: Option<Cause>,
+    ) -> Result<(), Error> {
+        let mut words = [self.objection(own)];
+        self.agree(caller, &mut words, |_, mine, theirs| mine.max(theirs))?;
+        let [objection] = words;
+        self.heed(objection, own)
+    }
+
+    /// A rank's objection to going on, as a word of which the greatest wins; zero is none.
+    fn objection(&self, own: Option<Cause>) -> u64 {
+        own.map_or(0, |cause| Objection::new(cause, self.name()).word())
+    }
+
+    /// Turns the greatest objection into an error that names its rank.
+    fn heed(&self, objection: u64, own: Option<Cause>) -> Result<(), Error> {
+        match (own, Objection::from_word(objection)) {
+            (Some(cause), _) => Err(Error::new(self.operation(), cause)),
+            (None, None) => Ok(()),
+            (None, Some(objection)) => Err(self.error(objection.cause(), objection.name)),
+        }
+    }
+}
+
+/// Why somebody cannot go on, as the others are told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Objection {
+    code: u8,
+    /// Who cannot, or whom it is about.
+    pub(super) name: u32,
+}
+
+impl Objection {
+    /// Bytes of a [`notice`](Self::notice): no other message of a call has as many.
+    pub(super) const BYTES: usize = 5;
+
+    /// What the one of this name says when it cannot go on because of `cause`.
+    pub(super) const fn new(cause: Cause, name: u32) -> Self {
+        let (code, name) = match cause {
+            Cause::TooSmall { what: Resource::Scratch, .. } | Cause::Full(Resource::Scratch) => (2, name),
+            Cause::TooSmall { what: Resource::GroupPieces, .. } | Cause::Full(Resource::GroupPieces) => {
+                (3, name)
+            }
+            Cause::Full(Resource::Communicators) => (4, name),
+            Cause::Disagreement => (5, name),
+            Cause::Overlap { rank } => (6, rank),
+            Cause::PeerLeft => (7, name),
+            Cause::PeerDead => (8, name),
+            _ => (1, name),
+        };
+        Self { code, name }
+    }
+
+    pub(super) fn word(self) -> u64 {
+        u64::from(self.code) << 32 | u64::from(self.name)
+    }
+
+    pub(super) const fn from_word(word: u64) -> Option<Self> {
+        let code = (word >> 32) as u8;
+        if code == 0 { None } else { Some(Self { code, name: word as u32 }) }
+    }
+
+    /// The message by which a rank that has failed alone tells those who would wait for it.
+    pub(super) const fn notice(self) -> [u8; Self::BYTES] {
+        let [a, b, c, d] = self.name.to_le_bytes();
+        [self.code, a, b, c, d]
+    }
+
+    pub(super) const fn from_notice(notice: [u8; Self::BYTES]) -> Self {
+        let [code, name @ ..] = notice;
+        Self { code, name: u32::from_le_bytes(name) }
+    }
+
+    /// The cause, as the others see it.
+    pub(super) const fn cause(self) -> Cause {
+        match self.code {
+            2 => Cause::Full(Resource::Scratch),
+            3 => Cause::Full(Resource::GroupPieces),
+            4 => Cause::Full(Resource::Communicators),
+            5 => Cause::Disagreement,
+            6 => Cause::Overlap { rank: self.name },
+            7 => Cause::PeerLeft,
+            8 => Cause::PeerDead,
+            _ => Cause::Declined,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_objection_is_told_by_word_and_by_notice() {
+        let what = Resource::GroupPieces;
+        for (cause, told) in [
+            (Cause::TooSmall { what, need: 3, have: 1 }, Cause::Full(what)),
+            (Cause::Overlap { rank: 70_000 }, Cause::Overlap { rank: 70_000 }),
+            (Cause::PeerDead, Cause::PeerDead),
+            (Cause::TimedOut, Cause::Declined),
+        ] {
+            let objection = Objection::new(cause, 70_000);
+            assert_eq!(objection.cause(), told);
+            assert_eq!(Objection::from_word(objection.word()), Some(objection));
+            assert_eq!(Objection::from_notice(objection.notice()), objection);
+        }
+        assert_eq!(Objection::from_word(17), None, "a name is no objection");
+    }
+}
