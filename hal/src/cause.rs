@@ -27,6 +27,10 @@ pub enum Resource {
     Scratch,
     /// The memory attached for buffered sends.
     SendBuffer,
+    /// Descriptor slots of a table of datatypes.
+    Datatypes,
+    /// The words that the types of a table share.
+    DatatypeWords,
 }
 
 impl fmt::Display for Resource {
@@ -41,6 +45,10 @@ impl fmt::Display for Resource {
             Self::Peers => "peer slots (storage parameter `peers`)",
             Self::Regions => "registered regions",
             Self::SendBuffer => "memory for buffered sends (`Endpoint::attach_buffer`)",
+            Self::Datatypes => {
+                "datatype slots (a `TypeTable`'s `TYPES`; `Endpoint::attach_types` for messages)"
+            }
+            Self::DatatypeWords => "words for datatypes (a `TypeTable`'s `WORDS`)",
             Self::Scratch => "scratch bytes (the collective's `scratch` argument)",
         })
     }
@@ -208,7 +216,7 @@ pub enum Cause {
         /// The stride.
         stride: i32,
     },
-    /// A communicator that every process has for good: it cannot be freed.
+    /// A communicator or datatype that every process has for good: it cannot be freed.
     Predefined,
     /// A collective call that another rank could not take part in; that rank's own error tells why.
     Declined,
@@ -223,6 +231,23 @@ pub enum Cause {
     },
     /// Ranks that must give the same argument gave different ones.
     Disagreement,
+    /// A value that the other form of its type cannot hold.
+    Unrepresentable,
+    /// The types that a message was sent as are not those that it was received as. Its bytes were received all the
+    /// same.
+    SignatureMismatch {
+        /// The signature's hash at the sender, folded to 32 bits.
+        sent: u32,
+        /// That of as many bytes of the receive's types; zero if they end inside an element.
+        expected: u32,
+    },
+    /// A message whose bytes are not those that were sent.
+    Corrupt {
+        /// The checksum that came with it.
+        sent: u32,
+        /// The checksum of what came.
+        found: u32,
+    },
 }
 
 impl fmt::Display for Cause {
@@ -258,12 +283,22 @@ impl fmt::Display for Cause {
             Self::Device => f.write_str("the device or link failed"),
             Self::DuplicateRank { rank } => write!(f, "rank {rank} is named twice"),
             Self::BadStride { stride } => write!(f, "a stride of {stride} does not lead to the range's end"),
-            Self::Predefined => f.write_str("world and self cannot be freed"),
+            Self::Predefined => f.write_str("what is predefined cannot be freed"),
             Self::Declined => f.write_str("another rank could not take part"),
             Self::Intercommunicator => f.write_str("an intercommunicator, where only one group will do"),
             Self::Intracommunicator => f.write_str("a communicator of one group, where two are needed"),
             Self::Overlap { rank } => write!(f, "rank {rank} of the world is in both groups"),
             Self::Disagreement => f.write_str("ranks that must give the same argument gave different ones"),
+            Self::Unrepresentable => f.write_str("a value that the other form cannot hold"),
+            Self::SignatureMismatch { sent, expected } => {
+                write!(
+                    f,
+                    "sent as other types than received: signature {sent:08x} where {expected:08x} was expected"
+                )
+            }
+            Self::Corrupt { sent, found } => {
+                write!(f, "corrupt: a checksum of {found:08x} where {sent:08x} was sent")
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, Handle, PeerId, Sink, Token};
-use aldis_protocols::header::{Body, Header, Kind, Packet};
+use aldis_protocols::header::{Body, HEADER_BYTES, Header, Kind, Label, Packet};
 use aldis_protocols::{Control, INLINE_BYTES};
 
 use crate::comm::is_freed;
@@ -12,6 +12,7 @@ use crate::matching::Payload;
 use crate::peer::Presence;
 use crate::rank::Tag;
 use crate::request::Key;
+use crate::typed::Piece;
 
 impl Sink for Engine<'_> {
     #[inline]
@@ -83,8 +84,14 @@ impl Engine<'_> {
                 let range = offset..header.length;
                 self.take_clear_to_send(from, sender, receiver, range, late)
             }
-            Body::Data { receiver, offset, payload } => self.take_data(from, receiver, offset, payload),
-            Body::Finish { receiver, status } => self.take_finish(from, receiver, status),
+            Body::Data { receiver, offset, payload, typed, checked } => {
+                self.take_data(from, receiver, &Piece { offset, payload, typed, checked })
+            }
+            Body::Finish { receiver, status, label } => self.take_finish(from, receiver, status, &label),
+            Body::Labelled(label, payload) => {
+                let stored = message.get(HEADER_BYTES..).unwrap_or_default();
+                self.take_labelled(from, header, &label, payload, stored)
+            }
             Body::Credit => Ok(()),
             Body::Stalled => {
                 self.take_stalled(from);
@@ -101,7 +108,7 @@ impl Engine<'_> {
     /// Takes a matchable message in: checks it, gives it the place that its peer was promised, and finds the receive
     /// that waits for it, in which case the place is free again. A message that is refused has matched nothing.
     #[inline]
-    fn admit(
+    pub(crate) fn admit(
         &mut self,
         from: PeerId,
         header: &Header,
@@ -145,12 +152,15 @@ impl Engine<'_> {
         let matched = self.admit(from, header, &key, in_block)?;
         self.counters.bytes_received += payload.len() as u64;
         let Some(index) = matched else {
-            return self.keep(from, key, header.length, Keep::Payload(payload));
+            return self.keep(from, key, header.length, Keep::Payload { bytes: payload, labelled: false });
         };
         let Some(request) = self.requests.at(index) else { return Ok(()) };
-        request.buffer.write(0, payload);
         (request.peer, request.rank, request.tag) = (from, key.source, key.tag);
-        self.received_all(index, header.length);
+        if request.buffer.write(0, payload) {
+            self.received_all(index, header.length);
+        } else {
+            self.take_whole(index, header.length, &Label::NONE, payload);
+        }
         Ok(())
     }
 
@@ -169,26 +179,33 @@ impl Engine<'_> {
 
     /// Stores a message that nobody waits for. Its place was promised by credits, so there is one.
     #[inline(never)]
-    fn keep(&mut self, from: PeerId, key: Key, length: u64, what: Keep<'_>) -> Result<(), Malformed> {
+    pub(crate) fn keep(
+        &mut self,
+        from: PeerId,
+        key: Key,
+        length: u64,
+        what: Keep<'_>,
+    ) -> Result<(), Malformed> {
         if !self.comms.admits(key.context, key.source, from) && self.turn_away(from, &what) {
             return Ok(());
         }
+        let labelled = matches!(what, Keep::Payload { labelled: true, .. });
         let payload = match what {
             Keep::Token(sender) => Payload::Announced(sender),
-            Keep::Payload(bytes) if bytes.len() <= INLINE_BYTES => {
+            Keep::Payload { bytes, .. } if bytes.len() <= INLINE_BYTES => {
                 let mut inline = [0; INLINE_BYTES];
                 for (to, from) in inline.iter_mut().zip(bytes) {
                     *to = *from;
                 }
                 Payload::Inline(inline)
             }
-            Keep::Payload(bytes) => {
+            Keep::Payload { bytes, .. } => {
                 let Some(block) = self.blocks.take() else { return Err(Malformed::Credit) };
                 self.blocks.buffer(&block).write(0, bytes);
                 Payload::Block(block)
             }
         };
-        if let Err(payload) = self.matcher.keep(key, from, length, payload) {
+        if let Err(payload) = self.matcher.keep(key, from, length, payload, labelled) {
             if let Payload::Block(block) = payload {
                 self.blocks.give(block);
             }
@@ -204,7 +221,7 @@ impl Engine<'_> {
     fn turn_away(&mut self, from: PeerId, what: &Keep<'_>) -> bool {
         match what {
             Keep::Token(sender) if !self.turn_away_announced(from, *sender) => return false,
-            Keep::Payload(bytes) if bytes.len() > INLINE_BYTES => self.free_block(from),
+            Keep::Payload { bytes, .. } if bytes.len() > INLINE_BYTES => self.free_block(from),
             _ => {}
         }
         self.free_envelope(from);
@@ -223,12 +240,12 @@ impl Engine<'_> {
 
 /// What a message is matched by.
 #[inline]
-const fn key(header: &Header) -> Key {
+pub(crate) const fn key(header: &Header) -> Key {
     Key { context: header.context, source: header.source, tag: header.tag }
 }
 
 /// What is kept of an unexpected message.
-enum Keep<'a> {
-    Payload(&'a [u8]),
+pub(crate) enum Keep<'a> {
+    Payload { bytes: &'a [u8], labelled: bool },
     Token(Handle),
 }

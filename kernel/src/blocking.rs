@@ -16,7 +16,7 @@ use crate::engine::{Engine, Started, status};
 use crate::error::Error;
 use crate::matching::Envelope;
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
-use crate::request::{Key, State};
+use crate::request::{Backing, Key, State};
 use crate::scope::Scope;
 
 /// Polls between two looks at the clock, while there is much to do; so many idle ones in a row, and it is looked at after
@@ -154,7 +154,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
 
     /// Waits for an operation that was started on memory of this call's caller.
     #[inline]
-    fn finish(&mut self, started: Started) -> Result<Status, Error> {
+    pub(crate) fn finish(&mut self, started: Started) -> Result<Status, Error> {
         match started {
             Started::Done(status) => Ok(status),
             Started::Pending(handle) => self.wait_guarded(handle),
@@ -269,18 +269,27 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         E: IntoBytes + Immutable,
         F: FromBytes + IntoBytes,
     {
+        let bytes = data.as_bytes();
+        // SAFETY: sends only read, and the request is complete or abandoned when `exchange` returns, before the borrow of
+        // `data` ends.
+        let outgoing = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
+        let receiving = self.start_recv(comm, buffer.as_mut_bytes(), from.into(), from_tag.into());
+        self.exchange(receiving, |within| within.endpoint.start_send(comm, outgoing, to, tag, Mode::Standard))
+    }
+
+    /// Waits for a receive and for a send that is started after it, both on memory of this call's caller.
+    pub(crate) fn exchange(
+        &mut self,
+        receiving: Result<Started, Error>,
+        send: impl FnOnce(&mut Self) -> Result<Started, Error>,
+    ) -> Result<Status, Error> {
         let as_one = |error: Error| error.within(Operation::SendRecv);
-        let receiving =
-            self.start_recv(comm, buffer.as_mut_bytes(), from.into(), from_tag.into()).map_err(as_one)?;
+        let receiving = receiving.map_err(as_one)?;
         let mut guard = Guard { within: self, handles: [Handle::default(); 2] };
         if let Started::Pending(handle) = receiving {
             guard.handles = [handle, Handle::default()];
         }
-        let bytes = data.as_bytes();
-        // SAFETY: sends only read, and the guard completes or abandons the request before the borrow of `data` ends.
-        let outgoing = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
-        let sending =
-            guard.within.endpoint.start_send(comm, outgoing, to, tag, Mode::Standard).map_err(as_one)?;
+        let sending = send(guard.within).map_err(as_one)?;
         if let (Started::Pending(handle), [_, second]) = (&sending, &mut guard.handles) {
             *second = *handle;
         }
@@ -359,7 +368,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
             Ok(Started::Done(status)) => (block, Ok(status)),
             Ok(Started::Pending(handle)) => {
                 if let Some(request) = engine.requests.get(handle) {
-                    request.block = Some(block);
+                    request.backing = Backing::Pooled(block);
                 }
                 let guard = Guard { within: self, handles: [handle, Handle::default()] };
                 guard.within.wait_for_block(handle)?
@@ -415,7 +424,7 @@ impl Engine<'_> {
 
     fn collect_pooled(&mut self, handle: Handle) -> Option<(Block, Result<Status, Error>)> {
         let block = match self.requests.get(handle) {
-            Some(request) if request.state == State::Complete => request.block.take()?,
+            Some(request) if request.state == State::Complete => request.take_block()?,
             _ => return None,
         };
         Some((block, self.collect(handle)?))

@@ -4,6 +4,7 @@
 //! and unaliased until the request that holds it is complete or has let go of it. The engine runs on one core and
 //! copies inside its own calls only, so between two calls nothing touches the memory.
 
+use core::ops::Range;
 use core::ptr::NonNull;
 
 /// Memory of the user, by address and length.
@@ -20,6 +21,18 @@ unsafe impl Send for Buffer {}
 impl Buffer {
     /// No memory: reads give nothing and writes go nowhere.
     pub(crate) const NONE: Self = Self { start: None, len: 0 };
+
+    /// No memory in one piece: where the `len` bytes of a typed message lie is for its request's layout to tell.
+    #[inline]
+    pub(crate) const fn scattered(len: usize) -> Self {
+        Self { start: None, len }
+    }
+
+    /// Whether it is of a typed message, or none at all.
+    #[inline]
+    pub(crate) const fn is_scattered(&self) -> bool {
+        self.start.is_none()
+    }
 
     /// The `len` bytes from `start`.
     ///
@@ -42,10 +55,12 @@ impl Buffer {
         self.start.map_or(0, |start| start.as_ptr() as usize)
     }
 
-    /// Copies `bytes` to `offset`; what does not fit is cut off.
+    /// Copies `bytes` to `offset`; what does not fit is cut off. False, and nothing done, if it is
+    /// [scattered](Self::scattered).
     #[inline]
-    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) {
-        let (Some(start), Ok(offset)) = (self.start, usize::try_from(offset)) else { return };
+    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> bool {
+        let Some(start) = self.start else { return false };
+        let Ok(offset) = usize::try_from(offset) else { return true };
         let room = self.len.saturating_sub(offset);
         let count = bytes.len().min(room);
         if count > 0 {
@@ -53,6 +68,25 @@ impl Buffer {
             // that nothing else touches now, so it cannot overlap with `bytes`.
             unsafe { start.add(offset).copy_from_nonoverlapping(NonNull::from(bytes).cast(), count) }
         }
+        true
+    }
+
+    /// Lets `change` work on the memory.
+    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut [u8]) -> R) -> R {
+        let Some(start) = self.start else { return change(&mut []) };
+        // SAFETY: `new`'s caller promised valid writable memory that nothing else touches while this runs.
+        change(unsafe { core::slice::from_raw_parts_mut(start.as_ptr(), self.len) })
+    }
+
+    /// A range of it, if it is inside.
+    pub(crate) fn part(&self, range: Range<usize>) -> Option<Self> {
+        let len = range.end.checked_sub(range.start)?;
+        if range.end > self.len {
+            return None;
+        }
+        // SAFETY: the range is inside the memory, whose contract `new` took over.
+        let start = self.start.map(|start| unsafe { start.add(range.start) });
+        Some(Self { start, len })
     }
 
     /// All of its bytes. The borrow is of this value: it must not be kept.
@@ -122,14 +156,35 @@ impl<'scope> Loan<'scope> {
     }
 
     /// A range of it, if it is inside.
-    pub(crate) fn part(&self, range: core::ops::Range<usize>) -> Option<Buffer> {
-        let len = range.end.checked_sub(range.start)?;
-        if range.end > self.buffer.len {
-            return None;
-        }
-        // SAFETY: the range is inside the lent memory, whose contract `new` took over.
-        let start = self.buffer.start.map(|start| unsafe { start.add(range.start) });
-        Some(Buffer { start, len })
+    pub(crate) fn part(&self, range: Range<usize>) -> Option<Buffer> {
+        self.buffer.part(range)
+    }
+}
+
+/// Memory that is read only while it is lent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample<'m> {
+    buffer: Buffer,
+    memory: core::marker::PhantomData<&'m [u8]>,
+}
+
+impl<'m> Sample<'m> {
+    pub(crate) fn new(bytes: &'m [u8]) -> Self {
+        // SAFETY: the borrow lasts for 'm, before whose end whoever takes the buffer lets go of it, as for a loan; it
+        // is only read.
+        let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
+        Self { buffer, memory: core::marker::PhantomData }
+    }
+
+    /// All of it. Nothing may be written there.
+    pub(crate) const fn whole(&self) -> Buffer {
+        self.buffer
+    }
+}
+
+impl<'m> From<Loan<'m>> for Sample<'m> {
+    fn from(loan: Loan<'m>) -> Self {
+        Self { buffer: loan.buffer, memory: core::marker::PhantomData }
     }
 }
 
@@ -163,8 +218,6 @@ pub(crate) fn overlap(one: Buffer, other: Buffer) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use core::ops::Range;
-
     use super::*;
 
     #[test]
@@ -178,7 +231,7 @@ mod tests {
         assert_eq!(buffer.read(0, 99), b"\0\0ab");
         assert_eq!(buffer.read(3, 1), b"b");
         assert_eq!(buffer.read(4, 1), b"");
-        Buffer::NONE.write(0, b"gone");
+        assert!(!Buffer::NONE.write(0, b"gone"));
         assert_eq!(Buffer::NONE.read(0, 5), b"");
     }
 

@@ -103,8 +103,9 @@ impl Engine<'_> {
         (0..self.requests.used_end()).find_map(|index| {
             let request = self.requests.at(index)?;
             let live = matches!(request.state, State::Queued | State::Sending);
-            let hit = live && buffer::overlap(request.buffer, memory);
-            hit.then(|| request.buffer.address().wrapping_add(request.buffer.len()))
+            let message = request.memory();
+            let hit = live && buffer::overlap(message, memory);
+            hit.then(|| message.address().wrapping_add(message.len()))
         })
     }
 }

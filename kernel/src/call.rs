@@ -38,7 +38,7 @@ impl Call {
 
     /// Over at once if the other side is [`Rank::NULL`], refused for `cause` if not.
     #[cold]
-    fn unless_null(self, cause: Cause) -> Result<Started, Error> {
+    pub(crate) fn unless_null(self, cause: Cause) -> Result<Started, Error> {
         if self.is_null(cause) { Ok(Started::Done(Status::NULL)) } else { Err(self.refused(cause)) }
     }
 

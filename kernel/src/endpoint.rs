@@ -85,6 +85,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
             blocks: Blocks::new(memory.bytes, memory.next_block, memory.returned, memory.pooled),
             overflowing: false,
             attached: None,
+            conversion: None,
             probing: Handle::default(),
             marked: Fifo::new(memory.marked),
             counters: Counters::default(),

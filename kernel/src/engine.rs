@@ -20,6 +20,7 @@ use crate::peer::{Peer, Presence};
 use crate::planted::{self, Planted};
 use crate::rank::{Rank, Source, Status, Tag, TagMatch, WILD};
 use crate::request::{Key, Machine, Requests, State};
+use crate::typed::Conversion;
 
 /// Everything that an endpoint is but its transport and platform.
 pub(crate) struct Engine<'s> {
@@ -36,6 +37,8 @@ pub(crate) struct Engine<'s> {
     pub(crate) overflowing: bool,
     /// What copies of buffered sends are kept in.
     pub(crate) attached: Option<Loan<'s>>,
+    /// Datatypes for messages, and what moves their data.
+    pub(crate) conversion: Option<Conversion<'s>>,
     /// A probe that goes on between calls of iprobe, for a message held back.
     pub(crate) probing: Handle,
     /// Peers to whom something may be sent.
@@ -195,7 +198,8 @@ impl Engine<'_> {
         buffer: Buffer,
         own: Option<Handle>,
     ) -> Result<Started, Cause> {
-        let Some(&Envelope { key, peer, length, ref payload, .. }) = self.matcher.peek(index) else {
+        let Some(&Envelope { key, peer, length, ref payload, labelled, .. }) = self.matcher.peek(index)
+        else {
             return Err(Cause::Stale);
         };
         let announced = matches!(payload, Payload::Announced(_));
@@ -207,7 +211,7 @@ impl Engine<'_> {
         }
         // What does not succeed here and now needs a slot; without one the message stays where it is.
         let slot = match own {
-            None if announced || truncated => {
+            None if announced || truncated || labelled => {
                 Some(self.request(State::Receiving, key, peer, key.source, buffer)?)
             }
             slot => slot,
@@ -217,8 +221,17 @@ impl Engine<'_> {
         }
         let Some(envelope) = self.matcher.remove(index) else { return Err(Cause::Stale) };
         self.free_envelope(peer);
+        if let Some(handle) = slot
+            && !announced
+            && (labelled || buffer.is_scattered())
+        {
+            self.take_stored(handle.slot, envelope);
+            return Ok(Started::Pending(handle));
+        }
         match envelope.payload {
-            Payload::Inline(bytes) => buffer.write(0, bytes.get(..length as usize).unwrap_or(&bytes)),
+            Payload::Inline(bytes) => {
+                buffer.write(0, bytes.get(..length as usize).unwrap_or(&bytes));
+            }
             Payload::Block(block) => {
                 buffer.write(0, self.blocks.buffer(&block).read(0, length as usize));
                 self.blocks.give(block);
@@ -243,7 +256,9 @@ impl Engine<'_> {
     /// Takes the block of the kept message `index` over for the user, if it has one and a pooled place is free: the
     /// payload is not copied again.
     pub(crate) fn adopt(&mut self, index: u32) -> Option<(Block, Status)> {
-        if !matches!(self.matcher.peek(index)?.payload, Payload::Block(_)) || !self.blocks.adopt() {
+        let is_block =
+            |envelope: &Envelope| matches!(envelope.payload, Payload::Block(_)) && !envelope.labelled;
+        if !self.matcher.peek(index).is_some_and(is_block) || !self.blocks.adopt() {
             return None;
         }
         self.end_probe();

@@ -71,6 +71,13 @@ impl Error {
     }
 }
 
+/// A cause by itself, as of a call on [datatypes](crate::datatype).
+impl From<Cause> for Error {
+    fn from(cause: Cause) -> Self {
+        Self::new(Operation::None, cause)
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.operation)?;

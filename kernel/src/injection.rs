@@ -21,7 +21,7 @@ use crate::request::{Key, Machine, State};
 const CREDIT_LOOK: u32 = 16;
 
 /// What became of a message at the head of its peer's order.
-enum Injected {
+pub(crate) enum Injected {
     /// It is sent, its memory reusable.
     Sent,
     /// It is announced.
@@ -249,8 +249,13 @@ impl Engine<'_> {
         let Some(request) = self.requests.at(index) else { return Turn::Idle };
         let (key, buffer, mode) = (request.key, request.buffer, request.mode);
         let injected = match mode {
+            Mode::Standard if buffer.is_scattered() => {
+                self.inject_typed(transport, id, key, buffer.len(), handle)
+            }
             Mode::Standard => self.inject(transport, id, key, buffer, Some(handle)),
-            Mode::Synchronous | Mode::Ready => self.announce(transport, id, key, buffer.len(), handle),
+            Mode::Synchronous | Mode::Ready => {
+                self.announce(transport, id, Kind::Announce, key, buffer.len(), handle)
+            }
         };
         match injected {
             Ok(Injected::NoRoom) => return Turn::Stuck,
@@ -325,14 +330,15 @@ impl Engine<'_> {
             (_, Some(own)) => post(transport, id, &header.emit_about(own), &[]),
             (_, None) => return Ok(Injected::NeedsRequest),
         };
-        self.injected(id, kind, true, len, post)
+        self.injected(id, kind, kind == Kind::Eager, len, post)
     }
 
-    /// Announces a message that is complete only once it is matched, whatever its size.
-    fn announce<T: Transport>(
+    /// Announces a message, for its size, for want of a block, or since it is complete only once it is matched.
+    pub(crate) fn announce<T: Transport>(
         &mut self,
         transport: &mut T,
         id: PeerId,
+        kind: Kind,
         key: Key,
         len: usize,
         own: Handle,
@@ -342,13 +348,13 @@ impl Engine<'_> {
             self.counters.credit_stalls += 1;
             return Ok(Injected::NoCredit);
         }
-        let header = self.header(peer, Kind::Announce, key, peer.sequence_out, len as u64);
+        let header = self.header(peer, kind, key, peer.sequence_out, len as u64);
         let post = post(transport, id, &header.emit_about(own), &[]);
-        self.injected(id, Kind::Announce, true, len, post)
+        self.injected(id, kind, false, len, post)
     }
 
     /// Accounts for a matchable message after its post.
-    fn injected(
+    pub(crate) fn injected(
         &mut self,
         id: PeerId,
         kind: Kind,
@@ -367,7 +373,7 @@ impl Engine<'_> {
         let Some(peer) = self.peers.get_mut(id.index()) else { return Err(Cause::Unreachable) };
         // Both credits were seen to be there before the post.
         peer.envelopes_out.spend();
-        if kind == Kind::Eager && in_block {
+        if in_block {
             peer.blocks_out.spend();
         }
         peer.sequence_out = peer.sequence_out.wrapping_add(1);

@@ -12,6 +12,7 @@
 //! | `request`, `peer`, `comm`, `blocks` | the tables: requests, peers, communicators, eager blocks |
 //! | `group` | ordered sets of processes: strides, ranges, bitmaps |
 //! | `pool`, `list`, `fifo`, `buffer` | freelists with generations, intrusive lists, bounded FIFOs, lent memory |
+//! | `typed` | messages of datatypes: packed, unpacked, turned into this machine's byte order, checked |
 //! | `composite` | two transports as one |
 //! | `shared` | an endpoint behind a spin lock |
 //! | [`datatype`] | types scattered in memory, packed and unpacked in any pieces |
@@ -63,6 +64,7 @@ mod scope;
 mod shared;
 pub mod sizing;
 pub mod storage;
+mod typed;
 
 pub use aldis_hal as hal;
 pub use aldis_protocols as protocols;
@@ -83,3 +85,4 @@ pub use rank::{Rank, Source, Status, Tag, TagMatch};
 pub use scope::{Request, Scope};
 pub use shared::Shared;
 pub use storage::{Memory, Storage};
+pub use typed::{Typed, TypedMut};

@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::matching::Payload;
 use crate::peer::Presence;
 use crate::rank::WILD;
-use crate::request::{Machine, State};
+use crate::request::{Backing, Machine, State};
 
 /// One request.
 impl Engine<'_> {
@@ -18,7 +18,7 @@ impl Engine<'_> {
         let (index, peer, state) = (handle.slot, request.peer, request.state);
         request.orphan = true;
         request.buffer = Buffer::NONE;
-        if let Some(block) = request.block.take() {
+        if let Backing::Pooled(block) = core::mem::replace(&mut request.backing, Backing::Plain) {
             self.blocks.give_pooled(block);
         }
         match state {

@@ -36,6 +36,8 @@ pub(crate) struct Envelope {
     pub(crate) peer: PeerId,
     pub(crate) length: u64,
     pub(crate) payload: Payload,
+    /// Its payload has a label in front.
+    pub(crate) labelled: bool,
     bin: Links,
     arrival: Links,
 }
@@ -46,6 +48,7 @@ impl Envelope {
         peer: PeerId(0),
         length: 0,
         payload: Payload::Inline([0; INLINE_BYTES]),
+        labelled: false,
         bin: Links::NONE,
         arrival: Links::NONE,
     };
@@ -261,9 +264,10 @@ impl<'s> Matcher<'s> {
         peer: PeerId,
         length: u64,
         payload: Payload,
+        labelled: bool,
     ) -> Result<(), Payload> {
         let Some((handle, envelope)) = self.envelopes.take() else { return Err(payload) };
-        *envelope = Envelope { key, peer, length, payload, ..Envelope::EMPTY };
+        *envelope = Envelope { key, peer, length, payload, labelled, ..Envelope::EMPTY };
         self.arrivals.push_back(&mut self.envelopes, handle.slot);
         if let Some(bin) = self.bins.of(&key) {
             bin.unexpected.push_back(&mut self.envelopes, handle.slot);

@@ -1,7 +1,7 @@
 //! What an endpoint knows of each peer: credits both ways, sequence numbers, and what is still to be sent to it.
 
 use aldis_hal::{Cause, Epoch};
-use aldis_protocols::card::Room;
+use aldis_protocols::card::{ByteOrder, Room};
 use aldis_protocols::credit::{Grant, Limits, Window};
 use aldis_protocols::header::{Header, Kind};
 use aldis_protocols::overflow::{Holder, Seeker};
@@ -29,6 +29,8 @@ pub(crate) struct Peer {
     pub(crate) presence: Presence,
     pub(crate) epoch: Epoch,
     pub(crate) room: Room,
+    /// Of its typed messages.
+    pub(crate) order: ByteOrder,
     pub(crate) thresholds: Thresholds,
     /// Matchable messages this side may send.
     pub(crate) envelopes_out: Window,
@@ -56,6 +58,7 @@ impl Peer {
         presence: Presence::Unknown,
         epoch: Epoch(0),
         room: Room { envelopes: 0, blocks: 0, block_bytes: 0 },
+        order: ByteOrder::Little,
         thresholds: Thresholds { inline_end: 0, eager_end: 0, fragment_bytes_max: 0 },
         envelopes_out: Window::NONE,
         blocks_out: Window::NONE,
@@ -90,6 +93,7 @@ impl Peer {
             presence: Presence::Connected,
             epoch: card.epoch(),
             room: card.room,
+            order: card.order,
             thresholds,
             envelopes_out,
             blocks_out,

@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, Handle, PeerId, Refusal, Transport};
-use aldis_protocols::header::{DATA_HEADER_BYTES, Finish, Kind};
+use aldis_protocols::header::{DATA_HEADER_BYTES, Finish, Kind, Label};
 use aldis_protocols::rendezvous::{ReceiverStep, Sender, SenderStep};
 
 use crate::engine::Engine;
@@ -13,6 +13,7 @@ use crate::injection::{Turn, pack};
 use crate::planted;
 use crate::rank::Mode;
 use crate::request::{Key, Machine, State};
+use crate::typed::{Fragment, Piece};
 
 /// What arrives.
 impl Engine<'_> {
@@ -49,9 +50,9 @@ impl Engine<'_> {
         &mut self,
         from: PeerId,
         receiver: Handle,
-        offset: u64,
-        payload: &[u8],
+        piece: &Piece<'_>,
     ) -> Result<(), Malformed> {
+        let &Piece { offset, payload, .. } = piece;
         let Some(request) = self.requests.get(receiver) else {
             self.counters.stale_handles += 1;
             return Ok(());
@@ -59,7 +60,9 @@ impl Engine<'_> {
         match &mut request.machine {
             Machine::Recv(machine) if request.peer == from && request.state == State::Receiving => {
                 machine.data(offset, payload.len() as u64)?;
-                request.buffer.write(offset, payload);
+                if !request.buffer.write(offset, payload) {
+                    self.unpack(receiver.slot, piece);
+                }
                 self.counters.bytes_received += payload.len() as u64;
                 Ok(())
             }
@@ -72,6 +75,7 @@ impl Engine<'_> {
         from: PeerId,
         receiver: Handle,
         status: Finish,
+        label: &Label,
     ) -> Result<(), Malformed> {
         let Some(request) = self.requests.get(receiver) else {
             self.counters.stale_handles += 1;
@@ -82,7 +86,7 @@ impl Engine<'_> {
                 machine.finish(status)?;
                 let length = request.length;
                 match status {
-                    Finish::Complete => self.received_all(receiver.slot, length),
+                    Finish::Complete => self.received_labelled(receiver.slot, length, label),
                     Finish::Withdrawn => self.complete(receiver.slot, Some(Cause::Withdrawn)),
                 }
                 Ok(())
@@ -175,9 +179,10 @@ impl Engine<'_> {
                 self.send_fragment(transport, id, index, receiver, offset, len)
             }
             SenderStep::Finish { receiver, status } => {
+                let label = self.label_of_finish(index, status);
                 let Some(peer) = self.peers.get(id.index()) else { return Turn::Idle };
                 let header = self.header(peer, Kind::Finish, Key::NONE, 0, 0);
-                let turn = self.say(transport, id, &header.emit_finish(receiver, status));
+                let turn = self.say(transport, id, &header.emit_finish(receiver, status, &label));
                 if let Turn::Sent = turn {
                     self.finish_send(id, index);
                 }
@@ -211,13 +216,34 @@ impl Engine<'_> {
         len: u32,
     ) -> Turn {
         let Some(peer) = self.peers.get(id.index()) else { return Turn::Idle };
-        let key = Key::NONE;
-        let header = self.header(peer, Kind::Data, key, 0, u64::from(len)).emit_data(receiver, offset);
+        let header = self.header(peer, Kind::Data, Key::NONE, 0, u64::from(len));
         let Some(request) = self.requests.at(index) else { return Turn::Idle };
+        if request.buffer.is_scattered() {
+            return self.send_typed_fragment(
+                transport,
+                id,
+                index,
+                Fragment { header, receiver, offset, len },
+            );
+        }
         let payload = request.buffer.read(offset, len as usize);
-        match pack(transport, id, &header, payload, DATA_HEADER_BYTES) {
+        let sent = pack(transport, id, &header.emit_data(receiver, offset), payload, DATA_HEADER_BYTES);
+        self.sent_fragment(id, index, len, sent)
+    }
+
+    /// Accounts for a fragment after its post.
+    pub(crate) fn sent_fragment(
+        &mut self,
+        id: PeerId,
+        index: u32,
+        len: u32,
+        sent: Result<(), Refusal>,
+    ) -> Turn {
+        match sent {
             Ok(()) => {
-                if let Machine::Send(sender) = &mut request.machine {
+                if let Some(Machine::Send(sender)) =
+                    self.requests.at(index).map(|request| &mut request.machine)
+                {
                     sender.sent(len);
                 }
                 self.counters.bytes_sent += u64::from(len);

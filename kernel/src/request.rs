@@ -5,10 +5,12 @@ use aldis_protocols::rendezvous::{Receiver, Sender};
 
 use crate::blocks::Block;
 use crate::buffer::Buffer;
+use crate::datatype::Held;
 use crate::error::Error;
 use crate::list::{Links, Nodes};
 use crate::pool::{Entry, Pool};
 use crate::rank::{Mode, Rank, Status, Tag, WILD};
+use crate::typed::Layout;
 
 /// What messages and receives are matched by. In a receive, source and tag may be [`WILD`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -62,6 +64,19 @@ pub(crate) enum Machine {
     Recv(Receiver),
 }
 
+/// What stands behind the buffer of a request. Its numbers begin with zero for the plain one, so that storage that holds
+/// none is all zero.
+#[derive(Debug)]
+#[repr(u8)]
+pub(crate) enum Backing {
+    /// The user's memory, in one piece.
+    Plain = 0,
+    /// The block of a pooled receive.
+    Pooled(Block) = 1,
+    /// The user's memory, in the pieces that a datatype tells. The buffer is scattered then.
+    Typed(Layout) = 2,
+}
+
 /// A slot of the request table; all-zero is a free one.
 #[derive(Debug)]
 pub(crate) struct Request {
@@ -88,8 +103,7 @@ pub(crate) struct Request {
     pub(crate) tag: u32,
     /// The user's memory.
     pub(crate) buffer: Buffer,
-    /// The block of a pooled receive.
-    pub(crate) block: Option<Block>,
+    pub(crate) backing: Backing,
     /// Bytes of the message.
     pub(crate) length: u64,
     /// Why it failed, if it did.
@@ -115,7 +129,7 @@ impl Request {
         rank: 0,
         tag: 0,
         buffer: Buffer::NONE,
-        block: None,
+        backing: Backing::Plain,
         length: 0,
         cause: None,
         machine: Machine::None,
@@ -135,10 +149,37 @@ impl Request {
         (self.orphan, self.owed, self.late, self.mode) = (false, false, false, Mode::Standard);
         (self.key, self.peer, self.rank, self.tag) = (key, peer, rank, key.tag);
         self.buffer = buffer;
-        self.block = None;
+        self.backing = Backing::Plain;
         self.length = buffer.len() as u64;
         self.cause = None;
         self.machine = Machine::None;
+    }
+
+    /// The block of a pooled receive, taken out of it.
+    pub(crate) fn take_block(&mut self) -> Option<Block> {
+        match core::mem::replace(&mut self.backing, Backing::Plain) {
+            Backing::Pooled(block) => Some(block),
+            other => {
+                self.backing = other;
+                None
+            }
+        }
+    }
+
+    /// The memory that it uses; of a typed one from the first to the last byte of its data.
+    pub(crate) fn memory(&self) -> Buffer {
+        match &self.backing {
+            Backing::Typed(layout) => layout.memory(),
+            Backing::Plain | Backing::Pooled(_) => self.buffer,
+        }
+    }
+
+    /// The type that it is of, while it needs it.
+    pub(crate) fn held(&self) -> Option<Held> {
+        match &self.backing {
+            Backing::Typed(layout) if self.state != State::Free => Some(layout.held()),
+            _ => None,
+        }
     }
 
     /// Bytes that have moved so far.
@@ -155,7 +196,10 @@ impl Request {
 
     /// Whether a message without rendezvous has moved: all of it, or as much as there is room for.
     const fn has_moved(&self) -> bool {
-        matches!(self.cause, None | Some(Cause::Truncated { .. }))
+        matches!(
+            self.cause,
+            None | Some(Cause::Truncated { .. } | Cause::SignatureMismatch { .. } | Cause::Corrupt { .. })
+        )
     }
 
     /// Its result, once it is complete.

@@ -341,7 +341,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
             if let Some(request) = requests.at(index) {
                 let active = !matches!(request.state, State::Complete | State::Idle);
                 let conflicting = to_be_written || request.operation == Operation::Recv;
-                if active && conflicting && buffer::overlap(request.buffer, memory) {
+                if active && conflicting && buffer::overlap(request.memory(), memory) {
                     return true;
                 }
             }

@@ -24,6 +24,22 @@ pub struct Room {
     pub block_bytes: u32,
 }
 
+/// The order of the bytes of a number in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum ByteOrder {
+    /// The lowest byte first.
+    #[default]
+    Little,
+    /// The highest byte first.
+    Big,
+}
+
+impl ByteOrder {
+    /// This machine's.
+    pub const NATIVE: Self = if cfg!(target_endian = "big") { Self::Big } else { Self::Little };
+}
+
 /// A rank's introduction: who it is, and how much it can take from one peer.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Card {
@@ -32,6 +48,8 @@ pub struct Card {
     epoch: u32,
     /// What it has set aside for the reader.
     pub room: Room,
+    /// The byte order of its typed messages: who receives them converts.
+    pub order: ByteOrder,
     /// The address of its transport, in that transport's own form; empty where the transport needs none.
     pub address: Vec<u8, ADDRESS_BYTES_MAX>,
 }
@@ -39,7 +57,8 @@ pub struct Card {
 impl Card {
     /// A card of this build's version.
     pub const fn new(peer: PeerId, epoch: Epoch, room: Room) -> Self {
-        Self { version: VERSION, rank: peer.0, epoch: epoch.0, room, address: Vec::new() }
+        let order = ByteOrder::NATIVE;
+        Self { version: VERSION, rank: peer.0, epoch: epoch.0, room, order, address: Vec::new() }
     }
 
     /// Whose card it is.
@@ -105,7 +124,12 @@ mod tests {
     #[test]
     fn golden_bytes() {
         let mut buffer = [0; CARD_BYTES_MAX];
-        assert_eq!(card().encode(&mut buffer).unwrap(), [1, 3, 9, 8, 2, 0x80, 2, 0]);
+        let little = Card { order: ByteOrder::Little, ..card() };
+        assert_eq!(little.encode(&mut buffer).unwrap(), [1, 3, 9, 8, 2, 0x80, 2, 0, 0]);
+        let big = Card { order: ByteOrder::Big, ..card() };
+        assert_eq!(big.encode(&mut buffer).unwrap(), [1, 3, 9, 8, 2, 0x80, 2, 1, 0]);
+        assert_eq!(Card::decode(&[1, 3, 9, 8, 2, 0x80, 2, 1, 0]), Ok(big));
+        assert!(Card::decode(&[1, 3, 9, 8, 2, 0x80, 2, 2, 0]).is_err(), "there is no third order");
     }
 
     #[test]

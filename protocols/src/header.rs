@@ -12,13 +12,22 @@
 //!
 //! The two limits are the credits that every message carries back, see [`credit`](crate::credit). `length` is the
 //! whole message for eager and announcements, the end of the granted range for clear-to-send, the fragment for
-//! data. The sequence counts matchable messages per peer; other kinds carry zero. A seek carries the tag of a receive,
-//! an offer source, tag and length of a message; a clear-to-send has tag 1 if its receive was late; nothing is one byte long if other messages are held back.
+//! data, the values of its [`Label`] for a finish. The sequence counts matchable messages per peer; other kinds carry zero.
+//! A seek carries the tag of a receive, an offer source, tag and length of a message; a clear-to-send has tag 1 if its
+//! receive was late; the tag of data has bit 0 if it is typed, and bit 1 if its finish will have a checksum; nothing is
+//! one byte long if other messages are held back.
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Epoch, Handle};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+mod label;
+mod packet;
+
+use label::RawLabel;
+pub use label::{LABEL_BYTES, Label};
+pub use packet::{Body, Packet};
 
 use crate::VERSION;
 use crate::credit::Limits;
@@ -79,7 +88,7 @@ struct RawData {
 struct RawFinish {
     receiver: RawHandle,
     status: U32,
-    reserved: U32,
+    label: U32,
 }
 
 const _: () = {
@@ -133,6 +142,8 @@ pub enum Kind {
     Nothing = 12,
     /// The offer is not taken; the message stays where it is.
     Decline = 13,
+    /// A whole message with a [`Label`] in front of its payload.
+    Labelled = 14,
 }
 
 impl Kind {
@@ -152,6 +163,7 @@ impl Kind {
             11 => Self::Offer,
             12 => Self::Nothing,
             13 => Self::Decline,
+            14 => Self::Labelled,
             other => return Err(Malformed::Kind(other)),
         })
     }
@@ -159,7 +171,7 @@ impl Kind {
     /// Whether the message takes part in matching: takes an envelope credit and a sequence number.
     #[inline]
     pub const fn is_matchable(self) -> bool {
-        matches!(self, Self::Eager | Self::Announce | Self::Defer)
+        matches!(self, Self::Eager | Self::Announce | Self::Defer | Self::Labelled)
     }
 }
 
@@ -271,11 +283,12 @@ impl Header {
         zerocopy::transmute!((self.raw(), body).pack())
     }
 
-    /// Header and body of a finish.
-    pub fn emit_finish(&self, receiver: Handle, status: Finish) -> [u8; HEADER_BYTES + 16] {
-        let body =
-            RawFinish { receiver: receiver.into(), status: (status as u32).into(), reserved: U32::ZERO };
-        zerocopy::transmute!((self.raw(), body).pack())
+    /// Header and body of a finish, whose label, if it has one, takes the place of the length.
+    pub fn emit_finish(&self, receiver: Handle, status: Finish, label: &Label) -> [u8; HEADER_BYTES + 16] {
+        let RawLabel { flags, values } = label.raw();
+        let header = RawHeader { length: values, ..self.raw() };
+        let body = RawFinish { receiver: receiver.into(), status: (status as u32).into(), label: flags };
+        zerocopy::transmute!((header, body).pack())
     }
 }
 
@@ -304,169 +317,6 @@ pub enum Finish {
     Complete = 0,
     /// The sender withdrew the message before it was matched.
     Withdrawn = 1,
-}
-
-/// The part of a message that depends on its kind.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Body<'a> {
-    /// A whole message's payload.
-    Eager(&'a [u8]),
-    /// An announced message; the data is asked for from `sender`.
-    Announce {
-        /// The sending request: the token by which the receiver resumes it.
-        sender: Handle,
-        /// Whether it was deferred for want of a block, not for its size.
-        deferred: bool,
-    },
-    /// The receiver asks for `offset..header.length`.
-    ClearToSend {
-        /// The request asked.
-        sender: Handle,
-        /// The request that will take the data.
-        receiver: Handle,
-        /// First byte wanted.
-        offset: u64,
-        /// The receive was posted only after the announcement had come.
-        late: bool,
-    },
-    /// A fragment.
-    Data {
-        /// The request it is for.
-        receiver: Handle,
-        /// Its place in the message.
-        offset: u64,
-        /// Its bytes.
-        payload: &'a [u8],
-    },
-    /// The end of a rendezvous.
-    Finish {
-        /// The request it is for.
-        receiver: Handle,
-        /// How it ended.
-        status: Finish,
-    },
-    /// Credits only.
-    Credit,
-    /// Messages are held back.
-    Stalled,
-    /// The receiver asks for a message for this request.
-    Seek {
-        /// The receive.
-        receiver: Handle,
-    },
-    /// A message held back is offered.
-    Offer {
-        /// The request that sends it.
-        sender: Handle,
-        /// The receive that was asked about.
-        receiver: Handle,
-    },
-    /// No message held back fits.
-    Nothing {
-        /// The receive that was asked about.
-        receiver: Handle,
-        /// Others are held back.
-        more: bool,
-    },
-    /// The offer is not taken.
-    Decline {
-        /// The request that was offered.
-        sender: Handle,
-    },
-    /// A control message, still encoded.
-    Control(&'a [u8]),
-}
-
-/// A received message, checked: every length in it agrees with the bytes that came.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Packet<'a> {
-    /// The fixed part.
-    pub header: Header,
-    /// The rest.
-    pub body: Body<'a>,
-}
-
-impl<'a> Packet<'a> {
-    /// Reads a message.
-    ///
-    /// # Errors
-    /// What is wrong with it. The bytes are untrusted; no input panics.
-    pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        let (header, rest) = Header::parse(bytes)?;
-        Ok(Self { header, body: Body::parse(&header, rest)? })
-    }
-}
-
-impl<'a> Body<'a> {
-    /// Reads what follows a header.
-    ///
-    /// # Errors
-    /// What is wrong with it, in itself or by the header.
-    pub fn parse(header: &Header, rest: &'a [u8]) -> Result<Self, Malformed> {
-        let (has_source, has_tag) = match header.kind {
-            Kind::Seek | Kind::ClearToSend => (false, true),
-            kind => (kind.is_matchable() || kind == Kind::Offer, kind.is_matchable() || kind == Kind::Offer),
-        };
-        let stray = (!has_source && header.source != 0) || (!has_tag && header.tag != 0);
-        if stray || (!header.kind.is_matchable() && header.sequence != 0) {
-            return Err(Malformed::Reserved);
-        }
-        Ok(match header.kind {
-            Kind::Eager => Self::Eager(header.payload(rest)?),
-            Kind::Announce | Kind::Defer => {
-                Self::Announce { sender: handle(rest)?, deferred: header.kind == Kind::Defer }
-            }
-            Kind::ClearToSend => {
-                let raw: RawClearToSend = exactly(rest)?;
-                let offset = raw.offset.get();
-                if offset > header.length {
-                    return Err(Malformed::Length);
-                }
-                if header.tag > 1 {
-                    return Err(Malformed::Reserved);
-                }
-                let (sender, receiver) = (raw.sender.into(), raw.receiver.into());
-                Self::ClearToSend { sender, receiver, offset, late: header.tag == 1 }
-            }
-            Kind::Data => {
-                let Ok((raw, payload)) = RawData::read_from_prefix(rest) else {
-                    return Err(short(rest.len(), size_of::<RawData>()));
-                };
-                let offset = raw.offset.get();
-                if header.length != payload.len() as u64 || offset.checked_add(header.length).is_none() {
-                    return Err(Malformed::Length);
-                }
-                Self::Data { receiver: raw.receiver.into(), offset, payload }
-            }
-            Kind::Finish => {
-                let raw: RawFinish = exactly(rest)?;
-                let status = match raw.status.get() {
-                    0 => Finish::Complete,
-                    1 => Finish::Withdrawn,
-                    _ => return Err(Malformed::Reserved),
-                };
-                if raw.reserved != U32::ZERO {
-                    return Err(Malformed::Reserved);
-                }
-                Self::Finish { receiver: raw.receiver.into(), status }
-            }
-            Kind::Credit | Kind::Stalled if !rest.is_empty() || header.length != 0 => {
-                return Err(Malformed::Length);
-            }
-            Kind::Credit => Self::Credit,
-            Kind::Stalled => Self::Stalled,
-            Kind::Seek | Kind::Decline if header.length != 0 => return Err(Malformed::Length),
-            Kind::Seek => Self::Seek { receiver: handle(rest)? },
-            Kind::Decline => Self::Decline { sender: handle(rest)? },
-            Kind::Offer => {
-                let raw: RawOffer = exactly(rest)?;
-                Self::Offer { sender: raw.sender.into(), receiver: raw.receiver.into() }
-            }
-            Kind::Nothing if header.length > 1 => return Err(Malformed::Length),
-            Kind::Nothing => Self::Nothing { receiver: handle(rest)?, more: header.length == 1 },
-            Kind::Control => Self::Control(header.payload(rest)?),
-        })
-    }
 }
 
 fn short(got: usize, need: usize) -> Malformed {

@@ -87,7 +87,7 @@ impl Basic {
     /// Bytes in a packed stream.
     pub(super) const fn packed(self, form: Form) -> usize {
         match form {
-            Form::Native => self.size(),
+            Form::Native | Form::Swapped => self.size(),
             Form::External32 => self.external_size(),
         }
     }

@@ -2,6 +2,7 @@
 
 use aldis_hal::Cause;
 
+use super::handle::Child;
 use super::layout::{OVERFLOW, steps, word};
 use super::node::Dimension;
 use super::transfer::{Gather, Scatter, Transfer, transfer};
@@ -223,7 +224,10 @@ impl Types<'_> {
     }
 
     pub(super) fn root(&self, datatype: super::Datatype, count: u64) -> Result<Root, Cause> {
-        let child = self.view().child(datatype)?;
+        self.root_of(self.view().child(datatype)?, count)
+    }
+
+    pub(super) fn root_of(&self, child: Child, count: u64) -> Result<Root, Cause> {
         let stride = self.view().extent(child);
         let dimension = Dimension::plain(count, stride);
         Ok(Root { child, dimension: dimension.words()? })

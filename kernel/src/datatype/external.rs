@@ -2,6 +2,8 @@
 
 use aldis_hal::Cause;
 
+use aldis_protocols::card::ByteOrder;
+
 use super::Basic;
 
 /// The form of packed data.
@@ -10,15 +12,30 @@ use super::Basic;
 pub enum Form {
     /// The bytes of memory as they are: for peers with the same byte order and widths.
     Native,
+    /// The bytes of memory of a machine that differs from this one in byte order alone.
+    Swapped,
     /// Big-endian, with fixed widths (MPI 4.1, I/O, "external32"): for files, and for peers that are unlike.
     External32,
+}
+
+impl Form {
+    /// The form that the memory of a machine with this byte order has.
+    #[must_use]
+    pub fn of(order: ByteOrder) -> Self {
+        if order == ByteOrder::NATIVE { Self::Native } else { Self::Swapped }
+    }
+
+    /// Whether the first byte of a converted number is its highest one.
+    const fn begins_high(self) -> bool {
+        matches!(self, Self::External32) || cfg!(target_endian = "little")
+    }
 }
 
 /// The most bytes that an element has in either form.
 pub(super) const ELEMENT_MAX: usize = 8;
 
-/// A value that the narrower form cannot hold. (The nearest cause there is: see the module's limits.)
-const UNREPRESENTABLE: Cause = Cause::Incompatible;
+/// A value that the narrower form cannot hold.
+const UNREPRESENTABLE: Cause = Cause::Unrepresentable;
 
 /// How the bytes of an element map between two widths: the byte of a significance lies elsewhere; bytes that only one
 /// form has must be what extends the value.
@@ -27,13 +44,28 @@ pub(super) struct Element {
     pub(super) native: usize,
     pub(super) external: usize,
     signed: bool,
+    begins_high: bool,
 }
 
 impl Element {
+    /// An element of a packed stream in a form that is not the native one.
     #[inline]
-    pub(super) fn of(basic: Basic) -> Self {
+    pub(super) fn of(basic: Basic, form: Form) -> Self {
         let signed = matches!(basic, Basic::I8 | Basic::I16 | Basic::I32 | Basic::I64 | Basic::Isize);
-        Self { native: basic.size(), external: basic.external_size(), signed }
+        let begins_high = form.begins_high();
+        Self { native: basic.size(), external: basic.packed(form), signed, begins_high }
+    }
+
+    /// Whether its bytes in the stream are others than in memory.
+    #[inline]
+    pub(super) const fn is_converted(&self) -> bool {
+        self.native != self.external
+            || (self.native > 1 && self.begins_high == cfg!(target_endian = "little"))
+    }
+
+    /// How significant the byte at a place of the external form is, or the other way round.
+    const fn significance(&self, index: usize) -> usize {
+        if self.begins_high { self.external.wrapping_sub(index).wrapping_sub(1) } else { index }
     }
 
     /// Where in memory the byte of a significance lies.
@@ -54,7 +86,7 @@ impl Element {
         memory.get(self.place(significance)).copied().unwrap_or(0)
     }
 
-    /// The external32 form of an element in memory, in the first bytes.
+    /// The external form of an element in memory, in the first bytes.
     pub(super) fn encode(&self, memory: &[u8]) -> Result<[u8; ELEMENT_MAX], Cause> {
         let common = self.native.min(self.external);
         let extension = self.extension(self.native_byte(memory, common.saturating_sub(1)));
@@ -62,7 +94,8 @@ impl Element {
             return Err(UNREPRESENTABLE);
         }
         let mut external = [extension; ELEMENT_MAX];
-        for (significance, byte) in (0..self.external).rev().zip(external.iter_mut()) {
+        for (index, byte) in (0..self.external).zip(external.iter_mut()) {
+            let significance = self.significance(index);
             if significance < common {
                 *byte = self.native_byte(memory, significance);
             }
@@ -70,13 +103,12 @@ impl Element {
         Ok(external)
     }
 
-    /// Puts bytes of an element's external32 form, from byte `first` on, where they belong in memory. A value that
+    /// Puts bytes of an element's external form, from byte `first` on, where they belong in memory. A value that
     /// is too wide for memory is refused as far as its surplus bytes show by themselves, since they may come without
     /// the others: they must be zero, or all ones in a signed type.
     pub(super) fn decode(&self, first: usize, external: &[u8], memory: &mut [u8]) -> Result<(), Cause> {
-        let last = self.external.wrapping_sub(1);
         for (index, &byte) in (first..self.external).zip(external) {
-            let significance = last.wrapping_sub(index);
+            let significance = self.significance(index);
             if significance >= self.native {
                 if byte != 0 && !(self.signed && byte == 0xff) {
                     return Err(UNREPRESENTABLE);
@@ -84,7 +116,7 @@ impl Element {
             } else if let Some(place) = memory.get_mut(self.place(significance)) {
                 *place = byte;
             }
-            if index == 0 {
+            if significance == self.external.wrapping_sub(1) {
                 for wider in self.external..self.native {
                     if let Some(place) = memory.get_mut(self.place(wider)) {
                         *place = self.extension(byte);
@@ -100,8 +132,8 @@ impl Element {
 mod tests {
     use super::*;
 
-    const WIDER_OUTSIDE: Element = Element { native: 4, external: 8, signed: true };
-    const NARROWER_OUTSIDE: Element = Element { native: 4, external: 2, signed: true };
+    const WIDER_OUTSIDE: Element = Element { native: 4, external: 8, signed: true, begins_high: true };
+    const NARROWER_OUTSIDE: Element = Element { native: 4, external: 2, signed: true, begins_high: true };
 
     fn there_and_back(element: Element, value: i32) -> Result<i32, Cause> {
         let external = element.encode(&value.to_ne_bytes())?;
@@ -128,7 +160,10 @@ mod tests {
         for value in [32768, -32769, 0x10000] {
             assert_eq!(there_and_back(NARROWER_OUTSIDE, value), Err(UNREPRESENTABLE));
         }
-        assert_eq!(Element::of(Basic::WideChar).encode(&0x1f6a2u32.to_ne_bytes()), Err(UNREPRESENTABLE));
+        assert_eq!(
+            Element::of(Basic::WideChar, Form::External32).encode(&0x1f6a2u32.to_ne_bytes()),
+            Err(UNREPRESENTABLE)
+        );
         let wide = (1i64 << 40).to_be_bytes();
         assert_eq!(WIDER_OUTSIDE.decode(0, &wide, &mut [0; 4]), Err(UNREPRESENTABLE));
     }

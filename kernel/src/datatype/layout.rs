@@ -86,7 +86,7 @@ impl Layout {
     /// Bytes of the packed stream.
     pub(super) const fn packed(&self, form: Form) -> u64 {
         match form {
-            Form::Native => self.size,
+            Form::Native | Form::Swapped => self.size,
             Form::External32 => self.external,
         }
     }

@@ -12,7 +12,8 @@
 //! | `compile`, `node`, `layout` | what they become: nodes to walk, and facts to ask for |
 //! | `contents`, `query` | what a type was made of; sizes, extents, type map, overlap |
 //! | `walk` | from any position of the packed stream on, run by run |
-//! | `convertor`, `transfer`, `external` | pieces of the stream; the tight loops; external32 |
+//! | `convertor`, `transfer`, `external` | pieces of the stream; the tight loops; external32 and the other byte order |
+//! | `held` | what messages under way are of |
 //!
 //! # A column of a matrix
 //!
@@ -106,9 +107,7 @@
 //! Limits: sizes, extents and displacements of 63 bits, checked when a type is made; memory checked once a call.
 //! No reordering: entries that overlap are packed like any others, and are the receiver's error, which
 //! [`Types::overlaps`] finds. There is no `MPI_PACKED`: packed data is sent as
-//! [`Basic::Byte`]. There are no complex and no pair types: they are two elements in a row. Until the vocabulary
-//! of causes has their own, a full table says `Full(Scratch)`, a basic type that cannot be freed `Unsupported`, and a
-//! value that the other form cannot hold `Incompatible`.
+//! [`Basic::Byte`]. There are no complex and no pair types: they are two elements in a row.
 #![forbid(unsafe_code)]
 
 mod array;
@@ -119,6 +118,7 @@ mod contents;
 mod convertor;
 mod external;
 mod handle;
+mod held;
 mod layout;
 mod node;
 mod query;
@@ -134,6 +134,7 @@ pub use contents::{Blocks, Combiner, Contents, Envelope, Slices, Spreads};
 pub use convertor::Convertor;
 pub use external::Form;
 pub use handle::{Committed, Datatype};
+pub(crate) use held::Held;
 pub use query::{Extent, Placed, Span, TypeMap};
 pub use signature::Signature;
 pub use table::{TypeTable, Types};

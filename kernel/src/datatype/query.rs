@@ -124,14 +124,18 @@ impl Types<'_> {
     /// Basic elements in `bytes` of a type's packed stream, whose last element may be incomplete (MPI 4.1, 5.1.11,
     /// `MPI_GET_ELEMENTS`); [`Cause::PartialElement`] if the bytes end inside a basic one.
     pub fn elements(&self, datatype: impl Into<Datatype>, form: Form, bytes: u64) -> Result<u64, Cause> {
-        let child = self.view().child(datatype.into())?;
+        Ok(self.signature_of(self.view().child(datatype.into())?, form, bytes)?.elements())
+    }
+
+    /// The signature of `bytes` of a type's packed stream; refused as by [`elements`](Self::elements).
+    pub(super) fn signature_of(&self, child: Child, form: Form, bytes: u64) -> Result<Signature, Cause> {
         let row = Item { displacement: 0, count: u64::MAX, child };
-        let (mut elements, mut inside) = (0, pass(self.view(), row, form, bytes));
+        let (mut signature, mut inside) = (Signature::EMPTY, pass(self.view(), row, form, bytes));
         loop {
-            // There are never more elements than bytes, so this does not overflow.
-            elements = inside.elements.wrapping_add(elements);
+            // There are never more elements than bytes, so their number does not overflow.
+            signature = signature.then(inside.signature);
             match (inside.rest, inside.child) {
-                (0, _) => return Ok(elements),
+                (0, _) => return Ok(signature),
                 (_, Child::Basic(basic)) => {
                     return Err(Cause::PartialElement { bytes, element: basic.packed(form) as u32 });
                 }
@@ -153,13 +157,13 @@ impl Types<'_> {
                 Some(pass(view, Item { displacement: 0, count: u64::MAX, child }, form, bytes))
             }
             Node::List => {
-                let mut elements = 0u64;
+                let mut signature = Signature::EMPTY;
                 for words in view.compiled(entry)?.as_chunks().0 {
                     let item = Item::from_words(words)?;
                     let here = pass(view, item, form, bytes);
-                    elements = elements.wrapping_add(here.elements);
+                    signature = signature.then(here.signature);
                     if here.is_inside {
-                        return Some(Passed { elements, ..here });
+                        return Some(Passed { signature, ..here });
                     }
                     bytes = here.rest;
                 }
@@ -175,8 +179,8 @@ impl Types<'_> {
 
 /// Where some bytes of a packed stream end.
 struct Passed {
-    /// Basic elements of whole children before.
-    elements: u64,
+    /// Of the whole children before.
+    signature: Signature,
     /// Bytes of the child that they end in, or behind the stretch.
     rest: u64,
     child: Child,
@@ -190,9 +194,9 @@ fn pass(view: View<'_>, stretch: Item, form: Form, bytes: u64) -> Passed {
     let layout = view.layout(child);
     let packed = layout.packed(form);
     let taken = bytes.checked_div(packed).unwrap_or(0).min(count);
-    let elements = taken.wrapping_mul(layout.signature.elements());
+    let signature = layout.signature.repeat(taken);
     let rest = bytes.wrapping_sub(taken.wrapping_mul(packed));
-    Passed { elements, rest, child, is_inside: taken < count }
+    Passed { signature, rest, child, is_inside: taken < count }
 }
 
 /// An iterator over a type map.

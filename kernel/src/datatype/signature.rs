@@ -30,7 +30,12 @@ impl Signature {
     pub(super) const UNUSED: Self = Self { elements: 0, hash: 0, shift: 0 };
 
     pub(super) fn of(basic: Basic) -> Self {
-        Self { elements: 1, hash: u64::from(basic.code()), shift: BASE }
+        // An address of another width is another type: the width is in the hash.
+        let width = match basic {
+            Basic::Isize | Basic::Usize => (size_of::<usize>() as u64) << 8,
+            _ => 0,
+        };
+        Self { elements: 1, hash: width | u64::from(basic.code()), shift: BASE }
     }
 
     /// Basic elements in the sequence.
@@ -41,6 +46,11 @@ impl Signature {
     /// The hash of the sequence, below 2^61.
     pub const fn hash(&self) -> u64 {
         self.hash
+    }
+
+    /// The hash in 32 bits, as messages carry it.
+    pub(crate) const fn folded(&self) -> u32 {
+        (self.hash ^ (self.hash >> 32)) as u32
     }
 
     /// The signature of this sequence with `other` behind it.

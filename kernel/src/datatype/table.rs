@@ -3,14 +3,15 @@
 use aldis_hal::{Cause, Resource};
 
 use super::handle::Child;
+use super::held::Held;
 use super::layout::Layout;
 use super::node::Node;
 use super::{Combiner, Committed, Datatype};
 
-/// No slot is free. (The nearest resource there is: see the module's limits.)
-const NO_SLOT: Cause = Cause::Full(Resource::Scratch);
+/// No slot is free.
+const NO_SLOT: Cause = Cause::Full(Resource::Datatypes);
 /// The words are used up.
-pub(super) const NO_WORDS: Cause = Cause::Full(Resource::Scratch);
+pub(super) const NO_WORDS: Cause = Cause::Full(Resource::DatatypeWords);
 
 /// One descriptor. All-zero is free: nobody names it.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +21,8 @@ pub(super) struct Entry {
     users: u32,
     /// How often other types are made of it.
     parents: u32,
+    /// Whether a message under way may be of it; brought up to date when the user comes to the table.
+    pending: bool,
     /// Its words: first the `children` that it was made of, then the arguments, then the compiled node.
     start: u32,
     pub(super) children: u32,
@@ -35,6 +38,7 @@ impl Entry {
         generation: 0,
         users: 0,
         parents: 0,
+        pending: false,
         start: 0,
         children: 0,
         described: 0,
@@ -45,7 +49,7 @@ impl Entry {
     };
 
     const fn is_named(&self) -> bool {
-        self.users > 0 || self.parents > 0
+        self.users > 0 || self.parents > 0 || self.pending
     }
 
     const fn words(&self) -> u32 {
@@ -134,6 +138,7 @@ impl Types<'_> {
             generation,
             users: 1,
             parents: 0,
+            pending: false,
             start: start as u32,
             children: draft.children,
             described: draft.described,
@@ -168,11 +173,11 @@ impl Types<'_> {
     pub fn retain(&mut self, datatype: impl Into<Datatype>) -> Result<(), Cause> {
         match self.view().child(datatype.into())? {
             Child::Basic(_) => Ok(()),
-            Child::Slot(slot) => self.hold(slot),
+            Child::Slot(slot) => self.add_user(slot),
         }
     }
 
-    fn hold(&mut self, slot: u32) -> Result<(), Cause> {
+    fn add_user(&mut self, slot: u32) -> Result<(), Cause> {
         let entry = self.entries.get_mut(slot as usize).ok_or(Cause::Stale)?;
         entry.users = entry.users.checked_add(1).ok_or(NO_SLOT)?;
         Ok(())
@@ -181,16 +186,35 @@ impl Types<'_> {
     /// Frees a type (MPI 4.1, 5.1.9): the handle is stale from here on, types made of it are not affected. Its slot
     /// and words come back once nothing is made of it any more. A basic type cannot be freed.
     pub fn free(&mut self, datatype: impl Into<Datatype>) -> Result<(), Cause> {
-        let Child::Slot(slot) = self.view().child(datatype.into())? else { return Err(Cause::Unsupported) };
+        let Child::Slot(slot) = self.view().child(datatype.into())? else { return Err(Cause::Predefined) };
         let entry = self.entries.get_mut(slot as usize).ok_or(Cause::Stale)?;
         entry.users = entry.users.wrapping_sub(1);
         if entry.users == 0 {
             entry.generation = entry.generation.wrapping_add(1);
         }
+        self.reap_all();
+        Ok(())
+    }
+
+    /// A message is of this type from now on.
+    pub(super) fn mark_pending(&mut self, held: &Held) {
+        if let Some(entry) = held.slot().and_then(|slot| self.entries.get_mut(slot as usize)) {
+            entry.pending = true;
+        }
+    }
+
+    /// Lets go of all types but these that only messages held: whoever knows the messages under way tells what they
+    /// are of.
+    pub(crate) fn hold_only(&mut self, held: impl Iterator<Item = Held>) {
+        self.entries.iter_mut().for_each(|entry| entry.pending = false);
+        held.for_each(|held| self.mark_pending(&held));
+        self.reap_all();
+    }
+
+    fn reap_all(&mut self) {
         while let Some(slot) = self.entries.iter().position(|entry| !entry.is_named() && entry.words() > 0) {
             self.reap(slot);
         }
-        Ok(())
     }
 
     /// A handle of one's own to the part `index` of a type (MPI 4.1, 5.1.13, `MPI_TYPE_GET_CONTENTS`), to be freed
@@ -202,7 +226,7 @@ impl Types<'_> {
         match parts.and_then(|word| Child::from_word(*word)).ok_or(Cause::Unsupported)? {
             Child::Basic(basic) => Ok(basic.into()),
             Child::Slot(part) => {
-                self.hold(part)?;
+                self.add_user(part)?;
                 let entry = self.entries.get(part as usize).ok_or(Cause::Stale)?;
                 Ok(Datatype::derived(part, entry.generation))
             }

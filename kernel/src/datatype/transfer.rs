@@ -2,9 +2,9 @@
 
 use aldis_hal::Cause;
 
+use super::Form;
 use super::external::Element;
 use super::walk::{Run, Walk};
-use super::{Basic, Form};
 
 /// Memory that does not reach as far as the type does. Checked before anything is moved, so this is never seen.
 const OUTSIDE: Cause = Cause::BadRegion;
@@ -25,7 +25,7 @@ pub(super) trait Transfer {
     ) -> Option<()>;
     /// Moves `elements` adjacent elements of `N` bytes, and turns each into the other byte order.
     fn swap<const N: usize>(&mut self, address: usize, elements: usize) -> Option<()>;
-    /// Moves `len` bytes of the external32 form of one element, from byte `first` of it on.
+    /// Moves `len` bytes of the external form of one element, from byte `first` of it on.
     fn convert(&mut self, address: usize, element: Element, first: usize, len: usize) -> Result<(), Cause>;
 }
 
@@ -137,22 +137,20 @@ impl Transfer for Scatter<'_> {
     }
 }
 
-/// Copies elements of `N` bytes between this machine's byte order and big-endian.
+/// Copies elements of `N` bytes and turns each into the other byte order.
 #[inline]
 fn exchange<const N: usize>(to: &mut [u8], from: &[u8]) {
     for (to, from) in to.as_chunks_mut::<N>().0.iter_mut().zip(from.as_chunks::<N>().0) {
         // In place: the compiler makes vector shuffles of it.
         *to = *from;
-        if cfg!(target_endian = "little") {
-            to.reverse();
-        }
+        to.reverse();
     }
 }
 
-/// An element as it is, or in big-endian order if it is in this machine's, and the other way round.
+/// An element as it is, or in the other byte order.
 #[inline]
 fn turned<const N: usize, const SWAP: bool>(mut element: [u8; N]) -> [u8; N] {
-    if SWAP && cfg!(target_endian = "little") {
+    if SWAP {
         element.reverse();
     }
     element
@@ -170,17 +168,18 @@ pub(super) fn transfer<T: Transfer>(
     {
         let address = origin.wrapping_add_signed(run.offset as isize);
         match form {
-            Form::External32 if is_converted(run.basic) => converted(way, address, &run)?,
-            _ => plain(way, address, &run).ok_or(OUTSIDE)?,
+            Form::Native => plain(way, address, &run).ok_or(OUTSIDE)?,
+            Form::Swapped | Form::External32 => {
+                let element = Element::of(run.basic, form);
+                if element.is_converted() {
+                    converted(way, address, &run, element)?;
+                } else {
+                    plain(way, address, &run).ok_or(OUTSIDE)?;
+                }
+            }
         }
     }
     Ok(())
-}
-
-/// Whether its external32 form is other bytes than its native form.
-fn is_converted(basic: Basic) -> bool {
-    let Element { native, external, .. } = Element::of(basic);
-    native != external || (native > 1 && cfg!(target_endian = "little"))
 }
 
 /// A run as it is: whole blocks in a tight loop, and the part of the next one that the stream has room for.
@@ -213,8 +212,7 @@ fn plain<T: Transfer>(way: &mut T, mut address: usize, run: &Run) -> Option<()> 
 }
 
 /// A run of elements that are converted: block by block, or all blocks in one go if each is one element.
-fn converted<T: Transfer>(way: &mut T, mut address: usize, run: &Run) -> Result<(), Cause> {
-    let element = Element::of(run.basic);
+fn converted<T: Transfer>(way: &mut T, mut address: usize, run: &Run, element: Element) -> Result<(), Cause> {
     let elements = usize::try_from(run.bytes).map_err(|_| OUTSIDE)? >> element.native.trailing_zeros();
     let mut skip = usize::try_from(run.skip).map_err(|_| OUTSIDE)?;
     if elements == 1 {

@@ -1,10 +1,13 @@
-//! The packed stream: whole, and in random pieces in random order, in both forms and both directions.
+//! The packed stream: whole, and in random pieces in random order, in all forms and both directions.
 
 use aldis_kernel::datatype::{Basic, Convertor, Form, TypeTable, Types};
 use proptest::prelude::*;
 
 use crate::naive::Map;
 use crate::recipes::recipes;
+
+/// On a little-endian machine, which this test takes for granted, the last two differ in widths alone.
+const FORMS: [Form; 3] = [Form::Native, Form::Swapped, Form::External32];
 
 /// Memory that the data just fits into, with its origin.
 struct Memory {
@@ -46,7 +49,7 @@ impl Memory {
                     let value = u32::from_ne_bytes(native.try_into().unwrap());
                     stream.extend(u16::try_from(value).ok()?.to_be_bytes());
                 }
-                (Form::External32, _) => stream.extend(native.iter().rev()),
+                (Form::Swapped | Form::External32, _) => stream.extend(native.iter().rev()),
             }
         }
         Some(stream)
@@ -87,14 +90,13 @@ proptest! {
     fn any_pieces_in_any_order_make_the_same_stream(
         recipe in recipes(),
         count in 0u64..4,
-        external in any::<bool>(),
+        form in prop::sample::select(FORMS.to_vec()),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
         turn in any::<usize>(),
         seed in any::<u64>(),
     ) {
         let map = recipe.map().times(count);
         let memory = Memory::random(&map, seed);
-        let form = if external { Form::External32 } else { Form::Native };
         let mut table = Box::new(TypeTable::<40, 2000>::new());
         let mut types = table.types();
         let datatype = recipe.build(&mut types).unwrap();

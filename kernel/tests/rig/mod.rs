@@ -29,7 +29,7 @@ impl Default for Shape {
     }
 }
 
-type Queue = Rc<RefCell<VecDeque<Vec<u8>>>>;
+pub(crate) type Queue = Rc<RefCell<VecDeque<Vec<u8>>>>;
 
 /// One rank's end of the wire.
 pub(crate) struct Wire {
@@ -188,6 +188,11 @@ impl Job {
             clock: Clock::default(),
             shape,
         }
+    }
+
+    /// What is on the wire from one rank to another.
+    pub(crate) fn queue(&self, from: usize, to: usize) -> Queue {
+        self.queues[from][to].clone()
     }
 
     /// The ranks, introduced to each other.

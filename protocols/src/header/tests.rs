@@ -42,6 +42,37 @@ fn golden_bytes_of_a_clear_to_send_body() {
     );
 }
 
+const LABEL: Label = Label { signature: Some(0x0102_0304), checksum: Some(0x0506_0708) };
+
+#[test]
+fn golden_bytes_of_labels() {
+    assert_eq!(LABEL.emit(), [3, 0, 0, 0, 4, 3, 2, 1, 8, 7, 6, 5]);
+    assert_eq!(Label { checksum: None, ..LABEL }.emit(), [1, 0, 0, 0, 4, 3, 2, 1, 0, 0, 0, 0]);
+    assert_eq!(Label { signature: None, ..LABEL }.emit(), [2, 0, 0, 0, 0, 0, 0, 0, 8, 7, 6, 5]);
+    assert_eq!(Label::NONE.emit(), [0; LABEL_BYTES]);
+    let finish = header(Kind::Finish, 0).emit_finish(RECEIVER, Finish::Complete, &LABEL);
+    assert_eq!(finish[24..32], [4, 3, 2, 1, 8, 7, 6, 5], "where other messages have their length");
+    assert_eq!(finish[40..], [0, 0, 0, 0, 3, 0, 0, 0]);
+}
+
+#[test]
+fn lies_in_labels_are_named() {
+    let labelled = header(Kind::Labelled, 1).emit();
+    let parse = |label: &[u8]| Packet::parse(&[&labelled[..], label, b"x"].concat()).map(|_| ());
+    assert_eq!(parse(&LABEL.emit()), Ok(()));
+    let (mut unknown, mut stray) = (LABEL.emit(), Label { checksum: None, ..LABEL }.emit());
+    unknown[0] = 7;
+    stray[11] = 1;
+    for label in [unknown, stray] {
+        assert_eq!(parse(&label), Err(Malformed::Reserved));
+    }
+    assert_eq!(parse(&LABEL.emit()[..9]), Err(Malformed::Short { got: 10, need: 12 }));
+    let withdrawn = header(Kind::Finish, 0).emit_finish(RECEIVER, Finish::Withdrawn, &LABEL);
+    assert_eq!(Packet::parse(&withdrawn), Err(Malformed::Reserved), "nothing can be said of no data");
+    let odd = Header { tag: 4, ..header(Kind::Data, 1) }.emit_data(RECEIVER, 0);
+    assert_eq!(Packet::parse(&[&odd[..], b"x"].concat()), Err(Malformed::Reserved));
+}
+
 #[test]
 fn every_kind_survives_the_wire() {
     let eager = header(Kind::Eager, 3);
@@ -63,16 +94,24 @@ fn every_kind_survives_the_wire() {
         );
     }
 
-    let data = header(Kind::Data, 2);
-    let bytes = [&data.emit_data(RECEIVER, 9)[..], b"xy"].concat();
-    let body = Body::Data { receiver: RECEIVER, offset: 9, payload: b"xy" };
-    assert_eq!(Packet::parse(&bytes), Ok(Packet { header: data, body }));
-
-    for status in [Finish::Complete, Finish::Withdrawn] {
-        let header = header(Kind::Finish, 0);
-        let body = Body::Finish { receiver: RECEIVER, status };
-        assert_eq!(Packet::parse(&header.emit_finish(RECEIVER, status)), Ok(Packet { header, body }));
+    for (tag, typed, checked) in [(0, false, false), (1, true, false), (2, false, true), (3, true, true)] {
+        let data = Header { tag, ..header(Kind::Data, 2) };
+        let bytes = [&data.emit_data(RECEIVER, 9)[..], b"xy"].concat();
+        let body = Body::Data { receiver: RECEIVER, offset: 9, payload: b"xy", typed, checked };
+        assert_eq!(Packet::parse(&bytes), Ok(Packet { header: data, body }));
     }
+
+    for (status, label) in
+        [(Finish::Complete, Label::NONE), (Finish::Complete, LABEL), (Finish::Withdrawn, Label::NONE)]
+    {
+        let bytes = header(Kind::Finish, 0).emit_finish(RECEIVER, status, &label);
+        let body = Body::Finish { receiver: RECEIVER, status, label };
+        assert_eq!(Packet::parse(&bytes).map(|packet| packet.body), Ok(body));
+    }
+
+    let labelled = header(Kind::Labelled, 3);
+    let bytes = [&labelled.emit()[..], &LABEL.emit(), b"abc"].concat();
+    assert_eq!(Packet::parse(&bytes), Ok(Packet { header: labelled, body: Body::Labelled(LABEL, b"abc") }));
 
     let seek = Header { tag: 9, ..header(Kind::Seek, 0) };
     let body = Body::Seek { receiver: RECEIVER };
@@ -114,7 +153,7 @@ fn lies_are_named() {
     let wraps = [&header(Kind::Data, 2).emit_data(RECEIVER, u64::MAX)[..], b"xy"].concat();
     assert_eq!(Packet::parse(&wraps), Err(Malformed::Length));
 
-    let mut reserved = header(Kind::Finish, 0).emit_finish(RECEIVER, Finish::Complete);
+    let mut reserved = header(Kind::Finish, 0).emit_finish(RECEIVER, Finish::Complete, &Label::NONE);
     reserved[47] = 1;
     assert_eq!(Packet::parse(&reserved), Err(Malformed::Reserved));
     let mut tagged = header(Kind::Credit, 0).emit();
@@ -132,7 +171,7 @@ proptest! {
         if let Some(version) = bytes.get_mut(1) {
             *version = VERSION;
         }
-        for length in [bytes.len().saturating_sub(32) as u64, bytes.len().saturating_sub(48) as u64, 0] {
+        for length in [32, 44, 48, bytes.len()].map(|before| bytes.len().saturating_sub(before) as u64) {
             if let Some(field) = bytes.get_mut(24..32) {
                 field.copy_from_slice(&length.to_le_bytes());
             }
@@ -143,10 +182,13 @@ proptest! {
                 Body::ClearToSend { sender, receiver, offset, .. } => {
                     header.emit_clear_to_send(sender, receiver, offset).to_vec()
                 }
-                Body::Data { receiver, offset, payload } => {
+                Body::Data { receiver, offset, payload, .. } => {
                     [&header.emit_data(receiver, offset)[..], payload].concat()
                 }
-                Body::Finish { receiver, status } => header.emit_finish(receiver, status).to_vec(),
+                Body::Finish { receiver, status, label } => {
+                    header.emit_finish(receiver, status, &label).to_vec()
+                }
+                Body::Labelled(label, payload) => [&header.emit()[..], &label.emit(), payload].concat(),
                 Body::Credit | Body::Stalled => header.emit().to_vec(),
                 Body::Seek { receiver: request }
                 | Body::Nothing { receiver: request, .. }

@@ -1,0 +1,87 @@
+//! Data of messages under way: types that live on, freed or not, until nothing under way is of them.
+
+use aldis_hal::Cause;
+
+use super::external::Form;
+use super::handle::Child;
+use super::layout::word;
+use super::transfer::{Gather, Scatter, Transfer, transfer};
+use super::walk::Walk;
+use super::{Committed, Signature, Types};
+
+/// A number of elements of a type that a message is of. It names the slot by itself, so a handle that was freed does
+/// not matter: [`Types::hold_only`] keeps the slot.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    child: Child,
+    count: u64,
+}
+
+impl Held {
+    /// The slot that must not be taken back.
+    pub(super) const fn slot(&self) -> Option<u32> {
+        match self.child {
+            Child::Basic(_) => None,
+            Child::Slot(slot) => Some(slot),
+        }
+    }
+}
+
+impl Types<'_> {
+    /// `count` elements of a type for a message: what they are, their bytes when packed, and the lowest byte and the
+    /// end of the highest one in memory. Refused if those do not fit 63 bits.
+    pub(crate) fn hold(&mut self, datatype: Committed, count: u64) -> Result<(Held, u64, (i64, i64)), Cause> {
+        let len = self.pack_size(datatype, count, Form::Native)?;
+        self.signature(datatype, count)?;
+        let reach = if len == 0 { (0, 0) } else { self.reach(datatype.into(), count)? };
+        let held = Held { child: self.view().child(datatype.into())?, count };
+        self.mark_pending(&held);
+        word(len).map(|_| (held, len, reach))
+    }
+
+    /// Packs bytes of the stream from `position` on. `memory` begins at the lowest byte, which is at `lowest`.
+    pub(crate) fn gather(
+        &self,
+        held: &Held,
+        lowest: i64,
+        position: u64,
+        memory: &[u8],
+        stream: &mut [u8],
+    ) -> Result<(), Cause> {
+        self.shift(held, Form::Native, lowest, position, &mut Gather { memory, stream })
+    }
+
+    /// Unpacks bytes of a stream in this form to `position` on.
+    pub(crate) fn scatter(
+        &self,
+        held: &Held,
+        form: Form,
+        lowest: i64,
+        position: u64,
+        memory: &mut [u8],
+        stream: &[u8],
+    ) -> Result<(), Cause> {
+        self.shift(held, form, lowest, position, &mut Scatter { memory, stream })
+    }
+
+    fn shift(
+        &self,
+        held: &Held,
+        form: Form,
+        lowest: i64,
+        position: u64,
+        way: &mut impl Transfer,
+    ) -> Result<(), Cause> {
+        let root = self.root_of(held.child, held.count)?;
+        let mut walk = Walk::new(self.view(), root, form, position);
+        // Addresses are relative to the lowest byte: sums wrap back to where they belong.
+        let origin = 0usize.wrapping_add_signed(lowest.wrapping_neg() as isize);
+        transfer(&mut walk, form, origin, way)?;
+        if way.room() > 0 { Err(Cause::Stale) } else { Ok(()) }
+    }
+
+    /// The signature of the first `bytes` of the packed stream; [`Cause::PartialElement`] if they end inside an element.
+    pub(crate) fn prefix(&self, held: &Held, bytes: u64) -> Result<Signature, Cause> {
+        self.signature_of(held.child, Form::Native, bytes)
+    }
+}

@@ -1,0 +1,169 @@
+//! Random types against the naive interpreter of type maps: both sides with equal signatures and layouts of their own,
+//! sizes around every limit of the protocols, fragments that end inside elements, peers of either byte order.
+
+use aldis_kernel::datatype::{Committed, TypeTable, Types};
+use aldis_kernel::protocols::card::ByteOrder;
+use aldis_kernel::{Rank, Tag, Typed, TypedMut};
+use proptest::prelude::*;
+
+use crate::naive::{Map, Recipe};
+use crate::recipes::recipes;
+use crate::rig::{Job, Shape, pattern, settle, together};
+
+/// Entries of all elements of a message: above, the test takes too long.
+const ENTRIES_MAX: usize = 300;
+
+type Table = TypeTable<48, 8000>;
+
+/// A type, a count, and memory that its data just fits into.
+struct Side {
+    recipe: Recipe,
+    count: u64,
+    map: Map,
+    origin: usize,
+    memory: Vec<u8>,
+}
+
+impl Side {
+    fn new(recipe: Recipe, count: u64, memory: impl FnOnce(usize) -> Vec<u8>) -> Self {
+        let map = recipe.map().times(count);
+        let (low, high) = map.true_bounds();
+        let origin = (-low.min(0)) as usize;
+        Self { recipe, count, map, origin, memory: memory(origin + high.max(0) as usize) }
+    }
+
+    fn datatype(&self, types: &mut Types<'_>) -> Committed {
+        let datatype = self.recipe.build(types).unwrap();
+        types.commit(datatype).unwrap()
+    }
+
+    /// The elements' bytes in the order of the type map.
+    fn elements(&self) -> Vec<Vec<u8>> {
+        let place = |at: i64| self.origin.checked_add_signed(at as isize).unwrap();
+        self.map
+            .entries
+            .iter()
+            .map(|(at, basic)| self.memory[place(*at)..][..basic.size()].to_vec())
+            .collect()
+    }
+
+    /// The memory with every byte of data blanked: what lies between.
+    fn gaps(&self) -> Vec<u8> {
+        let mut gaps = self.memory.clone();
+        for (at, basic) in &self.map.entries {
+            gaps[self.origin.checked_add_signed(*at as isize).unwrap()..][..basic.size()].fill(GAP);
+        }
+        gaps
+    }
+}
+
+const GAP: u8 = 0xA5;
+
+/// Every element by itself, the last one lowest, with gaps between them.
+fn backwards(map: &Map) -> Recipe {
+    let mut end = 0;
+    let mut fields: Vec<_> = map
+        .entries
+        .iter()
+        .rev()
+        .map(|(_, basic)| {
+            let at = end;
+            end += basic.size() as i64 + i64::from(*basic as u8 % 3);
+            (1, at, Recipe::Basic(*basic))
+        })
+        .collect();
+    fields.reverse();
+    Recipe::Struct(fields)
+}
+
+#[derive(Clone, Debug)]
+struct Way {
+    shape: Shape,
+    is_expected: bool,
+    is_checked: bool,
+    is_synchronous: bool,
+    is_swapped: bool,
+}
+
+fn ways() -> impl Strategy<Value = Way> {
+    let bytes = prop_oneof![Just(56u32), 49u32..60, 76u32..180];
+    (1usize..5, bytes, any::<[bool; 4]>()).prop_map(
+        |(depth, bcopy_bytes_max, [is_expected, is_checked, is_synchronous, is_swapped])| Way {
+            shape: Shape { depth, bcopy_bytes_max },
+            is_expected,
+            is_checked,
+            is_synchronous,
+            is_swapped,
+        },
+    )
+}
+
+/// Sends, receives; the bytes that arrived.
+fn exchange(way: &Way, from: &Side, to: &mut Side) -> u64 {
+    let (mut job, mut tables) = (Job::new(2, way.shape), [Box::new(Table::new()), Box::new(Table::new())]);
+    let mut ranks = job.ranks();
+    for (rank, table) in ranks.iter_mut().zip(&mut tables) {
+        rank.attach_types(table.types()).unwrap();
+    }
+    if way.is_swapped {
+        let order = if ByteOrder::NATIVE == ByteOrder::Big { ByteOrder::Little } else { ByteOrder::Big };
+        let mut card = ranks[0].card();
+        card.order = order;
+        ranks[1].connect(&card).unwrap();
+    }
+    let worlds = [ranks[0].world(), ranks[1].world()];
+    let (sent, received) = (from.datatype(ranks[0].types().unwrap()), to.datatype(ranks[1].types().unwrap()));
+    let mut data = Typed::new(&from.memory, from.count, sent).with_origin(from.origin);
+    if way.is_checked {
+        data = data.checked();
+    }
+    if way.is_synchronous {
+        data = data.synchronous();
+    }
+    let Side { memory, count, origin, .. } = to;
+    together(&mut ranks, |one, other| {
+        let into = TypedMut::new(memory, *count, received).with_origin(*origin);
+        let (receiving, sending);
+        if way.is_expected {
+            receiving = other.irecv_typed(&worlds[1], into, Rank(0), Tag(3))?;
+            settle(one, other);
+            sending = one.isend_typed(&worlds[0], data, Rank(1), Tag(3))?;
+        } else {
+            sending = one.isend_typed(&worlds[0], data, Rank(1), Tag(3))?;
+            settle(one, other);
+            receiving = other.irecv_typed(&worlds[1], into, Rank(0), Tag(3))?;
+        }
+        settle(one, other);
+        one.wait(sending)?;
+        Ok(other.wait(receiving)?.bytes)
+    })
+    .unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn what_is_sent_is_received_element_by_element(
+        recipe in recipes(), count in 0u64..4, more in 0u64..2, backward in any::<bool>(), way in ways(), seed in any::<u32>(),
+    ) {
+        let from = Side::new(recipe.clone(), count, |len| pattern(seed, len));
+        prop_assume!(from.map.entries.len() <= ENTRIES_MAX);
+        let blank = |len| vec![GAP; len];
+        // The same type, with room for more elements perhaps; or another one of the same signature.
+        let mut to = Side::new(recipe, count + more, blank);
+        if backward || to.map.overlaps() {
+            to = Side::new(backwards(&from.map), 1, blank);
+        }
+        let bytes = exchange(&way, &from, &mut to);
+        prop_assert_eq!(bytes, from.map.size());
+        let mut expected = from.elements();
+        if way.is_swapped {
+            expected.iter_mut().for_each(|element| element.reverse());
+        }
+        let received = to.elements();
+        prop_assert_eq!(&received[..expected.len()], &expected[..]);
+        prop_assert!(received[expected.len()..].iter().flatten().all(|byte| *byte == GAP));
+        prop_assert!(to.gaps().iter().all(|byte| *byte == GAP), "what lies between is touched");
+    }
+}
