@@ -1,0 +1,33 @@
+//! The conformance suite: what MPI says of every call, as small rank programs in the order of the standard's chapters,
+//! each with the section of MPI 4.1 that it is about.
+//!
+//! A case is generic over transport and platform and knows every result that it must see. It says nothing of timing:
+//! what the standard leaves open, a case leaves open too, so one that fails has found a bug. All cases are in one
+//! list, and all that they run over in another, [`MEDIA`]: [`run`] puts any of the one on any of the other. A new
+//! transport is a line there, and a new case a line at the end of its chapter.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `chapter_03_*` to `chapter_09_*` | the cases |
+//! | `media` | what cases run over |
+//! | `threads`, `wired`, `simulated` | ranks as threads over shared memory; as threads that take turns on a lossy wire; in the simulator |
+//! | `rank` | one rank of a case, and what is checked of its endpoint whatever the case |
+//! | `storage` | storages of three sizes, the least that is legal among them |
+
+#[macro_use]
+mod chapter;
+mod chapter_03_point_to_point;
+mod chapter_05_datatypes;
+mod chapter_06_collectives;
+mod chapter_07_communicators;
+mod chapter_08_topologies;
+mod chapter_09_environment;
+mod media;
+mod rank;
+mod simulated;
+pub mod storage;
+pub mod threads;
+mod wired;
+
+pub use chapter::{Case, Outcome, cases};
+pub use media::{Failure, MEDIA, Medium, Plan, run};

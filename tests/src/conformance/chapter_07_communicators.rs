@@ -1,0 +1,15 @@
+//! Chapter 7: groups, contexts, communicators and caching.
+
+mod communicators;
+mod groups;
+
+use aldis_hal::{Platform, Transport};
+
+use super::chapter::Case;
+
+/// The cases of this chapter.
+pub(super) fn cases<T: Transport, P: Platform>() -> Vec<Case<T, P>> {
+    let mut cases = groups::cases();
+    cases.extend(communicators::cases());
+    cases
+}

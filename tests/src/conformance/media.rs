@@ -1,0 +1,160 @@
+//! What cases run over, in one list.
+
+use core::fmt;
+use core::ops::RangeInclusive;
+
+use aldis_drivers::Loopback;
+use aldis_host_sim::sim::Wire;
+
+use super::chapter::cases;
+use super::rank::play;
+use super::storage::{RANKS_MAX, Room};
+use super::threads::{self, Host};
+use super::{simulated, wired};
+
+/// A transport, or several together, and what drives them.
+#[derive(Clone, Copy)]
+pub struct Medium {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub about: &'static str,
+    /// Least and most ranks of a job on it.
+    ranks: (u32, u32),
+    /// Whether a seed makes a difference: one of a medium without luck runs once for each size of storage.
+    pub is_seeded: bool,
+    run: fn(&Plan) -> Result<(), String>,
+}
+
+/// What every case runs over. A transport that comes later is a line here.
+pub const MEDIA: &[Medium] = &[
+    Medium {
+        name: "loopback",
+        about: "a job of one over the loopback alone",
+        ranks: (1, 1),
+        is_seeded: false,
+        run: |plan| threads::run_alone(plan.room(), |ep| told(play(plan.case, ep))),
+    },
+    Medium {
+        name: "shm",
+        about: "threads over shared-memory rings, and each over the loopback to itself",
+        ranks: (1, RANKS_MAX as u32),
+        is_seeded: false,
+        run: |plan| threads::run(plan.ranks, plan.room(), |ep| told(play(plan.case, ep))).map(drop),
+    },
+    Medium {
+        name: "ethernet",
+        about: "the Ethernet transport on a hub that loses, doubles and damages frames",
+        ranks: (1, RANKS_MAX as u32),
+        is_seeded: true,
+        run: |plan| wired::ethernet(plan.case, plan.ranks, plan.room(), plan.seed),
+    },
+    Medium {
+        name: "composite",
+        about: "shared memory within each half of the job, and the same Ethernet between the halves",
+        ranks: (1, RANKS_MAX as u32),
+        is_seeded: true,
+        run: |plan| wired::composite(plan.case, plan.ranks, plan.room(), plan.seed),
+    },
+    Medium {
+        name: "messages",
+        about: "the simulator's wire of messages: ordered and reliable, with little room; slow and stalled nodes",
+        ranks: (1, RANKS_MAX as u32),
+        is_seeded: true,
+        run: |plan| simulated::run(plan.case, plan.ranks, Wire::Messages, plan.seed),
+    },
+    Medium {
+        name: "frames",
+        about: "the simulator's wire of frames: Ethernet under loss, duplication, reordering, damage and partitions",
+        ranks: (1, RANKS_MAX as u32),
+        is_seeded: true,
+        run: |plan| simulated::run(plan.case, plan.ranks, Wire::Frames, plan.seed),
+    },
+];
+
+impl Medium {
+    /// The one of that name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        MEDIA.iter().find(|medium| medium.name == name)
+    }
+
+    /// Sizes of a job on it.
+    pub const fn ranks(&self) -> RangeInclusive<u32> {
+        self.ranks.0..=self.ranks.1
+    }
+}
+
+impl fmt::Debug for Medium {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Medium").field(&self.name).finish()
+    }
+}
+
+/// One run of one case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// Which case: its place in the list.
+    pub case: usize,
+    /// What the medium draws from.
+    pub seed: u64,
+    ranks: u32,
+}
+
+impl Plan {
+    /// The size of the storages.
+    fn room(&self) -> Room {
+        Room::ALL[self.seed as usize % Room::ALL.len()]
+    }
+}
+
+fn told(outcome: super::Outcome) -> Result<(), String> {
+    outcome.map_err(|error| error.to_string())
+}
+
+/// A run that failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// The case, with its section.
+    pub case: String,
+    /// Its name.
+    pub name: &'static str,
+    /// What it ran over.
+    pub medium: &'static str,
+    /// The run's seed.
+    pub seed: u64,
+    /// What each rank that failed said.
+    pub what: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { case, name, medium, seed, what } = self;
+        writeln!(f, "{case} FAILED over {medium} with seed {seed}:\n  {what}")?;
+        write!(
+            f,
+            "replay with\n  cargo xtask conformance --case {name} --medium {medium} --from {seed} --seeds 1"
+        )
+    }
+}
+
+impl core::error::Error for Failure {}
+
+/// Runs a case over a medium. `None` if the medium has no jobs of its size.
+///
+/// # Errors
+/// What went wrong, and how to see it again.
+pub fn run(case: usize, medium: &Medium, seed: u64) -> Option<Result<(), Failure>> {
+    // Any kind of endpoint will do to read the list.
+    let all = cases::<Loopback<'_>, Host<'_>>();
+    let found = all.get(case)?;
+    let ranks = found.ranks;
+    medium.ranks().contains(&ranks).then(|| {
+        (medium.run)(&Plan { case, seed, ranks }).map_err(|what| Failure {
+            case: format!("{found:?}"),
+            name: found.name,
+            medium: medium.name,
+            seed,
+            what,
+        })
+    })
+}

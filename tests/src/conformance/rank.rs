@@ -1,0 +1,148 @@
+//! One rank of a case, and what is checked of its endpoint whatever the case.
+
+use core::any::Any;
+use core::panic::AssertUnwindSafe;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::time::Duration;
+use std::panic::catch_unwind;
+use std::time::Instant;
+
+use aldis_hal::{Activity, PeerId, Platform, Transport};
+use aldis_kernel::Endpoint;
+
+use super::chapter::{Outcome, cases};
+use super::storage::REQUESTS;
+
+/// A job that takes longer hangs: some thousand times what any of them needs.
+const HANG: Duration = Duration::from_secs(20);
+/// Idle turns between two looks at the clock.
+const TURNS: u32 = 1024;
+
+/// Runs this rank's part of a case and looks at what is left: nothing may be, and no bound may have been passed.
+pub(super) fn play<T: Transport, P: Platform>(case: usize, endpoint: &mut Endpoint<'_, T, P>) -> Outcome {
+    let cases = cases::<T, P>();
+    let case = cases.get(case).ok_or("no such case")?;
+    (case.run)(endpoint)?;
+    bounded(endpoint)?;
+    match endpoint.queue_depths() {
+        (0, 0) => Ok(()),
+        (posted, unexpected) => Err(format!("{posted} receives and {unexpected} messages are left").into()),
+    }
+}
+
+/// Whether memory stayed within its bounds: nothing was ever kept that there was no room for.
+fn bounded<T: Transport, P: Platform>(endpoint: &Endpoint<'_, T, P>) -> Result<(), String> {
+    let counters = endpoint.counters();
+    let envelopes = u32::from(endpoint.card().room.envelopes) * endpoint.world().size();
+    let (kept, requests) = (counters.unexpected_peak, counters.requests_peak);
+    if kept <= envelopes && requests as usize <= REQUESTS {
+        return Ok(());
+    }
+    Err(format!("{kept} messages were kept with room for {envelopes}, {requests} requests with {REQUESTS}"))
+}
+
+/// What the ranks of a job in this process know of each other.
+#[derive(Debug)]
+pub(super) struct Watch {
+    size: u32,
+    start: Instant,
+    /// Ranks that are over, and once more those that have nothing left.
+    over: AtomicU32,
+    failed: AtomicBool,
+}
+
+impl Watch {
+    pub(super) fn new(size: u32) -> Self {
+        Self { size, start: Instant::now(), over: AtomicU32::new(0), failed: AtomicBool::new(false) }
+    }
+
+    /// Whether so many have been over, or it does not matter any more.
+    fn reached(&self, count: u32) -> bool {
+        self.over.load(Ordering::SeqCst) >= count || self.failed.load(Ordering::SeqCst)
+    }
+
+    /// Ends a rank that waits for one that has failed, or for ever; `activity` is what it waits for.
+    ///
+    /// # Panics
+    /// To end it.
+    pub(super) fn look(&self, idle: u32, activity: &Activity) {
+        if !idle.is_multiple_of(TURNS) {
+            return;
+        }
+        assert!(!self.failed.load(Ordering::SeqCst), "another rank has failed");
+        let Activity { operation, peer, tag, bytes, .. } = activity;
+        assert!(
+            self.start.elapsed() < HANG,
+            "hangs in {operation} with {peer:?}, tag {tag:?}, {bytes} bytes"
+        );
+    }
+
+    /// Runs `body` on a rank, and then serves the others until all are over and have nothing left. What went wrong, in
+    /// words. `rest` is called where there is nothing to do.
+    pub(super) fn run<'s, T: Transport, P: Platform, R>(
+        &self,
+        endpoint: &mut Endpoint<'s, T, P>,
+        mut rest: impl FnMut(u32),
+        body: impl FnOnce(&mut Endpoint<'s, T, P>) -> Result<R, String>,
+    ) -> Result<R, String> {
+        let went = catch_unwind(AssertUnwindSafe(|| {
+            let result = body(endpoint)?;
+            self.serve(endpoint, &mut rest, |_| true, self.size);
+            // Who has nothing left may still be needed by another to get there.
+            self.serve(endpoint, &mut rest, settled, 2 * self.size);
+            Ok(result)
+        }));
+        let went = went.unwrap_or_else(|panic| Err(words(&*panic)));
+        went.map_err(|what| {
+            self.failed.store(true, Ordering::SeqCst);
+            endpoint.abort(1);
+            let ((posted, unexpected), requests) = (endpoint.queue_depths(), endpoint.requests_in_use());
+            format!("{what} ({posted} receives posted, {unexpected} messages kept, {requests} requests)")
+        })
+    }
+
+    /// Polls until `done` holds here, says so, and goes on until `count` have said so.
+    fn serve<T: Transport, P: Platform>(
+        &self,
+        endpoint: &mut Endpoint<'_, T, P>,
+        rest: &mut impl FnMut(u32),
+        done: impl Fn(&Endpoint<'_, T, P>) -> bool,
+        count: u32,
+    ) {
+        let (mut said, mut idle) = (false, 0);
+        while !self.reached(count) {
+            if !said && done(endpoint) {
+                said = true;
+                self.over.fetch_add(1, Ordering::SeqCst);
+            } else if endpoint.poll(64) == 0 {
+                idle += 1;
+                rest(idle);
+            }
+        }
+    }
+}
+
+/// Whether every place that others have credit for is free, and no request slot in use.
+fn settled<T: Transport, P: Platform>(endpoint: &Endpoint<'_, T, P>) -> bool {
+    let free = |peer| {
+        let credits = endpoint.credits(PeerId(peer));
+        credits.is_none_or(|credits| credits.envelopes.held() == 0 && credits.blocks.held() == 0)
+    };
+    endpoint.requests_in_use() == 0 && (0..endpoint.world().size()).all(free)
+}
+
+/// Why a job failed, if it did: what each rank said, those first that are no consequence of another's failure.
+pub(super) fn verdict<R>(ranks: Vec<Result<R, String>>) -> Result<Vec<R>, String> {
+    let mut failed: Vec<String> = (0..)
+        .zip(&ranks)
+        .filter_map(|(rank, result)| Some(format!("rank {rank}: {}", result.as_ref().err()?)))
+        .collect();
+    failed.sort_by_key(|line| line.contains("another rank has failed") || line.contains("was aborted"));
+    if failed.is_empty() { Ok(ranks.into_iter().flatten().collect()) } else { Err(failed.join("\n  ")) }
+}
+
+/// What a panic said.
+fn words(panic: &(dyn Any + Send)) -> String {
+    let owned = panic.downcast_ref::<String>().cloned();
+    owned.or_else(|| panic.downcast_ref::<&str>().map(|words| (*words).into())).unwrap_or_default()
+}

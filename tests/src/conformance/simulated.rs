@@ -1,0 +1,36 @@
+//! Cases in the simulator, with faults: one seed is one history.
+
+use aldis_host_sim::sim::{Config, Profile, Report, Topology, Wire, simulate_seats};
+
+use super::rank::play;
+use super::storage::{Room, boxed};
+
+/// Stack of a rank, bytes: a storage is copied a few times in a debug build before it is on the heap.
+const STACK_BYTES: usize = 512 << 10;
+
+/// Runs a case on `ranks` virtual nodes. The seed draws wiring, network, faults and the size of the storages.
+///
+/// # Errors
+/// What went wrong, and the faults there were.
+pub(super) fn run(case: usize, ranks: u32, wire: Wire, seed: u64) -> Result<(), String> {
+    let topology = Topology::ALL[seed as usize % Topology::ALL.len()];
+    let config = Config {
+        topology,
+        wire,
+        faults: Profile::Swarm,
+        stack_bytes: STACK_BYTES,
+        ..Config::new(seed, ranks)
+    };
+    let room = Room::ALL[seed as usize / Topology::ALL.len() % Room::ALL.len()];
+    let report = simulate_seats(&config, move |seat| {
+        let mut storage = boxed(room);
+        seat.with_memory(storage.memory()).run(|endpoint| play(case, endpoint))
+    });
+    match report {
+        Ok(Report { failure: None, .. }) => Ok(()),
+        Ok(Report { failure: Some(failure), .. }) => {
+            Err(format!("{failure}\nwith {room:?} room, {}", config.tell_faults()))
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}

@@ -1,0 +1,52 @@
+//! Every case of the conformance suite over everything that can hold its ranks.
+#![allow(missing_docs)]
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Mutex;
+use std::thread;
+
+use aldis_drivers::Loopback;
+use aldis_tests::conformance::threads::Host;
+use aldis_tests::conformance::{MEDIA, cases, run};
+
+/// Seeds of each case: one for each size of storage. The step "conformance" of `cargo xtask test` runs a thousand.
+const SEEDS: u64 = 3;
+
+#[test]
+fn every_case_passes_over_every_medium() {
+    let count = cases::<Loopback<'_>, Host<'_>>().len();
+    let (next, failures, runs) = (AtomicUsize::new(0), Mutex::new(Vec::new()), AtomicUsize::new(0));
+    let work = || {
+        loop {
+            let case = next.fetch_add(1, Ordering::Relaxed);
+            if case >= count {
+                return;
+            }
+            for medium in MEDIA {
+                for seed in 0..SEEDS {
+                    match run(case, medium, seed) {
+                        None => {}
+                        Some(Ok(())) => drop(runs.fetch_add(1, Ordering::Relaxed)),
+                        Some(Err(failure)) => failures.lock().unwrap().push(failure.to_string()),
+                    }
+                }
+            }
+        }
+    };
+    thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(work))));
+    let failures = failures.into_inner().unwrap();
+    assert!(failures.is_empty(), "{} of the runs failed:\n\n{}", failures.len(), failures.join("\n\n"));
+    let runs = runs.into_inner();
+    assert!(runs >= count * 5 * SEEDS as usize, "{runs} runs of {count} cases");
+}
+
+#[test]
+fn cases_are_told_apart_by_name_and_cite_their_section() {
+    let mut names = Vec::new();
+    for case in cases::<Loopback<'_>, Host<'_>>() {
+        assert!(!names.contains(&case.name), "{case:?}");
+        let mut numbers = case.section.split('.').map(str::parse::<u32>);
+        assert!(numbers.all(|number| number.is_ok()) && case.ranks > 0, "{case:?}");
+        names.push(case.name);
+    }
+}
