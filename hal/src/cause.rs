@@ -27,6 +27,8 @@ pub enum Resource {
     Scratch,
     /// The memory attached for buffered sends.
     SendBuffer,
+    /// Places for those who wait for futures.
+    Sleepers,
     /// Descriptor slots of a table of datatypes.
     Datatypes,
     /// The words that the types of a table share.
@@ -49,6 +51,7 @@ impl fmt::Display for Resource {
                 "datatype slots (a `TypeTable`'s `TYPES`; `Endpoint::attach_types` for messages)"
             }
             Self::DatatypeWords => "words for datatypes (a `TypeTable`'s `WORDS`)",
+            Self::Sleepers => "sleepers of futures (the argument of `Endpoint::futures`)",
             Self::Scratch => "scratch bytes (the collective's `scratch` argument)",
         })
     }

@@ -80,9 +80,9 @@ impl Engine<'_> {
         match *body {
             Body::Eager(payload) => self.take_eager(from, header, payload),
             Body::Announce { sender, .. } => self.take_announcement(from, header, sender),
-            Body::ClearToSend { sender, receiver, offset, late } => {
+            Body::ClearToSend { sender, receiver, offset, late, more } => {
                 let range = offset..header.length;
-                self.take_clear_to_send(from, sender, receiver, range, late)
+                self.take_clear_to_send(from, sender, receiver, range, (late, more))
             }
             Body::Data { receiver, offset, payload, typed, checked } => {
                 self.take_data(from, receiver, &Piece { offset, payload, typed, checked })

@@ -60,6 +60,11 @@ impl<'s> Blocks<'s> {
         }
     }
 
+    /// Blocks for the user that a byte fits in.
+    pub(crate) const fn pooled(&self) -> u32 {
+        if self.block_bytes == 0 { 0 } else { self.pooled }
+    }
+
     /// Takes a block for a peer that had a credit for it.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Block> {

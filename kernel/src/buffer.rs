@@ -212,6 +212,8 @@ pub(crate) unsafe fn slices<'a>(into: Buffer, from: Buffer) -> Option<(&'a mut [
 pub(crate) fn overlap(one: Buffer, other: Buffer) -> bool {
     one.len > 0
         && other.len > 0
+        && !one.is_scattered()
+        && !other.is_scattered()
         && one.address() < other.address().saturating_add(other.len)
         && other.address() < one.address().saturating_add(one.len)
 }

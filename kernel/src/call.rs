@@ -97,7 +97,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
             .target(comm, to, tag)
             .and_then(|target| match mode {
                 Mode::Standard => engine.send(transport, target, buffer),
-                Mode::Synchronous | Mode::Ready => engine.send_later(target, buffer, mode),
+                Mode::Synchronous | Mode::Ready | Mode::Polled => engine.send_later(target, buffer, mode),
             })
             .or_else(|cause| Call::send(comm, to, tag).unless_null(cause))?;
         if let Started::Pending(_) = started {

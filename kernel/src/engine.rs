@@ -18,7 +18,7 @@ use crate::fifo::Fifo;
 use crate::matching::{Envelope, Matcher, Payload};
 use crate::peer::{Peer, Presence};
 use crate::planted::{self, Planted};
-use crate::rank::{Rank, Source, Status, Tag, TagMatch, WILD};
+use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
 use crate::request::{Key, Machine, Requests, State};
 use crate::typed::Conversion;
 
@@ -277,7 +277,11 @@ impl Engine<'_> {
         request.state = State::Receiving;
         request.peer = peer;
         request.length = length;
-        request.machine = Machine::Recv(Receiver::new(sender, length, request.buffer.len() as u64));
+        let mut receiver = Receiver::new(sender, length, request.buffer.len() as u64);
+        if request.mode == Mode::Polled {
+            receiver.in_pieces(length);
+        }
+        request.machine = Machine::Recv(receiver);
         self.owe(index);
     }
 

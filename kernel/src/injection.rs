@@ -94,11 +94,7 @@ impl Engine<'_> {
         to: Target,
         buffer: Buffer,
     ) -> Result<Started, Cause> {
-        let Some(peer) = self.peers.get(to.peer.index()) else { return Err(Cause::Unreachable) };
-        if let Presence::Connected = peer.presence
-            && peer.ordered.is_empty()
-            && self.sent_before_others(transport, &to, buffer)?
-        {
+        if self.sent_now(transport, &to, buffer)? {
             let bytes = buffer.len() as u64;
             return Ok(Started::Done(Status { source: Rank(to.rank), tag: Tag(to.key.tag), bytes }));
         }
@@ -124,6 +120,19 @@ impl Engine<'_> {
             peer.holder.held_back();
         }
         self.mark(id);
+    }
+
+    /// Whether a message could be sent without a request slot, since nothing is ahead of it. If so, nobody keeps its
+    /// buffer; if not, nothing has been done.
+    pub(crate) fn sent_now<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        to: &Target,
+        buffer: Buffer,
+    ) -> Result<bool, Cause> {
+        let Some(peer) = self.peers.get(to.peer.index()) else { return Err(Cause::Unreachable) };
+        let is_first = matches!(peer.presence, Presence::Connected) && peer.ordered.is_empty();
+        Ok(is_first && self.sent_before_others(transport, to, buffer)?)
     }
 
     /// Whether a message to whom nothing is ahead could be sent without a request slot.
@@ -253,7 +262,7 @@ impl Engine<'_> {
                 self.inject_typed(transport, id, key, buffer.len(), handle)
             }
             Mode::Standard => self.inject(transport, id, key, buffer, Some(handle)),
-            Mode::Synchronous | Mode::Ready => {
+            Mode::Synchronous | Mode::Ready | Mode::Polled => {
                 self.announce(transport, id, Kind::Announce, key, buffer.len(), handle)
             }
         };

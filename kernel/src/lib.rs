@@ -14,6 +14,7 @@
 //! | `pool`, `list`, `fifo`, `buffer` | freelists with generations, intrusive lists, bounded FIFOs, lent memory |
 //! | `typed` | messages of datatypes: packed, unpacked, turned into this machine's byte order, checked |
 //! | `composite` | two transports as one |
+//! | [`future`](mod@future) | sends, receives and probes as futures, on any executor or none |
 //! | `shared` | an endpoint behind a spin lock |
 //! | [`datatype`] | types scattered in memory, packed and unpacked in any pieces |
 //! | `credits` | what two ranks owe each other |
@@ -46,6 +47,7 @@ mod engine;
 mod error;
 mod explain;
 mod fifo;
+pub mod future;
 mod group;
 mod injection;
 mod list;
@@ -78,6 +80,7 @@ pub use credits::{Account, Credits};
 pub use endpoint::{Config, Endpoint};
 pub use error::Error;
 pub use explain::Explanation;
+pub use future::{Futures, Sleeper};
 pub use group::{Comparison, Group, Piece, RankRange};
 #[cfg(feature = "planted-bugs")]
 pub use planted::{Planted, plant};

@@ -1,7 +1,7 @@
 //! How requests end before their time: their owner lets go of them, their peer is lost, or the job is aborted.
 
 use aldis_hal::{Cause, Handle, PeerId};
-use aldis_protocols::rendezvous::{Receiver, ReceiverStep};
+use aldis_protocols::rendezvous::{ReceiverStep, SenderStep};
 
 use crate::buffer::Buffer;
 use crate::engine::Engine;
@@ -36,11 +36,14 @@ impl Engine<'_> {
         }
     }
 
-    /// An announced send loses its memory: the receiver is told when it asks.
+    /// An announced send loses its memory: the receiver is told when it asks, or now if it has.
     fn withdraw(&mut self, index: u32) {
         let Some(request) = self.requests.at(index) else { return };
         if let Machine::Send(sender) = &mut request.machine {
             sender.withdraw();
+            if sender.step(1) != SenderStep::Wait {
+                self.owe(index);
+            }
         }
     }
 
@@ -48,10 +51,11 @@ impl Engine<'_> {
     /// nothing, so that the sender comes to its end.
     fn decline(&mut self, index: u32) {
         let Some(request) = self.requests.at(index) else { return };
-        if let Machine::Recv(receiver) = &mut request.machine
-            && let ReceiverStep::Ask { sender, .. } = receiver.step()
-        {
-            *receiver = Receiver::new(sender, 0, 0);
+        if let Machine::Recv(receiver) = &mut request.machine {
+            receiver.decline();
+            if receiver.step() != ReceiverStep::Wait {
+                self.owe(index);
+            }
         }
     }
 }

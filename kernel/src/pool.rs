@@ -93,6 +93,11 @@ impl<'s, V> Pool<'s, V> {
         self.fresh
     }
 
+    /// Slots there are.
+    pub(crate) const fn capacity(&self) -> u32 {
+        self.entries.len() as u32
+    }
+
     pub(crate) const fn in_use(&self) -> u32 {
         self.in_use
     }

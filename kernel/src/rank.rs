@@ -84,6 +84,9 @@ pub(crate) enum Mode {
     Synchronous,
     /// As synchronous, and it is an error if that receive was posted later.
     Ready,
+    /// Of a future ([`future`](mod@crate::future)): its memory is at hand while the future is polled and at no other
+    /// time, so a send is announced and streams only then, and a receive asks for what one block holds at a time.
+    Polled,
 }
 
 /// What a completed receive, or a probe, found out about its message.

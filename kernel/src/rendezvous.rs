@@ -24,7 +24,7 @@ impl Engine<'_> {
         sender: Handle,
         receiver: Handle,
         range: Range<u64>,
-        late: bool,
+        (late, more): (bool, bool),
     ) -> Result<(), Malformed> {
         if self.is_offered(from, sender) {
             self.take_up_offer(from, sender)?;
@@ -35,11 +35,13 @@ impl Engine<'_> {
         };
         match &mut request.machine {
             Machine::Send(machine) if request.peer == from && request.state == State::Sending => {
-                machine.asked(receiver, range.start, range.end)?;
+                machine.asked(receiver, range, more)?;
                 if late && request.mode == Mode::Ready {
                     request.cause = Some(Cause::NotReady);
                 }
-                self.owe(sender.slot);
+                if request.mode != Mode::Polled || request.orphan {
+                    self.owe(sender.slot);
+                }
                 Ok(())
             }
             _ => Err(Malformed::Control),
@@ -59,11 +61,18 @@ impl Engine<'_> {
         };
         match &mut request.machine {
             Machine::Recv(machine) if request.peer == from && request.state == State::Receiving => {
-                machine.data(offset, payload.len() as u64)?;
-                if !request.buffer.write(offset, payload) {
+                let place = machine.data(offset, payload.len() as u64)?;
+                let unwanted = request.orphan && machine.step() == ReceiverStep::Piece;
+                if unwanted {
+                    machine.decline();
+                }
+                if !request.buffer.write(place, payload) {
                     self.unpack(receiver.slot, piece);
                 }
                 self.counters.bytes_received += payload.len() as u64;
+                if unwanted {
+                    self.owe(receiver.slot);
+                }
                 Ok(())
             }
             _ => Err(Malformed::Control),
@@ -107,10 +116,10 @@ impl Engine<'_> {
         let turn = match self.requests.at(index).map(|request| request.machine) {
             Some(Machine::Send(sender)) => self.step_sender(transport, id, index, sender, fragment_max),
             Some(Machine::Recv(receiver)) => match receiver.step() {
-                ReceiverStep::Ask { sender, offset, end } => {
-                    self.ask(transport, id, index, sender, offset, end)
+                ReceiverStep::Ask { sender, offset, end, more } => {
+                    self.ask(transport, id, index, sender, offset..end, more)
                 }
-                ReceiverStep::Wait | ReceiverStep::Done(_) => Turn::Idle,
+                ReceiverStep::Wait | ReceiverStep::Piece | ReceiverStep::Done(_) => Turn::Idle,
             },
             Some(Machine::None) | None => Turn::Idle,
         };
@@ -148,16 +157,16 @@ impl Engine<'_> {
         id: PeerId,
         index: u32,
         sender: Handle,
-        offset: u64,
-        end: u64,
+        range: Range<u64>,
+        more: bool,
     ) -> Turn {
         let (Some(peer), Some(own)) = (self.peers.get(id.index()), self.requests.handle(index)) else {
             return Turn::Idle;
         };
         let late = self.requests.at(index).is_some_and(|request| request.late);
-        let key = Key { tag: u32::from(late), ..Key::NONE };
-        let header = self.header(peer, Kind::ClearToSend, key, 0, end);
-        let turn = self.say(transport, id, &header.emit_clear_to_send(sender, own, offset));
+        let key = Key { tag: u32::from(late) | u32::from(more) << 1, ..Key::NONE };
+        let header = self.header(peer, Kind::ClearToSend, key, 0, range.end);
+        let turn = self.say(transport, id, &header.emit_clear_to_send(sender, own, range.start));
         if let Turn::Sent = turn
             && let Some(Machine::Recv(receiver)) = self.requests.at(index).map(|request| &mut request.machine)
         {
@@ -166,7 +175,7 @@ impl Engine<'_> {
         turn
     }
 
-    fn step_sender<T: Transport>(
+    pub(crate) fn step_sender<T: Transport>(
         &mut self,
         transport: &mut T,
         id: PeerId,
@@ -195,12 +204,13 @@ impl Engine<'_> {
     /// The finish is sent: the request leaves the owed list and is complete.
     fn finish_send(&mut self, id: PeerId, index: u32) {
         let Some(request) = self.requests.at(index) else { return };
-        request.owed = false;
-        let cause = request.cause;
+        let (owed, cause) = (core::mem::take(&mut request.owed), request.cause);
         if let Machine::Send(sender) = &mut request.machine {
             sender.finished();
         }
-        if let Some(peer) = self.peers.get_mut(id.index()) {
+        if let Some(peer) = self.peers.get_mut(id.index())
+            && owed
+        {
             peer.owed.remove(&mut self.requests, index);
         }
         self.complete(index, cause);

@@ -89,7 +89,7 @@ pub(crate) struct Request {
     pub(crate) owed: bool,
     /// Of a receive: it was posted after its message had been announced.
     pub(crate) late: bool,
-    /// Of a send.
+    /// Of a send, and of a receive whether it is a future's.
     pub(crate) mode: Mode,
     /// What is matched; of a send, the key its message carries.
     pub(crate) key: Key,

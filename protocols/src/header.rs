@@ -13,8 +13,8 @@
 //! The two limits are the credits that every message carries back, see [`credit`](crate::credit). `length` is the
 //! whole message for eager and announcements, the end of the granted range for clear-to-send, the fragment for
 //! data, the values of its [`Label`] for a finish. The sequence counts matchable messages per peer; other kinds carry zero.
-//! A seek carries the tag of a receive, an offer source, tag and length of a message; a clear-to-send has tag 1 if its
-//! receive was late; the tag of data has bit 0 if it is typed, and bit 1 if its finish will have a checksum; nothing is
+//! A seek carries the tag of a receive, an offer source, tag and length of a message; the tag of a
+//! clear-to-send has bit 0 if its receive was late, and bit 1 if it will ask for another piece; that of data has bit 0 if it is typed, and bit 1 if its finish will have a checksum; nothing is
 //! one byte long if other messages are held back.
 
 use aldis_hal::cause::Malformed;

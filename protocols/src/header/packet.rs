@@ -31,6 +31,8 @@ pub enum Body<'a> {
         offset: u64,
         /// The receive was posted only after the announcement had come.
         late: bool,
+        /// It will ask for another piece after this one.
+        more: bool,
     },
     /// A fragment.
     Data {
@@ -133,11 +135,12 @@ impl<'a> Body<'a> {
                 if offset > header.length {
                     return Err(Malformed::Length);
                 }
-                if header.tag > 1 {
+                if header.tag > 3 {
                     return Err(Malformed::Reserved);
                 }
                 let (sender, receiver) = (raw.sender.into(), raw.receiver.into());
-                Self::ClearToSend { sender, receiver, offset, late: header.tag == 1 }
+                let (late, more) = (header.tag & 1 != 0, header.tag & 2 != 0);
+                Self::ClearToSend { sender, receiver, offset, late, more }
             }
             Kind::Data => {
                 let Ok((raw, payload)) = RawData::read_from_prefix(rest) else {

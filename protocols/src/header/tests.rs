@@ -85,9 +85,9 @@ fn every_kind_survives_the_wire() {
         assert_eq!(Packet::parse(&header.emit_about(SENDER)), Ok(Packet { header, body }));
     }
 
-    for (tag, late) in [(0, false), (1, true)] {
+    for (tag, late, more) in [(0, false, false), (1, true, false), (2, false, true), (3, true, true)] {
         let clear = Header { tag, ..header(Kind::ClearToSend, 100) };
-        let body = Body::ClearToSend { sender: SENDER, receiver: RECEIVER, offset: 7, late };
+        let body = Body::ClearToSend { sender: SENDER, receiver: RECEIVER, offset: 7, late, more };
         assert_eq!(
             Packet::parse(&clear.emit_clear_to_send(SENDER, RECEIVER, 7)),
             Ok(Packet { header: clear, body })
