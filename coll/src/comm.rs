@@ -108,7 +108,7 @@ pub fn create<'s, T: Transport, P: Platform>(
 }
 
 /// A communicator of the processes of `group`, all of which are in `comm`, and which alone take part
-/// (MPI_Comm_create_group). `tag`, below 2^30, tells calls apart that are under way on `comm` at a time.
+/// (MPI_Comm_create_group). `tag`, below 2^29, tells calls apart that are under way on `comm` at a time.
 ///
 /// # Errors
 /// As [`dup`]; [`Cause::TagOutOfRange`]; and [`Cause::RankOutOfRange`] for a process that is not in `comm`, or if this one is

@@ -5,11 +5,13 @@
 #[allow(dead_code, unused_imports, reason = "each test file uses the part it needs")]
 mod rig;
 
+use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 
 use aldis_coll::comm::{self, Choice, Dimension, Grid, create, create_group, dup, free, inter, split};
 use aldis_coll::op::Sum;
 use aldis_coll::{allreduce, barrier, bcast};
+use aldis_host_sim::sim::{Config, Outcome, Profile, SimEndpoint, Wire, simulate};
 use aldis_kernel::hal::{Cause, Operation, PeerId, Resource};
 use aldis_kernel::{Comm, Comparison, GENERATION_MAX, Group, Members, Piece, Rank, Source, Tag, TagMatch};
 use rig::{Endpoint, run};
@@ -314,9 +316,9 @@ fn what_keeps_leaders_apart_is_a_typed_error() {
             0 => assert_eq!(error.cause, apart),
             _ => assert!(matches!(error.cause, Cause::Declined | Cause::Overlap { rank: 2 })),
         }
-        let error = make(endpoint, Rank(0), &world, other, Tag(1 << 30));
+        let error = make(endpoint, Rank(0), &world, other, Tag(1 << 29));
         match me % 2 {
-            0 => assert_eq!(error.cause, Cause::TagOutOfRange { tag: 1 << 30, max: (1 << 30) - 1 }),
+            0 => assert_eq!(error.cause, Cause::TagOutOfRange { tag: 1 << 29, max: (1 << 29) - 1 }),
             _ => assert_eq!(error.cause, Cause::Declined),
         }
         barrier(endpoint, &world).unwrap();
@@ -394,4 +396,38 @@ fn generations_begin_again() {
         }
         free(endpoint, half).unwrap();
     });
+}
+
+/// A rank dies while all make a communicator, of one group or of two. None of the others waits for ever, and none has to be
+/// told by another's going: whoever hears of the death tells those who would wait for it.
+#[test]
+fn after_a_death_all_ranks_fail_and_none_hangs() {
+    static FAILED: AtomicU32 = AtomicU32::new(0);
+    let program = |endpoint: &mut SimEndpoint<'_>, call: u64, limit: Duration| -> Outcome {
+        let (world, me) = (endpoint.world(), endpoint.process().0);
+        let (other, mine) = if me < 3 { (Rank(3), 0..3) } else { (Rank(0), 3..7) };
+        let half = endpoint.install(2, 1, &Members::These(mine.map(PeerId)))?;
+        let (mut scratch, within) = ([Choice::NONE; 7], &mut endpoint.within(limit));
+        let made = match call {
+            0 => dup(within, &world).map(|_| ()),
+            1 => split(within, &world, Some(me % 2), 0, &mut scratch).map(|_| ()),
+            _ => inter::create(within, &half, Rank(0), (&world, other), TAG, &mut scratch).map(|_| ()),
+        };
+        let Err(error) = made else { return Ok(()) };
+        FAILED.fetch_add(1, Ordering::Relaxed);
+        // This rank stays for longer than any other would wait.
+        let itself = endpoint.itself();
+        let _ = endpoint.within(2 * limit).recv(&itself, &mut [0_u8], Rank(0), Tag(0));
+        let is_named = error.peer().is_some() && error.cause != Cause::TimedOut;
+        if is_named { Err(error.into()) } else { Err(error.to_string().into()) }
+    };
+    for seed in 0..48 {
+        // Deaths are told on the wire of messages; on that of frames a handshake waits half a second for the dead.
+        let (wire, limit) = if seed % 8 < 7 { (Wire::Messages, 200) } else { (Wire::Frames, 800) };
+        let config = Config { faults: Profile::Crash, wire, ..Config::new(seed, 7) };
+        let limit = Duration::from_millis(limit);
+        let report = simulate(&config, move |endpoint| program(endpoint, seed % 3, limit)).unwrap();
+        assert_eq!(report.failure, None, "{report}");
+    }
+    assert!(FAILED.load(Ordering::Relaxed) > 60, "{FAILED:?} calls have failed");
 }

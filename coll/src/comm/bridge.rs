@@ -3,7 +3,7 @@
 use aldis_kernel::hal::{Cause, Operation, PeerId, Platform, Transport};
 use aldis_kernel::{Comm, Error, Rank, Tag};
 
-use super::circle::{Circle, Line, OWN_TAG};
+use super::circle::{Circle, Line, OWN_TAG, TAGS, WARNING_MAX};
 use super::party::{Objection, Party};
 use super::split::Choice;
 use crate::collective::Caller;
@@ -102,7 +102,7 @@ impl<'c> Bridge<'c> {
         caller: &mut impl Caller<'s, T, P>,
         crossed: Result<(), Error>,
     ) -> Result<(), Error> {
-        let mut word = [crossed.map_or_else(|error| self.blame(&error).word(), |()| 0)];
+        let mut word = [crossed.map_or_else(|error| self.blame(caller, &error).word(), |()| 0)];
         let agreed = self.local.agree(caller, &mut word, |_, mine, theirs| mine.max(theirs));
         crossed?;
         self.told(caller, agreed)?;
@@ -119,22 +119,31 @@ impl<'c> Bridge<'c> {
     ) -> Result<R, Error> {
         result.inspect_err(|error| {
             if self.is_leader() && error.context != self.line.names {
-                self.line.warn(caller, self.blame(error), Some(self.partner.0).into_iter());
+                let blame = self.blame(caller, error);
+                let caller = &mut caller.endpoint().within(WARNING_MAX);
+                self.line.warn(caller, blame, (self.partner.0, self.partner.0));
             }
         })
     }
 
     /// Whom a failure is put down to.
-    fn blame(&self, error: &Error) -> Objection {
-        let name = match error.cause {
+    fn blame<'s, T: Transport, P: Platform>(
+        &self,
+        caller: &mut impl Caller<'s, T, P>,
+        error: &Error,
+    ) -> Objection {
+        let is_gone = matches!(error.cause, Cause::PeerDead | Cause::PeerLeft);
+        let (local, peer) = (self.local.comm(), error.peer().unwrap_or(Rank::NULL));
+        let process = match error.context {
             // Told by the other leader, who names ranks of the world.
-            _ if error.context == self.line.names => error.peer().map_or(self.me.0, |rank| rank.0),
-            Cause::PeerDead | Cause::PeerLeft if error.context == self.line.comm.context() => {
-                self.partner.1.0
+            context if context == self.line.names => Some(PeerId(peer.0)),
+            context if is_gone && context == self.line.comm.context() => Some(self.partner.1),
+            context if is_gone && context == local.context() => {
+                caller.endpoint().process_of(local, peer).ok()
             }
-            _ => self.me.0,
+            _ => None,
         };
-        Objection::new(error.cause, name)
+        Objection::new(error.cause, process.unwrap_or(self.me).0)
     }
 
     /// The process of a rank on the other side.
@@ -183,7 +192,7 @@ impl Party for Bridge<'_> {
     /// their numbers.
     fn flush<'s, T: Transport, P: Platform>(&self, caller: &mut impl Caller<'s, T, P>) -> Result<(), Error> {
         self.local.flush(caller)?;
-        let line = Line { comm: self.world.collective(), tag: Tag(OWN_TAG | (OWN_TAG - 1)), ..self.line };
+        let line = Line { comm: self.world.collective(), tag: Tag(OWN_TAG | (TAGS - 1)), ..self.line };
         let (me, here) = (self.local.comm().rank().0, self.local.comm().size());
         let there = match self.remote {
             Remote::Of(inter) => inter.remote_size(),

@@ -1,6 +1,8 @@
 //! Agreement of ranks that have no communicator of their own yet.
 
-use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
+use core::time::Duration;
+
+use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
 use aldis_kernel::{Comm, Error, Group, Rank, Tag};
 use zerocopy::IntoBytes;
 
@@ -10,6 +12,12 @@ use crate::op::Element;
 
 /// Tags of calls that name their own are told apart from the numbers of collective calls by this bit.
 pub(super) const OWN_TAG: u32 = 1 << 30;
+/// Numbers of collective calls, and tags that calls name, are below this. With this bit they are of refusals: notices that go
+/// against the direction of messages, to those whose messages a rank will not take any more.
+pub(super) const TAGS: u32 = 1 << 29;
+
+/// How long a rank that has failed waits at most until its notices have gone: who takes none has failed as well.
+pub(super) const WARNING_MAX: Duration = Duration::from_millis(10);
 
 /// What the messages of a call are known by.
 #[derive(Clone, Copy, Debug)]
@@ -35,14 +43,30 @@ impl Line {
         (to, mine): (Rank, &[E]),
         (from, theirs): (Rank, &mut [E]),
     ) -> Result<(), Error> {
-        let right = size_of_val(theirs) as u64;
+        let (right, mut refusal) = (size_of_val(theirs) as u64, [0; Objection::BYTES]);
         let exchanged = caller.enter(|scope| {
             let receiving = scope.irecv(&self.comm, theirs, from, self.tag)?;
-            let sending = scope.isend(&self.comm, mine, to, self.tag)?;
+            let mut sending = scope.isend(&self.comm, mine, to, self.tag)?;
             let received = scope.wait(receiving)?;
-            scope.wait(sending)?;
-            Ok(received)
+            if scope.test(&mut sending)?.is_some() {
+                return Ok(received);
+            }
+            // It must be matched first: perhaps it never will.
+            let mut refused = scope.irecv(&self.comm, &mut refusal, to, Tag(self.tag.0 | TAGS))?;
+            let (operation, context) = (self.operation, self.comm.context());
+            let (peer, tag) = (Some(PeerId(to.0)), Some(self.tag.0));
+            let activity = Activity { operation, peer, tag, context, bytes: size_of_val(mine) as u64 };
+            let is_sent = scope.wait_until(activity, |scope| match scope.result(&mut sending)? {
+                None => Ok(scope.result(&mut refused)?.map(|_| false)),
+                Some(_) => Ok(Some(true)),
+            })?;
+            scope.cancel(&mut refused);
+            // By an error the scope lets go of the message.
+            if is_sent { Ok(received) } else { Err(Error::new(operation, Cause::Declined)) }
         });
+        if let objection @ Objection { code: 1.., name } = Objection::from_notice(refusal) {
+            return Err(self.error_of(objection.cause(), name));
+        }
         let cause = match exchanged {
             Ok(status) if status.bytes == right => return Ok(()),
             Ok(status) if status.bytes == Objection::BYTES as u64 => {
@@ -59,21 +83,21 @@ impl Line {
         Err(Error::new(self.operation, cause).with(from, self.comm.context(), self.tag))
     }
 
-    /// Tells these ranks that this one has failed, so that they do not wait for it: what can be sent at once, is.
+    /// Tells a rank that would wait for messages of this one, and one that would wait until this one takes its messages, that
+    /// this one has failed.
+    #[cold]
     pub(super) fn warn<'s, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
         objection: Objection,
-        ranks: impl Iterator<Item = Rank>,
+        (ahead, behind): (Rank, Rank),
     ) {
         let notice = objection.notice();
         let _ = caller.enter(|scope| {
-            for rank in ranks {
-                // Who is dead need not be told.
-                let _ = scope.isend(&self.comm, &notice, rank, self.tag);
-            }
-            // An error, so that nothing is waited for.
-            Err::<(), Error>(Error::new(self.operation, objection.cause()))
+            // Who is dead need not be told. The scope's end waits for both.
+            let _ = scope.isend(&self.comm, &notice, ahead, self.tag);
+            let _ = scope.isend(&self.comm, &notice, behind, Tag(self.tag.0 | TAGS));
+            Ok(())
         });
     }
 
@@ -194,14 +218,17 @@ impl<'g> Circle<'g> {
     }
 
     /// Tells all who may wait for this one in the rest of the call that it has failed, and why: they sit 1, 2, 4, ... places
-    /// further on. They fail by that and tell others, so that after a death nobody waits for ever.
+    /// further on and back. They fail by that and tell others, so that after a death nobody waits for ever.
     #[cold]
     fn warn<'s, T: Transport, P: Platform>(&self, caller: &mut impl Caller<'s, T, P>, error: &Error) {
         let dead = matches!(error.cause, Cause::PeerDead | Cause::PeerLeft);
         let about = error.peer().filter(|_| dead).map_or(self.name(), |peer| peer.0);
+        let objection = Objection::new(error.cause, about);
+        let caller = &mut caller.endpoint().within(WARNING_MAX);
         for bit in 0..u32::BITS - self.size.saturating_sub(1).leading_zeros() {
-            let Ok(rank) = self.rank(caller, 1 << bit) else { return };
-            self.line.warn(caller, Objection::new(error.cause, about), Some(rank).into_iter());
+            let (ahead, behind) = (self.rank(caller, 1 << bit), self.rank(caller, self.size - (1 << bit)));
+            let (Ok(ahead), Ok(behind)) = (ahead, behind) else { return };
+            self.line.warn(caller, objection, (ahead, behind));
         }
     }
 }
@@ -246,10 +273,10 @@ impl Party for Circle<'_> {
 
 /// The tag of a call that names its own.
 pub(super) const fn own_tag(tag: Tag) -> Result<Tag, Cause> {
-    if tag.0 < OWN_TAG {
+    if tag.0 < TAGS {
         Ok(Tag(tag.0 | OWN_TAG))
     } else {
-        Err(Cause::TagOutOfRange { tag: tag.0, max: OWN_TAG - 1 })
+        Err(Cause::TagOutOfRange { tag: tag.0, max: TAGS - 1 })
     }
 }
 

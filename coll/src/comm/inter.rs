@@ -70,7 +70,7 @@ use crate::collective::Caller;
 /// An intercommunicator between the ranks of `local` and another group, which makes the same call
 /// (MPI_Intercomm_create). The groups have no process in common. `leader` is a rank of `local`; on it - elsewhere they do not
 /// matter - `remote_leader` is the other group's leader as a rank of `peer`, a communicator that both leaders are in, and
-/// `tag`, below 2^30 and the same for both leaders, tells calls apart that are under way between them at a time. `scratch`
+/// `tag`, below 2^29 and the same for both leaders, tells calls apart that are under way between them at a time. `scratch`
 /// has an entry for each rank of both groups.
 ///
 /// # Errors

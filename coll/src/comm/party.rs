@@ -59,7 +59,8 @@ pub(super) trait Party {
 /// Why somebody cannot go on, as the others are told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Objection {
-    code: u8,
+    /// What it is about; zero is none.
+    pub(super) code: u8,
     /// Who cannot, or whom it is about.
     pub(super) name: u32,
 }

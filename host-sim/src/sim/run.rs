@@ -124,7 +124,8 @@ fn drive(
 /// Whether a program may end so when some node has died.
 fn follows_from_death(error: &(dyn core::error::Error + 'static)) -> bool {
     error.downcast_ref::<Error>().is_some_and(|error| {
-        matches!(error.cause, Cause::PeerDead | Cause::PeerLeft | Cause::Withdrawn | Cause::TimedOut)
+        let told = matches!(error.cause, Cause::Withdrawn | Cause::Declined);
+        told || matches!(error.cause, Cause::PeerDead | Cause::PeerLeft | Cause::TimedOut)
     })
 }
 

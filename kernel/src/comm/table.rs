@@ -7,7 +7,7 @@ use crate::group::{Form, Group, Piece};
 use crate::rank::Rank;
 
 /// Collective calls are numbered below this, and the calls that name their own tag are above.
-pub(crate) const COLLECTIVES_MAX: u32 = 1 << 30;
+pub(crate) const COLLECTIVES_MAX: u32 = 1 << 29;
 
 /// A row of the communicator table; all-zero is a free one. Its group is the one that ranks are addressed in: the remote
 /// one, if there are two.

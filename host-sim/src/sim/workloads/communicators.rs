@@ -193,7 +193,7 @@ impl Model {
             random.shuffle(&mut chosen);
         }
         chosen.truncate(random.within(1, members.len() as u64) as usize);
-        let (alone, tag) = (random.chance(50), Tag(random.below(1 << 30) as u32));
+        let (alone, tag) = (random.chance(50), Tag(random.below(1 << 29) as u32));
         if self.live.len() >= LIVE_MAX {
             return Ok(());
         }
