@@ -3,7 +3,7 @@
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, Handle, PeerId, Sink, Token};
-use aldis_protocols::header::{Body, HEADER_BYTES, Header, Kind, Label, Packet};
+use aldis_protocols::header::{Body, Header, Kind, Label, Packet};
 use aldis_protocols::{Control, INLINE_BYTES};
 
 use crate::comm::is_freed;
@@ -78,7 +78,10 @@ impl Engine<'_> {
     fn take_rare(&mut self, from: PeerId, message: &[u8]) -> Result<(), Malformed> {
         let Packet { header, body } = &Packet::parse(message)?;
         match *body {
-            Body::Eager(payload) => self.take_eager(from, header, payload),
+            Body::Labelled(label, payload) if let Some(tools) = self.tools() => {
+                tools.take_labelled(self, from, header, &label, payload)
+            }
+            Body::Eager(payload) | Body::Labelled(_, payload) => self.take_eager(from, header, payload),
             Body::Announce { sender, .. } => self.take_announcement(from, header, sender),
             Body::ClearToSend { sender, receiver, offset, late, more } => {
                 let range = offset..header.length;
@@ -88,10 +91,6 @@ impl Engine<'_> {
                 self.take_data(from, receiver, &Piece { offset, payload, typed, checked })
             }
             Body::Finish { receiver, status, label } => self.take_finish(from, receiver, status, &label),
-            Body::Labelled(label, payload) => {
-                let stored = message.get(HEADER_BYTES..).unwrap_or_default();
-                self.take_labelled(from, header, &label, payload, stored)
-            }
             Body::Credit => Ok(()),
             Body::Stalled => {
                 self.take_stalled(from);
@@ -152,14 +151,14 @@ impl Engine<'_> {
         let matched = self.admit(from, header, &key, in_block)?;
         self.counters.bytes_received += payload.len() as u64;
         let Some(index) = matched else {
-            return self.keep(from, key, header.length, Keep::Payload { bytes: payload, labelled: false });
+            return self.keep(from, key, header.length, Keep::Payload(payload), &Label::NONE);
         };
         let Some(request) = self.requests.at(index) else { return Ok(()) };
         (request.peer, request.rank, request.tag) = (from, key.source, key.tag);
         if request.buffer.write(0, payload) {
             self.received_all(index, header.length);
         } else {
-            self.take_whole(index, header.length, &Label::NONE, payload);
+            self.take_unpacked(index, header.length, payload);
         }
         Ok(())
     }
@@ -168,7 +167,7 @@ impl Engine<'_> {
         let key = key(header);
         let matched = self.admit(from, header, &key, false)?;
         let Some(index) = matched else {
-            return self.keep(from, key, header.length, Keep::Token(sender));
+            return self.keep(from, key, header.length, Keep::Token(sender), &Label::NONE);
         };
         if let Some(request) = self.requests.at(index) {
             (request.rank, request.tag) = (key.source, key.tag);
@@ -185,27 +184,27 @@ impl Engine<'_> {
         key: Key,
         length: u64,
         what: Keep<'_>,
+        label: &Label,
     ) -> Result<(), Malformed> {
         if !self.comms.admits(key.context, key.source, from) && self.turn_away(from, &what) {
             return Ok(());
         }
-        let labelled = matches!(what, Keep::Payload { labelled: true, .. });
         let payload = match what {
             Keep::Token(sender) => Payload::Announced(sender),
-            Keep::Payload { bytes, .. } if bytes.len() <= INLINE_BYTES => {
+            Keep::Payload(bytes) if bytes.len() <= INLINE_BYTES => {
                 let mut inline = [0; INLINE_BYTES];
                 for (to, from) in inline.iter_mut().zip(bytes) {
                     *to = *from;
                 }
                 Payload::Inline(inline)
             }
-            Keep::Payload { bytes, .. } => {
+            Keep::Payload(bytes) => {
                 let Some(block) = self.blocks.take() else { return Err(Malformed::Credit) };
                 self.blocks.buffer(&block).write(0, bytes);
                 Payload::Block(block)
             }
         };
-        if let Err(payload) = self.matcher.keep(key, from, length, payload, labelled) {
+        if let Err(payload) = self.matcher.keep(key, from, length, payload, label) {
             if let Payload::Block(block) = payload {
                 self.blocks.give(block);
             }
@@ -221,7 +220,7 @@ impl Engine<'_> {
     fn turn_away(&mut self, from: PeerId, what: &Keep<'_>) -> bool {
         match what {
             Keep::Token(sender) if !self.turn_away_announced(from, *sender) => return false,
-            Keep::Payload { bytes, .. } if bytes.len() > INLINE_BYTES => self.free_block(from),
+            Keep::Payload(bytes) if bytes.len() > INLINE_BYTES => self.free_block(from),
             _ => {}
         }
         self.free_envelope(from);
@@ -246,6 +245,6 @@ pub(crate) const fn key(header: &Header) -> Key {
 
 /// What is kept of an unexpected message.
 pub(crate) enum Keep<'a> {
-    Payload { bytes: &'a [u8], labelled: bool },
+    Payload(&'a [u8]),
     Token(Handle),
 }

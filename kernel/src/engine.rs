@@ -198,8 +198,7 @@ impl Engine<'_> {
         buffer: Buffer,
         own: Option<Handle>,
     ) -> Result<Started, Cause> {
-        let Some(&Envelope { key, peer, length, ref payload, labelled, .. }) = self.matcher.peek(index)
-        else {
+        let Some(&Envelope { key, peer, length, ref payload, label, .. }) = self.matcher.peek(index) else {
             return Err(Cause::Stale);
         };
         let announced = matches!(payload, Payload::Announced(_));
@@ -211,7 +210,7 @@ impl Engine<'_> {
         }
         // What does not succeed here and now needs a slot; without one the message stays where it is.
         let slot = match own {
-            None if announced || truncated || labelled => {
+            None if announced || truncated || !label.is_none() => {
                 Some(self.request(State::Receiving, key, peer, key.source, buffer)?)
             }
             slot => slot,
@@ -221,19 +220,19 @@ impl Engine<'_> {
         }
         let Some(envelope) = self.matcher.remove(index) else { return Err(Cause::Stale) };
         self.free_envelope(peer);
-        if let Some(handle) = slot
-            && !announced
-            && (labelled || buffer.is_scattered())
-        {
-            self.take_stored(handle.slot, envelope);
-            return Ok(Started::Pending(handle));
-        }
         match envelope.payload {
             Payload::Inline(bytes) => {
-                buffer.write(0, bytes.get(..length as usize).unwrap_or(&bytes));
+                let bytes = bytes.get(..length as usize).unwrap_or(&bytes);
+                if !buffer.write(0, bytes) {
+                    self.unpack(slot, bytes, &label);
+                }
             }
             Payload::Block(block) => {
-                buffer.write(0, self.blocks.buffer(&block).read(0, length as usize));
+                let kept = self.blocks.buffer(&block);
+                let bytes = kept.read(0, length as usize);
+                if !buffer.write(0, bytes) {
+                    self.unpack(slot, bytes, &label);
+                }
                 self.blocks.give(block);
                 self.free_block(peer);
             }
@@ -248,7 +247,7 @@ impl Engine<'_> {
         }
         let Some(handle) = slot else { return Ok(Started::Done(status(key, length))) };
         if !announced {
-            self.received_all(handle.slot, length);
+            self.received(handle.slot, length, &label);
         }
         Ok(Started::Pending(handle))
     }
@@ -257,7 +256,7 @@ impl Engine<'_> {
     /// payload is not copied again.
     pub(crate) fn adopt(&mut self, index: u32) -> Option<(Block, Status)> {
         let is_block =
-            |envelope: &Envelope| matches!(envelope.payload, Payload::Block(_)) && !envelope.labelled;
+            |envelope: &Envelope| matches!(envelope.payload, Payload::Block(_)) && envelope.label.is_none();
         if !self.matcher.peek(index).is_some_and(is_block) || !self.blocks.adopt() {
             return None;
         }

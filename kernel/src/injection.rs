@@ -7,7 +7,7 @@
 
 use aldis_hal::{Cause, Handle, PeerId, Post, Refusal, Slot, Transport};
 use aldis_protocols::Protocol;
-use aldis_protocols::header::{HEADER_BYTES, Kind};
+use aldis_protocols::header::Kind;
 use aldis_protocols::rendezvous::Sender;
 
 use crate::buffer::Buffer;
@@ -258,8 +258,11 @@ impl Engine<'_> {
         let Some(request) = self.requests.at(index) else { return Turn::Idle };
         let (key, buffer, mode) = (request.key, request.buffer, request.mode);
         let injected = match mode {
-            Mode::Standard if buffer.is_scattered() => {
-                self.inject_typed(transport, id, key, buffer.len(), handle)
+            Mode::Standard
+                if buffer.is_scattered()
+                    && let Some(tools) = self.tools() =>
+            {
+                tools.inject(self, transport, id, handle)
             }
             Mode::Standard => self.inject(transport, id, key, buffer, Some(handle)),
             Mode::Synchronous | Mode::Ready | Mode::Polled => {
@@ -330,12 +333,10 @@ impl Engine<'_> {
         };
         let header = self.header(peer, kind, key, peer.sequence_out, len as u64);
         let post = match (kind, request) {
-            (Kind::Eager, _) => {
-                match pack(transport, id, &header.emit(), buffer.read(0, len), HEADER_BYTES) {
-                    Ok(()) => Post::Done,
-                    Err(refusal) => refusal.into(),
-                }
-            }
+            (Kind::Eager, _) => match pack(transport, id, &header.emit(), buffer.read(0, len)) {
+                Ok(()) => Post::Done,
+                Err(refusal) => refusal.into(),
+            },
             (_, Some(own)) => post(transport, id, &header.emit_about(own), &[]),
             (_, None) => return Ok(Injected::NeedsRequest),
         };
@@ -343,9 +344,9 @@ impl Engine<'_> {
     }
 
     /// Announces a message, for its size, for want of a block, or since it is complete only once it is matched.
-    pub(crate) fn announce<T: Transport>(
+    pub(crate) fn announce(
         &mut self,
-        transport: &mut T,
+        wire: &mut dyn Wire,
         id: PeerId,
         kind: Kind,
         key: Key,
@@ -358,7 +359,7 @@ impl Engine<'_> {
             return Ok(Injected::NoCredit);
         }
         let header = self.header(peer, kind, key, peer.sequence_out, len as u64);
-        let post = post(transport, id, &header.emit_about(own), &[]);
+        let post = wire.post(id, &header.emit_about(own), &[]);
         self.injected(id, kind, false, len, post)
     }
 
@@ -413,16 +414,46 @@ pub(crate) fn pack<T: Transport>(
     peer: PeerId,
     header: &[u8],
     payload: &[u8],
-    header_bytes: usize,
 ) -> Result<(), Refusal> {
-    let mut slot = transport.reserve(peer, header_bytes + payload.len())?;
-    if let Some((head, body)) = slot.bytes().split_at_mut_checked(header_bytes)
-        && head.len() == header.len()
-        && body.len() == payload.len()
-    {
-        head.copy_from_slice(header);
-        body.copy_from_slice(payload);
+    transport.fill(peer, header.len() + payload.len(), &mut |slot| {
+        if let Some((head, body)) = slot.split_at_mut_checked(header.len())
+            && body.len() == payload.len()
+        {
+            head.copy_from_slice(header);
+            body.copy_from_slice(payload);
+        }
+        Ok(())
+    })
+}
+
+/// A transport, whichever it is: for what is reached through a table of functions.
+pub(crate) trait Wire {
+    /// See [`Transport::short`].
+    fn post(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post;
+
+    /// Reserves a slot of `len` bytes, and commits it once `fill` has filled it; if that fails, so does this.
+    fn fill(
+        &mut self,
+        peer: PeerId,
+        len: usize,
+        fill: &mut dyn FnMut(&mut [u8]) -> Result<(), Cause>,
+    ) -> Result<(), Refusal>;
+}
+
+impl<T: Transport> Wire for T {
+    fn post(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post {
+        post(self, peer, header, payload)
     }
-    slot.commit();
-    Ok(())
+
+    fn fill(
+        &mut self,
+        peer: PeerId,
+        len: usize,
+        fill: &mut dyn FnMut(&mut [u8]) -> Result<(), Cause>,
+    ) -> Result<(), Refusal> {
+        let mut slot = self.reserve(peer, len)?;
+        fill(slot.bytes()).map_err(Refusal::Never)?;
+        slot.commit();
+        Ok(())
+    }
 }

@@ -10,6 +10,7 @@
 
 use aldis_hal::{Handle, PeerId};
 use aldis_protocols::INLINE_BYTES;
+use aldis_protocols::header::Label;
 
 use crate::blocks::Block;
 use crate::list::{Links, List, Nodes};
@@ -36,8 +37,8 @@ pub(crate) struct Envelope {
     pub(crate) peer: PeerId,
     pub(crate) length: u64,
     pub(crate) payload: Payload,
-    /// Its payload has a label in front.
-    pub(crate) labelled: bool,
+    /// What was said about its data, if this endpoint looks at it.
+    pub(crate) label: Label,
     bin: Links,
     arrival: Links,
 }
@@ -48,7 +49,7 @@ impl Envelope {
         peer: PeerId(0),
         length: 0,
         payload: Payload::Inline([0; INLINE_BYTES]),
-        labelled: false,
+        label: Label::NONE,
         bin: Links::NONE,
         arrival: Links::NONE,
     };
@@ -264,10 +265,10 @@ impl<'s> Matcher<'s> {
         peer: PeerId,
         length: u64,
         payload: Payload,
-        labelled: bool,
+        label: &Label,
     ) -> Result<(), Payload> {
         let Some((handle, envelope)) = self.envelopes.take() else { return Err(payload) };
-        *envelope = Envelope { key, peer, length, payload, labelled, ..Envelope::EMPTY };
+        *envelope = Envelope { key, peer, length, payload, label: *label, ..Envelope::EMPTY };
         self.arrivals.push_back(&mut self.envelopes, handle.slot);
         if let Some(bin) = self.bins.of(&key) {
             bin.unexpected.push_back(&mut self.envelopes, handle.slot);
