@@ -2,7 +2,7 @@
 //! return is recorded and said by [`injection`](crate::injection) after the poll.
 
 use aldis_hal::cause::Malformed;
-use aldis_hal::{Cause, Handle, PeerId, Sink, Token};
+use aldis_hal::{Cause, Handle, PeerId, Sink, Token, Transport};
 use aldis_protocols::header::{Body, Header, Kind, Label, Packet};
 use aldis_protocols::{Control, INLINE_BYTES};
 
@@ -11,14 +11,14 @@ use crate::engine::Engine;
 use crate::matching::Payload;
 use crate::peer::Presence;
 use crate::rank::Tag;
-use crate::request::Key;
+use crate::request::{Key, State};
 use crate::typed::Piece;
 
 impl Sink for Engine<'_> {
-    #[inline]
+    #[inline(never)]
     fn arrived(&mut self, from: PeerId, message: &[u8]) {
-        if let Err(what) = self.take_in(from, message) {
-            self.cut_off(from, what);
+        if !self.taken_at_once(from, message) {
+            self.take(from, message);
         }
     }
 
@@ -38,6 +38,59 @@ impl Sink for Engine<'_> {
 }
 
 impl Engine<'_> {
+    /// Takes in at most `budget` of what the transport has; returns how many events that were.
+    #[inline(never)]
+    pub(crate) fn hear<T: Transport>(&mut self, transport: &mut T, budget: u32) -> u32 {
+        transport.poll(budget, self.now, self)
+    }
+
+    /// Gives a small message at once to the receive that was posted for just that, if it is next to be taken and nothing
+    /// is unusual about it: the way of most messages. Anything else, and whatever is wrong, is left to
+    /// [`take`](Self::take), and nothing has changed but what the message says of credits.
+    #[inline(always)]
+    fn taken_at_once(&mut self, from: PeerId, message: &[u8]) -> bool {
+        let Some((header, payload)) = Header::parse_eager(message) else { return false };
+        let Some(peer) = self.peers.get_mut(from.index()) else { return false };
+        if header.epoch != peer.epoch
+            || !matches!(peer.presence, Presence::Connected)
+            || header.sequence != peer.sequence_in
+            || header.limits.blocks != peer.blocks_out.limit()
+            || payload.len() > INLINE_BYTES
+            || !peer.ordered.is_empty()
+            || !peer.envelopes_in.has_room()
+            || peer.envelopes_out.raise(header.limits.envelopes).is_err()
+        {
+            return false;
+        }
+        // The receive was posted for this source of this communicator, which is this peer if it is the receive's: so
+        // the message's context, source and tag are what they may be.
+        let Some((front, request)) = self.matcher.front(&mut self.requests, &key(&header)) else {
+            return false;
+        };
+        if request.peer != from || payload.len() > request.buffer.len() || !request.buffer.write(0, payload) {
+            return false;
+        }
+        (request.state, request.length) = (State::Complete, header.length);
+        front.take(&mut self.requests);
+        peer.envelopes_in.pass();
+        peer.sequence_in = header.sequence.wrapping_add(1);
+        let due = peer.envelopes_in.is_due();
+        self.counters.messages_received += 1;
+        self.counters.bytes_received += header.length;
+        if due {
+            self.mark(from);
+        }
+        true
+    }
+
+    /// Takes any message.
+    #[inline(never)]
+    fn take(&mut self, from: PeerId, message: &[u8]) {
+        if let Err(what) = self.take_in(from, message) {
+            self.cut_off(from, what);
+        }
+    }
+
     /// Ends a peer that broke the protocol.
     #[cold]
     fn cut_off(&mut self, peer: PeerId, what: Malformed) {
@@ -47,7 +100,6 @@ impl Engine<'_> {
     }
 
     /// Acts on one message.
-    #[inline]
     fn take_in(&mut self, from: PeerId, message: &[u8]) -> Result<(), Malformed> {
         let (header, rest) = Header::parse(message)?;
         let Some(peer) = self.peers.get_mut(from.index()) else { return Ok(()) };
@@ -56,8 +108,7 @@ impl Engine<'_> {
         }
         let more_envelopes = peer.envelopes_out.raise(header.limits.envelopes)?;
         let more_blocks = peer.blocks_out.raise(header.limits.blocks)?;
-        let waiting = (more_envelopes || more_blocks) && !peer.ordered.is_empty();
-        if waiting {
+        if (more_envelopes || more_blocks) && !peer.ordered.is_empty() {
             self.mark(from);
         }
         match header.kind {
@@ -106,7 +157,6 @@ impl Engine<'_> {
 
     /// Takes a matchable message in: checks it, gives it the place that its peer was promised, and finds the receive
     /// that waits for it, in which case the place is free again. A message that is refused has matched nothing.
-    #[inline]
     pub(crate) fn admit(
         &mut self,
         from: PeerId,
@@ -114,8 +164,11 @@ impl Engine<'_> {
         key: &Key,
         in_block: bool,
     ) -> Result<Option<u32>, Malformed> {
+        if key.tag > Tag::MAX.0 {
+            return Err(Malformed::Envelope);
+        }
         let is_member = self.comms.admits(key.context, key.source, from);
-        if key.tag > Tag::MAX.0 || !(is_member || is_freed(key.context)) {
+        if !is_member && !is_freed(key.context) {
             return Err(Malformed::Envelope);
         }
         let Some(peer) = self.peers.get_mut(from.index()) else { return Err(Malformed::Envelope) };
@@ -131,17 +184,18 @@ impl Engine<'_> {
         let matched = if is_member { self.matcher.match_posted(&mut self.requests, key) } else { None };
         if matched.is_some() {
             peer.envelopes_in.free();
+            let mut due = peer.envelopes_in.is_due();
             if in_block {
                 peer.blocks_in.free();
+                due |= peer.blocks_in.is_due();
             }
-            if peer.credit_due() {
+            if due {
                 self.mark(from);
             }
         }
         Ok(matched)
     }
 
-    #[inline]
     fn take_eager(&mut self, from: PeerId, header: &Header, payload: &[u8]) -> Result<(), Malformed> {
         let in_block = payload.len() > INLINE_BYTES;
         if in_block && payload.len() > self.room.block_bytes as usize {

@@ -113,7 +113,6 @@ impl Engine<'_> {
     }
 
     /// Puts the send in slot `index` behind the others to its peer.
-    #[inline]
     pub(crate) fn line_up(&mut self, id: PeerId, index: u32) {
         if let Some(peer) = self.peers.get_mut(id.index()) {
             peer.ordered.push_back(&mut self.requests, index);
@@ -158,7 +157,7 @@ impl Engine<'_> {
         to: &Target,
         buffer: Buffer,
     ) -> Result<bool, Cause> {
-        transport.poll(CREDIT_LOOK, self.now, self);
+        self.hear(transport, CREDIT_LOOK);
         self.presence(to.peer)?;
         Ok(matches!(self.inject(transport, to.peer, to.key, buffer, None)?, Injected::Sent))
     }
@@ -186,34 +185,30 @@ impl Engine<'_> {
     }
 
     fn flush_peer<T: Transport>(&mut self, transport: &mut T, id: PeerId, budget: u32) -> u32 {
-        let mut sent = 0;
-        loop {
-            let before = sent;
-            for lane in [Lane::Credit, Lane::Owed, Lane::Ordered, Lane::Overflow] {
-                if sent >= budget {
-                    // More may be left: look again at the next poll.
-                    self.mark(id);
-                    return sent;
-                }
-                if self.presence(id).is_err() {
-                    return sent;
-                }
-                let turn = match lane {
-                    Lane::Credit => self.send_credit(transport, id),
-                    Lane::Owed => self.send_owed(transport, id),
-                    Lane::Ordered => self.send_ordered(transport, id),
-                    Lane::Overflow => self.send_overflow(transport, id),
-                };
-                match turn {
-                    Turn::Sent => sent += 1,
-                    Turn::Idle => {}
-                    Turn::Stuck => return sent,
-                }
-            }
-            if sent == before {
+        let (mut sent, mut idle) = (0, 0);
+        let lanes = [Lane::Credit, Lane::Owed, Lane::Ordered, Lane::Overflow];
+        for lane in lanes.iter().cycle() {
+            if sent >= budget {
+                // More may be left: look again at the next poll.
+                self.mark(id);
                 return sent;
             }
+            if idle == lanes.len() || self.presence(id).is_err() {
+                return sent;
+            }
+            let turn = match lane {
+                Lane::Credit => self.send_credit(transport, id),
+                Lane::Owed => self.send_owed(transport, id),
+                Lane::Ordered => self.send_ordered(transport, id),
+                Lane::Overflow => self.send_overflow(transport, id),
+            };
+            match turn {
+                Turn::Sent => (sent, idle) = (sent + 1, 0),
+                Turn::Idle => idle += 1,
+                Turn::Stuck => return sent,
+            }
         }
+        sent
     }
 
     /// Credits in a message of their own, when no other message has carried them for too long.
@@ -408,7 +403,6 @@ pub(crate) fn post<T: Transport>(transport: &mut T, peer: PeerId, header: &[u8],
 }
 
 /// Packs header and payload straight into a slot of the transport.
-#[inline]
 pub(crate) fn pack<T: Transport>(
     transport: &mut T,
     peer: PeerId,
