@@ -7,6 +7,8 @@
 //! | [`create`] | all ranks | the processes of a group |
 //! | [`create_group`] | the group's processes | the same |
 //! | [`Grid::create`], [`Grid::sub`] | all ranks | those of a grid, or of a slice of it |
+//! | [`Graph::create`] | all ranks | those of a graph |
+//! | [`DistributedGraph::create`], [`create_adjacent`](DistributedGraph::create_adjacent) | all ranks | all, in the same order |
 //! | [`free`] | all ranks | - |
 //! | [`inter`] | two groups | both, each addressing the other |
 //!
@@ -55,21 +57,27 @@
 
 mod bridge;
 mod circle;
+mod dims;
+mod graph;
 mod grid;
 pub mod inter;
 mod making;
 mod party;
 mod split;
+mod topology;
 
 use core::iter::Empty;
 
 use aldis_kernel::hal::{Cause, Operation, PeerId, Platform, Transport};
 use aldis_kernel::{Comm, Error, Group, Members, PREDEFINED, Tag};
 use circle::{Circle, check_subset};
+pub use dims::dims_create;
+pub use graph::{DistributedGraph, Edge, Graph, Neighbour};
 pub use grid::{Dimension, Grid};
 use making::make;
 use party::Party;
 pub use split::{Choice, split, split_type};
+pub use topology::{Topology, TopologyKind};
 
 use crate::collective::Caller;
 

@@ -184,6 +184,20 @@ impl<'g> Circle<'g> {
         passed.inspect_err(|error| self.warn(caller, error))
     }
 
+    /// As [`pass`](Self::pass), but what is empty is not sent, and not waited for.
+    pub(super) fn pass_some<'s, E: Element, T: Transport, P: Platform>(
+        &self,
+        caller: &mut impl Caller<'s, T, P>,
+        ahead: u32,
+        mine: &[E],
+        theirs: &mut [E],
+    ) -> Result<(), Error> {
+        let (to, from) = (self.rank(caller, ahead)?, self.rank(caller, self.size.saturating_sub(ahead))?);
+        let to = if mine.is_empty() { Rank::NULL } else { to };
+        let from = if theirs.is_empty() { Rank::NULL } else { from };
+        self.line.exchange(caller, (to, mine), (from, theirs)).inspect_err(|error| self.warn(caller, error))
+    }
+
     /// Sends what the one at `root` has to all others, each of which has room for it. A binomial tree whose edges are those
     /// of [`agree`](Party::agree).
     pub(super) fn spread<'s, E: Element, T: Transport, P: Platform>(
@@ -195,26 +209,15 @@ impl<'g> Circle<'g> {
         let place = (self.me + self.size.saturating_sub(root)) % self.size.max(1);
         let mut distance: u32 = 1;
         while distance < self.size {
-            let (next, nobody) = (distance.saturating_mul(2), (Rank::NULL, &mut [][..]));
+            let next = distance.saturating_mul(2);
             if place < distance && place + distance < self.size {
-                let to = self.rank(caller, distance)?;
-                self.spread_on(caller, (to, data), nobody)?;
+                self.pass_some(caller, distance, data, &mut [])?;
             } else if (distance..next).contains(&place) {
-                let from = self.rank(caller, self.size - distance)?;
-                self.spread_on(caller, (Rank::NULL, &[]), (from, data))?;
+                self.pass_some(caller, distance, &[], data)?;
             }
             distance = next;
         }
         Ok(())
-    }
-
-    fn spread_on<'s, E: Element, T: Transport, P: Platform>(
-        &self,
-        caller: &mut impl Caller<'s, T, P>,
-        mine: (Rank, &[E]),
-        theirs: (Rank, &mut [E]),
-    ) -> Result<(), Error> {
-        self.line.exchange(caller, mine, theirs).inspect_err(|error| self.warn(caller, error))
     }
 
     /// Tells all who may wait for this one in the rest of the call that it has failed, and why: they sit 1, 2, 4, ... places

@@ -10,6 +10,7 @@ use super::circle::Circle;
 use super::making::make;
 use super::party::Party;
 use super::split::{Choice, split};
+use super::topology::{Topology, TopologyKind};
 use crate::collective::Caller;
 
 /// A dimension of a grid.
@@ -49,13 +50,18 @@ impl<'d> Grid<'d> {
         dimensions: &'d [Dimension],
     ) -> Result<Option<Self>, Error> {
         let circle = Circle::of_all(caller, comm, Operation::Create)?;
-        let members = match places(dimensions) {
-            places if (1..=u64::from(comm.size())).contains(&places) => Ok((u64::from(comm.rank().0)
-                < places)
-                .then_some(Members::<Empty<PeerId>>::First(*comm, places as u32))),
-            left => Err(Cause::LengthMismatch { left, right: comm.size().into() }),
-        };
+        let members = check_places(comm, dimensions)
+            .map(|places| (comm.rank().0 < places).then_some(Members::<Empty<PeerId>>::First(*comm, places)));
         Ok(make(caller, &circle, members)?.map(|comm| Self { comm, dimensions }))
+    }
+
+    /// The rank that this process would have in such a grid; `None` if it has no place for it (MPI_Cart_map).
+    ///
+    /// # Errors
+    /// As [`create`](Self::create), without communication.
+    pub fn map(comm: &Comm, dimensions: &[Dimension]) -> Result<Option<Rank>, Cause> {
+        let places = check_places(comm, dimensions)?;
+        Ok(Some(comm.rank()).filter(|rank| rank.0 < places))
     }
 
     /// Its communicator, for messages and to be freed.
@@ -166,7 +172,30 @@ impl<'d> Grid<'d> {
     }
 }
 
-/// Places in a grid; saturates.
-fn places(dimensions: &[Dimension]) -> u64 {
-    dimensions.iter().fold(1, |places, dimension| places.saturating_mul(dimension.extent.into()))
+impl Topology for Grid<'_> {
+    const KIND: TopologyKind = TopologyKind::Grid;
+
+    fn comm(&self) -> &Comm {
+        &self.comm
+    }
+
+    /// Along each dimension the one before and the one behind.
+    fn sources(&self) -> impl Iterator<Item = Rank> {
+        (0..self.dimensions.len())
+            .filter_map(|dimension| self.shift(dimension, 1).ok())
+            .flat_map(<[Rank; 2]>::from)
+    }
+
+    fn destinations(&self) -> impl Iterator<Item = Rank> {
+        self.sources()
+    }
+}
+
+/// Places in a grid, if the communicator has as many ranks.
+fn check_places(comm: &Comm, dimensions: &[Dimension]) -> Result<u32, Cause> {
+    let extents = dimensions.iter().map(|dimension| u64::from(dimension.extent));
+    match extents.fold(1, u64::saturating_mul) {
+        places if (1..=u64::from(comm.size())).contains(&places) => Ok(places as u32),
+        left => Err(Cause::LengthMismatch { left, right: comm.size().into() }),
+    }
 }

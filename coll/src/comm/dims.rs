@@ -1,0 +1,176 @@
+//! How ranks are laid out in dimensions that are as equal as can be.
+
+use aldis_kernel::hal::Cause;
+
+use super::Dimension;
+
+/// Dimensions above one at most: each at least doubles the ranks.
+const LEVELS: usize = 32;
+
+/// Chooses the extents of a grid of `ranks` (MPI_Dims_create, MPI 4.1 section 8.5.2): those that are given as zero, of which
+/// the first ones become the larger. The largest is as small as it can be, then the second largest, and so on. All others
+/// stay. Takes time proportional to the square root of the ranks, a few times.
+///
+/// ```
+/// use aldis_coll::comm::{Dimension, dims_create};
+///
+/// let mut dimensions = [0, 3, 0].map(|extent| Dimension { extent, is_periodic: false });
+/// dims_create(72, &mut dimensions)?;
+/// assert_eq!(dimensions.map(|dimension| dimension.extent), [6, 3, 4]);
+/// # Ok::<(), aldis_kernel::hal::Cause>(())
+/// ```
+///
+/// # Errors
+/// [`Cause::LengthMismatch`] if the ranks are no multiple of the product of the extents that are given, or, if all are, are not
+/// as many. Nothing has changed then.
+pub fn dims_create(ranks: u32, dimensions: &mut [Dimension]) -> Result<(), Cause> {
+    let given = dimensions.iter().map(|dimension| u64::from(dimension.extent)).filter(|&extent| extent > 0);
+    let given = given.fold(1_u64, u64::saturating_mul);
+    let free = dimensions.iter().filter(|dimension| dimension.extent == 0).count();
+    let fits = ranks > 0 && u64::from(ranks).is_multiple_of(given);
+    if !fits || (free == 0 && given != u64::from(ranks)) {
+        return Err(Cause::LengthMismatch { left: ranks.into(), right: given });
+    }
+    let extents = factors((u64::from(ranks) / given) as u32, free).into_iter().chain(core::iter::repeat(1));
+    let chosen = dimensions.iter_mut().filter(|dimension| dimension.extent == 0);
+    chosen.zip(extents).for_each(|(dimension, extent)| dimension.extent = extent);
+    Ok(())
+}
+
+/// Falling factors of `number`, `count` of them above one at most, the first in the order of the largest. Goes through the
+/// divisors from the least that can be the largest factor on, and back where what is left does not divide into smaller ones.
+fn factors(number: u32, count: usize) -> [u32; LEVELS] {
+    let (count, mut chosen) = (count.min(LEVELS), [1; LEVELS]);
+    let (mut level, mut rest, mut least) = (0, number, root(number, count));
+    while level < count {
+        let bound = level.checked_sub(1).and_then(|before| chosen.get(before)).copied().unwrap_or(number);
+        let next = if level + 1 == count { Some(rest) } else { divisor(rest, least) };
+        match next.filter(|next| (least..=bound).contains(next)) {
+            Some(next) => {
+                if let Some(factor) = chosen.get_mut(level) {
+                    *factor = next;
+                }
+                (level, rest) = (level + 1, rest / next);
+                least = root(rest, count - level);
+            }
+            None if level == 0 => break,
+            None => {
+                level -= 1;
+                let factor = chosen.get_mut(level).map_or(1, |factor| core::mem::replace(factor, 1));
+                (rest, least) = (rest * factor, factor + 1);
+            }
+        }
+    }
+    chosen
+}
+
+/// The least number whose power is not below `number`.
+fn root(number: u32, power: usize) -> u32 {
+    let reaches = |root: u32| {
+        let power = (0..power).try_fold(1_u32, |product, _| product.checked_mul(root));
+        power.is_none_or(|power| power >= number)
+    };
+    let (mut low, mut high) = (1, number);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if reaches(middle) { high = middle } else { low = middle + 1 }
+    }
+    low
+}
+
+/// The least divisor of `number` from `least` on.
+fn divisor(number: u32, least: u32) -> Option<u32> {
+    let (middle, least) = (number.isqrt(), least.max(1));
+    let small = (least..=middle).find(|&small| number.is_multiple_of(small));
+    // Those above the square root, in rising order, belong to those below in falling order.
+    small.or_else(|| {
+        let partners = (1..=middle.min(number / least)).rev();
+        partners.into_iter().find(|&partner| number.is_multiple_of(partner)).map(|partner| number / partner)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    use super::*;
+
+    fn create(ranks: u32, extents: &[u32]) -> Result<Vec<u32>, Cause> {
+        let mut dimensions: Vec<Dimension> =
+            extents.iter().map(|&extent| Dimension { extent, is_periodic: false }).collect();
+        dims_create(ranks, &mut dimensions)?;
+        Ok(dimensions.iter().map(|dimension| dimension.extent).collect())
+    }
+
+    /// All falling lists of `count` numbers with that product, the one with the least largest, then second largest ... first.
+    fn best(product: u32, count: usize, bound: u32) -> Option<Vec<u32>> {
+        if count == 0 {
+            return (product == 1).then(Vec::new);
+        }
+        (1..=bound.min(product)).filter(|first| product.is_multiple_of(*first)).find_map(|first| {
+            let mut list = std::vec![first];
+            list.extend(best(product / first, count - 1, first)?);
+            Some(list)
+        })
+    }
+
+    #[test]
+    fn the_examples_of_the_standard() {
+        assert_eq!(create(6, &[0, 0]), Ok(std::vec![3, 2]));
+        assert_eq!(create(7, &[0, 0]), Ok(std::vec![7, 1]));
+        assert_eq!(create(6, &[0, 3, 0]), Ok(std::vec![2, 3, 1]));
+        assert_eq!(create(7, &[0, 3, 0]), Err(Cause::LengthMismatch { left: 7, right: 3 }));
+    }
+
+    #[test]
+    fn every_number_to_600_is_laid_out_as_equally_as_can_be() {
+        for ranks in 1..=600 {
+            for count in 1..=5 {
+                assert_eq!(create(ranks, &std::vec![0; count]).ok(), best(ranks, count, ranks), "{ranks}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_hardest_numbers_are_done_at_once() {
+        // A prime, the number with the most divisors, and a square of a prime.
+        for ranks in [u32::MAX - 4, 3_491_888_400, 65_521 * 65_521, 1 << 31, 735_134_400] {
+            for count in [1, 2, 3, 4, 7, 31, 32, 40] {
+                let extents = create(ranks, &std::vec![0; count]).unwrap();
+                assert!(extents.is_sorted_by(|left, right| left >= right));
+                assert_eq!(extents.iter().map(|&extent| u64::from(extent)).product::<u64>(), ranks.into());
+            }
+        }
+        assert_eq!(create(0, &[0]), Err(Cause::LengthMismatch { left: 0, right: 1 }));
+        assert_eq!(create(4, &[2, 3]), Err(Cause::LengthMismatch { left: 4, right: 6 }));
+        assert_eq!(
+            (create(4, &[]), create(1, &[])),
+            (Err(Cause::LengthMismatch { left: 4, right: 1 }), Ok(std::vec![]))
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_given_stays(ranks in 1..5000_u32, extents in prop::collection::vec(0..5_u32, 0..6)) {
+            let given: u64 = extents.iter().filter(|&&extent| extent > 0).map(|&extent| u64::from(extent)).product();
+            match create(ranks, &extents) {
+                Ok(chosen) => {
+                    let product: u64 = chosen.iter().map(|&extent| u64::from(extent)).product();
+                    prop_assert_eq!(product, u64::from(ranks));
+                    for (given, chosen) in extents.iter().zip(&chosen) {
+                        prop_assert!(*given == 0 || given == chosen);
+                    }
+                    let free = extents.iter().zip(&chosen).filter(|(given, _)| **given == 0).map(|(_, chosen)| *chosen);
+                    let free: Vec<u32> = free.collect();
+                    prop_assert_eq!(Some(free.clone()), best(free.iter().product(), free.len(), u32::MAX));
+                }
+                Err(cause) => {
+                    prop_assert_eq!(cause, Cause::LengthMismatch { left: ranks.into(), right: given });
+                    let all_given = !extents.contains(&0);
+                    prop_assert!(!u64::from(ranks).is_multiple_of(given) || (all_given && given != u64::from(ranks)));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! Graphs: communicators whose ranks have neighbours of any number (MPI 4.1 sections 8.5.3 and 8.5.4). Ranks are not
+//! reordered, which the standard leaves open.
+
+use core::iter::Empty;
+
+use aldis_kernel::hal::{Cause, Operation, PeerId, Platform, Resource, Transport};
+use aldis_kernel::{Comm, Error, Members, Rank};
+
+use super::circle::Circle;
+use super::making::make;
+use super::party::Party;
+use super::topology::{Topology, TopologyKind};
+use crate::collective::Caller;
+
+/// Edges that one message of an exchange holds.
+const CHUNK: usize = 16;
+
+/// A communicator and the graph that its ranks form, all of which every rank knows. The lists stay the caller's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Graph<'g> {
+    comm: Comm,
+    index: &'g [u32],
+    edges: &'g [u32],
+}
+
+impl<'g> Graph<'g> {
+    /// A graph of the first ranks of `comm`, as many as `index` has entries; `None` for the others (MPI_Graph_create,
+    /// without reordering). Entry `i` of `index` is how many neighbours the ranks up to `i` have together; `edges` lists all
+    /// neighbours, those of rank 0 first. A rank may be its own neighbour, and one rank a neighbour of another several times.
+    ///
+    /// # Errors
+    /// [`Cause::LengthMismatch`] if there are more entries than ranks or if the index does not rise to the number of edges,
+    /// [`Cause::RankOutOfRange`] for an edge to a rank that is not in the graph, [`Cause::Disagreement`] if the ranks' lists
+    /// differ; else as [`dup`](super::dup).
+    pub fn create<'s, T: Transport, P: Platform>(
+        caller: &mut impl Caller<'s, T, P>,
+        comm: &Comm,
+        index: &'g [u32],
+        edges: &'g [u32],
+    ) -> Result<Option<Self>, Error> {
+        let circle = Circle::of_all(caller, comm, Operation::Create)?;
+        let digest = digest(index, edges);
+        let mut digests = [digest, !digest];
+        circle.agree(caller, &mut digests, |_, mine, theirs| mine.max(theirs))?;
+        let alike = if digests == [digest, !digest] { Ok(()) } else { Err(Cause::Disagreement) };
+        let members = check(comm, index, edges).and(alike).map(|()| {
+            let nodes = index.len() as u32;
+            (comm.rank().0 < nodes).then_some(Members::<Empty<PeerId>>::First(*comm, nodes))
+        });
+        Ok(make(caller, &circle, members)?.map(|comm| Self { comm, index, edges }))
+    }
+
+    /// The rank that this process would have in such a graph; `None` if it has no place for it (MPI_Graph_map).
+    ///
+    /// # Errors
+    /// As [`create`](Self::create), without communication.
+    pub fn map(comm: &Comm, index: &[u32], edges: &[u32]) -> Result<Option<Rank>, Cause> {
+        check(comm, index, edges)?;
+        Ok(Some(comm.rank()).filter(|rank| (rank.0 as usize) < index.len()))
+    }
+
+    /// How many ranks and how many edges it has (MPI_Graphdims_get).
+    pub const fn dims(&self) -> (u32, u32) {
+        (self.index.len() as u32, self.edges.len() as u32)
+    }
+
+    /// Its index and its edges (MPI_Graph_get).
+    pub const fn lists(&self) -> (&'g [u32], &'g [u32]) {
+        (self.index, self.edges)
+    }
+
+    /// The neighbours of a rank, in the order of the list (MPI_Graph_neighbors); how many there are is their length
+    /// (MPI_Graph_neighbors_count).
+    ///
+    /// # Errors
+    /// [`Cause::RankOutOfRange`].
+    pub fn neighbours(&self, rank: Rank) -> Result<impl ExactSizeIterator<Item = Rank> + use<'g>, Cause> {
+        let end = self.index.get(rank.0 as usize);
+        let &end = end.ok_or(Cause::RankOutOfRange { rank: rank.0, size: self.comm.size() })?;
+        let start = rank.0.checked_sub(1).and_then(|before| self.index.get(before as usize));
+        let list = self.edges.get(start.map_or(0, |&start| start as usize)..end as usize);
+        Ok(list.unwrap_or_default().iter().map(|&rank| Rank(rank)))
+    }
+
+    fn own(&self) -> impl Iterator<Item = Rank> + use<'g> {
+        self.neighbours(self.comm.rank()).into_iter().flatten()
+    }
+}
+
+impl Topology for Graph<'_> {
+    const KIND: TopologyKind = TopologyKind::Graph;
+
+    fn comm(&self) -> &Comm {
+        &self.comm
+    }
+
+    fn sources(&self) -> impl Iterator<Item = Rank> {
+        self.own()
+    }
+
+    fn destinations(&self) -> impl Iterator<Item = Rank> {
+        self.own()
+    }
+}
+
+fn check(comm: &Comm, index: &[u32], edges: &[u32]) -> Result<(), Cause> {
+    let (nodes, size) = (index.len() as u64, comm.size());
+    if nodes > size.into() {
+        return Err(Cause::LengthMismatch { left: nodes, right: size.into() });
+    }
+    let ends = index.last().copied().unwrap_or(0);
+    if !index.is_sorted() || ends as usize != edges.len() {
+        return Err(Cause::LengthMismatch { left: ends.into(), right: edges.len() as u64 });
+    }
+    match edges.iter().find(|&&edge| u64::from(edge) >= nodes) {
+        Some(&rank) => Err(Cause::RankOutOfRange { rank, size: nodes as u32 }),
+        None => Ok(()),
+    }
+}
+
+/// FNV-1a (Fowler, Noll and Vo), by words.
+fn digest(index: &[u32], edges: &[u32]) -> u64 {
+    let words = [index.len() as u32].into_iter().chain(index.iter().copied()).chain(edges.iter().copied());
+    words.fold(0xCBF2_9CE4_8422_2325, |hash, word| (hash ^ u64::from(word)).wrapping_mul(0x100_0000_01B3))
+}
+
+/// A neighbour in a distributed graph.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Neighbour {
+    /// Its rank.
+    pub rank: Rank,
+    /// What the edge weighs, if edges do: the user's measure of how much passes over it.
+    pub weight: Option<u32>,
+}
+
+impl Neighbour {
+    /// None, for memory to lend.
+    pub const NONE: Self = Self { rank: Rank::NULL, weight: None };
+}
+
+/// An edge of a distributed graph.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Edge {
+    /// Who sends along it.
+    pub source: Rank,
+    /// Who receives.
+    pub destination: Rank,
+    /// What it weighs, if edges do.
+    pub weight: Option<u32>,
+}
+
+/// A communicator and this rank's neighbours in a graph of which no rank knows more than its own. The lists stay the caller's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DistributedGraph<'g> {
+    comm: Comm,
+    sources: &'g [Neighbour],
+    destinations: &'g [Neighbour],
+}
+
+impl<'g> DistributedGraph<'g> {
+    /// A graph of all ranks of `comm`, each of which tells whom it receives from and whom it sends to
+    /// (MPI_Dist_graph_create_adjacent, without reordering): if a rank names another as a destination, that one names it as a
+    /// source as often.
+    ///
+    /// # Errors
+    /// [`Cause::RankOutOfRange`] for a neighbour that is not there; else as [`dup`](super::dup).
+    pub fn create_adjacent<'s, T: Transport, P: Platform>(
+        caller: &mut impl Caller<'s, T, P>,
+        comm: &Comm,
+        sources: &'g [Neighbour],
+        destinations: &'g [Neighbour],
+    ) -> Result<Self, Error> {
+        let circle = Circle::of_all(caller, comm, Operation::Create)?;
+        let size = comm.size();
+        let outside = sources.iter().chain(destinations).find(|neighbour| neighbour.rank.0 >= size);
+        let members = match outside {
+            Some(neighbour) => Err(Cause::RankOutOfRange { rank: neighbour.rank.0, size }),
+            None => Ok(Some(Members::<Empty<PeerId>>::Of(*comm))),
+        };
+        let comm = make(caller, &circle, members)?.ok_or(Error::new(Operation::Create, Cause::Stale))?;
+        Ok(Self { comm, sources, destinations })
+    }
+
+    /// A graph of all ranks of `comm`, of which each tells any edges, whosever they are; together they tell each once
+    /// (MPI_Dist_graph_create, without reordering). `memory` has an entry for each edge that ends and each that starts at this
+    /// rank. Neighbours are in the order of the ranks that told of them, from this one downwards.
+    ///
+    /// Each pair of ranks exchanges what concerns the other: as many rounds as there are ranks.
+    ///
+    /// # Errors
+    /// [`Cause::RankOutOfRange`] for an edge between ranks that are not there; on all ranks [`Cause::Full`] if any has too
+    /// little memory (on the rank itself [`Cause::TooSmall`] says how much is needed); else as [`dup`](super::dup).
+    pub fn create<'s, T: Transport, P: Platform>(
+        caller: &mut impl Caller<'s, T, P>,
+        comm: &Comm,
+        edges: &[Edge],
+        memory: &'g mut [Neighbour],
+    ) -> Result<Self, Error> {
+        let circle = Circle::of_all(caller, comm, Operation::Create)?;
+        let size = comm.size();
+        let outside =
+            edges.iter().flat_map(|edge| [edge.source, edge.destination]).find(|rank| rank.0 >= size);
+        circle.meet(caller, outside.map(|rank| Cause::RankOutOfRange { rank: rank.0, size }))?;
+        let mut found = Found { memory, sources: 0, destinations: 0 };
+        ends(edges, comm.rank()).for_each(|end| found.add(end));
+        for distance in 1..size {
+            found.exchange(caller, &circle, comm, edges, distance)?;
+        }
+        let have = found.memory.len() as u32;
+        let need = (found.sources + found.destinations) as u32;
+        let short = Cause::TooSmall { what: Resource::Scratch, need, have };
+        let members = if need > have { Err(short) } else { Ok(Some(Members::<Empty<PeerId>>::Of(*comm))) };
+        let made = make(caller, &circle, members)?;
+        let (sources, destinations) = found.lists();
+        let comm = made.ok_or(Error::new(Operation::Create, Cause::Stale))?;
+        Ok(Self { comm, sources, destinations })
+    }
+
+    /// Whom this rank receives from (MPI_Dist_graph_neighbors); how many is their length (MPI_Dist_graph_neighbors_count).
+    pub const fn sources(&self) -> &'g [Neighbour] {
+        self.sources
+    }
+
+    /// Whom this rank sends to.
+    pub const fn destinations(&self) -> &'g [Neighbour] {
+        self.destinations
+    }
+
+    /// Whether its edges have weights, as far as this rank knows them.
+    pub fn is_weighted(&self) -> bool {
+        self.sources.iter().chain(self.destinations).any(|neighbour| neighbour.weight.is_some())
+    }
+}
+
+impl Topology for DistributedGraph<'_> {
+    const KIND: TopologyKind = TopologyKind::DistributedGraph;
+
+    fn comm(&self) -> &Comm {
+        &self.comm
+    }
+
+    fn sources(&self) -> impl Iterator<Item = Rank> {
+        self.sources.iter().map(|neighbour| neighbour.rank)
+    }
+
+    fn destinations(&self) -> impl Iterator<Item = Rank> {
+        self.destinations.iter().map(|neighbour| neighbour.rank)
+    }
+}
+
+/// An end of an edge on the wire: the other rank, the weight, and what it is.
+type End = [u32; 3];
+const IS_SOURCE: u32 = 1;
+const IS_WEIGHTED: u32 = 2;
+
+/// The ends of `edges` at `rank`.
+fn ends(edges: &[Edge], rank: Rank) -> impl Iterator<Item = End> + Clone {
+    edges.iter().flat_map(move |edge| {
+        let weight = edge.weight.unwrap_or(0);
+        let weighted = if edge.weight.is_some() { IS_WEIGHTED } else { 0 };
+        let starts = (edge.source == rank).then_some([edge.destination.0, weight, weighted]);
+        let stops = (edge.destination == rank).then_some([edge.source.0, weight, weighted | IS_SOURCE]);
+        [starts, stops].into_iter().flatten()
+    })
+}
+
+/// This rank's neighbours, as they are found out: sources from the front of the memory on, destinations from its end.
+struct Found<'g> {
+    memory: &'g mut [Neighbour],
+    sources: usize,
+    destinations: usize,
+}
+
+impl<'g> Found<'g> {
+    /// Tells the one `distance` places further on what it is to know, and hears from the one as many places back.
+    fn exchange<'s, T: Transport, P: Platform>(
+        &mut self,
+        caller: &mut impl Caller<'s, T, P>,
+        circle: &Circle<'_>,
+        comm: &Comm,
+        edges: &[Edge],
+        distance: u32,
+    ) -> Result<(), Error> {
+        let to = Rank(((u64::from(comm.rank().0) + u64::from(distance)) % u64::from(comm.size())) as u32);
+        let (mut mine, mut there) = (ends(edges, to), [0_u64]);
+        let mut out = mine.clone().count();
+        circle.pass(caller, distance, &[out as u64], &mut there)?;
+        let [there] = there;
+        let mut into = usize::try_from(there).unwrap_or(usize::MAX);
+        while out > 0 || into > 0 {
+            let (mut sending, mut receiving) = ([End::default(); CHUNK], [End::default(); CHUNK]);
+            let (ours, theirs) = (out.min(CHUNK), into.min(CHUNK));
+            sending.iter_mut().zip(mine.by_ref()).for_each(|(end, mine)| *end = mine);
+            let sending = sending.get(..ours).unwrap_or_default();
+            let receiving = receiving.get_mut(..theirs).unwrap_or_default();
+            circle.pass_some(caller, distance, sending, receiving)?;
+            receiving.iter().for_each(|&end| self.add(end));
+            (out, into) = (out - ours, into - theirs);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, [rank, weight, kind]: End) {
+        let weight = (kind & IS_WEIGHTED != 0).then_some(weight);
+        let at = if kind & IS_SOURCE != 0 {
+            self.sources += 1;
+            self.sources.checked_sub(1)
+        } else {
+            self.destinations += 1;
+            self.memory.len().checked_sub(self.destinations)
+        };
+        // What has no room is counted all the same: the sum is what is needed.
+        if self.sources + self.destinations <= self.memory.len()
+            && let Some(neighbour) = at.and_then(|at| self.memory.get_mut(at))
+        {
+            *neighbour = Neighbour { rank: Rank(rank), weight };
+        }
+    }
+
+    fn lists(self) -> (&'g [Neighbour], &'g [Neighbour]) {
+        let Self { memory, sources, destinations } = self;
+        let first = memory.len().saturating_sub(destinations);
+        if let Some(destinations) = memory.get_mut(first..) {
+            destinations.reverse();
+        }
+        let memory = &*memory;
+        (memory.get(..sources).unwrap_or_default(), memory.get(first..).unwrap_or_default())
+    }
+}
