@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 
 mod arrows;
 mod bench;
+mod conformance;
 mod demo;
 mod fences;
 mod firmware;
@@ -33,6 +34,7 @@ enum Command {
     /// Measure, side by side with the peers and with what the hardware alone can do
     #[command(subcommand)]
     Bench(bench::Command),
+    Conformance(conformance::Conformance),
     Demo(demo::Demo),
     Firmware(firmware::Firmware),
     Sim(sim::Sim),
@@ -43,6 +45,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Bench(command) => command.run(),
+        Command::Conformance(conformance) => conformance.run(),
         Command::Demo(demo) => demo.run(),
         Command::Firmware(firmware) => firmware.run(),
         Command::Sim(sim) => sim.run(),

@@ -21,8 +21,8 @@ pub struct Medium {
     pub about: &'static str,
     /// Least and most ranks of a job on it.
     ranks: (u32, u32),
-    /// Whether a seed makes a difference: one of a medium without luck runs once for each size of storage.
-    pub is_seeded: bool,
+    /// Of a thousand seeds, how many are worth their time here.
+    per_thousand: u64,
     run: fn(&Plan) -> Result<(), String>,
 }
 
@@ -32,42 +32,42 @@ pub const MEDIA: &[Medium] = &[
         name: "loopback",
         about: "a job of one over the loopback alone",
         ranks: (1, 1),
-        is_seeded: false,
+        per_thousand: 3,
         run: |plan| threads::run_alone(plan.room(), |ep| told(play(plan.case, ep))),
     },
     Medium {
         name: "shm",
         about: "threads over shared-memory rings, and each over the loopback to itself",
         ranks: (1, RANKS_MAX as u32),
-        is_seeded: false,
+        per_thousand: 3,
         run: |plan| threads::run(plan.ranks, plan.room(), |ep| told(play(plan.case, ep))).map(drop),
     },
     Medium {
         name: "ethernet",
         about: "the Ethernet transport on a hub that loses, doubles and damages frames",
         ranks: (1, RANKS_MAX as u32),
-        is_seeded: true,
+        per_thousand: 6,
         run: |plan| wired::ethernet(plan.case, plan.ranks, plan.room(), plan.seed),
     },
     Medium {
         name: "composite",
         about: "shared memory within each half of the job, and the same Ethernet between the halves",
         ranks: (1, RANKS_MAX as u32),
-        is_seeded: true,
+        per_thousand: 6,
         run: |plan| wired::composite(plan.case, plan.ranks, plan.room(), plan.seed),
     },
     Medium {
         name: "messages",
         about: "the simulator's wire of messages: ordered and reliable, with little room; slow and stalled nodes",
         ranks: (1, RANKS_MAX as u32),
-        is_seeded: true,
+        per_thousand: 500,
         run: |plan| simulated::run(plan.case, plan.ranks, Wire::Messages, plan.seed),
     },
     Medium {
         name: "frames",
         about: "the simulator's wire of frames: Ethernet under loss, duplication, reordering, damage and partitions",
         ranks: (1, RANKS_MAX as u32),
-        is_seeded: true,
+        per_thousand: 500,
         run: |plan| simulated::run(plan.case, plan.ranks, Wire::Frames, plan.seed),
     },
 ];
@@ -76,6 +76,13 @@ impl Medium {
     /// The one of that name.
     pub fn named(name: &str) -> Option<&'static Self> {
         MEDIA.iter().find(|medium| medium.name == name)
+    }
+
+    /// How many seeds to run here when a campaign over all media has so many: at least one for each size of storage.
+    pub const fn seeds_of(&self, seeds: u64) -> u64 {
+        let sizes = Room::ALL.len() as u64;
+        let share = seeds.saturating_mul(self.per_thousand).div_ceil(1000);
+        if share < sizes && seeds >= sizes { sizes } else { share }
     }
 
     /// Sizes of a job on it.

@@ -1,0 +1,86 @@
+//! The program behind `cargo xtask conformance`: lists the cases of the conformance suite, or runs some of them on many
+//! seeds. It says one JSON object a line.
+//!
+//! `conformance cases`, `conformance media`, or `conformance run FROM SEEDS CASE MEDIUM`, with `all` for every case or medium.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::process::ExitCode;
+use std::thread;
+use std::time::Instant;
+
+use aldis_drivers::Loopback;
+use aldis_tests::conformance::threads::Host;
+use aldis_tests::conformance::{Case, MEDIA, Medium, cases, run};
+use serde_json::json;
+
+/// What stands for every case and every medium.
+const ALL: &str = "all";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    // Any kind of endpoint will do to read the list.
+    let all = cases::<Loopback<'_>, Host<'_>>();
+    match words[..] {
+        ["cases"] => {
+            for Case { name, section, ranks, .. } in all {
+                println!("{}", json!({"case": name, "section": section, "ranks": ranks}));
+            }
+            ExitCode::SUCCESS
+        }
+        ["media"] => {
+            for Medium { name, about, .. } in MEDIA {
+                println!("{}", json!({"medium": name, "about": about}));
+            }
+            ExitCode::SUCCESS
+        }
+        ["run", from, seeds, case, medium] => match (from.parse(), seeds.parse()) {
+            (Ok(from), Ok(seeds)) => campaign(&all, from, seeds, case, medium),
+            _ => usage(),
+        },
+        _ => usage(),
+    }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("conformance cases | media | run FROM SEEDS CASE MEDIUM");
+    ExitCode::from(2)
+}
+
+/// Every case that is asked for over every medium that is, each up to its first seed that fails.
+fn campaign<T, P>(all: &[Case<T, P>], from: u64, seeds: u64, case: &str, medium: &str) -> ExitCode {
+    let is = |wanted: &str, name: &str| wanted == ALL || wanted == name;
+    let media = || MEDIA.iter().filter(|one| is(medium, one.name));
+    let chosen = all.iter().enumerate().filter(|(_, one)| is(case, one.name));
+    let work: Vec<(usize, &Medium)> =
+        chosen.flat_map(|(index, _)| media().map(move |medium| (index, medium))).collect();
+    let seeds = |one: &Medium| if medium == ALL { one.seeds_of(seeds) } else { seeds };
+    let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let worker = || {
+        while let Some((case, medium)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let (start, mut runs) = (Instant::now(), 0);
+            let mut failure = None;
+            for seed in from..from + seeds(medium) {
+                let Some(went) = run(*case, medium, seed) else { break };
+                runs += 1;
+                if let Err(found) = went {
+                    failed.fetch_add(1, Ordering::Relaxed);
+                    failure = Some(found.to_string());
+                    break;
+                }
+            }
+            let (name, seconds) = (all.get(*case).map(|case| case.name), start.elapsed().as_secs_f64());
+            println!(
+                "{}",
+                json!({"case": name, "medium": medium.name, "runs": runs, "seconds": seconds, "failure": failure})
+            );
+        }
+    };
+    let workers = thread::available_parallelism().map_or(1, core::num::NonZero::get);
+    thread::scope(|scope| (0..workers).for_each(|_| drop(scope.spawn(worker))));
+    if work.is_empty() {
+        eprintln!("no such case or medium; `conformance cases` and `conformance media` tell which there are");
+        return ExitCode::from(2);
+    }
+    if failed.into_inner() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
