@@ -48,8 +48,6 @@ pub struct Endpoint<'s, T, P> {
     pub(crate) engine: Engine<'s>,
     pub(crate) transport: T,
     pub(crate) platform: P,
-    /// The transport is told the time.
-    timed: bool,
     world: Comm,
     itself: Comm,
 }
@@ -95,8 +93,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
             aborted: None,
             deserted: None,
         };
-        let timed = transport.features().contains(Features::TIMED);
-        let mut endpoint = Self { engine, transport, platform, timed, world, itself };
+        let mut endpoint = Self { engine, transport, platform, world, itself };
         if endpoint.transport.reach(me).is_ok() {
             endpoint.connect(&endpoint.card())?;
         }
@@ -148,11 +145,11 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// many. Never blocks. A quarter of the budget is kept for sending, so that a flood of arrivals cannot starve it.
     #[inline]
     pub fn poll(&mut self, budget: u32) -> u32 {
-        if self.timed {
+        if self.transport.features().contains(Features::TIMED) {
             self.engine.now = self.platform.now();
         }
         let kept = budget.div_ceil(4).min(budget.saturating_sub(1));
-        let arrived = self.engine.hear(&mut self.transport, budget - kept);
+        let arrived = self.transport.poll(budget - kept, self.engine.now, &mut self.engine);
         let sent = self.engine.flush(&mut self.transport, budget.saturating_sub(arrived));
         self.engine.counters.polls += 1;
         self.engine.counters.polls_idle += u64::from(arrived + sent == 0);

@@ -215,6 +215,7 @@ impl<'m> Shm<'m> {
     }
 
     /// Counts an idle look at a lane; where there are doorbells it leaves the circle after some of them.
+    #[inline]
     fn cool(&mut self, index: u32) {
         if let Some(lane) = self.lanes.get_mut(index as usize) {
             lane.idle += 1;
@@ -259,21 +260,18 @@ fn drain<S: Sink>(
 ) -> (u32, Option<Malformed>) {
     let mut count = 0;
     while count < most {
-        let (message, block) = match lane.incoming.next(block_bytes) {
+        match lane.incoming.next(block_bytes) {
             Next::Empty => break,
-            Next::Short(message) => (message, None),
+            Next::Short(message) => sink.arrived(from, message),
             Next::Block(block, len) => {
                 let start = lane.incoming_blocks.wrapping_add(block as usize * block_bytes as usize);
                 // SAFETY: `next` has checked both numbers against the geometry, and the region holds all of its
                 // blocks. The sender filled this one before it announced it and leaves it alone until it is
                 // released, below.
-                (unsafe { slice::from_raw_parts(start, len as usize) }, Some(block))
+                sink.arrived(from, unsafe { slice::from_raw_parts(start, len as usize) });
+                lane.incoming.release(block);
             }
             Next::Fault(what) => return (count, Some(what)),
-        };
-        sink.arrived(from, message);
-        if let Some(block) = block {
-            lane.incoming.release(block);
         }
         lane.incoming.advance();
         count += 1;
@@ -342,6 +340,7 @@ impl Transport for Shm<'_> {
         }
     }
 
+    #[inline]
     fn reserve(&mut self, peer: PeerId, len: usize) -> Result<ShmSlot<'_>, Refusal> {
         if len > self.block_bytes as usize && len > SHORT_BYTES as usize {
             return Err(Refusal::Never(too_big(len, self.block_bytes)));
@@ -380,7 +379,7 @@ impl Transport for Shm<'_> {
         Ok(())
     }
 
-    #[inline(always)]
+    #[inline]
     fn poll<S: Sink>(&mut self, budget: u32, _now: Instant, sink: &mut S) -> u32 {
         let mut left = budget;
         if self.waiting.len != 0 {
@@ -392,9 +391,10 @@ impl Transport for Shm<'_> {
         if self.bell_lines != 0 {
             self.poll_bells();
         }
-        let mut turns = self.circle.len;
-        while turns != 0 && left != 0 {
-            turns -= 1;
+        for _ in 0..self.circle.len {
+            if left == 0 || self.circle.len == 0 {
+                break;
+            }
             let index = self.circle.turn;
             let Some(lane) = self.lanes.get_mut(index as usize) else { break };
             self.circle.turn = Circle::after(lane);
@@ -402,7 +402,6 @@ impl Transport for Shm<'_> {
             left -= count;
             if let Some(what) = fault {
                 self.fail(index, what, sink);
-                turns = turns.min(self.circle.len);
                 left -= 1;
             } else if count != 0 {
                 lane.idle = 0;

@@ -1,5 +1,6 @@
 //! Chapter 7: groups, contexts, communicators and caching.
 
+mod between;
 mod communicators;
 mod groups;
 
@@ -11,5 +12,6 @@ use super::chapter::Case;
 pub(super) fn cases<T: Transport, P: Platform>() -> Vec<Case<T, P>> {
     let mut cases = groups::cases();
     cases.extend(communicators::cases());
+    cases.extend(between::cases());
     cases
 }

@@ -2,6 +2,7 @@
 //! that posts nothing. Nothing is lost, nobody else is kept from talking, and memory stays as it was, which
 //! `conformance::rank` checks of every case.
 
+use aldis_coll::barrier;
 use aldis_hal::{Platform, Transport};
 use aldis_kernel::{Endpoint, Error, Rank, Source, Tag, TagMatch};
 
@@ -197,7 +198,8 @@ fn all_ranks_flood_all<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -
         assert_eq!(buffer[..len], message(1000 * from + *number, length(*number)));
         *number += 1;
     }
-    Ok(())
+    // Who left before could not be waited for any more.
+    Ok(barrier(ep, &world)?)
 }
 
 fn the_last_of_a_flood_is_received_first<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {

@@ -24,7 +24,7 @@ fn a_probe_tells_of_a_message_and_leaves_it<T: Transport, P: Platform>(
     for (number, len) in (0..).zip(LENGTHS) {
         if world.rank() == Rank(0) {
             ep.send(&world, &message(number, len), Rank(1), Tag(number))?;
-            ep.send::<u8>(&world, &[], Rank(1), Tag(100))?;
+            ep.recv::<u8>(&world, &mut [], Rank(1), Tag(100))?;
             continue;
         }
         for _ in 0..3 {
@@ -37,7 +37,7 @@ fn a_probe_tells_of_a_message_and_leaves_it<T: Transport, P: Platform>(
         ep.recv(&world, &mut buffer, Rank(0), Tag(number))?;
         assert_eq!(buffer, message(number, len));
         assert_eq!(ep.iprobe(&world, Rank(0), Tag(number))?, None, "it was received");
-        ep.recv::<u8>(&world, &mut [], Rank(0), Tag(100))?;
+        ep.send::<u8>(&world, &[], Rank(0), Tag(100))?;
     }
     Ok(())
 }
