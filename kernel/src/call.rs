@@ -126,8 +126,14 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     pub(crate) fn note(&mut self, activity: Activity) {
         self.platform.note(activity);
         if activity.peer.is_none() {
-            (0..self.engine.size).for_each(|peer| self.transport.expect(PeerId(peer)));
+            self.expect_all();
         }
+    }
+
+    /// Tells the transport that everybody is waited for.
+    #[cold]
+    pub(crate) fn expect_all(&mut self) {
+        (0..self.engine.size).for_each(|peer| self.transport.expect(PeerId(peer)));
     }
 
     /// What a receive or a probe takes. The transport is told whom it waits for.

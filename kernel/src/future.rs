@@ -84,9 +84,13 @@ use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::rank::{Mode, Rank, Source, Tag, TagMatch};
 
+pub(crate) use probing::Probe;
 pub use probing::Probing;
+pub(crate) use receiving::Receive;
 pub use receiving::Receiving;
+pub(crate) use sending::Send;
 pub use sending::Sending;
+pub(crate) use ticket::{Begun, Operate};
 
 /// Who is to be woken when a request can go on. A [`Futures`] needs one for each request slot of the storage.
 #[derive(Debug)]

@@ -15,7 +15,7 @@
 //! | `typed` | messages of datatypes: packed, unpacked, turned into this machine's byte order, checked |
 //! | `composite` | two transports as one |
 //! | [`future`](mod@future) | sends, receives and probes as futures, on any executor or none |
-//! | `shared` | an endpoint behind a spin lock |
+//! | [`shared`] | an endpoint behind a spin lock, for several cores that are one rank |
 //! | [`datatype`] | types scattered in memory, packed and unpacked in any pieces |
 //! | `credits` | what two ranks owe each other |
 //! | `planted` | bugs for tests to find, behind a feature that no other build has |
@@ -63,7 +63,7 @@ mod rank;
 mod rendezvous;
 mod request;
 mod scope;
-mod shared;
+pub mod shared;
 pub mod sizing;
 pub mod storage;
 mod typed;
@@ -86,6 +86,6 @@ pub use group::{Comparison, Group, Piece, RankRange};
 pub use planted::{Planted, plant};
 pub use rank::{Rank, Source, Status, Tag, TagMatch};
 pub use scope::{Request, Scope};
-pub use shared::Shared;
+pub use shared::{Shared, SharedWithin};
 pub use storage::{Memory, Storage};
 pub use typed::{Typed, TypedMut};

@@ -26,10 +26,11 @@ pub struct Probing<'a, 'e, 's, T, P> {
     call: Probe,
 }
 
-struct Probe {
-    comm: Comm,
-    from: Source,
-    tag: TagMatch,
+/// What the call was given.
+pub(crate) struct Probe {
+    pub(crate) comm: Comm,
+    pub(crate) from: Source,
+    pub(crate) tag: TagMatch,
 }
 
 impl<'a, 'e, 's, T: Transport, P: Platform> Probing<'a, 'e, 's, T, P> {
@@ -80,6 +81,9 @@ impl<'s, T: Transport, P: Platform> Operate<'s, T, P> for Probe {
         }
         if engine.overflowing {
             engine.seek_for(peer);
+        }
+        if peer.is_none() {
+            endpoint.expect_all();
         }
         Ok(Begun::UnderWay(handle))
     }

@@ -27,11 +27,12 @@ pub struct Receiving<'a, 'e, 's, T, P> {
     call: Receive<'a>,
 }
 
-struct Receive<'a> {
-    comm: Comm,
-    buffer: &'a mut [u8],
-    from: Source,
-    tag: TagMatch,
+/// What the call was given.
+pub(crate) struct Receive<'a> {
+    pub(crate) comm: Comm,
+    pub(crate) buffer: &'a mut [u8],
+    pub(crate) from: Source,
+    pub(crate) tag: TagMatch,
 }
 
 impl<'a, 'e, 's, T: Transport, P: Platform> Receiving<'a, 'e, 's, T, P> {
@@ -70,6 +71,9 @@ impl<'s, T: Transport, P: Platform> Operate<'s, T, P> for Receive<'_> {
         };
         let landing = endpoint.engine.landing(&block, self.buffer.len());
         let started = endpoint.start_recv(&comm, landing, from, tag);
+        if let (Ok(Started::Pending(_)), Source::Any) = (&started, from) {
+            endpoint.expect_all();
+        }
         let engine = &mut endpoint.engine;
         match started {
             Ok(Started::Pending(handle)) => {

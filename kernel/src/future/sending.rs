@@ -27,12 +27,13 @@ pub struct Sending<'a, 'e, 's, T, P> {
     call: Send<'a>,
 }
 
-struct Send<'a> {
-    comm: Comm,
-    data: &'a [u8],
-    to: Rank,
-    tag: Tag,
-    mode: Mode,
+/// What the call was given.
+pub(crate) struct Send<'a> {
+    pub(crate) comm: Comm,
+    pub(crate) data: &'a [u8],
+    pub(crate) to: Rank,
+    pub(crate) tag: Tag,
+    pub(crate) mode: Mode,
 }
 
 impl<'a, 'e, 's, T: Transport, P: Platform> Sending<'a, 'e, 's, T, P> {

@@ -37,8 +37,8 @@ pub(super) struct Ticket<'a, 'e, 's, T, P> {
     deadline: Instant,
 }
 
-/// One kind of future.
-pub(super) trait Operate<'s, T, P> {
+/// What one kind of future does, each time with the endpoint at hand. No pointer stays in the endpoint in between.
+pub(crate) trait Operate<'s, T, P> {
     /// Starts it: over at once, or under way with this handle.
     fn start(&mut self, endpoint: &mut Endpoint<'s, T, P>) -> Result<Begun, Error>;
 
@@ -47,7 +47,7 @@ pub(super) trait Operate<'s, T, P> {
 }
 
 /// What starting led to.
-pub(super) enum Begun {
+pub(crate) enum Begun {
     Over(Status),
     UnderWay(Handle),
 }
