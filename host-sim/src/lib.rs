@@ -29,6 +29,7 @@
 //! | [`segment`], [`board`] | anonymous shared memory and the status board at its start |
 //! | [`shape`], [`storage`] | how large everything is |
 //! | [`transport`] | loopback and shared memory put together |
+//! | [`cores`] | ranks that are threads of one process |
 //! | [`platform`] | clock, idle policy, entropy, notes |
 //! | [`whatif`] | collective schedules in virtual time under a cost model |
 //! | [`sim`] | the simulator: virtual nodes under virtual time, one seed one history |
@@ -49,7 +50,7 @@
 //!
 //! # Deliberately absent
 //!
-//! Threads (the launcher is one `poll(2)` loop, a rank is what the program makes it), files, host names: jobs across
+//! Threads (the launcher is one `poll(2)` loop, a rank is what the program makes it; but see [`cores`]), files, host names: jobs across
 //! machines are for the process managers. Reaching a peer that died: the launcher ends the job.
 //!
 //! # Limits
@@ -57,6 +58,7 @@
 //! One machine; [`MAX_RANKS`](storage::MAX_RANKS) ranks; the segments' memory is (ranks)^2 lanes, see [`shape`].
 
 pub mod board;
+pub mod cores;
 pub mod entropy;
 mod error;
 pub mod job;

@@ -17,12 +17,12 @@ pub type HostTransport = Composite<Loopback<'static>, Shm<'static>>;
 pub type HostEndpoint = Endpoint<'static, HostTransport, HostPlatform>;
 
 /// Bytes of a loopback frame and how many there are.
-const FRAME_BYTES: u32 = 32 << 10;
+pub(crate) const FRAME_BYTES: u32 = 32 << 10;
 const FRAMES: usize = 8;
 
 /// What shared memory costs between two cores of one machine: measured on two cores of an AMD EPYC (one way 150 to
 /// 250 ns for a line, 10 GB/s through blocks).
-const COST: Cost = Cost { overhead_ns: 40, latency_ns: 160, per_kib_ns: 100 };
+pub(crate) const COST: Cost = Cost { overhead_ns: 40, latency_ns: 160, per_kib_ns: 100 };
 
 /// The inboxes of a job as this rank sees them, while they are put together.
 pub(crate) struct Inboxes<'a> {

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`bench`](mod@bench) | how a measured pair of processes is driven batch by batch |
 //! | [`conformance`] | what MPI says of every call, as rank programs for every transport |
+//! | [`draw`] | numbers for programs whose ranks all draw the same ones |
 //! | [`Still`] | a platform for programs in which nothing waits |
 
 pub mod bench;
@@ -26,4 +27,13 @@ impl Platform for Still {
     fn entropy(&mut self) -> u64 {
         1
     }
+}
+
+/// The next number of the stream that `seed` stands in: splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom
+/// number generators, OOPSLA 2014).
+pub const fn draw(seed: &mut u64) -> u64 {
+    *seed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mixed = (*seed ^ (*seed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ (mixed >> 31)
 }

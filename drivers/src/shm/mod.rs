@@ -33,6 +33,8 @@
 //! blocks returned. A value that cannot be ends the lane: the sink hears of the loss and posts answer
 //! [`Cause::PeerDead`](aldis_hal::Cause::PeerDead). What cannot be found is memory that changes while it is read.
 
+#[cfg(not(loom))]
+mod cores;
 mod geometry;
 #[cfg(not(loom))]
 mod lane;
@@ -50,6 +52,8 @@ mod models;
 #[cfg(not(loom))]
 mod tests;
 
+#[cfg(not(loom))]
+pub use cores::Cores;
 pub use geometry::{Geometry, Identity};
 #[cfg(not(loom))]
 pub use lane::Lane;

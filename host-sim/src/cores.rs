@@ -1,0 +1,222 @@
+//! Cores as ranks: a job whose ranks are threads of this process, each with an endpoint of its own, joined by the
+//! shared-memory driver's rings in plain memory of the process. Nothing is locked and nobody waits for a turn.
+//!
+//! ```
+//! use aldis_host_sim::cores;
+//! use aldis_kernel::{Rank, Tag};
+//!
+//! let heard = cores::run(3, |ep| {
+//!     let (world, mut token) = (ep.world(), [0_u32]);
+//!     let (me, size) = (world.rank().0, world.size());
+//!     let (next, previous) = (Rank((me + 1) % size), Rank((me + size - 1) % size));
+//!     ep.sendrecv(&world, &[me], next, Tag(0), &mut token, previous, Tag(0))?;
+//!     Ok(token[0])
+//! })?;
+//! assert_eq!(heard, [2, 0, 1]);
+//! # Ok::<(), aldis_host_sim::cores::Failure>(())
+//! ```
+//!
+//! When to take which:
+//!
+//! | a program whose threads | takes |
+//! |---|---|
+//! | each talk for themselves, much or in large messages | this: an endpoint a core; every core is a rank, and a message for it reaches it without passing another |
+//! | seldom talk, or share the messages of one rank (MPI_THREAD_MULTIPLE) | [`Shared`](aldis_kernel::Shared): one endpoint, one rank, behind a spin lock |
+//!
+//! A message from elsewhere reaches the right core because the core is its address: over a wire each core has a transport
+//! of its own beside its rings, in a [`Composite`].
+
+use core::error::Error;
+use core::panic::AssertUnwindSafe;
+use core::time::Duration;
+use std::panic;
+use std::sync::{Barrier, Mutex};
+use std::thread;
+
+use aldis_drivers::shm::{Cores, Geometry, Lane};
+use aldis_drivers::{Loopback, Shm};
+use aldis_hal::{Cause, Epoch, PeerId};
+use aldis_kernel::{Composite, Config, Endpoint, Storage, storage_type};
+use aldis_protocols::Card;
+
+use crate::entropy;
+use crate::platform::{HostPlatform, Patience, allowed_cores};
+use crate::transport::{COST, FRAME_BYTES};
+
+/// A core's endpoint.
+pub type CoreEndpoint<'m> = Endpoint<'m, Composite<Loopback<'m>, Shm<'m>>, HostPlatform>;
+
+/// Why a core failed.
+pub type Failure = Box<dyn Error + Send + Sync>;
+
+/// Cores of the largest job.
+pub const CORES_MAX: u32 = 16;
+
+/// 256 requests, 16 communicators; 32 envelopes a peer and 8 blocks of 2 KiB; 16 pooled.
+type CoreStorage = storage_type!(CORES_MAX as usize, 256, 16, 32, 8, 2048, 16, 256, 64);
+
+/// Frames of a core's loopback.
+const FRAMES: usize = 8;
+/// How long leaving may take: others may compute for a long time before they take in a pending message.
+const LEAVE_LIMIT: Duration = Duration::from_secs(3600);
+/// With which a core that fails aborts the job.
+const FAILED: i32 = 1;
+
+/// Runs `program` on so many threads, each of which is a rank, and returns what each came to, by rank.
+///
+/// # Errors
+/// [`Cause::TooBig`] for no core or more than [`CORES_MAX`]; what the first core to fail said, whereupon the others
+/// fail with [`Cause::Aborted`].
+///
+/// # Panics
+/// If the program does, on any core, once all have ended.
+pub fn run<R: Send>(
+    cores: u32,
+    program: impl Fn(&mut CoreEndpoint<'_>) -> Result<R, Failure> + Sync,
+) -> Result<Vec<R>, Failure> {
+    if cores == 0 || cores > CORES_MAX {
+        return Err(Cause::TooBig { len: u64::from(cores), max: u64::from(CORES_MAX) }.into());
+    }
+    let geometry = Geometry { peers: cores, slots: 64, blocks: 8, block_bytes: 16 << 10 };
+    let mut memory = vec![0; Cores::memory_bytes(&geometry)];
+    let mut lanes: Vec<Lane> = (0..Cores::lanes(&geometry)).map(|_| Lane::EMPTY).collect();
+    let epoch = Epoch::from_entropy(entropy::random());
+    let ends = Cores::new(&mut memory, &mut lanes, geometry, epoch, COST)?;
+    let ends: Vec<Shm<'_>> = ends.collect::<Result<_, _>>()?;
+    let job = Job { size: cores, epoch, cards: Mutex::default(), met: Barrier::new(cores as usize) };
+    let first = Mutex::new(None);
+    let (job, first, program) = (&job, &first, &program);
+    let results: Vec<Option<R>> = thread::scope(|scope| {
+        let core = |(me, end)| scope.spawn(move || job.core(me, end, program, first));
+        let threads: Vec<_> = (0..).zip(ends).map(core).collect();
+        // Joined all before one's panic goes on: the others end, since it has aborted the job.
+        let ended: Vec<_> = threads.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        ended.into_iter().map(|result| result.unwrap_or_else(|panic| panic::resume_unwind(panic))).collect()
+    });
+    let failure = first.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+    match failure {
+        Some(failure) => Err(failure),
+        None => Ok(results.into_iter().flatten().collect()),
+    }
+}
+
+/// What the cores of a job have in common.
+struct Job {
+    size: u32,
+    epoch: Epoch,
+    cards: Mutex<Vec<Card>>,
+    met: Barrier,
+}
+
+impl Job {
+    /// One core from start to end. A failure is kept if it is the first.
+    fn core<R>(
+        &self,
+        me: u32,
+        end: Shm<'_>,
+        program: impl Fn(&mut CoreEndpoint<'_>) -> Result<R, Failure>,
+        first: &Mutex<Option<Failure>>,
+    ) -> Option<R> {
+        let mut storage = boxed();
+        let mut frames = vec![0; FRAMES * (FRAME_BYTES as usize + 16)];
+        let joined = self.join(me, end, &mut storage, &mut frames);
+        let result = joined.and_then(|mut endpoint| {
+            let outcome = panic::catch_unwind(AssertUnwindSafe(|| program(&mut endpoint)));
+            match outcome {
+                Ok(Ok(result)) => endpoint.leave(LEAVE_LIMIT).map(|()| result).map_err(Failure::from),
+                Ok(Err(failure)) => {
+                    keep(first, failure);
+                    endpoint.abort(FAILED);
+                    Err(Cause::Aborted { code: FAILED }.into())
+                }
+                Err(panic) => {
+                    endpoint.abort(FAILED);
+                    panic::resume_unwind(panic)
+                }
+            }
+        });
+        result.map_err(|failure| keep(first, failure)).ok()
+    }
+
+    /// A core's endpoint, connected to all others. Everybody comes to both meetings, also who has failed.
+    fn join<'m>(
+        &self,
+        me: u32,
+        end: Shm<'m>,
+        storage: &'m mut CoreStorage,
+        frames: &'m mut [u8],
+    ) -> Result<CoreEndpoint<'m>, Failure> {
+        let patience = Patience::of(self.size, allowed_cores().len() as u32);
+        let config = Config { me: PeerId(me), size: self.size, epoch: self.epoch };
+        let endpoint =
+            Loopback::new(PeerId(me), frames, FRAME_BYTES).map_err(Failure::from).and_then(|own| {
+                let transport = Composite::new(own, end);
+                Ok(Endpoint::new(storage.memory(), transport, HostPlatform::unwatched(patience), config)?)
+            });
+        if let Ok(endpoint) = &endpoint {
+            self.cards.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(endpoint.card());
+        }
+        self.met.wait();
+        let cards = self.cards.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
+        let endpoint = endpoint.and_then(|mut endpoint| {
+            for card in cards.iter().filter(|card| card.peer() != PeerId(me)) {
+                endpoint.connect(card)?;
+            }
+            Ok(endpoint)
+        });
+        // Nobody sends before all have been introduced.
+        self.met.wait();
+        endpoint
+    }
+}
+
+/// Keeps the first failure.
+fn keep(first: &Mutex<Option<Failure>>, failure: Failure) {
+    first.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(failure);
+}
+
+/// In a frame of its own: a storage is large.
+#[inline(never)]
+fn boxed() -> Box<CoreStorage> {
+    Box::new(Storage::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use aldis_kernel::{Rank, Tag};
+
+    use super::*;
+
+    #[test]
+    fn a_core_that_fails_ends_the_others() {
+        let failed = run(3, |ep| {
+            let (world, mut byte) = (ep.world(), [0_u8]);
+            if world.rank() == Rank(1) {
+                return Err("out of paper".into());
+            }
+            ep.recv(&world, &mut byte, Rank(1), Tag(1))?;
+            Ok(())
+        });
+        assert_eq!(failed.unwrap_err().to_string(), "out of paper");
+    }
+
+    #[test]
+    fn a_panic_comes_out_when_all_have_ended() {
+        let panicked = panic::catch_unwind(|| {
+            run(2, |ep| {
+                let (world, mut byte) = (ep.world(), [0_u8]);
+                assert_ne!(world.rank(), Rank(1), "torn");
+                ep.recv(&world, &mut byte, Rank(1), Tag(1))?;
+                Ok(())
+            })
+        });
+        assert!(panicked.is_err());
+    }
+
+    #[test]
+    fn jobs_of_one_and_of_the_most_cores() {
+        assert_eq!(run(1, |ep| Ok(ep.world().size())).unwrap(), [1]);
+        assert_eq!(run(CORES_MAX, |ep| Ok(ep.world().rank().0)).unwrap(), Vec::from_iter(0..CORES_MAX));
+        assert!(run(0, |_| Ok(())).is_err() && run(CORES_MAX + 1, |_| Ok(())).is_err());
+    }
+}
