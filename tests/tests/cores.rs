@@ -27,8 +27,11 @@ fn plan(round: u64, from: u32) -> Vec<Planned> {
     let mut message = || Planned {
         to: draw(&mut seed) as u32 % CORES,
         tag: draw(&mut seed) as u32 % 7,
-        len: (if draw(&mut seed) % 3 == 0 { draw(&mut seed) % BYTES_MAX } else { draw(&mut seed) % 60 })
-            as usize,
+        len: (if draw(&mut seed).is_multiple_of(3) {
+            draw(&mut seed) % BYTES_MAX
+        } else {
+            draw(&mut seed) % 60
+        }) as usize,
     };
     (0..MESSAGES).map(|_| message()).collect()
 }
