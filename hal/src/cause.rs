@@ -33,6 +33,8 @@ pub enum Resource {
     Datatypes,
     /// The words that the types of a table share.
     DatatypeWords,
+    /// The memory lent for attributes of communicators.
+    Attributes,
 }
 
 impl fmt::Display for Resource {
@@ -52,6 +54,7 @@ impl fmt::Display for Resource {
             }
             Self::DatatypeWords => "words for datatypes (a `TypeTable`'s `WORDS`)",
             Self::Sleepers => "sleepers of futures (the argument of `Endpoint::futures`)",
+            Self::Attributes => "attribute slots (`Endpoint::lend_attributes`)",
             Self::Scratch => "scratch bytes (the collective's `scratch` argument)",
         })
     }
@@ -251,6 +254,22 @@ pub enum Cause {
         /// The checksum of what came.
         found: u32,
     },
+    /// A receive or probe of any source on a communicator that was promised none.
+    NoAnySource,
+    /// A receive or probe of any tag on a communicator that was promised none.
+    NoAnyTag,
+    /// The message was shorter than the receive buffer, on a communicator where lengths were promised to be equal.
+    NotExact {
+        /// Bytes that were sent.
+        sent: u64,
+        /// Bytes the buffer has room for.
+        room: u64,
+    },
+    /// The peer was aborted, with a communicator that this process is not in.
+    PeerAborted {
+        /// The code of the abort.
+        code: i32,
+    },
 }
 
 impl fmt::Display for Cause {
@@ -302,6 +321,17 @@ impl fmt::Display for Cause {
             Self::Corrupt { sent, found } => {
                 write!(f, "corrupt: a checksum of {found:08x} where {sent:08x} was sent")
             }
+            Self::NoAnySource => f.write_str(
+                "any source, where the hint no_any_source promised none: name the source or clear the hint",
+            ),
+            Self::NoAnyTag => f.write_str(
+                "any tag, where the hint no_any_tag promised none: name the tag or clear the hint",
+            ),
+            Self::NotExact { sent, room } => write!(
+                f,
+                "a message of {sent} bytes met a buffer of {room}, where the hint exact_length promised as many"
+            ),
+            Self::PeerAborted { code } => write!(f, "the peer was aborted with code {code}"),
         }
     }
 }

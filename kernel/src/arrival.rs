@@ -232,7 +232,8 @@ impl Engine<'_> {
     fn take_control(&mut self, from: PeerId, bytes: &[u8]) -> Result<(), Malformed> {
         match Control::decode(bytes)? {
             Control::Goodbye => self.lose(from, Cause::PeerLeft),
-            Control::Abort { code } => self.abort(from, code),
+            Control::Abort { process, code } if process == self.me.0 => self.abort(from, code),
+            Control::Abort { process, code } => self.lose(PeerId(process), Cause::PeerAborted { code }),
         }
         Ok(())
     }

@@ -123,7 +123,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     #[inline]
     pub(crate) fn wait_for(&mut self, handle: Handle) -> Result<Status, Error> {
         match self.wait(|engine| engine.activity(handle), |engine| engine.collect(handle)) {
-            Ok(result) => result,
+            Ok(result) => result.inspect_err(|error| self.endpoint.raise(error)),
             Err(elapsed_ns) => Err(self.overdue(handle, elapsed_ns)),
         }
     }
@@ -149,7 +149,9 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         let progress = self.endpoint.engine.requests.get(handle).map(|request| request.progress());
         let error = progress
             .map_or(Error::new(Operation::Wait, Cause::Stale), |progress| progress.error(Cause::TimedOut));
-        error.after(elapsed_ns)
+        let error = error.after(elapsed_ns);
+        self.endpoint.raise(&error);
+        error
     }
 
     /// Waits for an operation that was started on memory of this call's caller.
@@ -313,16 +315,19 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     ) -> Result<Status, Error> {
         let (from, tag) = (from.into(), tag.into());
         let call = Call::recv(Operation::Probe, comm, from, tag);
-        let refused = |cause| call.refused(cause);
         let (pattern, peer) = match self.endpoint.pattern(comm, from, tag) {
             Err(cause) if call.is_null(cause) => return Ok(Status::NULL),
-            pattern => pattern.map_err(refused)?,
+            pattern => pattern.map_err(|cause| self.endpoint.refuse(call, cause))?,
         };
         let found = self.wait(|_| call.activity(), |engine| engine.probe(&pattern, peer).transpose());
         self.endpoint.engine.end_probe();
         match found {
-            Ok(result) => result.map_err(refused),
-            Err(elapsed_ns) => Err(refused(Cause::TimedOut).after(elapsed_ns)),
+            Ok(result) => result.map_err(|cause| self.endpoint.refuse(call, cause)),
+            Err(elapsed_ns) => {
+                let error = call.refused(Cause::TimedOut).after(elapsed_ns);
+                self.endpoint.raise(&error);
+                Err(error)
+            }
         }
     }
 
@@ -333,13 +338,13 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         tag: TagMatch,
     ) -> Result<Option<Status>, Error> {
         let call = Call::recv(Operation::Probe, comm, from, tag);
-        let refused = |cause| call.refused(cause);
         let (pattern, peer) = match self.endpoint.pattern(comm, from, tag) {
             Err(cause) if call.is_null(cause) => return Ok(Some(Status::NULL)),
-            pattern => pattern.map_err(refused)?,
+            pattern => pattern.map_err(|cause| self.endpoint.refuse(call, cause))?,
         };
         self.endpoint.poll(BUDGET);
-        self.endpoint.engine.probe(&pattern, peer).map_err(refused)
+        let found = self.endpoint.engine.probe(&pattern, peer);
+        found.map_err(|cause| self.endpoint.refuse(call, cause))
     }
 
     /// See [`Endpoint::recv_pooled`].
@@ -353,8 +358,9 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         tag: impl Into<TagMatch>,
     ) -> Result<Message<'s>, Error> {
         let (from, tag) = (from.into(), tag.into());
-        let refused = |cause| Call::recv(Operation::Recv, comm, from, tag).refused(cause);
-        let (pattern, peer) = self.endpoint.pattern(comm, from, tag).map_err(refused)?;
+        let call = Call::recv(Operation::Recv, comm, from, tag);
+        let pattern = self.endpoint.pattern(comm, from, tag);
+        let (pattern, peer) = pattern.map_err(|cause| self.endpoint.refuse(call, cause))?;
         let engine = &mut self.endpoint.engine;
         if let Some(index) = engine.matcher.find_unexpected(&pattern)
             && let Some((block, status)) = engine.adopt(index)
@@ -362,9 +368,10 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
             return Ok(engine.blocks.message(block, status));
         }
         let Some(block) = engine.blocks.take_pooled() else {
-            return Err(refused(Cause::Full(Resource::PooledBlocks)));
+            return Err(call.refused(Cause::Full(Resource::PooledBlocks)));
         };
-        let (block, result) = match engine.receive(pattern, peer, engine.blocks.buffer(&block)) {
+        let room = engine.room_in(&block, &pattern);
+        let (block, result) = match engine.receive(pattern, peer, room) {
             Ok(Started::Done(status)) => (block, Ok(status)),
             Ok(Started::Pending(handle)) => {
                 if let Some(request) = engine.requests.get(handle) {
@@ -375,7 +382,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
             }
             Err(cause) => {
                 engine.blocks.give_pooled(block);
-                return Err(refused(cause));
+                return Err(self.endpoint.refuse(call, cause));
             }
         };
         let blocks = &mut self.endpoint.engine.blocks;
@@ -383,6 +390,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
             Ok(status) => Ok(blocks.message(block, status)),
             Err(error) => {
                 blocks.give_pooled(block);
+                self.endpoint.raise(&error);
                 Err(error)
             }
         }
@@ -422,9 +430,20 @@ impl Engine<'_> {
         if self.overflowing { self.probe_held_back(*pattern, peer) } else { Ok(None) }
     }
 
+    /// As much of a block as a message takes that is there already: no promise of its length is broken then.
+    fn room_in(&mut self, block: &Block, pattern: &Key) -> Buffer {
+        let room = self.blocks.buffer(block);
+        let kept = self.matcher.find_unexpected(pattern).and_then(|index| self.matcher.peek(index));
+        kept.map_or(room, |envelope| room.first(envelope.length))
+    }
+
     fn collect_pooled(&mut self, handle: Handle) -> Option<(Block, Result<Status, Error>)> {
         let block = match self.requests.get(handle) {
-            Some(request) if request.state == State::Complete => request.take_block()?,
+            Some(request) if request.state == State::Complete => {
+                // A block has room for more than its message: no promise of the length is broken.
+                request.cause = request.cause.filter(|cause| !matches!(cause, Cause::NotExact { .. }));
+                request.take_block()?
+            }
             _ => return None,
         };
         Some((block, self.collect(handle)?))

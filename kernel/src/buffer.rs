@@ -55,6 +55,11 @@ impl Buffer {
         self.start.map_or(0, |start| start.as_ptr() as usize)
     }
 
+    /// Its first `len` bytes, or all of it if that is less.
+    pub(crate) fn first(self, len: u64) -> Self {
+        Self { len: usize::try_from(len).map_or(self.len, |len| len.min(self.len)), ..self }
+    }
+
     /// Copies `bytes` to `offset`; what does not fit is cut off. False, and nothing done, if it is
     /// [scattered](Self::scattered).
     #[inline]

@@ -36,12 +36,6 @@ impl Call {
         Self { operation, context: comm.context(), rank, tag }
     }
 
-    /// Over at once if the other side is [`Rank::NULL`], refused for `cause` if not.
-    #[cold]
-    pub(crate) fn unless_null(self, cause: Cause) -> Result<Started, Error> {
-        if self.is_null(cause) { Ok(Started::Done(Status::NULL)) } else { Err(self.refused(cause)) }
-    }
-
     /// Whether it was refused because its other side is [`Rank::NULL`], which is nobody in any communicator. The rank
     /// is looked at first: it is at hand where the cause is not.
     pub(crate) const fn is_null(self, cause: Cause) -> bool {
@@ -99,9 +93,9 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
                 Mode::Standard => engine.send(transport, target, buffer),
                 Mode::Synchronous | Mode::Ready | Mode::Polled => engine.send_later(target, buffer, mode),
             })
-            .or_else(|cause| Call::send(comm, to, tag).unless_null(cause))?;
+            .or_else(|cause| self.unless_null(Call::send(comm, to, tag), cause))?;
         if let Started::Pending(_) = started {
-            engine.flush(transport, BUDGET);
+            self.engine.flush(&mut self.transport, BUDGET);
         }
         Ok(started)
     }
@@ -118,7 +112,21 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     ) -> Result<Started, Error> {
         self.pattern(comm, from, tag)
             .and_then(|(pattern, peer)| self.engine.receive(pattern, peer, buffer))
-            .or_else(|cause| Call::recv(Operation::Recv, comm, from, tag).unless_null(cause))
+            .or_else(|cause| self.unless_null(Call::recv(Operation::Recv, comm, from, tag), cause))
+    }
+
+    /// Over at once if the other side is [`Rank::NULL`], refused for `cause` if not.
+    #[cold]
+    pub(crate) fn unless_null(&mut self, call: Call, cause: Cause) -> Result<Started, Error> {
+        if call.is_null(cause) { Ok(Started::Done(Status::NULL)) } else { Err(self.refuse(call, cause)) }
+    }
+
+    /// A call's refusal, after what its communicator's policy asks for.
+    #[cold]
+    pub(crate) fn refuse(&mut self, call: Call, cause: Cause) -> Error {
+        let error = call.refused(cause);
+        self.raise(&error);
+        error
     }
 
     /// Tells the platform what is waited for. Who waits for anybody depends on everybody: the transport is told so.

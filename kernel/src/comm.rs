@@ -14,6 +14,7 @@
 //! which is what the local ranks agree on anything by. So it takes two slots of the table.
 
 mod calls;
+mod settings;
 mod stale;
 mod table;
 
@@ -107,6 +108,11 @@ impl Comm {
     /// Its context id, as errors and traces name it.
     pub const fn context(&self) -> u32 {
         self.context
+    }
+
+    /// Whether a context is on the plane of collectives.
+    pub(crate) const fn is_collective(context: u32) -> bool {
+        context & PLANE != 0
     }
 
     /// The same communicator on the plane of collectives, for those who implement one.

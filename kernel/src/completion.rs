@@ -25,11 +25,12 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
             }
             Stage::Started(handle) => {
                 request.stage = Stage::Idle(handle);
-                return self.within.endpoint.engine.rest(handle);
+                let result = self.within.endpoint.engine.rest(handle)?;
+                return Some(result.inspect_err(|error| self.within.endpoint.raise(error)));
             }
         };
         request.stage = Stage::Null;
-        Some(result)
+        Some(result.inspect_err(|error| self.within.endpoint.raise(error)))
     }
 
     /// Whether a request is over, after one poll; if so, its result, and the request is null from then on
@@ -78,6 +79,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
                 let mut error =
                     Error::about(activity.operation, Cause::TimedOut, peer, activity.context, tag);
                 error.elapsed_ns = elapsed_ns;
+                self.within.endpoint.raise(&error);
                 error
             })?;
         }
@@ -102,7 +104,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         if let Stage::Pending(handle) | Stage::Started(handle) = request.stage {
             self.within.wait_until_complete(handle)?;
         }
-        self.take(request).unwrap_or(Err(Error::new(Operation::Wait, Cause::Stale)))
+        self.take(request).unwrap_or_else(|| Err(self.refused(Error::new(Operation::Wait, Cause::Stale))))
     }
 
     /// Waits until one of the requests is over; its index and result, and it is null from then on (MPI_Waitany).

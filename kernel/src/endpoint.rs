@@ -50,6 +50,8 @@ pub struct Endpoint<'s, T, P> {
     pub(crate) platform: P,
     world: Comm,
     itself: Comm,
+    /// What is done about an error, once some communicator has a policy.
+    pub(crate) carry_out: Option<fn(&mut Self, &Error)>,
 }
 
 impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
@@ -91,9 +93,11 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
             counters: Counters::default(),
             now: platform.now(),
             aborted: None,
-            deserted: None,
+            rules: None,
+            bereft: false,
+            lingering: false,
         };
-        let mut endpoint = Self { engine, transport, platform, world, itself };
+        let mut endpoint = Self { engine, transport, platform, world, itself, carry_out: None };
         if endpoint.transport.reach(me).is_ok() {
             endpoint.connect(&endpoint.card())?;
         }
@@ -123,7 +127,6 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         let caps = self.transport.reach(peer).map_err(fail)?;
         let thresholds = Thresholds::new(caps, &card.room).map_err(fail)?;
         self.engine.forget(peer);
-        self.engine.deserted = None;
         let room = self.engine.room;
         match self.engine.peer(peer) {
             Some(row) => row.connect(card, thresholds, room).map_err(fail),
@@ -302,19 +305,6 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         Ok(Explanation::new(&self.transport, row.map(|row| (row.room, row.thresholds)), rank, len))
     }
 
-    /// Ends the job at once: tells every peer it can, without waiting. What is under way here fails.
-    pub fn abort(&mut self, code: i32) {
-        for peer in self.others() {
-            self.tell(peer, Control::Abort { code });
-        }
-        self.engine.abort(self.engine.me, code);
-    }
-
-    /// Which process has aborted the job, and with which code; the first, if several did.
-    pub const fn aborted(&self) -> Option<(PeerId, i32)> {
-        self.engine.aborted
-    }
-
     /// Leaves the job in good order: sends what is pending, then says goodbye to every peer. Peers that still wait
     /// for this process fail with [`Cause::PeerLeft`] instead of hanging.
     ///
@@ -357,13 +347,13 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     }
 
     /// Every process of the job but this one.
-    fn others(&self) -> impl Iterator<Item = PeerId> + use<'s, T, P> {
+    pub(crate) fn others(&self) -> impl Iterator<Item = PeerId> + use<'s, T, P> {
         let me = self.engine.me;
         (0..self.engine.size).map(PeerId).filter(move |&peer| peer != me)
     }
 
     /// Tells a peer, if it is there; false if the transport cannot take it now.
-    fn tell(&mut self, peer: PeerId, control: Control) -> bool {
+    pub(crate) fn tell(&mut self, peer: PeerId, control: Control) -> bool {
         let mut buffer = [0; aldis_protocols::control::CONTROL_MESSAGE_BYTES_MAX];
         let (Ok(body), Ok(())) = (control.encode(&mut buffer), self.engine.presence(peer)) else {
             return true;

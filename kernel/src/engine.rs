@@ -15,6 +15,7 @@ use crate::comm::{Comm, Comms};
 use crate::counters::Counters;
 use crate::error::Error;
 use crate::fifo::Fifo;
+use crate::hints::Rules;
 use crate::matching::{Envelope, Matcher, Payload};
 use crate::peer::{Peer, Presence};
 use crate::planted::{self, Planted};
@@ -48,8 +49,12 @@ pub(crate) struct Engine<'s> {
     pub(crate) now: Instant,
     /// Which rank has aborted the job, and with which code.
     pub(crate) aborted: Option<(PeerId, i32)>,
-    /// Why the last other process went, once none is left who could send anything.
-    pub(crate) deserted: Option<Cause>,
+    /// What hints change, once some communicator has been given any.
+    pub(crate) rules: Option<&'static Rules>,
+    /// Some peer has gone, so some communicator may have nobody left on it.
+    pub(crate) bereft: bool,
+    /// A receive of any source waits on such a communicator for what this process has sent to itself.
+    pub(crate) lingering: bool,
 }
 
 /// The other side of a send, worked out and checked.
@@ -113,16 +118,14 @@ impl Engine<'_> {
     pub(crate) fn pattern(
         &mut self,
         comm: &Comm,
-        source: Source,
+        from: Source,
         tag: TagMatch,
     ) -> Result<(Key, Option<PeerId>), Cause> {
-        let (source, peer) = match source {
+        let (source, peer) = match from {
             Source::Rank(rank) => (rank.0, Some(self.comms.peer(comm, rank)?)),
-            Source::Any => {
-                self.comms.check(comm)?;
-                (WILD, None)
-            }
+            Source::Any => (WILD, None),
         };
+
         let tag = match tag {
             TagMatch::Tag(tag) => {
                 check_tag(tag)?;
@@ -130,7 +133,12 @@ impl Engine<'_> {
             }
             TagMatch::Any => WILD,
         };
-        Ok((Key { context: comm.context(), source, tag }, peer))
+        let key = Key { context: comm.context(), source, tag };
+        if source == WILD || tag == WILD {
+            self.comms.check(comm)?;
+            self.check_open(&key)?;
+        }
+        Ok((key, peer))
     }
 
     /// Takes a request slot and starts it.
@@ -175,11 +183,11 @@ impl Engine<'_> {
     }
 
     /// Whether a message of `peer`, or of anybody on that communicator, may still come; the cause if not.
-    pub(crate) fn may_come(&self, context: u32, peer: Option<PeerId>) -> Result<(), Cause> {
-        match (peer, self.deserted) {
-            (Some(peer), _) => self.presence(peer),
-            (None, Some(cause)) if !self.is_left_to_itself(context) => Err(cause),
-            (None, _) => Ok(()),
+    pub(crate) fn may_come(&mut self, context: u32, peer: Option<PeerId>) -> Result<(), Cause> {
+        match peer {
+            Some(peer) => self.presence(peer),
+            None if self.bereft => self.is_left_alone(context),
+            None => Ok(()),
         }
     }
 
@@ -203,7 +211,8 @@ impl Engine<'_> {
             return Err(Cause::Stale);
         };
         let announced = matches!(payload, Payload::Announced(_));
-        let truncated = length > buffer.len() as u64;
+        let room = buffer.len() as u64;
+        let misfit = length > room || (length < room && self.must_fit(key.context));
         if announced && let Err(cause) = self.presence(peer) {
             // Its data will never come; the next receive is not to stumble over it.
             self.matcher.remove(index);
@@ -211,7 +220,7 @@ impl Engine<'_> {
         }
         // What does not succeed here and now needs a slot; without one the message stays where it is.
         let slot = match own {
-            None if announced || truncated || labelled => {
+            None if announced || misfit || labelled => {
                 Some(self.request(State::Receiving, key, peer, key.source, buffer)?)
             }
             slot => slot,
@@ -362,7 +371,9 @@ impl Engine<'_> {
         let Some(request) = self.requests.at(index) else { return };
         request.length = length;
         let room = request.buffer.len() as u64;
-        self.complete(index, (length > room).then_some(Cause::Truncated { sent: length, room }));
+        let context = request.key.context;
+        let cause = if length == room { None } else { self.misfit(context, length, room) };
+        self.complete(index, cause);
     }
 
     /// Whether anything is left that this side owes a peer.

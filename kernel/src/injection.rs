@@ -122,8 +122,8 @@ impl Engine<'_> {
         self.mark(id);
     }
 
-    /// Whether a message could be sent without a request slot, since nothing is ahead of it. If so, nobody keeps its
-    /// buffer; if not, nothing has been done.
+    /// Whether a message could be sent without a request slot, since nothing is ahead of it that it must stay behind. If so,
+    /// nobody keeps its buffer; if not, nothing has been done.
     pub(crate) fn sent_now<T: Transport>(
         &mut self,
         transport: &mut T,
@@ -131,7 +131,8 @@ impl Engine<'_> {
         buffer: Buffer,
     ) -> Result<bool, Cause> {
         let Some(peer) = self.peers.get(to.peer.index()) else { return Err(Cause::Unreachable) };
-        let is_first = matches!(peer.presence, Presence::Connected) && peer.ordered.is_empty();
+        let is_first = matches!(peer.presence, Presence::Connected)
+            && (peer.ordered.is_empty() || self.may_overtake(to.key.context));
         Ok(is_first && self.sent_before_others(transport, to, buffer)?)
     }
 
@@ -171,6 +172,9 @@ impl Engine<'_> {
 
     #[inline(never)]
     fn flush_marked<T: Transport>(&mut self, transport: &mut T, budget: u32) -> u32 {
+        if self.lingering {
+            self.fail_wildcards();
+        }
         let mut sent = 0;
         for _ in 0..self.marked.len() {
             let Some(index) = self.marked.pop() else { break };

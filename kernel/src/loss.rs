@@ -62,13 +62,23 @@ impl Engine<'_> {
 
 /// All that depend on a peer.
 impl Engine<'_> {
-    /// `peer` is gone: everything that depends on it fails with `cause`. Work is bounded by the request table.
+    /// `peer` is gone: everything that depends on it fails with `cause`. Work is bounded by the request table, and by the
+    /// groups of those communicators that a receive of any source is posted on.
+    #[inline(never)]
     pub(crate) fn lose(&mut self, peer: PeerId, cause: Cause) {
-        let Some(row) = self.peers.get_mut(peer.index()) else { return };
+        if self.part(peer, cause) {
+            self.fail_wildcards();
+        }
+    }
+
+    /// Ends everything that depends on this peer alone. False if it was gone already.
+    fn part(&mut self, peer: PeerId, cause: Cause) -> bool {
+        let Some(row) = self.peers.get_mut(peer.index()) else { return false };
         if let Presence::Gone(_) = row.presence {
-            return;
+            return false;
         }
         row.presence = Presence::Gone(cause);
+        self.bereft = true;
         aldis_hal::debug!("{} is gone: {}", peer, cause);
         for index in 0..self.requests.used_end() {
             let Some(request) = self.requests.at(index) else { continue };
@@ -95,15 +105,7 @@ impl Engine<'_> {
             }
             self.complete(index, Some(cause));
         }
-        let others_left = self
-            .peers
-            .iter()
-            .zip(0..)
-            .any(|(row, id)| row.presence == Presence::Connected && id != self.me.0);
-        if !others_left && self.size > 1 {
-            self.deserted = Some(cause);
-            self.fail_wildcards(cause);
-        }
+        true
     }
 
     /// Drops everything of an earlier life of `peer`, so that it can be introduced anew.
@@ -117,29 +119,68 @@ impl Engine<'_> {
         }
     }
 
-    /// The job is over by a rank's decision: everything fails.
+    /// This process is over by a rank's decision: everything fails.
     pub(crate) fn abort(&mut self, by: PeerId, code: i32) {
         self.aborted = self.aborted.or(Some((by, code)));
         for peer in 0..self.size {
-            self.lose(PeerId(peer), Cause::Aborted { code });
+            self.part(PeerId(peer), Cause::Aborted { code });
         }
-        self.fail_wildcards(Cause::Aborted { code });
+        self.fail_wildcards();
     }
 
-    /// Whether a communicator has this process alone, which can be talked to: what others do does not matter on it.
-    pub(crate) fn is_left_to_itself(&self, context: u32) -> bool {
-        self.presence(self.me).is_ok() && self.comms.is_alone(context)
+    /// If no message of anybody can come on a communicator any more: the rank and process of one that is gone. Who cannot be
+    /// talked to yet does not count, nor does this process, but what it has sent to itself and is under way.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn deserter(&mut self, context: u32) -> Option<(u32, PeerId)> {
+        let (mut gone, mut rank) = (None, 0);
+        while let Some(process) = self.comms.addressed(context, rank) {
+            match &self.peers.get(process.index())?.presence {
+                Presence::Connected if process != self.me => return None,
+                Presence::Gone(_) => gone = Some((rank, process)),
+                _ => {}
+            }
+            rank += 1;
+        }
+        let row = self.peers.get(self.me.index())?;
+        let under_way = !row.ordered.is_empty() || row.sequence_out != row.sequence_in;
+        if gone.is_some() && under_way && matches!(row.presence, Presence::Connected) {
+            // Looked at again after the next poll.
+            self.lingering = true;
+            self.mark(self.me);
+            return None;
+        }
+        gone
     }
 
-    /// Fails the receives that name no source: nobody is left who could satisfy them.
-    pub(crate) fn fail_wildcards(&mut self, cause: Cause) {
+    /// Why no message of anybody can come on a communicator any more, if none can.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn is_left_alone(&mut self, context: u32) -> Result<(), Cause> {
+        match self.deserter(context) {
+            Some((_, process)) => self.presence(process),
+            None => Ok(()),
+        }
+    }
+
+    /// Fails the receives of any source on communicators that have nobody left, and names one who is gone.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn fail_wildcards(&mut self) {
+        self.lingering = false;
         for index in 0..self.requests.used_end() {
             let Some(request) = self.requests.at(index) else { continue };
-            let key = request.key;
-            let waits = request.state == State::Posted && key.source == WILD;
-            if waits && !self.is_left_to_itself(key.context) {
+            let (state, key) = (request.state, request.key);
+            if state == State::Posted
+                && key.source == WILD
+                && let Some((rank, process)) = self.deserter(key.context)
+            {
+                let cause = self.presence(process).err();
                 self.matcher.unpost(&mut self.requests, index);
-                self.complete(index, Some(cause));
+                if let Some(request) = self.requests.at(index) {
+                    request.rank = rank;
+                }
+                self.complete(index, cause);
             }
         }
     }

@@ -73,15 +73,17 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         mode: Mode,
     ) -> Result<Request<'scope>, Error> {
         let call = Call::send(comm, to, tag);
-        let refused = |cause| call.refused(cause);
-        let buffer = part(loan, range).map_err(refused)?;
-        let engine = &mut self.within.endpoint.engine;
-        let (key, peer) = match engine.target(comm, to, tag) {
-            Err(cause) if call.is_null(cause) => (Key::NONE, NOBODY),
-            target => target.map(|target| (target.key, target.peer)).map_err(refused)?,
+        let endpoint = &mut *self.within.endpoint;
+        let target = match endpoint.engine.target(comm, to, tag) {
+            Err(cause) if call.is_null(cause) => Ok((Key::NONE, NOBODY)),
+            target => target.map(|target| (target.key, target.peer)),
         };
-        let handle = engine.request(State::Queued, key, peer, to.0, buffer).map_err(refused)?;
-        if let Some(request) = engine.requests.get(handle) {
+        let made = part(loan, range).and_then(|buffer| {
+            let (key, peer) = target?;
+            endpoint.engine.request(State::Queued, key, peer, to.0, buffer)
+        });
+        let handle = made.map_err(|cause| endpoint.refuse(call, cause))?;
+        if let Some(request) = endpoint.engine.requests.get(handle) {
             request.mode = mode;
         }
         Ok(self.keep_idle(handle))
@@ -101,14 +103,16 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     ) -> Result<Request<'scope>, Error> {
         let (from, tag) = (from.into(), tag.into());
         let call = Call::recv(Operation::Recv, comm, from, tag);
-        let refused = |cause| call.refused(cause);
-        let buffer = part(loan, range).map_err(refused)?;
-        let engine = &mut self.within.endpoint.engine;
-        let (key, peer) = match engine.pattern(comm, from, tag) {
-            Err(cause) if call.is_null(cause) => (Key::NONE, NOBODY),
-            pattern => pattern.map(|(key, peer)| (key, peer.unwrap_or_default())).map_err(refused)?,
+        let endpoint = &mut *self.within.endpoint;
+        let pattern = match endpoint.engine.pattern(comm, from, tag) {
+            Err(cause) if call.is_null(cause) => Ok((Key::NONE, NOBODY)),
+            pattern => pattern.map(|(key, peer)| (key, peer.unwrap_or_default())),
         };
-        let handle = engine.request(State::Posted, key, peer, key.source, buffer).map_err(refused)?;
+        let made = part(loan, range).and_then(|buffer| {
+            let (key, peer) = pattern?;
+            endpoint.engine.request(State::Posted, key, peer, key.source, buffer)
+        });
+        let handle = made.map_err(|cause| endpoint.refuse(call, cause))?;
         Ok(self.keep_idle(handle))
     }
 
@@ -129,18 +133,23 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     pub fn start(&mut self, request: &mut Request<'scope>) -> Result<(), Error> {
         let handle = match request.stage {
             Stage::Idle(handle) => handle,
-            Stage::Started(_) => return Err(Error::new(Operation::None, Cause::Busy)),
-            _ => return Err(Error::new(Operation::None, Cause::Stale)),
+            Stage::Started(handle) => return Err(self.not_started(handle, Cause::Busy)),
+            _ => return Err(self.refused(Error::new(Operation::None, Cause::Stale))),
         };
         let endpoint = &mut *self.within.endpoint;
-        let engine = &mut endpoint.engine;
-        if let Err(cause) = engine.restart(handle) {
-            let progress = engine.requests.get(handle).map(|slot| slot.progress());
-            return Err(progress.map_or(Error::new(Operation::None, cause), |progress| progress.error(cause)));
+        if let Err(cause) = endpoint.engine.restart(handle) {
+            return Err(self.not_started(handle, cause));
         }
-        engine.flush(&mut endpoint.transport, BUDGET);
+        endpoint.engine.flush(&mut endpoint.transport, BUDGET);
         request.stage = Stage::Started(handle);
         Ok(())
+    }
+
+    #[cold]
+    fn not_started(&mut self, handle: Handle, cause: Cause) -> Error {
+        let progress = self.requests().get(handle).map(|slot| slot.progress());
+        let error = progress.map_or(Error::new(Operation::None, cause), |progress| progress.error(cause));
+        self.refused(error)
     }
 
     /// Starts several persistent requests (MPI_Startall).

@@ -198,7 +198,12 @@ impl Request {
     const fn has_moved(&self) -> bool {
         matches!(
             self.cause,
-            None | Some(Cause::Truncated { .. } | Cause::SignatureMismatch { .. } | Cause::Corrupt { .. })
+            None | Some(
+                Cause::Truncated { .. }
+                    | Cause::NotExact { .. }
+                    | Cause::SignatureMismatch { .. }
+                    | Cause::Corrupt { .. }
+            )
         )
     }
 

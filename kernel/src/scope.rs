@@ -287,7 +287,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
         let outside = |cause| Error::about(Operation::Send, cause, to.0, comm.context(), tag.0);
-        let buffer = part(loan, range).map_err(outside)?;
+        let buffer = part(loan, range).map_err(|cause| self.refused(outside(cause)))?;
         self.send_buffer(Mode::Standard, comm, buffer, to, tag)
     }
 
@@ -304,7 +304,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
         let outside = |cause| Error::about(Operation::Recv, cause, from.0, comm.context(), tag.0);
-        let buffer = part(loan, range).map_err(outside)?;
+        let buffer = part(loan, range).map_err(|cause| self.refused(outside(cause)))?;
         self.recv_buffer(comm, buffer, from.into(), tag.into())
     }
 
@@ -319,18 +319,26 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         from: (Loan<'scope>, Range<usize>),
         combine: impl FnOnce(&mut [u8], &[u8]),
     ) -> Result<(), Error> {
-        let fail = |cause| Error::new(Operation::None, cause);
-        let (into, from) = (part(into.0, into.1).map_err(fail)?, part(from.0, from.1).map_err(fail)?);
+        let mut fail = |cause| self.refused(Error::new(Operation::None, cause));
+        let (into, from) =
+            (part(into.0, into.1).map_err(&mut fail)?, part(from.0, from.1).map_err(&mut fail)?);
         if self.in_use(into, true) || self.in_use(from, false) {
-            return Err(fail(Cause::Busy));
+            return Err(self.refused(Error::new(Operation::None, Cause::Busy)));
         }
         // SAFETY: both are parts of loans of this scope (only `lend` makes them, for 'scope), and `&mut self` keeps
         // the endpoint from running until the slices are gone.
         let Some((into, from)) = (unsafe { buffer::slices(into, from) }) else {
-            return Err(fail(Cause::Busy));
+            return Err(self.refused(Error::new(Operation::None, Cause::Busy)));
         };
         combine(into, from);
         Ok(())
+    }
+
+    /// An error of this scope's own, after what its communicator's policy asks for.
+    #[cold]
+    pub(crate) fn refused(&mut self, error: Error) -> Error {
+        self.within.endpoint.raise(&error);
+        error
     }
 
     /// Whether a request of this scope uses `memory`; sends count only if it is to be written.

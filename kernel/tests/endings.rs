@@ -305,7 +305,7 @@ fn an_abort_ends_everything_with_its_code() {
     let mut buffer = [0u8; 4];
     let pending = together(&mut ranks[1..], |one, other| {
         let receiving = one.irecv(&worlds[1], &mut buffer, Source::Any, Tag(1))?;
-        let message = Control::Abort { code: 42 }.encode(&mut [0; 16]).unwrap().to_vec();
+        let message = Control::Abort { process: 1, code: 42 }.encode(&mut [0; 16]).unwrap().to_vec();
         let header = Header { tag: 0, context: 0, length: message.len() as u64, ..honest(Kind::Control) };
         queues[0][1].borrow_mut().push_back([&header.emit()[..], &message].concat());
         settle(one, other);

@@ -13,9 +13,11 @@ pub const CONTROL_MESSAGE_BYTES_MAX: usize = 16;
 pub enum Control {
     /// The sender leaves the job in good order; nothing follows from it.
     Goodbye,
-    /// The sender ends the whole job.
+    /// The sender ends a process: the receiver, or one that the receiver shares nothing with that is ended.
     Abort {
-        /// The code for the job's exit.
+        /// The process.
+        process: u32,
+        /// The code it ends with.
         code: i32,
     },
 }
@@ -53,9 +55,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_code_survives(code in any::<i32>()) {
+        fn every_code_survives(code in any::<i32>(), process in any::<u32>()) {
             let mut buffer = [0; CONTROL_MESSAGE_BYTES_MAX];
-            for control in [Control::Goodbye, Control::Abort { code }] {
+            for control in [Control::Goodbye, Control::Abort { process, code }] {
                 prop_assert_eq!(Control::decode(control.encode(&mut buffer).unwrap()), Ok(control));
             }
         }

@@ -2,6 +2,7 @@
 
 use aldis_hal::{Cause, PeerId, Resource};
 
+use super::settings::Settings;
 use super::{Comm, ITSELF, Members, PLANE, PREDEFINED, WORLD, context, slot};
 use crate::group::{Form, Group, Piece};
 use crate::rank::Rank;
@@ -34,6 +35,7 @@ pub(crate) struct Row {
     /// The pieces are words of a bitmap.
     is_bitmap: bool,
     name: Option<&'static str>,
+    pub(super) settings: Settings,
 }
 
 impl Row {
@@ -51,6 +53,7 @@ impl Row {
         generation: 0,
         is_bitmap: false,
         name: None,
+        settings: Settings::EMPTY,
     };
 
     /// The row of a group, whose pieces, if it has any, are at `pieces_at`.
@@ -65,7 +68,7 @@ impl Row {
     }
 
     #[inline]
-    fn peer(&self, rank: u32, pieces: &[Piece]) -> Option<PeerId> {
+    pub(super) fn peer(&self, rank: u32, pieces: &[Piece]) -> Option<PeerId> {
         if rank < self.strided {
             Some(PeerId(self.first.wrapping_add(rank.wrapping_mul(self.stride))))
         } else {
@@ -78,7 +81,7 @@ impl Row {
         self.group(pieces).process(Rank(rank))
     }
 
-    fn group<'m>(&self, pieces: &'m [Piece]) -> Group<'m> {
+    pub(super) fn group<'m>(&self, pieces: &'m [Piece]) -> Group<'m> {
         let at = self.pieces_at as usize;
         let form = match pieces.get(at..at.saturating_add(self.pieces as usize)) {
             Some(list) if self.is_bitmap => Form::Bitmap(list),
@@ -101,9 +104,9 @@ impl Row {
 /// The communicator table.
 #[derive(Debug)]
 pub(crate) struct Comms<'s> {
-    rows: &'s mut [Row],
+    pub(super) rows: &'s mut [Row],
     /// The pieces of all groups, those in use at the front and without gaps.
-    pieces: &'s mut [Piece],
+    pub(super) pieces: &'s mut [Piece],
     pieces_used: u32,
     me: PeerId,
 }
@@ -127,12 +130,12 @@ impl<'s> Comms<'s> {
     }
 
     #[inline]
-    fn row(&self, context: u32) -> Option<&Row> {
+    pub(super) fn row(&self, context: u32) -> Option<&Row> {
         let row = self.rows.get(slot(context) as usize)?;
         if row.context == context & !PLANE { Some(row) } else { None }
     }
 
-    fn row_mut(&mut self, comm: &Comm) -> Result<&mut Row, Cause> {
+    pub(super) fn row_mut(&mut self, comm: &Comm) -> Result<&mut Row, Cause> {
         let row = self.rows.get_mut(slot(comm.context) as usize);
         row.filter(|row| row.context == comm.context & !PLANE).ok_or(Cause::Stale)
     }
@@ -159,11 +162,6 @@ impl<'s> Comms<'s> {
     #[inline]
     pub(crate) fn admits(&self, context: u32, rank: u32, peer: PeerId) -> bool {
         self.row(context).is_some_and(|row| row.peer(rank, self.pieces) == Some(peer))
-    }
-
-    /// Whether `context` is of a communicator of this process alone.
-    pub(crate) fn is_alone(&self, context: u32) -> bool {
-        self.row(context).is_some_and(|row| row.size == 1 && !row.is_inter())
     }
 
     /// The next collective's number, the same on every rank since all start them in the same order. Collectives over two
@@ -198,6 +196,16 @@ impl<'s> Comms<'s> {
     pub(crate) fn remote_group(&self, comm: &Comm) -> Result<Group<'_>, Cause> {
         let row = self.row(comm.context).ok_or(Cause::Stale)?;
         if row.is_inter() { Ok(row.group(self.pieces)) } else { Err(Cause::Intracommunicator) }
+    }
+
+    /// The handle of a communicator with this context, on either plane.
+    pub(crate) fn handle(&self, context: u32) -> Option<Comm> {
+        let row = self.row(context)?;
+        if !row.is_inter() {
+            return Some(row.comm());
+        }
+        let local = self.row(row.companion)?;
+        Some(Comm { context: row.context, remote: row.size, ..local.comm() })
     }
 
     /// An intercommunicator's companion.

@@ -93,11 +93,10 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         to: Rank,
         tag: Tag,
     ) -> Result<Started, Error> {
-        let Self { engine, transport, .. } = self;
-        let target = engine.target(comm, to, tag);
-        let started = target.and_then(|target| engine.send_typed(target, data));
-        let started = started.or_else(|cause| Call::send(comm, to, tag).unless_null(cause))?;
-        engine.flush(transport, BUDGET);
+        let target = self.engine.target(comm, to, tag);
+        let started = target.and_then(|target| self.engine.send_typed(target, data));
+        let started = started.or_else(|cause| self.unless_null(Call::send(comm, to, tag), cause))?;
+        self.engine.flush(&mut self.transport, BUDGET);
         Ok(started)
     }
 
@@ -112,7 +111,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     ) -> Result<Started, Error> {
         let pattern = self.pattern(comm, from, tag);
         let started = pattern.and_then(|(pattern, peer)| self.engine.receive_typed(pattern, peer, into));
-        started.or_else(|cause| Call::recv(Operation::Recv, comm, from, tag).unless_null(cause))
+        started.or_else(|cause| self.unless_null(Call::recv(Operation::Recv, comm, from, tag), cause))
     }
 }
 

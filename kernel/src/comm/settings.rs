@@ -1,0 +1,50 @@
+//! What is kept of a communicator besides its groups: what this process was told about it. A column of the communicator
+//! table.
+
+use aldis_hal::{Cause, PeerId};
+
+use super::{Comm, Comms, ITSELF};
+use crate::hints::Hints;
+use crate::policy::Policy;
+
+/// All-zero is a communicator of which nothing was said.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// What an error on it leads to.
+    pub(crate) policy: Policy,
+    /// What was promised of it.
+    pub(crate) hints: Hints,
+}
+
+impl Settings {
+    pub(crate) const EMPTY: Self = Self { policy: Policy::Return, hints: Hints::empty() };
+}
+
+impl Comms<'_> {
+    /// What was said of a communicator, on either plane.
+    pub(crate) fn settings(&self, context: u32) -> Option<&Settings> {
+        self.row(context).map(|row| &row.settings)
+    }
+
+    pub(crate) fn settings_mut(&mut self, comm: &Comm) -> Result<&mut Settings, Cause> {
+        self.row_mut(comm).map(|row| &mut row.settings)
+    }
+
+    /// The communicator that an error is attached to, and its policy. One of no communicator, or of one that was freed, is
+    /// attached to self (MPI 4.1 section 9.3).
+    pub(crate) fn policy(&self, context: u32) -> Option<(Comm, Policy)> {
+        let context = if self.row(context).is_some() { context } else { ITSELF };
+        Some((self.handle(context)?, self.settings(context)?.policy))
+    }
+
+    /// The process that a rank addresses on a communicator.
+    pub(crate) fn addressed(&self, context: u32, rank: u32) -> Option<PeerId> {
+        self.row(context)?.peer(rank, self.pieces)
+    }
+
+    /// Whether a process is in a communicator, in either group.
+    pub(crate) fn has(&self, comm: &Comm, process: PeerId) -> bool {
+        let remote = self.row(comm.context).is_some_and(|row| row.group(self.pieces).contains(process));
+        remote || self.group(comm).is_ok_and(|group| group.contains(process))
+    }
+}

@@ -1,0 +1,158 @@
+//! What an error leads to (MPI 4.1 chapter 9), and aborts.
+//!
+//! Every call returns its error. What happens before is the *policy* of the communicator that the call is about: nothing
+//! (the default), a function of the user's is called, or processes are aborted. A communicator that is made of another has
+//! that one's policy (section 9.3); an error of no communicator, or of one that was freed, is treated as one of self. A
+//! full pool ([`Cause::Full`]) is a state and no error: nothing was lost and the call may be made again, so no policy
+//! applies.
+//!
+//! ```
+//! use aldis_kernel::{Comm, Endpoint, Error, Policy, hal::{Platform, Transport}};
+//! use core::sync::atomic::{AtomicU32, Ordering};
+//!
+//! static FAILURES: AtomicU32 = AtomicU32::new(0);
+//!
+//! fn count(_: &Comm, _: &Error) {
+//!     FAILURES.fetch_add(1, Ordering::Relaxed);
+//! }
+//!
+//! fn watch<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, comm: &Comm) -> Result<(), Error> {
+//!     let world = ep.world();
+//!     ep.set_error_policy(&world, Policy::Abort { code: 70 })?;
+//!     ep.set_error_policy(comm, Policy::Callback(count))
+//! }
+//! ```
+
+use aldis_hal::{Cause, Operation, PeerId, Platform, Transport};
+use aldis_protocols::Control;
+
+use crate::call::BUDGET;
+use crate::comm::Comm;
+use crate::endpoint::Endpoint;
+use crate::error::Error;
+use crate::rank::WILD;
+
+/// Polls for each peer that takes no notice of an abort at once.
+const TRIES: u32 = 64;
+
+/// What an error leads to before it is returned. See `Endpoint::set_error_policy`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(u8)]
+pub enum Policy {
+    /// Nothing (MPI_ERRORS_RETURN).
+    #[default]
+    Return,
+    /// This is called with the communicator and the error. It has no endpoint, so it cannot re-enter.
+    Callback(fn(&Comm, &Error)),
+    /// The processes of the communicator are aborted with this code (MPI_ERRORS_ABORT).
+    Abort {
+        /// As for `Endpoint::abort_comm`.
+        code: i32,
+    },
+    /// The whole job is aborted with this code (MPI_ERRORS_ARE_FATAL).
+    Fatal {
+        /// As for `Endpoint::abort`.
+        code: i32,
+    },
+}
+
+impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
+    /// Says what an error on a communicator leads to on this rank (MPI_Comm_set_errhandler).
+    ///
+    /// # Errors
+    /// [`Cause::Stale`] for a freed communicator.
+    pub fn set_error_policy(&mut self, comm: &Comm, policy: Policy) -> Result<(), Error> {
+        self.engine.comms.settings_mut(comm).map_err(about(comm, Operation::Group))?.policy = policy;
+        self.carry_out = Some(Self::follow_policy);
+        Ok(())
+    }
+
+    /// What an error on a communicator leads to (MPI_Comm_get_errhandler).
+    ///
+    /// # Errors
+    /// As [`set_error_policy`](Self::set_error_policy).
+    pub fn error_policy(&self, comm: &Comm) -> Result<Policy, Error> {
+        let settings = self.engine.comms.settings(comm.context()).ok_or(Cause::Stale);
+        settings.map(|settings| settings.policy).map_err(about(comm, Operation::Group))
+    }
+
+    /// Does what the policy of an error's communicator asks for (MPI_Comm_call_errhandler): for those who implement calls of
+    /// their own, once for each error, before they return it.
+    #[cold]
+    #[inline(never)]
+    pub fn raise(&mut self, error: &Error) {
+        // Installed with the first policy, so that a program without any does not hold the code.
+        if let Some(carry_out) = self.carry_out {
+            carry_out(self, error);
+        }
+    }
+
+    fn follow_policy(&mut self, error: &Error) {
+        if let Cause::Full(_) = error.cause {
+            return;
+        }
+        let Some((comm, policy)) = self.engine.comms.policy(error.context) else { return };
+        let world = self.world();
+        match policy {
+            Policy::Return => {}
+            Policy::Callback(call) => call(&comm, error),
+            Policy::Abort { .. } | Policy::Fatal { .. } if self.engine.aborted.is_some() => {}
+            Policy::Abort { code } => self.end(&comm, code),
+            Policy::Fatal { code } => self.end(&world, code),
+        }
+    }
+
+    /// Ends the job at once: tells every peer that takes the news in bounded time. What is under way here fails with
+    /// [`Cause::Aborted`], and so does everything from now on, here and there.
+    pub fn abort(&mut self, code: i32) {
+        let world = self.world();
+        self.end(&world, code);
+    }
+
+    /// Ends the processes of a communicator at once, this one among them (MPI_Abort): as [`abort`](Self::abort) for these.
+    /// For all others they are gone: what depends on them fails with [`Cause::PeerAborted`].
+    ///
+    /// # Errors
+    /// [`Cause::Stale`] for a freed communicator.
+    pub fn abort_comm(&mut self, comm: &Comm, code: i32) -> Result<(), Error> {
+        self.engine.comms.check(comm).map_err(about(comm, Operation::Abort))?;
+        self.end(comm, code);
+        Ok(())
+    }
+
+    fn end(&mut self, comm: &Comm, code: i32) {
+        let me = self.engine.me;
+        for peer in self.others() {
+            let is_member = self.engine.comms.has(comm, peer);
+            for process in (0..self.engine.size).map(PeerId) {
+                // A member is told of itself, any other of the members.
+                if if is_member { process == peer } else { self.engine.comms.has(comm, process) } {
+                    self.insist(peer, Control::Abort { process: process.0, code });
+                }
+            }
+        }
+        self.engine.abort(me, code);
+    }
+
+    /// Tells a peer, again and again for a while if the transport cannot take it.
+    fn insist(&mut self, peer: PeerId, control: Control) {
+        for turn in 0..TRIES {
+            if self.tell(peer, control) {
+                return;
+            }
+            if self.poll(BUDGET) == 0 {
+                self.platform.relax(turn);
+            }
+        }
+    }
+
+    /// Which process has aborted this one, and with which code; the first, if several did.
+    pub const fn aborted(&self) -> Option<(PeerId, i32)> {
+        self.engine.aborted
+    }
+}
+
+fn about(comm: &Comm, operation: Operation) -> impl Fn(Cause) -> Error {
+    let context = comm.context();
+    move |cause| Error::about(operation, cause, WILD, context, WILD)
+}
