@@ -123,10 +123,13 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     fn end(&mut self, comm: &Comm, code: i32) {
         let me = self.engine.me;
         for peer in self.others() {
-            let is_member = self.engine.comms.has(comm, peer);
-            for process in (0..self.engine.size).map(PeerId) {
-                // A member is told of itself, any other of the members.
-                if if is_member { process == peer } else { self.engine.comms.has(comm, process) } {
+            if self.engine.comms.has(comm, peer) {
+                self.insist(peer, Control::Abort { process: peer.0, code });
+                continue;
+            }
+            // Of itself last: nothing more is taken from one that is gone.
+            for process in self.others().chain([me]) {
+                if self.engine.comms.has(comm, process) {
                     self.insist(peer, Control::Abort { process: process.0, code });
                 }
             }
