@@ -10,7 +10,8 @@
 //! |---|---|
 //! | `chapter_03_*` to `chapter_09_*` | the cases |
 //! | `media` | what cases run over |
-//! | `threads`, `wired`, `simulated` | ranks as threads over shared memory; as threads that take turns on a lossy wire; in the simulator |
+//! | `threads`, `launched` | ranks as threads over shared memory; as processes |
+//! | `wired`, `simulated` | ranks as threads that take turns on a lossy wire; in the simulator |
 //! | `rank` | one rank of a case, and what is checked of its endpoint whatever the case |
 //! | `storage` | storages of three sizes, the least that is legal among them |
 
@@ -22,6 +23,7 @@ mod chapter_06_collectives;
 mod chapter_07_communicators;
 mod chapter_08_topologies;
 mod chapter_09_environment;
+pub mod launched;
 mod media;
 mod rank;
 mod simulated;

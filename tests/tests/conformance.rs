@@ -6,14 +6,22 @@ use std::sync::Mutex;
 use std::thread;
 
 use aldis_drivers::Loopback;
+use aldis_tests::conformance::launched::{PROGRAMS, Programs};
 use aldis_tests::conformance::threads::Host;
 use aldis_tests::conformance::{MEDIA, cases, run};
+
+#[path = "launcher/harness.rs"]
+#[allow(dead_code, reason = "the file is shared with the launcher's tests")]
+mod harness;
 
 /// Seeds of each case: one for each size of storage. The step "conformance" of `cargo xtask test` runs a thousand.
 const SEEDS: u64 = 3;
 
 #[test]
 fn every_case_passes_over_every_medium() {
+    let programs =
+        Programs { launcher: harness::program("aldis-run"), rank: env!("CARGO_BIN_EXE_conformance").into() };
+    PROGRAMS.set(programs).unwrap();
     let count = cases::<Loopback<'_>, Host<'_>>().len();
     let (next, failures, runs) = (AtomicUsize::new(0), Mutex::new(Vec::new()), AtomicUsize::new(0));
     let work = || {
@@ -23,7 +31,7 @@ fn every_case_passes_over_every_medium() {
                 return;
             }
             for medium in MEDIA {
-                for seed in 0..SEEDS {
+                for seed in 0..medium.seeds_of(SEEDS) {
                     match run(case, medium, seed) {
                         None => {}
                         Some(Ok(())) => drop(runs.fetch_add(1, Ordering::Relaxed)),

@@ -165,6 +165,8 @@ fn build() -> Result<String> {
     eprintln!("building conformance in release");
     let mut cargo = workspace::cargo();
     cargo.args(["build", "--release", "--locked", "--quiet", "-p", "aldis-tests", "--bin", "conformance"]);
+    // It starts this one for jobs of processes.
+    cargo.args(["-p", "aldis-host-sim", "--bin", "aldis-run"]);
     shell::run(&mut cargo)?;
     let program = Workspace::members()?.target.join("release").join("conformance");
     Ok(program.display().to_string())

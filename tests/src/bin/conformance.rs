@@ -2,6 +2,7 @@
 //! seeds. It says one JSON object a line.
 //!
 //! `conformance cases`, `conformance media`, or `conformance run FROM SEEDS CASE MEDIUM`, with `all` for every case or medium.
+//! `conformance rank CASE` is a rank of a job that it starts itself.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::process::ExitCode;
@@ -9,6 +10,7 @@ use std::thread;
 use std::time::Instant;
 
 use aldis_drivers::Loopback;
+use aldis_tests::conformance::launched::{self, PROGRAMS, Programs};
 use aldis_tests::conformance::threads::Host;
 use aldis_tests::conformance::{Case, MEDIA, Medium, cases, run};
 use serde_json::json;
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
             }
             ExitCode::SUCCESS
         }
+        ["rank", case] => case.parse().map_or_else(|_| usage(), launched::rank),
         ["run", from, seeds, case, medium] => match (from.parse(), seeds.parse()) {
             (Ok(from), Ok(seeds)) => campaign(&all, from, seeds, case, medium),
             _ => usage(),
@@ -55,6 +58,10 @@ fn campaign<T, P>(all: &[Case<T, P>], from: u64, seeds: u64, case: &str, medium:
     let work: Vec<(usize, &Medium)> =
         chosen.flat_map(|(index, _)| media().map(move |medium| (index, medium))).collect();
     let seeds = |one: &Medium| if medium == ALL { one.seeds_of(seeds) } else { seeds };
+    // Both programs are where this one is.
+    if let Ok(own) = std::env::current_exe() {
+        PROGRAMS.get_or_init(|| Programs { launcher: own.with_file_name("aldis-run"), rank: own });
+    }
     let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let worker = || {
         while let Some((case, medium)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {

@@ -8,9 +8,20 @@ use aldis_host_sim::sim::Wire;
 
 use super::chapter::cases;
 use super::rank::play;
-use super::storage::{RANKS_MAX, Room};
+use super::storage::{RANKS_MAX, REQUESTS, Room};
 use super::threads::{self, Host};
-use super::{simulated, wired};
+use super::{launched, simulated, wired};
+
+/// How many seeds are worth their time on a medium.
+#[derive(Clone, Copy)]
+enum Seeds {
+    /// One: nothing is drawn.
+    One,
+    /// One for each size of storage: nothing else is drawn.
+    Rooms,
+    /// So many of a thousand, and one for each size of storage at least.
+    PerThousand(u64),
+}
 
 /// A transport, or several together, and what drives them.
 #[derive(Clone, Copy)]
@@ -21,8 +32,7 @@ pub struct Medium {
     pub about: &'static str,
     /// Least and most ranks of a job on it.
     ranks: (u32, u32),
-    /// Of a thousand seeds, how many are worth their time here.
-    per_thousand: u64,
+    seeds: Seeds,
     run: fn(&Plan) -> Result<(), String>,
 }
 
@@ -32,42 +42,49 @@ pub const MEDIA: &[Medium] = &[
         name: "loopback",
         about: "a job of one over the loopback alone",
         ranks: (1, 1),
-        per_thousand: 3,
-        run: |plan| threads::run_alone(plan.room(), |ep| told(play(plan.case, ep))),
+        seeds: Seeds::Rooms,
+        run: |plan| threads::run_alone(plan.room(), |ep| told(play(plan.case, ep, REQUESTS))),
     },
     Medium {
         name: "shm",
         about: "threads over shared-memory rings, and each over the loopback to itself",
         ranks: (1, RANKS_MAX as u32),
-        per_thousand: 3,
-        run: |plan| threads::run(plan.ranks, plan.room(), |ep| told(play(plan.case, ep))).map(drop),
+        seeds: Seeds::Rooms,
+        run: |plan| threads::run(plan.ranks, plan.room(), |ep| told(play(plan.case, ep, REQUESTS))).map(drop),
+    },
+    Medium {
+        name: "processes",
+        about: "processes under aldis-run, over shared segments, with the storage of a host",
+        ranks: (1, RANKS_MAX as u32),
+        seeds: Seeds::One,
+        run: |plan| launched::run(plan.case, plan.ranks),
     },
     Medium {
         name: "ethernet",
         about: "the Ethernet transport on a hub that loses, doubles and damages frames",
         ranks: (1, RANKS_MAX as u32),
-        per_thousand: 6,
+        seeds: Seeds::PerThousand(6),
         run: |plan| wired::ethernet(plan.case, plan.ranks, plan.room(), plan.seed),
     },
     Medium {
         name: "composite",
         about: "shared memory within each half of the job, and the same Ethernet between the halves",
         ranks: (1, RANKS_MAX as u32),
-        per_thousand: 6,
+        seeds: Seeds::PerThousand(6),
         run: |plan| wired::composite(plan.case, plan.ranks, plan.room(), plan.seed),
     },
     Medium {
         name: "messages",
         about: "the simulator's wire of messages: ordered and reliable, with little room; slow and stalled nodes",
         ranks: (1, RANKS_MAX as u32),
-        per_thousand: 500,
+        seeds: Seeds::PerThousand(500),
         run: |plan| simulated::run(plan.case, plan.ranks, Wire::Messages, plan.seed),
     },
     Medium {
         name: "frames",
         about: "the simulator's wire of frames: Ethernet under loss, duplication, reordering, damage and partitions",
         ranks: (1, RANKS_MAX as u32),
-        per_thousand: 500,
+        seeds: Seeds::PerThousand(500),
         run: |plan| simulated::run(plan.case, plan.ranks, Wire::Frames, plan.seed),
     },
 ];
@@ -78,11 +95,18 @@ impl Medium {
         MEDIA.iter().find(|medium| medium.name == name)
     }
 
-    /// How many seeds to run here when a campaign over all media has so many: at least one for each size of storage.
+    /// How many seeds to run here when a campaign over all media has so many.
     pub const fn seeds_of(&self, seeds: u64) -> u64 {
-        let sizes = Room::ALL.len() as u64;
-        let share = seeds.saturating_mul(self.per_thousand).div_ceil(1000);
-        if share < sizes && seeds >= sizes { sizes } else { share }
+        let rooms = Room::ALL.len() as u64;
+        let worth = match self.seeds {
+            Seeds::One => 1,
+            Seeds::Rooms => rooms,
+            Seeds::PerThousand(share) => {
+                let share = seeds.saturating_mul(share).div_ceil(1000);
+                if share < rooms { rooms } else { share }
+            }
+        };
+        if worth < seeds { worth } else { seeds }
     }
 
     /// Sizes of a job on it.

@@ -11,7 +11,6 @@ use aldis_hal::{Activity, PeerId, Platform, Transport};
 use aldis_kernel::Endpoint;
 
 use super::chapter::{Outcome, cases};
-use super::storage::REQUESTS;
 
 /// A job that takes longer hangs: some thousand times what any of them needs.
 const HANG: Duration = Duration::from_secs(20);
@@ -19,11 +18,17 @@ const HANG: Duration = Duration::from_secs(20);
 const TURNS: u32 = 1024;
 
 /// Runs this rank's part of a case and looks at what is left: nothing may be, and no bound may have been passed.
-pub(super) fn play<T: Transport, P: Platform>(case: usize, endpoint: &mut Endpoint<'_, T, P>) -> Outcome {
+///
+/// The rank has so many request slots.
+pub(super) fn play<T: Transport, P: Platform>(
+    case: usize,
+    endpoint: &mut Endpoint<'_, T, P>,
+    requests_max: usize,
+) -> Outcome {
     let cases = cases::<T, P>();
     let case = cases.get(case).ok_or("no such case")?;
     (case.run)(endpoint)?;
-    bounded(endpoint)?;
+    bounded(endpoint, requests_max)?;
     match endpoint.queue_depths() {
         (0, 0) => Ok(()),
         (posted, unexpected) => Err(format!("{posted} receives and {unexpected} messages are left").into()),
@@ -31,14 +36,19 @@ pub(super) fn play<T: Transport, P: Platform>(case: usize, endpoint: &mut Endpoi
 }
 
 /// Whether memory stayed within its bounds: nothing was ever kept that there was no room for.
-fn bounded<T: Transport, P: Platform>(endpoint: &Endpoint<'_, T, P>) -> Result<(), String> {
+fn bounded<T: Transport, P: Platform>(
+    endpoint: &Endpoint<'_, T, P>,
+    requests_max: usize,
+) -> Result<(), String> {
     let counters = endpoint.counters();
     let envelopes = u32::from(endpoint.card().room.envelopes) * endpoint.world().size();
     let (kept, requests) = (counters.unexpected_peak, counters.requests_peak);
-    if kept <= envelopes && requests as usize <= REQUESTS {
+    if kept <= envelopes && requests as usize <= requests_max {
         return Ok(());
     }
-    Err(format!("{kept} messages were kept with room for {envelopes}, {requests} requests with {REQUESTS}"))
+    Err(format!(
+        "{kept} messages were kept with room for {envelopes}, {requests} requests with {requests_max}"
+    ))
 }
 
 /// What the ranks of a job in this process know of each other.

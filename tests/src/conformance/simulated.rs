@@ -3,7 +3,7 @@
 use aldis_host_sim::sim::{Config, Profile, Report, Topology, Wire, simulate_seats};
 
 use super::rank::play;
-use super::storage::{Room, boxed};
+use super::storage::{REQUESTS, Room, boxed};
 
 /// Stack of a rank, bytes: a storage is copied a few times in a debug build before it is on the heap.
 const STACK_BYTES: usize = 512 << 10;
@@ -24,7 +24,7 @@ pub(super) fn run(case: usize, ranks: u32, wire: Wire, seed: u64) -> Result<(), 
     let room = Room::ALL[seed as usize / Topology::ALL.len() % Room::ALL.len()];
     let report = simulate_seats(&config, move |seat| {
         let mut storage = boxed(room);
-        seat.with_memory(storage.memory()).run(|endpoint| play(case, endpoint))
+        seat.with_memory(storage.memory()).run(|endpoint| play(case, endpoint, REQUESTS))
     });
     match report {
         Ok(Report { failure: None, .. }) => Ok(()),

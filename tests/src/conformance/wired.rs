@@ -16,7 +16,7 @@ use aldis_kernel::Composite;
 
 use self::hub::{Faults, Hub, HubNic};
 use super::rank::{Watch, play, verdict};
-use super::storage::{RANKS_MAX, Room, boxed};
+use super::storage::{RANKS_MAX, REQUESTS, Room, boxed};
 use super::threads::{Inboxes, endpoint, frames, loopback, shm};
 
 #[path = "../../../drivers/src/ethernet/tests/hub.rs"]
@@ -198,8 +198,9 @@ fn run(
             watch.look(idle, &Activity::default());
             turns.pass(index, false);
         };
-        let went = watch
-            .run(&mut endpoint, rest, |endpoint| play(case, endpoint).map_err(|error| error.to_string()));
+        let went = watch.run(&mut endpoint, rest, |endpoint| {
+            play(case, endpoint, REQUESTS).map_err(|error| error.to_string())
+        });
         turns.pass(index, true);
         went
     };

@@ -1,0 +1,46 @@
+//! Cases as jobs of processes: `aldis-run` starts a rank program for each rank, over shared segments.
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::OnceLock;
+
+use super::rank::play;
+
+/// Request slots of `aldis_host_sim::storage`, which every rank has.
+const STORAGE_REQUESTS: usize = 1024;
+/// Seconds after which a job hangs: the launcher then tells what every rank was doing.
+const HANG_S: &str = "60";
+
+/// Where the two programs are.
+#[derive(Debug)]
+pub struct Programs {
+    /// `aldis-run`.
+    pub launcher: PathBuf,
+    /// A program that calls [`rank`] with its last argument.
+    pub rank: PathBuf,
+}
+
+/// The programs of this process, set before the first case runs.
+pub static PROGRAMS: OnceLock<Programs> = OnceLock::new();
+
+/// Runs a case on processes.
+///
+/// # Errors
+/// What the job has said.
+pub(super) fn run(case: usize, ranks: u32) -> Result<(), String> {
+    let Programs { launcher, rank } = PROGRAMS.get().ok_or("`PROGRAMS` does not say where aldis-run is")?;
+    let mut job = Command::new(launcher);
+    job.args(["-n", &ranks.to_string(), "--timeout", HANG_S]).arg(rank).args(["rank", &case.to_string()]);
+    let went =
+        job.stdin(Stdio::null()).output().map_err(|error| format!("{}: {error}", launcher.display()))?;
+    if went.status.success() {
+        return Ok(());
+    }
+    let [out, err] = [&went.stdout, &went.stderr].map(|said| String::from_utf8_lossy(said));
+    Err(format!("{}\n{out}{err}", went.status))
+}
+
+/// The `main` of a rank: plays its part of a case.
+pub fn rank(case: usize) -> ExitCode {
+    aldis_host_sim::run(|endpoint| play(case, endpoint, STORAGE_REQUESTS))
+}
