@@ -5,11 +5,13 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`aliased`] | address space without memory, for messages of any length |
 //! | [`bench`](mod@bench) | how a measured pair of processes is driven batch by batch |
 //! | [`conformance`] | what MPI says of every call, as rank programs for every transport |
 //! | [`draw`] | numbers for programs whose ranks all draw the same ones |
 //! | [`Still`] | a platform for programs in which nothing waits |
 
+pub mod aliased;
 pub mod bench;
 pub mod conformance;
 
