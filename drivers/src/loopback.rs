@@ -191,6 +191,18 @@ impl<'m> Transport for Loopback<'m> {
 
     #[inline]
     fn poll<S: Sink>(&mut self, budget: u32, _now: Instant, sink: &mut S) -> u32 {
+        if self.held == 0 && !self.waiting { 0 } else { self.deliver(budget, sink) }
+    }
+
+    fn features(&self) -> Features {
+        self.caps.features
+    }
+}
+
+impl Loopback<'_> {
+    /// Gives the sink what is there.
+    #[inline(never)]
+    fn deliver<S: Sink>(&mut self, budget: u32, sink: &mut S) -> u32 {
         let mut events = 0;
         while events < budget && self.held != 0 {
             sink.arrived(self.me, self.oldest());
@@ -204,10 +216,6 @@ impl<'m> Transport for Loopback<'m> {
             events += 1;
         }
         events
-    }
-
-    fn features(&self) -> Features {
-        self.caps.features
     }
 }
 

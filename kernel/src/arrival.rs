@@ -2,8 +2,8 @@
 //! return is recorded and said by [`injection`](crate::injection) after the poll.
 
 use aldis_hal::cause::Malformed;
-use aldis_hal::{Cause, Handle, PeerId, Sink, Token};
-use aldis_protocols::header::{Body, HEADER_BYTES, Header, Kind, Label, Packet};
+use aldis_hal::{Cause, Handle, PeerId, Sink, Token, Transport};
+use aldis_protocols::header::{Body, Header, Kind, Label, Packet};
 use aldis_protocols::{Control, INLINE_BYTES};
 
 use crate::comm::is_freed;
@@ -11,14 +11,14 @@ use crate::engine::Engine;
 use crate::matching::Payload;
 use crate::peer::Presence;
 use crate::rank::Tag;
-use crate::request::Key;
+use crate::request::{Key, State};
 use crate::typed::Piece;
 
 impl Sink for Engine<'_> {
-    #[inline]
+    #[inline(never)]
     fn arrived(&mut self, from: PeerId, message: &[u8]) {
-        if let Err(what) = self.take_in(from, message) {
-            self.cut_off(from, what);
+        if !self.taken_at_once(from, message) {
+            self.take(from, message);
         }
     }
 
@@ -38,6 +38,61 @@ impl Sink for Engine<'_> {
 }
 
 impl Engine<'_> {
+    /// Takes in at most `budget` of what the transport has; returns how many events that were.
+    #[inline(never)]
+    pub(crate) fn hear<T: Transport>(&mut self, transport: &mut T, budget: u32) -> u32 {
+        transport.poll(budget, self.now, self)
+    }
+
+    /// Gives a small message at once to the receive that was posted for just that, if it is next to be taken and nothing
+    /// is unusual about it: the way of most messages. Anything else, and whatever is wrong, is left to
+    /// [`take`](Self::take), and nothing has changed but what the message says of credits.
+    #[inline(always)]
+    fn taken_at_once(&mut self, from: PeerId, message: &[u8]) -> bool {
+        let Some((header, payload)) = Header::parse_eager(message) else { return false };
+        let Some(peer) = self.peers.get_mut(from.index()) else { return false };
+        if header.epoch != peer.epoch
+            || !matches!(peer.presence, Presence::Connected)
+            || header.sequence != peer.sequence_in
+            || header.limits.blocks != peer.blocks_out.limit()
+            || payload.len() > INLINE_BYTES
+            || !peer.ordered.is_empty()
+            || !peer.envelopes_in.has_room()
+            || peer.envelopes_out.raise(header.limits.envelopes).is_err()
+        {
+            return false;
+        }
+        // The receive was posted for this source of this communicator, which is this peer if it is the receive's: so
+        // the message's context, source and tag are what they may be.
+        let Some((front, request)) = self.matcher.front(&mut self.requests, &key(&header)) else {
+            return false;
+        };
+        let room = request.buffer.len();
+        let misfit = payload.len() != room && (payload.len() > room || self.rules.is_some());
+        if request.peer != from || misfit || !request.buffer.write(0, payload) {
+            return false;
+        }
+        (request.state, request.length) = (State::Complete, header.length);
+        front.take(&mut self.requests);
+        peer.envelopes_in.pass();
+        peer.sequence_in = header.sequence.wrapping_add(1);
+        let due = peer.envelopes_in.is_due();
+        self.counters.messages_received += 1;
+        self.counters.bytes_received += header.length;
+        if due {
+            self.mark(from);
+        }
+        true
+    }
+
+    /// Takes any message.
+    #[inline(never)]
+    fn take(&mut self, from: PeerId, message: &[u8]) {
+        if let Err(what) = self.take_in(from, message) {
+            self.cut_off(from, what);
+        }
+    }
+
     /// Ends a peer that broke the protocol.
     #[cold]
     fn cut_off(&mut self, peer: PeerId, what: Malformed) {
@@ -47,7 +102,6 @@ impl Engine<'_> {
     }
 
     /// Acts on one message.
-    #[inline]
     fn take_in(&mut self, from: PeerId, message: &[u8]) -> Result<(), Malformed> {
         let (header, rest) = Header::parse(message)?;
         let Some(peer) = self.peers.get_mut(from.index()) else { return Ok(()) };
@@ -56,8 +110,7 @@ impl Engine<'_> {
         }
         let more_envelopes = peer.envelopes_out.raise(header.limits.envelopes)?;
         let more_blocks = peer.blocks_out.raise(header.limits.blocks)?;
-        let waiting = (more_envelopes || more_blocks) && !peer.ordered.is_empty();
-        if waiting {
+        if (more_envelopes || more_blocks) && !peer.ordered.is_empty() {
             self.mark(from);
         }
         match header.kind {
@@ -78,7 +131,10 @@ impl Engine<'_> {
     fn take_rare(&mut self, from: PeerId, message: &[u8]) -> Result<(), Malformed> {
         let Packet { header, body } = &Packet::parse(message)?;
         match *body {
-            Body::Eager(payload) => self.take_eager(from, header, payload),
+            Body::Labelled(label, payload) if let Some(tools) = self.tools() => {
+                tools.take_labelled(self, from, header, &label, payload)
+            }
+            Body::Eager(payload) | Body::Labelled(_, payload) => self.take_eager(from, header, payload),
             Body::Announce { sender, .. } => self.take_announcement(from, header, sender),
             Body::ClearToSend { sender, receiver, offset, late, more } => {
                 let range = offset..header.length;
@@ -88,10 +144,6 @@ impl Engine<'_> {
                 self.take_data(from, receiver, &Piece { offset, payload, typed, checked })
             }
             Body::Finish { receiver, status, label } => self.take_finish(from, receiver, status, &label),
-            Body::Labelled(label, payload) => {
-                let stored = message.get(HEADER_BYTES..).unwrap_or_default();
-                self.take_labelled(from, header, &label, payload, stored)
-            }
             Body::Credit => Ok(()),
             Body::Stalled => {
                 self.take_stalled(from);
@@ -107,7 +159,6 @@ impl Engine<'_> {
 
     /// Takes a matchable message in: checks it, gives it the place that its peer was promised, and finds the receive
     /// that waits for it, in which case the place is free again. A message that is refused has matched nothing.
-    #[inline]
     pub(crate) fn admit(
         &mut self,
         from: PeerId,
@@ -115,8 +166,11 @@ impl Engine<'_> {
         key: &Key,
         in_block: bool,
     ) -> Result<Option<u32>, Malformed> {
+        if key.tag > Tag::MAX.0 {
+            return Err(Malformed::Envelope);
+        }
         let is_member = self.comms.admits(key.context, key.source, from);
-        if key.tag > Tag::MAX.0 || !(is_member || is_freed(key.context)) {
+        if !is_member && !is_freed(key.context) {
             return Err(Malformed::Envelope);
         }
         let Some(peer) = self.peers.get_mut(from.index()) else { return Err(Malformed::Envelope) };
@@ -132,17 +186,18 @@ impl Engine<'_> {
         let matched = if is_member { self.matcher.match_posted(&mut self.requests, key) } else { None };
         if matched.is_some() {
             peer.envelopes_in.free();
+            let mut due = peer.envelopes_in.is_due();
             if in_block {
                 peer.blocks_in.free();
+                due |= peer.blocks_in.is_due();
             }
-            if peer.credit_due() {
+            if due {
                 self.mark(from);
             }
         }
         Ok(matched)
     }
 
-    #[inline]
     fn take_eager(&mut self, from: PeerId, header: &Header, payload: &[u8]) -> Result<(), Malformed> {
         let in_block = payload.len() > INLINE_BYTES;
         if in_block && payload.len() > self.room.block_bytes as usize {
@@ -152,14 +207,14 @@ impl Engine<'_> {
         let matched = self.admit(from, header, &key, in_block)?;
         self.counters.bytes_received += payload.len() as u64;
         let Some(index) = matched else {
-            return self.keep(from, key, header.length, Keep::Payload { bytes: payload, labelled: false });
+            return self.keep(from, key, header.length, Keep::Payload(payload), &Label::NONE);
         };
         let Some(request) = self.requests.at(index) else { return Ok(()) };
         (request.peer, request.rank, request.tag) = (from, key.source, key.tag);
         if request.buffer.write(0, payload) {
             self.received_all(index, header.length);
         } else {
-            self.take_whole(index, header.length, &Label::NONE, payload);
+            self.take_unpacked(index, header.length, payload);
         }
         Ok(())
     }
@@ -168,7 +223,7 @@ impl Engine<'_> {
         let key = key(header);
         let matched = self.admit(from, header, &key, false)?;
         let Some(index) = matched else {
-            return self.keep(from, key, header.length, Keep::Token(sender));
+            return self.keep(from, key, header.length, Keep::Token(sender), &Label::NONE);
         };
         if let Some(request) = self.requests.at(index) {
             (request.rank, request.tag) = (key.source, key.tag);
@@ -185,27 +240,27 @@ impl Engine<'_> {
         key: Key,
         length: u64,
         what: Keep<'_>,
+        label: &Label,
     ) -> Result<(), Malformed> {
         if !self.comms.admits(key.context, key.source, from) && self.turn_away(from, &what) {
             return Ok(());
         }
-        let labelled = matches!(what, Keep::Payload { labelled: true, .. });
         let payload = match what {
             Keep::Token(sender) => Payload::Announced(sender),
-            Keep::Payload { bytes, .. } if bytes.len() <= INLINE_BYTES => {
+            Keep::Payload(bytes) if bytes.len() <= INLINE_BYTES => {
                 let mut inline = [0; INLINE_BYTES];
                 for (to, from) in inline.iter_mut().zip(bytes) {
                     *to = *from;
                 }
                 Payload::Inline(inline)
             }
-            Keep::Payload { bytes, .. } => {
+            Keep::Payload(bytes) => {
                 let Some(block) = self.blocks.take() else { return Err(Malformed::Credit) };
                 self.blocks.buffer(&block).write(0, bytes);
                 Payload::Block(block)
             }
         };
-        if let Err(payload) = self.matcher.keep(key, from, length, payload, labelled) {
+        if let Err(payload) = self.matcher.keep(key, from, length, payload, label) {
             if let Payload::Block(block) = payload {
                 self.blocks.give(block);
             }
@@ -221,7 +276,7 @@ impl Engine<'_> {
     fn turn_away(&mut self, from: PeerId, what: &Keep<'_>) -> bool {
         match what {
             Keep::Token(sender) if !self.turn_away_announced(from, *sender) => return false,
-            Keep::Payload { bytes, .. } if bytes.len() > INLINE_BYTES => self.free_block(from),
+            Keep::Payload(bytes) if bytes.len() > INLINE_BYTES => self.free_block(from),
             _ => {}
         }
         self.free_envelope(from);
@@ -247,6 +302,6 @@ pub(crate) const fn key(header: &Header) -> Key {
 
 /// What is kept of an unexpected message.
 pub(crate) enum Keep<'a> {
-    Payload { bytes: &'a [u8], labelled: bool },
+    Payload(&'a [u8]),
     Token(Handle),
 }

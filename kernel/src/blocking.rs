@@ -76,7 +76,6 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
 
     /// One turn of a blocking call: a poll, rest if it found nothing, now and then a look at the clock, and always once
     /// it has found nothing for so long that it may rest for long. After the deadline the wait is over.
-    #[inline]
     pub(crate) fn turn(
         &mut self,
         turns: &mut Turns,
@@ -129,7 +128,6 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     }
 
     /// Waits until the request behind `handle` is complete, and leaves the result there.
-    #[inline]
     pub(crate) fn wait_until_complete(&mut self, handle: Handle) -> Result<(), Error> {
         let waited = self.wait(
             |engine| engine.activity(handle),
@@ -155,7 +153,6 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     }
 
     /// Waits for an operation that was started on memory of this call's caller.
-    #[inline]
     pub(crate) fn finish(&mut self, started: Started) -> Result<Status, Error> {
         match started {
             Started::Done(status) => Ok(status),
@@ -218,7 +215,6 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     }
 
     /// Starts a receive into memory that the caller keeps borrowed until it is complete or abandoned.
-    #[inline]
     fn start_recv(
         &mut self,
         comm: &Comm,
@@ -248,7 +244,36 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     where
         E: FromBytes + IntoBytes,
     {
-        let started = self.start_recv(comm, buffer.as_mut_bytes(), from.into(), tag.into())?;
+        self.recv_in(comm, buffer.as_mut_bytes(), from.into(), tag.into())
+    }
+
+    #[inline]
+    fn recv_in(
+        &mut self,
+        comm: &Comm,
+        bytes: &mut [u8],
+        from: Source,
+        tag: TagMatch,
+    ) -> Result<Status, Error> {
+        let len = bytes.len();
+        // SAFETY: the request is complete or abandoned before the exclusive borrow of `bytes` ends, and they are not
+        // touched before.
+        let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), len) };
+        match self.endpoint.post_at_once(comm, buffer, from, tag) {
+            Some(handle) => self.wait_guarded(handle),
+            None => self.find_message(comm, buffer, from, tag),
+        }
+    }
+
+    #[inline(never)]
+    fn find_message(
+        &mut self,
+        comm: &Comm,
+        buffer: Buffer,
+        from: Source,
+        tag: TagMatch,
+    ) -> Result<Status, Error> {
+        let started = self.endpoint.start_recv(comm, buffer, from, tag)?;
         self.finish(started)
     }
 

@@ -66,7 +66,6 @@ impl<'s> Blocks<'s> {
     }
 
     /// Takes a block for a peer that had a credit for it.
-    #[inline]
     pub(crate) fn take(&mut self) -> Option<Block> {
         if let Some(index) = self.free.get() {
             self.free = *self.next_free.get(index as usize)?;
@@ -81,7 +80,6 @@ impl<'s> Blocks<'s> {
     }
 
     /// Gives a block back.
-    #[inline]
     pub(crate) fn give(&mut self, block: Block) {
         if let Some(next) = self.next_free.get_mut(block.0 as usize) {
             *next = self.free;
@@ -128,7 +126,6 @@ impl<'s> Blocks<'s> {
     }
 
     /// The block's memory.
-    #[inline]
     pub(crate) fn buffer(&self, block: &Block) -> Buffer {
         // SAFETY: the index is below the number of blocks (only `take` makes them), so the block lies inside the
         // storage's memory, which this value borrows for 's; `Block` has one owner, so nothing else uses it.

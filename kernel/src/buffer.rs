@@ -71,7 +71,7 @@ impl Buffer {
         if count > 0 {
             // SAFETY: `offset + count` is within the buffer's length; `new`'s caller promised valid writable memory
             // that nothing else touches now, so it cannot overlap with `bytes`.
-            unsafe { start.add(offset).copy_from_nonoverlapping(NonNull::from(bytes).cast(), count) }
+            unsafe { copy(NonNull::from(bytes).cast(), start.add(offset), count) }
         }
         true
     }
@@ -105,7 +105,6 @@ impl Buffer {
     }
 
     /// The bytes from `offset`, at most `len` of them. The borrow is of this value: it must not be kept.
-    #[inline]
     pub(crate) fn read(&self, offset: u64, len: usize) -> &[u8] {
         let (Some(start), Ok(offset)) = (self.start, usize::try_from(offset)) else { return &[] };
         let count = len.min(self.len.saturating_sub(offset));
@@ -114,6 +113,26 @@ impl Buffer {
         }
         // SAFETY: `offset + count` is within the buffer's length; `new`'s caller promised valid readable memory.
         unsafe { core::slice::from_raw_parts(start.add(offset).as_ptr(), count) }
+    }
+}
+
+/// Copies `count` bytes; a word or two, as small messages are, without a call.
+///
+/// # Safety
+/// `from` and `to` are valid for `count` bytes and apart.
+#[inline]
+unsafe fn copy(from: NonNull<u8>, to: NonNull<u8>, count: usize) {
+    const WORD: usize = size_of::<u64>();
+    // SAFETY: the two words, which may overlap, cover just the `count` bytes.
+    unsafe {
+        if (WORD..=2 * WORD).contains(&count) {
+            let (first, last) = (from.cast::<[u8; WORD]>(), from.add(count - WORD).cast::<[u8; WORD]>());
+            let (first, last) = (first.read(), last.read());
+            to.cast().write(first);
+            to.add(count - WORD).cast().write(last);
+        } else {
+            to.copy_from_nonoverlapping(from, count);
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! A call from its arguments to its start: what it is about, for its error and for whoever asks what a rank waits for.
 //! The one place where blocking calls and scopes start sends and receives.
 
-use aldis_hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
+use aldis_hal::{Activity, Cause, Handle, Operation, PeerId, Platform, Transport};
 
 use crate::buffer::Buffer;
 use crate::comm::Comm;
@@ -100,9 +100,23 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         Ok(started)
     }
 
+    /// Posts a receive, if no message waits that it could be for and nothing stands in its way: the way of most receives.
+    /// `None` if anything does, and nothing has changed: [`start_recv`](Self::start_recv) is for all.
+    #[inline]
+    pub(crate) fn post_at_once(
+        &mut self,
+        comm: &Comm,
+        buffer: Buffer,
+        from: Source,
+        tag: TagMatch,
+    ) -> Option<Handle> {
+        let (pattern, peer) = self.pattern(comm, from, tag).ok()?;
+        self.engine.post_at_once(pattern, peer, buffer)
+    }
+
     /// Starts a receive. The caller answers for `buffer`: nobody else touches it until the request is complete or
     /// abandoned.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn start_recv(
         &mut self,
         comm: &Comm,

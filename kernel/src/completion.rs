@@ -1,6 +1,6 @@
 //! Completion: testing and waiting for one, any, some or all requests of a scope (MPI 4.1 section 3.7).
 
-use aldis_hal::{Activity, Cause, Operation, Platform, Transport};
+use aldis_hal::{Activity, Cause, Handle, Operation, Platform, Transport};
 
 use crate::blocking::Turns;
 use crate::call::BUDGET;
@@ -11,7 +11,6 @@ use crate::scope::{Request, Scope, Stage};
 
 impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// Takes the result if the request is over, without polling.
-    #[inline]
     pub(crate) fn take(&mut self, request: &mut Request<'scope>) -> Option<Result<Status, Error>> {
         if !self.is_over(request) {
             return None;
@@ -19,10 +18,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         let result = match request.stage {
             Stage::Null | Stage::Idle(_) => return None,
             Stage::Done(status) => Ok(status),
-            Stage::Pending(handle) => {
-                self.requests.remove(&mut self.within.endpoint.engine.requests, handle.slot);
-                self.within.endpoint.engine.collect(handle)?
-            }
+            Stage::Pending(handle) => self.collect(handle)?,
             Stage::Started(handle) => {
                 request.stage = Stage::Idle(handle);
                 let result = self.within.endpoint.engine.rest(handle)?;
@@ -38,7 +34,6 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     ///
     /// # Errors
     /// Why the operation failed.
-    #[inline]
     pub fn test(&mut self, request: &mut Request<'scope>) -> Result<Option<Status>, Error> {
         if let Stage::Pending(_) | Stage::Started(_) = request.stage {
             self.poll(BUDGET);
@@ -50,7 +45,6 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     ///
     /// # Errors
     /// Why the operation failed.
-    #[inline]
     pub fn result(&mut self, request: &mut Request<'scope>) -> Result<Option<Status>, Error> {
         self.take(request).transpose()
     }
@@ -60,7 +54,6 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     ///
     /// # Errors
     /// What `check` returns; [`Cause::TimedOut`] after the scope's deadline.
-    #[inline]
     pub fn wait_until<R>(
         &mut self,
         activity: Activity,
@@ -101,10 +94,35 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// As for [`wait`](Self::wait).
     #[inline]
     pub fn wait_for(&mut self, request: &mut Request<'scope>) -> Result<Status, Error> {
+        match request.stage {
+            Stage::Done(status) => {
+                request.stage = Stage::Null;
+                Ok(status)
+            }
+            Stage::Pending(handle) if let Some(result) = self.collect(handle) => {
+                request.stage = Stage::Null;
+                result.inspect_err(|error| self.within.endpoint.raise(error))
+            }
+            _ => self.wait_longer(request),
+        }
+    }
+
+    #[inline(never)]
+    fn wait_longer(&mut self, request: &mut Request<'scope>) -> Result<Status, Error> {
         if let Stage::Pending(handle) | Stage::Started(handle) = request.stage {
             self.within.wait_until_complete(handle)?;
         }
         self.take(request).unwrap_or_else(|| Err(self.refused(Error::new(Operation::Wait, Cause::Stale))))
+    }
+
+    /// The result of a request of this scope, if it is over; its slot is free then.
+    #[inline]
+    fn collect(&mut self, handle: Handle) -> Option<Result<Status, Error>> {
+        let engine = &mut self.within.endpoint.engine;
+        let result = engine.collect(handle)?;
+        // Its links are there until the slot is taken again.
+        self.requests.remove(&mut engine.requests, handle.slot);
+        Some(result)
     }
 
     /// Waits until one of the requests is over; its index and result, and it is null from then on (MPI_Waitany).

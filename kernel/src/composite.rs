@@ -15,7 +15,7 @@ use aldis_hal::{
 pub struct Composite<A, B> {
     first: A,
     second: B,
-    /// Which of the two is polled first; they take turns.
+    /// Which of the two an odd event of a budget is for; they take turns.
     turn: bool,
 }
 
@@ -227,18 +227,13 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
+        // The first leaves the second at least half of the budget; an odd event is for each in turn.
         self.turn = !self.turn;
-        // Whoever is first leaves the other at least half of the budget; an odd event goes to the first.
-        let half = budget.div_ceil(2);
-        if self.turn {
-            let handled = self.first.poll(half, now, sink);
-            handled + self.second.poll(budget - handled, now, sink)
-        } else {
-            let handled = self.second.poll(half, now, sink);
-            handled + self.first.poll(budget - handled, now, sink)
-        }
+        let share = if self.turn { budget.div_ceil(2) } else { budget / 2 };
+        let handled = self.first.poll(share, now, sink);
+        handled + self.second.poll(budget - handled, now, sink)
     }
 
     fn is_idle(&self) -> bool {

@@ -5,6 +5,8 @@
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub struct Counters {
+    /// Calls of poll.
+    pub polls: u64,
     /// Messages sent, by whatever protocol.
     pub messages_sent: u64,
     /// Messages that arrived (announcements count once).
@@ -39,8 +41,6 @@ pub struct Counters {
     pub stale_handles: u64,
     /// Messages that broke the protocol; each ends its peer.
     pub malformed: u64,
-    /// Calls of poll.
-    pub polls: u64,
     /// Calls of poll that found nothing to do.
     pub polls_idle: u64,
 }

@@ -48,6 +48,8 @@ pub struct Endpoint<'s, T, P> {
     pub(crate) engine: Engine<'s>,
     pub(crate) transport: T,
     pub(crate) platform: P,
+    /// The transport is told the time.
+    timed: bool,
     world: Comm,
     itself: Comm,
     /// What is done about an error, once some communicator has a policy.
@@ -97,7 +99,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
             bereft: false,
             lingering: false,
         };
-        let mut endpoint = Self { engine, transport, platform, world, itself, carry_out: None };
+        let timed = transport.features().contains(Features::TIMED);
+        let mut endpoint = Self { engine, transport, platform, timed, world, itself, carry_out: None };
         if endpoint.transport.reach(me).is_ok() {
             endpoint.connect(&endpoint.card())?;
         }
@@ -148,11 +151,11 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// many. Never blocks. A quarter of the budget is kept for sending, so that a flood of arrivals cannot starve it.
     #[inline]
     pub fn poll(&mut self, budget: u32) -> u32 {
-        if self.transport.features().contains(Features::TIMED) {
+        if self.timed {
             self.engine.now = self.platform.now();
         }
         let kept = budget.div_ceil(4).min(budget.saturating_sub(1));
-        let arrived = self.transport.poll(budget - kept, self.engine.now, &mut self.engine);
+        let arrived = self.engine.hear(&mut self.transport, budget - kept);
         let sent = self.engine.flush(&mut self.transport, budget.saturating_sub(arrived));
         self.engine.counters.polls += 1;
         self.engine.counters.polls_idle += u64::from(arrived + sent == 0);

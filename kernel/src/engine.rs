@@ -80,7 +80,6 @@ impl Engine<'_> {
     }
 
     /// Whether `peer` can be sent to; the cause if not.
-    #[inline]
     pub(crate) fn presence(&self, peer: PeerId) -> Result<(), Cause> {
         match self.peers.get(peer.index()).map(|row| row.presence) {
             Some(Presence::Connected) => Ok(()),
@@ -90,7 +89,6 @@ impl Engine<'_> {
     }
 
     /// Puts `peer` among those that [`injection`](crate::injection) looks at.
-    #[inline]
     pub(crate) fn mark(&mut self, peer: PeerId) {
         let Some(row) = self.peers.get_mut(peer.index()) else { return };
         if !row.marked && self.marked.push(peer.0).is_ok() {
@@ -99,7 +97,6 @@ impl Engine<'_> {
     }
 
     /// A header to `peer`, with the credits that are its due.
-    #[inline]
     pub(crate) fn header(&self, peer: &Peer, kind: Kind, key: Key, sequence: u16, length: u64) -> Header {
         peer.header(self.epoch, kind, key, sequence, length)
     }
@@ -155,12 +152,34 @@ impl Engine<'_> {
             return Err(Cause::Full(Resource::Requests));
         };
         request.start(state, key, peer, rank, buffer);
-        self.counters.requests_peak = self.counters.requests_peak.max(self.requests.in_use());
+        // Free slots are used again before fresh ones.
+        self.counters.requests_peak = self.requests.used_end();
         Ok(handle)
     }
 
+    /// Posts a receive if no message is unexpected, none is held back or probed for, and the peer is there.
+    #[inline(always)]
+    pub(crate) fn post_at_once(
+        &mut self,
+        pattern: Key,
+        peer: Option<PeerId>,
+        buffer: Buffer,
+    ) -> Option<Handle> {
+        let may_come = match peer {
+            Some(peer) => self.presence(peer).is_ok(),
+            None => !self.bereft,
+        };
+        if !may_come || self.matcher.unexpected() > 0 || self.overflowing || self.probing != Handle::default()
+        {
+            return None;
+        }
+        let named = peer.unwrap_or_default();
+        let handle = self.request(State::Posted, pattern, named, pattern.source, buffer).ok()?;
+        self.matcher.post(&mut self.requests, handle.slot);
+        Some(handle)
+    }
+
     /// Starts a receive: from what has arrived already, or posted.
-    #[inline]
     pub(crate) fn receive(
         &mut self,
         pattern: Key,
@@ -191,7 +210,6 @@ impl Engine<'_> {
         }
     }
 
-    #[inline]
     pub(crate) fn post_slot(&mut self, index: u32, peer: Option<PeerId>) {
         self.matcher.post(&mut self.requests, index);
         if self.overflowing {
@@ -206,8 +224,7 @@ impl Engine<'_> {
         buffer: Buffer,
         own: Option<Handle>,
     ) -> Result<Started, Cause> {
-        let Some(&Envelope { key, peer, length, ref payload, labelled, .. }) = self.matcher.peek(index)
-        else {
+        let Some(&Envelope { key, peer, length, ref payload, label, .. }) = self.matcher.peek(index) else {
             return Err(Cause::Stale);
         };
         let announced = matches!(payload, Payload::Announced(_));
@@ -220,7 +237,7 @@ impl Engine<'_> {
         }
         // What does not succeed here and now needs a slot; without one the message stays where it is.
         let slot = match own {
-            None if announced || misfit || labelled => {
+            None if announced || misfit || !label.is_none() => {
                 Some(self.request(State::Receiving, key, peer, key.source, buffer)?)
             }
             slot => slot,
@@ -230,19 +247,19 @@ impl Engine<'_> {
         }
         let Some(envelope) = self.matcher.remove(index) else { return Err(Cause::Stale) };
         self.free_envelope(peer);
-        if let Some(handle) = slot
-            && !announced
-            && (labelled || buffer.is_scattered())
-        {
-            self.take_stored(handle.slot, envelope);
-            return Ok(Started::Pending(handle));
-        }
         match envelope.payload {
             Payload::Inline(bytes) => {
-                buffer.write(0, bytes.get(..length as usize).unwrap_or(&bytes));
+                let bytes = bytes.get(..length as usize).unwrap_or(&bytes);
+                if !buffer.write(0, bytes) {
+                    self.unpack(slot, bytes, &label);
+                }
             }
             Payload::Block(block) => {
-                buffer.write(0, self.blocks.buffer(&block).read(0, length as usize));
+                let kept = self.blocks.buffer(&block);
+                let bytes = kept.read(0, length as usize);
+                if !buffer.write(0, bytes) {
+                    self.unpack(slot, bytes, &label);
+                }
                 self.blocks.give(block);
                 self.free_block(peer);
             }
@@ -257,7 +274,7 @@ impl Engine<'_> {
         }
         let Some(handle) = slot else { return Ok(Started::Done(status(key, length))) };
         if !announced {
-            self.received_all(handle.slot, length);
+            self.received(handle.slot, length, &label);
         }
         Ok(Started::Pending(handle))
     }
@@ -266,7 +283,7 @@ impl Engine<'_> {
     /// payload is not copied again.
     pub(crate) fn adopt(&mut self, index: u32) -> Option<(Block, Status)> {
         let is_block =
-            |envelope: &Envelope| matches!(envelope.payload, Payload::Block(_)) && !envelope.labelled;
+            |envelope: &Envelope| matches!(envelope.payload, Payload::Block(_)) && envelope.label.is_none();
         if !self.matcher.peek(index).is_some_and(is_block) || !self.blocks.adopt() {
             return None;
         }
@@ -308,7 +325,6 @@ impl Engine<'_> {
     }
 
     /// A message of `peer` has left its envelope.
-    #[inline]
     pub(crate) fn free_envelope(&mut self, peer: PeerId) {
         if let Some(row) = self.peer(peer)
             && !planted::strikes(Planted::DropCredit)
@@ -321,7 +337,6 @@ impl Engine<'_> {
     }
 
     /// A message of `peer` has left its block.
-    #[inline]
     pub(crate) fn free_block(&mut self, peer: PeerId) {
         if let Some(row) = self.peer(peer) {
             row.blocks_in.free();
@@ -332,7 +347,6 @@ impl Engine<'_> {
     }
 
     /// The request is over. An orphan frees itself; any other waits for its owner.
-    #[inline]
     pub(crate) fn complete(&mut self, index: u32, cause: Option<Cause>) {
         let Some(request) = self.requests.at(index) else { return };
         request.state = State::Complete;
@@ -346,19 +360,18 @@ impl Engine<'_> {
     /// The result of a complete request, which frees its slot; `None` while it is under way.
     #[inline]
     pub(crate) fn collect(&mut self, handle: Handle) -> Option<Result<Status, Error>> {
-        let request = self.requests.get(handle)?;
-        if request.state != State::Complete {
-            return None;
-        }
-        let result = request.result();
-        request.state = State::Free;
-        self.requests.give(handle.slot);
-        Some(result)
+        self.requests.give_if(handle, |request| {
+            if request.state != State::Complete {
+                return None;
+            }
+            let result = request.result();
+            request.state = State::Free;
+            Some(result)
+        })
     }
 
     /// Lets go of the user's memory, whatever the request is doing: at once and without the peer's help. What the
     /// peer must still be told is told by the slot, which then frees itself. A stale handle is left alone.
-    #[inline]
     pub(crate) fn abandon(&mut self, handle: Handle) {
         if self.requests.get(handle).is_some() {
             self.abandon_live(handle);
@@ -366,7 +379,6 @@ impl Engine<'_> {
     }
 
     /// The receive in slot `index` has all it can take of a message of `length` bytes.
-    #[inline]
     pub(crate) fn received_all(&mut self, index: u32, length: u64) {
         let Some(request) = self.requests.at(index) else { return };
         request.length = length;

@@ -19,7 +19,6 @@ impl<'s> Fifo<'s> {
     }
 
     /// Appends `value`; gives it back if the FIFO is full.
-    #[inline]
     pub(crate) fn push(&mut self, value: u32) -> Result<(), u32> {
         let capacity = self.slots.len() as u32;
         if self.len >= capacity {
@@ -35,7 +34,6 @@ impl<'s> Fifo<'s> {
         Ok(())
     }
 
-    #[inline]
     pub(crate) fn pop(&mut self) -> Option<u32> {
         if self.len == 0 {
             return None;

@@ -7,7 +7,7 @@
 
 use aldis_hal::{Cause, Handle, PeerId, Post, Refusal, Slot, Transport};
 use aldis_protocols::Protocol;
-use aldis_protocols::header::{HEADER_BYTES, Kind};
+use aldis_protocols::header::Kind;
 use aldis_protocols::rendezvous::Sender;
 
 use crate::buffer::Buffer;
@@ -113,7 +113,6 @@ impl Engine<'_> {
     }
 
     /// Puts the send in slot `index` behind the others to its peer.
-    #[inline]
     pub(crate) fn line_up(&mut self, id: PeerId, index: u32) {
         if let Some(peer) = self.peers.get_mut(id.index()) {
             peer.ordered.push_back(&mut self.requests, index);
@@ -159,7 +158,7 @@ impl Engine<'_> {
         to: &Target,
         buffer: Buffer,
     ) -> Result<bool, Cause> {
-        transport.poll(CREDIT_LOOK, self.now, self);
+        self.hear(transport, CREDIT_LOOK);
         self.presence(to.peer)?;
         Ok(matches!(self.inject(transport, to.peer, to.key, buffer, None)?, Injected::Sent))
     }
@@ -190,34 +189,30 @@ impl Engine<'_> {
     }
 
     fn flush_peer<T: Transport>(&mut self, transport: &mut T, id: PeerId, budget: u32) -> u32 {
-        let mut sent = 0;
-        loop {
-            let before = sent;
-            for lane in [Lane::Credit, Lane::Owed, Lane::Ordered, Lane::Overflow] {
-                if sent >= budget {
-                    // More may be left: look again at the next poll.
-                    self.mark(id);
-                    return sent;
-                }
-                if self.presence(id).is_err() {
-                    return sent;
-                }
-                let turn = match lane {
-                    Lane::Credit => self.send_credit(transport, id),
-                    Lane::Owed => self.send_owed(transport, id),
-                    Lane::Ordered => self.send_ordered(transport, id),
-                    Lane::Overflow => self.send_overflow(transport, id),
-                };
-                match turn {
-                    Turn::Sent => sent += 1,
-                    Turn::Idle => {}
-                    Turn::Stuck => return sent,
-                }
-            }
-            if sent == before {
+        let (mut sent, mut idle) = (0, 0);
+        let lanes = [Lane::Credit, Lane::Owed, Lane::Ordered, Lane::Overflow];
+        for lane in lanes.iter().cycle() {
+            if sent >= budget {
+                // More may be left: look again at the next poll.
+                self.mark(id);
                 return sent;
             }
+            if idle == lanes.len() || self.presence(id).is_err() {
+                return sent;
+            }
+            let turn = match lane {
+                Lane::Credit => self.send_credit(transport, id),
+                Lane::Owed => self.send_owed(transport, id),
+                Lane::Ordered => self.send_ordered(transport, id),
+                Lane::Overflow => self.send_overflow(transport, id),
+            };
+            match turn {
+                Turn::Sent => (sent, idle) = (sent + 1, 0),
+                Turn::Idle => idle += 1,
+                Turn::Stuck => return sent,
+            }
         }
+        sent
     }
 
     /// Credits in a message of their own, when no other message has carried them for too long.
@@ -262,8 +257,11 @@ impl Engine<'_> {
         let Some(request) = self.requests.at(index) else { return Turn::Idle };
         let (key, buffer, mode) = (request.key, request.buffer, request.mode);
         let injected = match mode {
-            Mode::Standard if buffer.is_scattered() => {
-                self.inject_typed(transport, id, key, buffer.len(), handle)
+            Mode::Standard
+                if buffer.is_scattered()
+                    && let Some(tools) = self.tools() =>
+            {
+                tools.inject(self, transport, id, handle)
             }
             Mode::Standard => self.inject(transport, id, key, buffer, Some(handle)),
             Mode::Synchronous | Mode::Ready | Mode::Polled => {
@@ -334,12 +332,10 @@ impl Engine<'_> {
         };
         let header = self.header(peer, kind, key, peer.sequence_out, len as u64);
         let post = match (kind, request) {
-            (Kind::Eager, _) => {
-                match pack(transport, id, &header.emit(), buffer.read(0, len), HEADER_BYTES) {
-                    Ok(()) => Post::Done,
-                    Err(refusal) => refusal.into(),
-                }
-            }
+            (Kind::Eager, _) => match pack(transport, id, &header.emit(), buffer.read(0, len)) {
+                Ok(()) => Post::Done,
+                Err(refusal) => refusal.into(),
+            },
             (_, Some(own)) => post(transport, id, &header.emit_about(own), &[]),
             (_, None) => return Ok(Injected::NeedsRequest),
         };
@@ -347,9 +343,9 @@ impl Engine<'_> {
     }
 
     /// Announces a message, for its size, for want of a block, or since it is complete only once it is matched.
-    pub(crate) fn announce<T: Transport>(
+    pub(crate) fn announce(
         &mut self,
-        transport: &mut T,
+        wire: &mut dyn Wire,
         id: PeerId,
         kind: Kind,
         key: Key,
@@ -362,7 +358,7 @@ impl Engine<'_> {
             return Ok(Injected::NoCredit);
         }
         let header = self.header(peer, kind, key, peer.sequence_out, len as u64);
-        let post = post(transport, id, &header.emit_about(own), &[]);
+        let post = wire.post(id, &header.emit_about(own), &[]);
         self.injected(id, kind, false, len, post)
     }
 
@@ -411,22 +407,51 @@ pub(crate) fn post<T: Transport>(transport: &mut T, peer: PeerId, header: &[u8],
 }
 
 /// Packs header and payload straight into a slot of the transport.
-#[inline]
 pub(crate) fn pack<T: Transport>(
     transport: &mut T,
     peer: PeerId,
     header: &[u8],
     payload: &[u8],
-    header_bytes: usize,
 ) -> Result<(), Refusal> {
-    let mut slot = transport.reserve(peer, header_bytes + payload.len())?;
-    if let Some((head, body)) = slot.bytes().split_at_mut_checked(header_bytes)
-        && head.len() == header.len()
-        && body.len() == payload.len()
-    {
-        head.copy_from_slice(header);
-        body.copy_from_slice(payload);
+    transport.fill(peer, header.len() + payload.len(), &mut |slot| {
+        if let Some((head, body)) = slot.split_at_mut_checked(header.len())
+            && body.len() == payload.len()
+        {
+            head.copy_from_slice(header);
+            body.copy_from_slice(payload);
+        }
+        Ok(())
+    })
+}
+
+/// A transport, whichever it is: for what is reached through a table of functions.
+pub(crate) trait Wire {
+    /// See [`Transport::short`].
+    fn post(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post;
+
+    /// Reserves a slot of `len` bytes, and commits it once `fill` has filled it; if that fails, so does this.
+    fn fill(
+        &mut self,
+        peer: PeerId,
+        len: usize,
+        fill: &mut dyn FnMut(&mut [u8]) -> Result<(), Cause>,
+    ) -> Result<(), Refusal>;
+}
+
+impl<T: Transport> Wire for T {
+    fn post(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post {
+        post(self, peer, header, payload)
     }
-    slot.commit();
-    Ok(())
+
+    fn fill(
+        &mut self,
+        peer: PeerId,
+        len: usize,
+        fill: &mut dyn FnMut(&mut [u8]) -> Result<(), Cause>,
+    ) -> Result<(), Refusal> {
+        let mut slot = self.reserve(peer, len)?;
+        fill(slot.bytes()).map_err(Refusal::Never)?;
+        slot.commit();
+        Ok(())
+    }
 }

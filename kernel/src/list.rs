@@ -59,7 +59,6 @@ impl<L> List<L> {
     }
 
     /// The node after `index`.
-    #[inline]
     pub(crate) fn after(nodes: &mut impl Nodes<L>, index: u32) -> Option<u32> {
         nodes.links(index)?.next.get()
     }
@@ -76,11 +75,19 @@ impl<L> List<L> {
         self.tail = Link::to(index);
     }
 
-    /// Takes out a node, which must be in this list.
+    /// Takes out the front node, whose links these are.
     #[inline]
+    pub(crate) fn pop_front(&mut self, nodes: &mut impl Nodes<L>, Links { next, .. }: Links) {
+        self.head = next;
+        match next.get().and_then(|next| nodes.links(next)) {
+            Some(links) => links.prev = Link::NONE,
+            None => self.tail = Link::NONE,
+        }
+    }
+
+    /// Takes out a node, which must be in this list.
     pub(crate) fn remove(&mut self, nodes: &mut impl Nodes<L>, index: u32) {
-        let Some(links) = nodes.links(index) else { return };
-        let Links { next, prev } = core::mem::replace(links, Links::NONE);
+        let Some(&mut Links { next, prev }) = nodes.links(index) else { return };
         match prev.get().and_then(|prev| nodes.links(prev)) {
             Some(links) => links.next = next,
             None => self.head = next,

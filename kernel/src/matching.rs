@@ -1,8 +1,8 @@
 //! Matching: posted receives and unexpected messages, in hash bins with the order of posting kept across wildcards.
 //!
 //! A posted receive stands in one bin, hashed by its own pattern - so patterns with wildcards are hashed too, with
-//! the wildcard as a value. An arriving message looks under the at most four patterns that could take it, of those
-//! classes that have receives posted at all, and takes the oldest of what it finds: O(1) however many are posted.
+//! the wildcard as a value. An arriving message looks under its exact key and, while receives with wildcards are posted,
+//! under the three other patterns that could take it, and takes the oldest of what it finds: O(1) however many are posted.
 //!
 //! An unexpected message stands in the bin of its exact key and in one list in order of arrival. A receive without
 //! wildcards looks into its bin, O(1); one with wildcards walks the arrivals, bounded by the number of envelopes.
@@ -10,13 +10,14 @@
 
 use aldis_hal::{Handle, PeerId};
 use aldis_protocols::INLINE_BYTES;
+use aldis_protocols::header::Label;
 
 use crate::blocks::Block;
 use crate::list::{Links, List, Nodes};
 use crate::planted::{self, Planted};
 use crate::pool::{Entry, Pool};
 use crate::rank::WILD;
-use crate::request::{Key, Queue, Requests, State};
+use crate::request::{Key, Queue, Request, Requests, State};
 
 /// Where the payload of an unexpected message is.
 #[derive(Debug)]
@@ -36,8 +37,8 @@ pub(crate) struct Envelope {
     pub(crate) peer: PeerId,
     pub(crate) length: u64,
     pub(crate) payload: Payload,
-    /// Its payload has a label in front.
-    pub(crate) labelled: bool,
+    /// What was said about its data, if this endpoint looks at it.
+    pub(crate) label: Label,
     bin: Links,
     arrival: Links,
 }
@@ -48,7 +49,7 @@ impl Envelope {
         peer: PeerId(0),
         length: 0,
         payload: Payload::Inline([0; INLINE_BYTES]),
-        labelled: false,
+        label: Label::NONE,
         bin: Links::NONE,
         arrival: Links::NONE,
     };
@@ -84,12 +85,9 @@ impl Bin {
     pub(crate) const EMPTY: Self = Self { posted: List::EMPTY, unexpected: List::EMPTY };
 }
 
-/// The kinds of pattern, by which of source and tag are wild.
-const CLASSES: usize = 4;
-
 #[inline]
-const fn class(pattern: &Key) -> usize {
-    (pattern.source == WILD) as usize | ((pattern.tag == WILD) as usize) << 1
+const fn is_wild(pattern: &Key) -> bool {
+    pattern.source == WILD || pattern.tag == WILD
 }
 
 /// The hash table.
@@ -110,10 +108,28 @@ impl Bins<'_> {
     }
 }
 
+/// A posted receive at the front of its bin.
+pub(crate) struct Front<'m> {
+    list: &'m mut List<Queue>,
+    links: Links,
+    posted: &'m mut u32,
+}
+
+impl Front<'_> {
+    /// Takes it out.
+    #[inline(always)]
+    pub(crate) fn take(self, requests: &mut Requests<'_>) {
+        self.list.pop_front(requests, self.links);
+        *self.posted = self.posted.wrapping_sub(1);
+    }
+}
+
 /// Both queues of one endpoint.
 pub(crate) struct Matcher<'s> {
     bins: Bins<'s>,
-    posted_by_class: [u32; CLASSES],
+    /// Receives posted, and how many of them have wildcards.
+    posted: u32,
+    posted_wild: u32,
     next_order: u32,
     envelopes: Envelopes<'s>,
     arrivals: List<Arrival>,
@@ -126,7 +142,7 @@ impl<'s> Matcher<'s> {
         let mask = (1u32 << bits.min(31)) - 1;
         let bins = Bins { slots: bins, mask };
         let envelopes = Pool::new(envelopes);
-        Self { bins, posted_by_class: [0; CLASSES], next_order: 0, envelopes, arrivals: List::EMPTY }
+        Self { bins, posted: 0, posted_wild: 0, next_order: 0, envelopes, arrivals: List::EMPTY }
     }
 
     /// Posts the receive in slot `index`.
@@ -136,9 +152,8 @@ impl<'s> Matcher<'s> {
         request.state = State::Posted;
         request.order = self.next_order();
         let key = request.key;
-        if let Some(count) = self.posted_by_class.get_mut(class(&key)) {
-            *count += 1;
-        }
+        self.posted = self.posted.wrapping_add(1);
+        self.posted_wild = self.posted_wild.wrapping_add(is_wild(&key).into());
         if let Some(bin) = self.bins.of(&key) {
             bin.posted.push_back(requests, index);
         }
@@ -153,44 +168,40 @@ impl<'s> Matcher<'s> {
     }
 
     /// Takes a posted receive out again.
-    #[inline]
     pub(crate) fn unpost(&mut self, requests: &mut Requests<'_>, index: u32) {
         let Some(key) = requests.at(index).map(|request| request.key) else { return };
-        if let Some(count) = self.posted_by_class.get_mut(class(&key)) {
-            *count = count.saturating_sub(1);
-        }
+        self.posted = self.posted.wrapping_sub(1);
+        self.posted_wild = self.posted_wild.wrapping_sub(is_wild(&key).into());
         if let Some(bin) = self.bins.of(&key) {
             bin.posted.remove(requests, index);
         }
     }
 
-    /// Takes out the oldest posted receive that takes a message with key `message`.
-    #[inline]
-    pub(crate) fn match_posted(&mut self, requests: &mut Requests<'_>, message: &Key) -> Option<u32> {
-        let [exact, wild @ ..] = &mut self.posted_by_class;
-        if *wild != [0; CLASSES - 1] {
-            return self.match_any_class(requests, message);
-        }
-        if *exact == 0 {
-            return None;
-        }
-        let list = &mut self.bins.of(message)?.posted;
-        let mut next = list.front();
-        while let Some(index) = next {
-            if requests.at(index)?.key == *message {
-                list.remove(requests, index);
-                *exact -= 1;
-                return Some(index);
-            }
-            next = List::<Queue>::after(requests, index);
-        }
-        None
+    /// The receive at the front of the bin of `message`, if it is posted for exactly that and none has wildcards; and
+    /// what takes it out.
+    #[inline(always)]
+    pub(crate) fn front<'r>(
+        &mut self,
+        requests: &'r mut Requests<'_>,
+        message: &Key,
+    ) -> Option<(Front<'_>, &'r mut Request)> {
+        let (0, Some(bin)) = (self.posted_wild, self.bins.of(message)) else { return None };
+        let list = &mut bin.posted;
+        let request = requests.at(list.front()?)?;
+        let front = Front { list, links: request.queue, posted: &mut self.posted };
+        if request.key == *message { Some((front, request)) } else { None }
     }
 
-    /// As [`match_posted`](Self::match_posted), with receives posted that have wildcards.
-    #[inline(never)]
-    fn match_any_class(&mut self, requests: &mut Requests<'_>, message: &Key) -> Option<u32> {
-        let index = self.find_posted(requests, message)?;
+    /// Takes out the oldest posted receive that takes a message with key `message`.
+    pub(crate) fn match_posted(&mut self, requests: &mut Requests<'_>, message: &Key) -> Option<u32> {
+        if self.posted == 0 {
+            return None;
+        }
+        let index = if self.posted_wild == 0 {
+            self.first_posted(requests, message)?.0
+        } else {
+            self.find_posted(requests, message)?
+        };
         self.unpost(requests, index);
         Some(index)
     }
@@ -198,10 +209,7 @@ impl<'s> Matcher<'s> {
     /// The oldest posted receive that takes a message with key `message`.
     pub(crate) fn find_posted(&mut self, requests: &mut Requests<'_>, message: &Key) -> Option<u32> {
         let mut oldest: Option<(u32, u32)> = None;
-        for wild in 0..CLASSES {
-            if self.posted_by_class.get(wild).is_none_or(|&count| count == 0) {
-                continue;
-            }
+        for wild in 0..4 {
             let pattern = Key {
                 context: message.context,
                 source: if wild & 1 == 0 { message.source } else { WILD },
@@ -218,7 +226,6 @@ impl<'s> Matcher<'s> {
     }
 
     /// The first receive posted with exactly this pattern, and its order.
-    #[inline]
     fn first_posted(&mut self, requests: &mut Requests<'_>, pattern: &Key) -> Option<(u32, u32)> {
         let mut next = self.bins.of(pattern)?.posted.front();
         while let Some(index) = next {
@@ -232,12 +239,11 @@ impl<'s> Matcher<'s> {
     }
 
     /// The oldest unexpected message that the receive pattern takes.
-    #[inline]
     pub(crate) fn find_unexpected(&mut self, pattern: &Key) -> Option<u32> {
         if self.envelopes.in_use() == 0 {
             return None;
         }
-        if class(pattern) == 0 {
+        if !is_wild(pattern) {
             let mut next = self.bins.of(pattern)?.unexpected.front();
             while let Some(index) = next {
                 if self.envelopes.at(index)?.key == *pattern {
@@ -264,10 +270,10 @@ impl<'s> Matcher<'s> {
         peer: PeerId,
         length: u64,
         payload: Payload,
-        labelled: bool,
+        label: &Label,
     ) -> Result<(), Payload> {
         let Some((handle, envelope)) = self.envelopes.take() else { return Err(payload) };
-        *envelope = Envelope { key, peer, length, payload, labelled, ..Envelope::EMPTY };
+        *envelope = Envelope { key, peer, length, payload, label: *label, ..Envelope::EMPTY };
         self.arrivals.push_back(&mut self.envelopes, handle.slot);
         if let Some(bin) = self.bins.of(&key) {
             bin.unexpected.push_back(&mut self.envelopes, handle.slot);
@@ -308,8 +314,8 @@ impl<'s> Matcher<'s> {
     }
 
     /// Receives posted now.
-    pub(crate) fn posted(&self) -> u32 {
-        self.posted_by_class.iter().sum()
+    pub(crate) const fn posted(&self) -> u32 {
+        self.posted
     }
 }
 

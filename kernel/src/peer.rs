@@ -133,7 +133,6 @@ impl Peer {
     }
 
     /// Whether credits must be sent in a message of their own.
-    #[inline]
     pub(crate) const fn credit_due(&self) -> bool {
         self.envelopes_in.is_due() || self.blocks_in.is_due()
     }

@@ -18,6 +18,13 @@ impl<V> Entry<V> {
     pub(crate) const fn new(value: V) -> Self {
         Self { generation: 0, next_free: Link::NONE, value }
     }
+
+    /// Whether this is still what the handle was made for.
+    #[inline]
+    fn is_current(&self, handle: Handle) -> bool {
+        let current = self.generation == handle.generation || planted::is(Planted::SkipGeneration);
+        current && handle.generation & 1 == 1
+    }
 }
 
 /// A fixed set of slots, taken and given back in O(1). Slots that were never used are handed out in order, so that
@@ -55,7 +62,6 @@ impl<'s, V> Pool<'s, V> {
     }
 
     /// Gives the slot `slot` back; every handle to it is stale from here on. A free slot is left alone.
-    #[inline]
     pub(crate) fn give(&mut self, slot: u32) {
         let Some(entry) = self.entries.get_mut(slot as usize) else { return };
         if entry.generation & 1 == 0 {
@@ -67,12 +73,26 @@ impl<'s, V> Pool<'s, V> {
         self.in_use = self.in_use.wrapping_sub(1);
     }
 
+    /// Gives the slot behind a handle back, with what `over` makes of its value; kept if that is nothing, and nothing if
+    /// the handle is stale.
+    #[inline]
+    pub(crate) fn give_if<R>(&mut self, handle: Handle, over: impl FnOnce(&mut V) -> Option<R>) -> Option<R> {
+        let entry = self.entries.get_mut(handle.slot as usize)?;
+        if !entry.is_current(handle) {
+            return None;
+        }
+        let result = over(&mut entry.value)?;
+        entry.generation = entry.generation.wrapping_add(1);
+        entry.next_free = core::mem::replace(&mut self.free, Link::to(handle.slot));
+        self.in_use = self.in_use.wrapping_sub(1);
+        Some(result)
+    }
+
     /// The value behind a handle, unless that is stale.
     #[inline]
     pub(crate) fn get(&mut self, handle: Handle) -> Option<&mut V> {
         let entry = self.entries.get_mut(handle.slot as usize)?;
-        let current = entry.generation == handle.generation || planted::is(Planted::SkipGeneration);
-        (current && handle.generation & 1 == 1).then_some(&mut entry.value)
+        entry.is_current(handle).then_some(&mut entry.value)
     }
 
     /// The value in a slot that the caller knows to be in use.
@@ -82,7 +102,6 @@ impl<'s, V> Pool<'s, V> {
     }
 
     /// The handle of a slot in use.
-    #[inline]
     pub(crate) fn handle(&self, slot: u32) -> Option<Handle> {
         let generation = self.entries.get(slot as usize)?.generation;
         (generation & 1 == 1).then_some(Handle { slot, generation })

@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, Handle, PeerId, Refusal, Transport};
-use aldis_protocols::header::{DATA_HEADER_BYTES, Finish, Kind, Label};
+use aldis_protocols::header::{Finish, Kind, Label};
 use aldis_protocols::rendezvous::{ReceiverStep, Sender, SenderStep};
 
 use crate::engine::Engine;
@@ -67,7 +67,7 @@ impl Engine<'_> {
                     machine.decline();
                 }
                 if !request.buffer.write(place, payload) {
-                    self.unpack(receiver.slot, piece);
+                    self.unpack_piece(receiver.slot, piece);
                 }
                 self.counters.bytes_received += payload.len() as u64;
                 if unwanted {
@@ -95,7 +95,7 @@ impl Engine<'_> {
                 machine.finish(status)?;
                 let length = request.length;
                 match status {
-                    Finish::Complete => self.received_labelled(receiver.slot, length, label),
+                    Finish::Complete => self.received(receiver.slot, length, label),
                     Finish::Withdrawn => self.complete(receiver.slot, Some(Cause::Withdrawn)),
                 }
                 Ok(())
@@ -188,7 +188,7 @@ impl Engine<'_> {
                 self.send_fragment(transport, id, index, receiver, offset, len)
             }
             SenderStep::Finish { receiver, status } => {
-                let label = self.label_of_finish(index, status);
+                let label = self.label(index, status);
                 let Some(peer) = self.peers.get(id.index()) else { return Turn::Idle };
                 let header = self.header(peer, Kind::Finish, Key::NONE, 0, 0);
                 let turn = self.say(transport, id, &header.emit_finish(receiver, status, &label));
@@ -229,7 +229,9 @@ impl Engine<'_> {
         let header = self.header(peer, Kind::Data, Key::NONE, 0, u64::from(len));
         let Some(request) = self.requests.at(index) else { return Turn::Idle };
         if request.buffer.is_scattered() {
-            return self.send_typed_fragment(
+            let Some(tools) = self.tools() else { return Turn::Idle };
+            return tools.send_fragment(
+                self,
                 transport,
                 id,
                 index,
@@ -237,7 +239,7 @@ impl Engine<'_> {
             );
         }
         let payload = request.buffer.read(offset, len as usize);
-        let sent = pack(transport, id, &header.emit_data(receiver, offset), payload, DATA_HEADER_BYTES);
+        let sent = pack(transport, id, &header.emit_data(receiver, offset), payload);
         self.sent_fragment(id, index, len, sent)
     }
 

@@ -212,8 +212,14 @@ impl Request {
     pub(crate) fn result(&self) -> Result<Status, Error> {
         match self.cause {
             None => Ok(Status { source: Rank(self.rank), tag: Tag(self.tag), bytes: self.length }),
-            Some(cause) => Err(self.progress().error(cause)),
+            Some(cause) => Err(self.failure(cause)),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn failure(&self, cause: Cause) -> Error {
+        self.progress().error(cause)
     }
 
     /// What is known of it so far.

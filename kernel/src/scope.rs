@@ -162,15 +162,17 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         &mut self.within.endpoint.engine.requests
     }
 
-    #[inline]
     pub(crate) fn keep(&mut self, started: Started) -> Request<'scope> {
         match started {
             Started::Done(status) => Request::new(Stage::Done(status)),
-            Started::Pending(handle) => {
-                self.requests.push_back(&mut self.within.endpoint.engine.requests, handle.slot);
-                Request::new(Stage::Pending(handle))
-            }
+            Started::Pending(handle) => self.keep_pending(handle),
         }
+    }
+
+    #[inline]
+    fn keep_pending(&mut self, handle: Handle) -> Request<'scope> {
+        self.requests.push_back(&mut self.within.endpoint.engine.requests, handle.slot);
+        Request::new(Stage::Pending(handle))
     }
 
     #[inline]
@@ -203,6 +205,20 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
 
     #[inline]
     fn recv_buffer(
+        &mut self,
+        comm: &Comm,
+        buffer: Buffer,
+        from: Source,
+        tag: TagMatch,
+    ) -> Result<Request<'scope>, Error> {
+        match self.within.endpoint.post_at_once(comm, buffer, from, tag) {
+            Some(handle) => Ok(self.keep_pending(handle)),
+            None => self.find_message(comm, buffer, from, tag),
+        }
+    }
+
+    #[inline(never)]
+    fn find_message(
         &mut self,
         comm: &Comm,
         buffer: Buffer,

@@ -62,10 +62,12 @@ mod calls;
 mod layout;
 mod receiving;
 mod sending;
+mod tools;
 
-pub(crate) use layout::{Conversion, Layout};
+pub(crate) use layout::Layout;
 pub(crate) use receiving::Piece;
 pub(crate) use sending::Fragment;
+pub(crate) use tools::Conversion;
 
 /// What a typed operation sends: `count` elements of a datatype in memory.
 #[derive(Clone, Copy, Debug)]

@@ -76,7 +76,7 @@ impl Window {
     /// [`Malformed::Credit`] for a limit that grants more than the receiver has.
     #[inline]
     pub const fn raise(&mut self, limit: u16) -> Result<bool, Malformed> {
-        if limit == self.limit || (limit.wrapping_sub(self.limit) as i16) < 0 {
+        if (limit.wrapping_sub(self.limit) as i16) <= 0 {
             return Ok(false);
         }
         if limit.wrapping_sub(self.sent) > self.size {
@@ -114,13 +114,25 @@ impl Grant {
         }
     }
 
+    /// Whether the peer had credit for one more message.
+    #[inline]
+    pub const fn has_room(&self) -> bool {
+        self.received != self.limit
+    }
+
+    /// A message arrived for which there [is room](Self::has_room), and its place is free again at once.
+    #[inline]
+    pub const fn pass(&mut self) {
+        self.received = self.received.wrapping_add(1);
+        self.limit = self.limit.wrapping_add(1);
+    }
+
     /// A message arrived and takes its place.
     ///
     /// # Errors
     /// [`Malformed::Credit`] if the peer had no credit for it.
-    #[inline]
     pub const fn accept(&mut self) -> Result<(), Malformed> {
-        if self.received == self.limit {
+        if !self.has_room() {
             return Err(Malformed::Credit);
         }
         self.received = self.received.wrapping_add(1);
@@ -128,13 +140,11 @@ impl Grant {
     }
 
     /// A place is free again.
-    #[inline]
     pub const fn free(&mut self) {
         self.limit = self.limit.wrapping_add(1);
     }
 
     /// Places taken.
-    #[inline]
     pub const fn taken(&self) -> u16 {
         self.received.wrapping_sub(self.freed())
     }

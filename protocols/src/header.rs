@@ -147,7 +147,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    #[inline]
     fn from_wire(kind: u8) -> Result<Self, Malformed> {
         Ok(match kind {
             1 => Self::Eager,
@@ -217,7 +216,6 @@ impl Header {
     ///
     /// # Errors
     /// Too few bytes, another version, or an unknown kind.
-    #[inline]
     pub fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), Malformed> {
         let Ok((raw, rest)) = RawHeader::read_from_prefix(bytes) else {
             return Err(short(bytes.len(), HEADER_BYTES));
@@ -225,8 +223,24 @@ impl Header {
         if raw.version != VERSION {
             return Err(Malformed::Version(raw.version));
         }
-        let header = Self {
-            kind: Kind::from_wire(raw.kind)?,
+        Ok((Self::from_raw(&raw, Kind::from_wire(raw.kind)?), rest))
+    }
+
+    /// A whole eager message and its payload, if that is what the bytes are: the quick look, which leaves it to
+    /// [`parse`](Self::parse) to say what is wrong with all others.
+    #[inline(always)]
+    pub fn parse_eager(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (raw, rest) = RawHeader::read_from_prefix(bytes).ok()?;
+        if [raw.kind, raw.version] != [Kind::Eager as u8, VERSION] || raw.length.get() != rest.len() as u64 {
+            return None;
+        }
+        Some((Self::from_raw(&raw, Kind::Eager), rest))
+    }
+
+    #[inline(always)]
+    fn from_raw(raw: &RawHeader, kind: Kind) -> Self {
+        Self {
+            kind,
             limits: Limits { envelopes: raw.envelope_limit.get(), blocks: raw.block_limit.get() },
             epoch: Epoch(raw.epoch.get()),
             context: raw.context.get(),
@@ -234,15 +248,13 @@ impl Header {
             tag: raw.tag.get(),
             sequence: raw.sequence.get(),
             length: raw.length.get(),
-        };
-        Ok((header, rest))
+        }
     }
 
     /// What follows the header of an eager or control message: as long as the header says.
     ///
     /// # Errors
     /// [`Malformed::Length`] if it is not.
-    #[inline]
     pub fn payload<'a>(&self, rest: &'a [u8]) -> Result<&'a [u8], Malformed> {
         if self.length == rest.len() as u64 { Ok(rest) } else { Err(Malformed::Length) }
     }
@@ -277,7 +289,6 @@ impl Header {
     }
 
     /// Header and fixed body of a data fragment; its payload follows on the wire.
-    #[inline]
     pub fn emit_data(&self, receiver: Handle, offset: u64) -> [u8; DATA_HEADER_BYTES] {
         let body = RawData { receiver: receiver.into(), offset: offset.into() };
         zerocopy::transmute!((self.raw(), body).pack())
@@ -302,7 +313,6 @@ trait Pack<A, B> {
 }
 
 impl<A, B> Pack<A, B> for (A, B) {
-    #[inline]
     fn pack(self) -> Joined<A, B> {
         Joined(self.0, self.1)
     }

@@ -87,7 +87,6 @@ impl Holder {
     };
 
     /// A message was put in line. *Stalled* is due from now on, should the line have no credit.
-    #[inline]
     pub fn held_back(&mut self) {
         if self.notice == Notice::Quiet {
             self.notice = Notice::Due;
@@ -95,7 +94,6 @@ impl Holder {
     }
 
     /// Whether the receiver is to be told, if the line has no credit.
-    #[inline]
     pub fn is_notice_due(&self) -> bool {
         self.notice == Notice::Due
     }
@@ -118,7 +116,6 @@ impl Holder {
     }
 
     /// The question to be answered now: none while an offer stands.
-    #[inline]
     pub const fn question(&self) -> Option<Seek> {
         if self.question.receiver.generation == 0 || self.offered.generation != 0 {
             None
@@ -141,7 +138,6 @@ impl Holder {
     }
 
     /// The message that the receiver has to take or decline. While there is one, no other may be injected.
-    #[inline]
     pub const fn offered(&self) -> Option<Handle> {
         somebody(self.offered)
     }
@@ -225,7 +221,6 @@ impl Seeker {
     }
 
     /// Whether the sender holds messages back, as far as is known.
-    #[inline]
     pub const fn is_stalled(&self) -> bool {
         self.stalled
     }
@@ -242,7 +237,6 @@ impl Seeker {
     }
 
     /// The receive to send a *seek* for. If it is no longer posted, call [`skip`](Self::skip) instead.
-    #[inline]
     pub fn due(&self) -> Option<Handle> {
         (self.asking == Asking::Due).then_some(self.posted.receiver)
     }
@@ -292,7 +286,6 @@ impl Seeker {
     }
 
     /// The message to decline.
-    #[inline]
     pub const fn decline_due(&self) -> Option<Handle> {
         somebody(self.decline)
     }

@@ -95,7 +95,6 @@ impl Sender {
     }
 
     /// What to do next, with fragments of at most `fragment_max` bytes.
-    #[inline]
     pub fn step(&self, fragment_max: u32) -> SenderStep {
         let receiver = self.receiver;
         match self.phase {
@@ -136,7 +135,6 @@ impl Sender {
     }
 
     /// A fragment of `len` bytes is on its way.
-    #[inline]
     pub const fn sent(&mut self, len: u32) {
         self.next = self.next.saturating_add(len as u64);
         if self.more && self.next >= self.end {
@@ -272,7 +270,6 @@ impl Receiver {
     ///
     /// # Errors
     /// [`Malformed::Length`] unless it is the next range asked for, [`Malformed::Control`] if nothing was asked.
-    #[inline]
     pub fn data(&mut self, offset: u64, len: u64) -> Result<u64, Malformed> {
         if self.phase != ReceiverPhase::Streaming {
             return Err(Malformed::Control);

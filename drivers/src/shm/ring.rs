@@ -338,7 +338,6 @@ impl<O: Orders> Incoming<O> {
         Next::Fault(Malformed::Sequence { got: got as u16, need: need as u16 })
     }
 
-    #[inline]
     fn check_block<'a>(&self, block: u32, len: u32, block_bytes: u32) -> Next<'a> {
         if block >= self.blocks || len > block_bytes {
             return Next::Fault(Malformed::Length);
@@ -350,26 +349,23 @@ impl<O: Orders> Incoming<O> {
         Next::Block(block, len)
     }
 
-    /// Ends the use of a block.
+    /// Ends the use of a block and returns credit if enough blocks are owed.
     #[inline(always)]
     pub(super) fn release(&mut self, block: u32) {
         self.released ^= 1 << (block & 31);
-    }
-
-    /// Ends the use of the slot at hand and returns credit if enough is owed.
-    #[inline(always)]
-    pub(super) fn advance(&mut self) {
-        self.head = self.head.wrapping_add(1);
-        // A quarter of the slots at least; see the module's proof. No overflow: at most 2^15 slots are owed.
-        if self.head.wrapping_sub(self.published).wrapping_mul(4) >= self.size
-            || (self.released != self.returned && self.owes_blocks())
-        {
+        if (self.released ^ self.returned).count_ones() * 4 >= self.blocks {
             self.publish();
         }
     }
 
-    fn owes_blocks(&self) -> bool {
-        (self.released ^ self.returned).count_ones() * 4 >= self.blocks
+    /// Ends the use of the slot at hand and returns credit if enough slots are owed.
+    #[inline(always)]
+    pub(super) fn advance(&mut self) {
+        self.head = self.head.wrapping_add(1);
+        // A quarter of the slots at least; see the module's proof. No overflow: at most 2^15 slots are owed.
+        if self.head.wrapping_sub(self.published).wrapping_mul(4) >= self.size {
+            self.publish();
+        }
     }
 
     #[inline(never)]

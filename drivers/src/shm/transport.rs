@@ -215,7 +215,6 @@ impl<'m> Shm<'m> {
     }
 
     /// Counts an idle look at a lane; where there are doorbells it leaves the circle after some of them.
-    #[inline]
     fn cool(&mut self, index: u32) {
         if let Some(lane) = self.lanes.get_mut(index as usize) {
             lane.idle += 1;
@@ -260,18 +259,21 @@ fn drain<S: Sink>(
 ) -> (u32, Option<Malformed>) {
     let mut count = 0;
     while count < most {
-        match lane.incoming.next(block_bytes) {
+        let (message, block) = match lane.incoming.next(block_bytes) {
             Next::Empty => break,
-            Next::Short(message) => sink.arrived(from, message),
+            Next::Short(message) => (message, None),
             Next::Block(block, len) => {
                 let start = lane.incoming_blocks.wrapping_add(block as usize * block_bytes as usize);
                 // SAFETY: `next` has checked both numbers against the geometry, and the region holds all of its
                 // blocks. The sender filled this one before it announced it and leaves it alone until it is
                 // released, below.
-                sink.arrived(from, unsafe { slice::from_raw_parts(start, len as usize) });
-                lane.incoming.release(block);
+                (unsafe { slice::from_raw_parts(start, len as usize) }, Some(block))
             }
             Next::Fault(what) => return (count, Some(what)),
+        };
+        sink.arrived(from, message);
+        if let Some(block) = block {
+            lane.incoming.release(block);
         }
         lane.incoming.advance();
         count += 1;
@@ -340,7 +342,6 @@ impl Transport for Shm<'_> {
         }
     }
 
-    #[inline]
     fn reserve(&mut self, peer: PeerId, len: usize) -> Result<ShmSlot<'_>, Refusal> {
         if len > self.block_bytes as usize && len > SHORT_BYTES as usize {
             return Err(Refusal::Never(too_big(len, self.block_bytes)));
@@ -379,7 +380,7 @@ impl Transport for Shm<'_> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll<S: Sink>(&mut self, budget: u32, _now: Instant, sink: &mut S) -> u32 {
         let mut left = budget;
         if self.waiting.len != 0 {
@@ -391,10 +392,9 @@ impl Transport for Shm<'_> {
         if self.bell_lines != 0 {
             self.poll_bells();
         }
-        for _ in 0..self.circle.len {
-            if left == 0 || self.circle.len == 0 {
-                break;
-            }
+        let mut turns = self.circle.len;
+        while turns != 0 && left != 0 {
+            turns -= 1;
             let index = self.circle.turn;
             let Some(lane) = self.lanes.get_mut(index as usize) else { break };
             self.circle.turn = Circle::after(lane);
@@ -402,6 +402,7 @@ impl Transport for Shm<'_> {
             left -= count;
             if let Some(what) = fault {
                 self.fail(index, what, sink);
+                turns = turns.min(self.circle.len);
                 left -= 1;
             } else if count != 0 {
                 lane.idle = 0;

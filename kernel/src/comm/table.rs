@@ -153,7 +153,6 @@ impl<'s> Comms<'s> {
     }
 
     /// Whether the communicator has not been freed.
-    #[inline]
     pub(crate) fn check(&self, comm: &Comm) -> Result<(), Cause> {
         self.row(comm.context).map(|_| ()).ok_or(Cause::Stale)
     }

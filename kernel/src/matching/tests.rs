@@ -66,11 +66,11 @@ proptest! {
                         requests.give(posted.remove(position).0);
                     } else if kept.len() < ENVELOPES {
                         let payload = Payload::Inline([0; INLINE_BYTES]);
-                        prop_assert!(matcher.keep(message, PeerId(source), stamp as u64, payload, false).is_ok());
+                        prop_assert!(matcher.keep(message, PeerId(source), stamp as u64, payload, &Label::NONE).is_ok());
                         kept.push((stamp as u64, message));
                     } else {
                         let payload = Payload::Inline([0; INLINE_BYTES]);
-                        prop_assert!(matcher.keep(message, PeerId(source), 0, payload, false).is_err());
+                        prop_assert!(matcher.keep(message, PeerId(source), 0, payload, &Label::NONE).is_err());
                     }
                 }
                 Step::Cancel(position) => if position < posted.len() {

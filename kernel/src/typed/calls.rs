@@ -2,8 +2,9 @@
 
 use aldis_hal::{Cause, Operation, Platform, Transport};
 
-use super::layout::{Conversion, NO_TYPES};
-use super::{Typed, TypedMut};
+use super::layout::NO_TYPES;
+use super::tools::Convert;
+use super::{Conversion, Typed, TypedMut};
 use crate::blocking::Within;
 use crate::call::{BUDGET, Call};
 use crate::comm::Comm;
@@ -23,7 +24,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         if self.engine.conversion.is_some() {
             return Err(Error::new(Operation::None, Cause::Busy));
         }
-        self.engine.conversion = Some(Conversion::new(types));
+        self.engine.conversion = Some(Conversion { types, tools: &Convert });
         Ok(())
     }
 

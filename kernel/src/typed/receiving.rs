@@ -1,17 +1,17 @@
-//! The engine's slow way for received data: what is unpacked, and what has a label.
+//! Typed receives, and what has a label.
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, Handle, PeerId};
 use aldis_protocols::INLINE_BYTES;
-use aldis_protocols::header::{Header, LABEL_BYTES, Label};
+use aldis_protocols::header::{Header, Label};
+use aldis_protocols::reliable::crc32c;
 
-use super::layout::NO_TYPES;
-use super::{Conversion, Place, TypedMut};
+use super::layout::{NO_TYPES, differs};
+use super::{Conversion, Layout, Place, TypedMut};
 use crate::arrival::{Keep, key};
 use crate::buffer::Buffer;
 use crate::datatype::Form;
 use crate::engine::{Engine, Started};
-use crate::matching::{Envelope, Payload};
 use crate::request::{Backing, Key, State};
 
 /// A piece of a message's data.
@@ -24,6 +24,14 @@ pub(crate) struct Piece<'a> {
     pub(crate) typed: bool,
     /// A checksum will come.
     pub(crate) checked: bool,
+}
+
+impl<'a> Piece<'a> {
+    /// All of a message.
+    pub(super) fn whole(payload: &'a [u8], label: &Label) -> Self {
+        let (typed, checked) = (label.signature().is_some(), label.checksum().is_some());
+        Self { offset: 0, payload, typed, checked }
+    }
 }
 
 impl Engine<'_> {
@@ -40,14 +48,8 @@ impl Engine<'_> {
         if kept.is_none() {
             self.may_come(pattern.context, peer)?;
         }
-        let named = peer.unwrap_or_default();
-        let handle = self.request_typed(
-            State::Posted,
-            pattern,
-            named,
-            pattern.source,
-            (memory.whole(), place, false),
-        )?;
+        let (data, named) = ((memory.whole(), place, false), peer.unwrap_or_default());
+        let handle = self.request_typed(State::Posted, pattern, named, pattern.source, data)?;
         let Some(kept) = kept else {
             self.post_slot(handle.slot, peer);
             return Ok(Started::Pending(handle));
@@ -72,7 +74,7 @@ impl Engine<'_> {
         (memory, place, checked): (Buffer, &Place, bool),
     ) -> Result<Handle, Cause> {
         let conversion = self.conversion.as_mut().ok_or(NO_TYPES)?;
-        let (layout, len) = conversion.lay_out(memory, place, checked)?;
+        let (layout, len) = Layout::new(&mut conversion.types, memory, place, checked)?;
         let handle = self.request(state, key, peer, rank, Buffer::scattered(len))?;
         if let Some(request) = self.requests.get(handle) {
             request.backing = Backing::Typed(layout);
@@ -80,76 +82,40 @@ impl Engine<'_> {
         Ok(handle)
     }
 
-    /// A whole message with a label has arrived; `stored` is both.
-    pub(crate) fn take_labelled(
+    /// A whole message with a label has arrived.
+    pub(super) fn take_labelled(
         &mut self,
         from: PeerId,
         header: &Header,
         label: &Label,
         payload: &[u8],
-        stored: &[u8],
     ) -> Result<(), Malformed> {
-        let in_block = stored.len() > INLINE_BYTES;
-        if in_block && stored.len() > self.room.block_bytes as usize {
+        let in_block = payload.len() > INLINE_BYTES;
+        if in_block && payload.len() > self.room.block_bytes as usize {
             return Err(Malformed::Length);
         }
         let key = key(header);
         let matched = self.admit(from, header, &key, in_block)?;
         self.counters.bytes_received += payload.len() as u64;
         let Some(index) = matched else {
-            return self.keep(from, key, header.length, Keep::Payload { bytes: stored, labelled: true });
+            return self.keep(from, key, header.length, Keep::Payload(payload), label);
         };
         if let Some(request) = self.requests.at(index) {
             (request.peer, request.rank, request.tag) = (from, key.source, key.tag);
+            if !request.buffer.write(0, payload) {
+                self.unpack_typed(index, &Piece::whole(payload, label));
+            }
         }
-        self.take_whole(index, header.length, label, payload);
+        self.received_typed(index, header.length, label);
         Ok(())
     }
 
-    /// A kept message, whose envelope is free again, goes to its receive.
-    #[cold]
-    pub(crate) fn take_stored(&mut self, index: u32, envelope: Envelope) {
-        let Envelope { peer, length, payload, labelled, .. } = envelope;
-        let len = (length as usize).saturating_add(if labelled { LABEL_BYTES } else { 0 });
-        match payload {
-            Payload::Inline(bytes) => {
-                self.take_bytes(index, length, labelled, bytes.get(..len).unwrap_or(&bytes));
-            }
-            Payload::Block(block) => {
-                let memory = self.blocks.buffer(&block);
-                self.take_bytes(index, length, labelled, memory.read(0, len));
-                self.blocks.give(block);
-                self.free_block(peer);
-            }
-            Payload::Announced(_) => {}
-        }
-    }
-
-    fn take_bytes(&mut self, index: u32, length: u64, labelled: bool, stored: &[u8]) {
-        // The label was read when the message came.
-        let (label, payload) = match Label::split(stored) {
-            Ok(parts) if labelled => parts,
-            _ => (Label::NONE, stored),
-        };
-        self.take_whole(index, length, &label, payload);
-    }
-
-    /// The receive in slot `index` gets a whole message.
-    #[cold]
-    pub(crate) fn take_whole(&mut self, index: u32, length: u64, label: &Label, payload: &[u8]) {
-        let (typed, checked) = (label.signature.is_some(), label.checksum.is_some());
-        let piece = Piece { offset: 0, payload, typed, checked };
-        if !self.requests.at(index).is_some_and(|request| request.buffer.write(0, payload)) {
-            self.unpack(index, &piece);
-        }
-        self.received_labelled(index, length, label);
-    }
-
     /// Puts a piece of a message where the types of the receive say. The rest of a message that is too long is cut off.
-    #[cold]
-    pub(crate) fn unpack(&mut self, index: u32, piece: &Piece<'_>) {
+    pub(super) fn unpack_typed(&mut self, index: u32, piece: &Piece<'_>) {
         let Some(request) = self.requests.at(index) else { return };
-        let (Backing::Typed(layout), Some(conversion)) = (&mut request.backing, &self.conversion) else {
+        let (Backing::Typed(layout), Some(Conversion { types, .. })) =
+            (&mut request.backing, &self.conversion)
+        else {
             return;
         };
         let form = match self.peers.get(request.peer.index()) {
@@ -159,25 +125,20 @@ impl Engine<'_> {
         let room = (request.buffer.len() as u64).saturating_sub(piece.offset);
         let fits = usize::try_from(room).map_or(piece.payload.len(), |room| room.min(piece.payload.len()));
         let bytes = piece.payload.get(..fits).unwrap_or_default();
-        let Conversion { types, tools } = conversion;
-        if let Err(cause) = tools.unpack(types, layout, form, piece.offset, bytes, piece.checked) {
+        if let Err(cause) = layout.unpack(types, form, piece.offset, bytes, piece.checked) {
             request.cause = Some(cause);
         }
     }
 
     /// The receive in slot `index` has all it can take of a message of `length` bytes; its label is compared with it.
-    #[inline(never)]
-    pub(crate) fn received_labelled(&mut self, index: u32, length: u64, label: &Label) {
+    pub(super) fn received_typed(&mut self, index: u32, length: u64, label: &Label) {
         let Some(request) = self.requests.at(index) else { return };
         let complete = length <= request.buffer.len() as u64;
         let cause = match (&request.backing, &self.conversion) {
-            (Backing::Typed(layout), Some(Conversion { types, tools })) => {
-                request.cause.or_else(|| tools.judge(types, layout, length, label))
+            (Backing::Typed(layout), Some(Conversion { types, .. })) => {
+                request.cause.or_else(|| layout.judge(types, length, label))
             }
-            (_, Some(Conversion { tools, .. })) if label.checksum.is_some() => {
-                tools.judge_bytes(request.buffer.read(0, length as usize), label)
-            }
-            _ => None,
+            _ => differs(label, || crc32c(request.buffer.read(0, length as usize))),
         };
         match cause.filter(|_| complete) {
             None => self.received_all(index, length),

@@ -23,37 +23,59 @@ const _: () = assert!(LABEL_BYTES == 12 && LABEL_BYTES <= crate::INLINE_BYTES);
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Label {
-    /// The message is typed: a hash of the sequence of its basic types.
-    pub signature: Option<u32>,
-    /// The CRC-32C of its data.
-    pub checksum: Option<u32>,
+    flags: u32,
+    signature: u32,
+    checksum: u32,
 }
+
+/// The signature says something; the checksum does.
+const SIGNED: u32 = 1;
+const CHECKED: u32 = 2;
 
 impl Label {
     /// Nothing is said.
-    pub const NONE: Self = Self { signature: None, checksum: None };
+    pub const NONE: Self = Self { flags: 0, signature: 0, checksum: 0 };
 
-    /// Low bit: the low half of the values is a signature; next bit: the high half is a checksum. All else is zero.
-    pub(super) fn raw(&self) -> RawLabel {
-        let low = u64::from(self.signature.unwrap_or(0));
-        let high = u64::from(self.checksum.unwrap_or(0));
-        let flags = u32::from(self.signature.is_some()) | u32::from(self.checksum.is_some()) << 1;
-        RawLabel { flags: flags.into(), values: (low | high << 32).into() }
+    /// A label that says this.
+    #[must_use]
+    pub fn new(signature: Option<u32>, checksum: Option<u32>) -> Self {
+        let signed = if signature.is_some() { SIGNED } else { 0 };
+        let checked = if checksum.is_some() { CHECKED } else { 0 };
+        let (signature, checksum) = (signature.unwrap_or(0), checksum.unwrap_or(0));
+        Self { flags: signed | checked, signature, checksum }
     }
 
+    /// Whether nothing is said.
+    #[must_use]
+    pub const fn is_none(&self) -> bool {
+        self.flags == 0
+    }
+
+    /// Of a typed message: a hash of the sequence of its basic types.
+    #[must_use]
+    pub fn signature(&self) -> Option<u32> {
+        (self.flags & SIGNED != 0).then_some(self.signature)
+    }
+
+    /// The CRC-32C of the data.
+    #[must_use]
+    pub fn checksum(&self) -> Option<u32> {
+        (self.flags & CHECKED != 0).then_some(self.checksum)
+    }
+
+    pub(super) fn raw(&self) -> RawLabel {
+        let values = u64::from(self.signature) | u64::from(self.checksum) << 32;
+        RawLabel { flags: self.flags.into(), values: values.into() }
+    }
+
+    /// Refuses bits without a meaning, and values that are not said.
     pub(super) fn from_raw(raw: &RawLabel) -> Result<Self, Malformed> {
         let (flags, values) = (raw.flags.get(), raw.values.get());
-        let label = Self {
-            signature: (flags & 1 != 0).then_some(values as u32),
-            checksum: (flags & 2 != 0).then_some((values >> 32) as u32),
-        };
-        // What is not said is zero, as is every bit without a meaning.
-        let again = label.raw();
-        if again.flags == raw.flags && again.values == raw.values {
-            Ok(label)
-        } else {
-            Err(Malformed::Reserved)
-        }
+        let label = Self { flags, signature: values as u32, checksum: (values >> 32) as u32 };
+        let stray = flags > (SIGNED | CHECKED)
+            || (flags & SIGNED == 0 && label.signature != 0)
+            || (flags & CHECKED == 0 && label.checksum != 0);
+        if stray { Err(Malformed::Reserved) } else { Ok(label) }
     }
 
     /// The label's bytes.

@@ -42,15 +42,18 @@ fn golden_bytes_of_a_clear_to_send_body() {
     );
 }
 
-const LABEL: Label = Label { signature: Some(0x0102_0304), checksum: Some(0x0506_0708) };
+fn label() -> Label {
+    Label::new(Some(0x0102_0304), Some(0x0506_0708))
+}
 
 #[test]
 fn golden_bytes_of_labels() {
-    assert_eq!(LABEL.emit(), [3, 0, 0, 0, 4, 3, 2, 1, 8, 7, 6, 5]);
-    assert_eq!(Label { checksum: None, ..LABEL }.emit(), [1, 0, 0, 0, 4, 3, 2, 1, 0, 0, 0, 0]);
-    assert_eq!(Label { signature: None, ..LABEL }.emit(), [2, 0, 0, 0, 0, 0, 0, 0, 8, 7, 6, 5]);
+    let (signature, checksum) = (Some(0x0102_0304), Some(0x0506_0708));
+    assert_eq!(label().emit(), [3, 0, 0, 0, 4, 3, 2, 1, 8, 7, 6, 5]);
+    assert_eq!(Label::new(signature, None).emit(), [1, 0, 0, 0, 4, 3, 2, 1, 0, 0, 0, 0]);
+    assert_eq!(Label::new(None, checksum).emit(), [2, 0, 0, 0, 0, 0, 0, 0, 8, 7, 6, 5]);
     assert_eq!(Label::NONE.emit(), [0; LABEL_BYTES]);
-    let finish = header(Kind::Finish, 0).emit_finish(RECEIVER, Finish::Complete, &LABEL);
+    let finish = header(Kind::Finish, 0).emit_finish(RECEIVER, Finish::Complete, &label());
     assert_eq!(finish[24..32], [4, 3, 2, 1, 8, 7, 6, 5], "where other messages have their length");
     assert_eq!(finish[40..], [0, 0, 0, 0, 3, 0, 0, 0]);
 }
@@ -59,15 +62,15 @@ fn golden_bytes_of_labels() {
 fn lies_in_labels_are_named() {
     let labelled = header(Kind::Labelled, 1).emit();
     let parse = |label: &[u8]| Packet::parse(&[&labelled[..], label, b"x"].concat()).map(|_| ());
-    assert_eq!(parse(&LABEL.emit()), Ok(()));
-    let (mut unknown, mut stray) = (LABEL.emit(), Label { checksum: None, ..LABEL }.emit());
+    assert_eq!(parse(&label().emit()), Ok(()));
+    let (mut unknown, mut stray) = (label().emit(), Label::new(Some(1), None).emit());
     unknown[0] = 7;
     stray[11] = 1;
     for label in [unknown, stray] {
         assert_eq!(parse(&label), Err(Malformed::Reserved));
     }
-    assert_eq!(parse(&LABEL.emit()[..9]), Err(Malformed::Short { got: 10, need: 12 }));
-    let withdrawn = header(Kind::Finish, 0).emit_finish(RECEIVER, Finish::Withdrawn, &LABEL);
+    assert_eq!(parse(&label().emit()[..9]), Err(Malformed::Short { got: 10, need: 12 }));
+    let withdrawn = header(Kind::Finish, 0).emit_finish(RECEIVER, Finish::Withdrawn, &label());
     assert_eq!(Packet::parse(&withdrawn), Err(Malformed::Reserved), "nothing can be said of no data");
     let odd = Header { tag: 4, ..header(Kind::Data, 1) }.emit_data(RECEIVER, 0);
     assert_eq!(Packet::parse(&[&odd[..], b"x"].concat()), Err(Malformed::Reserved));
@@ -102,7 +105,7 @@ fn every_kind_survives_the_wire() {
     }
 
     for (status, label) in
-        [(Finish::Complete, Label::NONE), (Finish::Complete, LABEL), (Finish::Withdrawn, Label::NONE)]
+        [(Finish::Complete, Label::NONE), (Finish::Complete, label()), (Finish::Withdrawn, Label::NONE)]
     {
         let bytes = header(Kind::Finish, 0).emit_finish(RECEIVER, status, &label);
         let body = Body::Finish { receiver: RECEIVER, status, label };
@@ -110,8 +113,8 @@ fn every_kind_survives_the_wire() {
     }
 
     let labelled = header(Kind::Labelled, 3);
-    let bytes = [&labelled.emit()[..], &LABEL.emit(), b"abc"].concat();
-    assert_eq!(Packet::parse(&bytes), Ok(Packet { header: labelled, body: Body::Labelled(LABEL, b"abc") }));
+    let bytes = [&labelled.emit()[..], &label().emit(), b"abc"].concat();
+    assert_eq!(Packet::parse(&bytes), Ok(Packet { header: labelled, body: Body::Labelled(label(), b"abc") }));
 
     let seek = Header { tag: 9, ..header(Kind::Seek, 0) };
     let body = Body::Seek { receiver: RECEIVER };

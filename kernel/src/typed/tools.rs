@@ -1,0 +1,156 @@
+//! The table of functions through which the engine works with types, and the engine's own side of it.
+
+use aldis_hal::cause::Malformed;
+use aldis_hal::{Cause, Handle, PeerId};
+use aldis_protocols::header::{Finish, Header, Label};
+
+use super::{Fragment, Piece};
+use crate::datatype::Types;
+use crate::engine::Engine;
+use crate::injection::{Injected, Turn, Wire};
+
+/// A table of datatypes, and the functions that work with it. [`attach_types`](crate::Endpoint::attach_types) installs
+/// both, and the engine calls these through the table alone: so firmware that never attaches types does not link the
+/// convertor, the checksum or anything else that is for typed messages.
+pub(crate) struct Conversion<'s> {
+    pub(crate) types: Types<'s>,
+    pub(super) tools: &'static dyn Tools,
+}
+
+/// What the engine does with types.
+pub(crate) trait Tools: Sync {
+    /// As [`Engine::inject`], for the typed send in slot `own`.
+    fn inject(
+        &self,
+        engine: &mut Engine<'_>,
+        wire: &mut dyn Wire,
+        id: PeerId,
+        own: Handle,
+    ) -> Result<Injected, Cause>;
+
+    /// Sends a fragment of the typed send in slot `index`.
+    fn send_fragment(
+        &self,
+        engine: &mut Engine<'_>,
+        wire: &mut dyn Wire,
+        id: PeerId,
+        index: u32,
+        fragment: Fragment,
+    ) -> Turn;
+
+    /// What the finish of the send in slot `index` says.
+    fn label(&self, engine: &mut Engine<'_>, index: u32) -> Label;
+
+    /// A whole message with a label has arrived.
+    fn take_labelled(
+        &self,
+        engine: &mut Engine<'_>,
+        from: PeerId,
+        header: &Header,
+        label: &Label,
+        payload: &[u8],
+    ) -> Result<(), Malformed>;
+
+    /// Puts a piece of a message where the types of the receive in slot `index` say.
+    fn unpack(&self, engine: &mut Engine<'_>, index: u32, piece: &Piece<'_>);
+
+    /// The receive in slot `index` has all it can take of a message of `length` bytes with that label.
+    fn received(&self, engine: &mut Engine<'_>, index: u32, length: u64, label: &Label);
+}
+
+/// The one table of functions there is.
+pub(super) struct Convert;
+
+impl Tools for Convert {
+    fn inject(
+        &self,
+        engine: &mut Engine<'_>,
+        wire: &mut dyn Wire,
+        id: PeerId,
+        own: Handle,
+    ) -> Result<Injected, Cause> {
+        engine.inject_typed(wire, id, own)
+    }
+
+    fn send_fragment(
+        &self,
+        engine: &mut Engine<'_>,
+        wire: &mut dyn Wire,
+        id: PeerId,
+        index: u32,
+        fragment: Fragment,
+    ) -> Turn {
+        engine.send_typed_fragment(wire, id, index, fragment)
+    }
+
+    fn label(&self, engine: &mut Engine<'_>, index: u32) -> Label {
+        engine.label_typed(index)
+    }
+
+    fn take_labelled(
+        &self,
+        engine: &mut Engine<'_>,
+        from: PeerId,
+        header: &Header,
+        label: &Label,
+        payload: &[u8],
+    ) -> Result<(), Malformed> {
+        engine.take_labelled(from, header, label, payload)
+    }
+
+    fn unpack(&self, engine: &mut Engine<'_>, index: u32, piece: &Piece<'_>) {
+        engine.unpack_typed(index, piece);
+    }
+
+    fn received(&self, engine: &mut Engine<'_>, index: u32, length: u64, label: &Label) {
+        engine.received_typed(index, length, label);
+    }
+}
+
+/// Without types there is nothing to do: no request is typed, and labels are not looked at.
+impl Engine<'_> {
+    #[inline]
+    pub(crate) fn tools(&self) -> Option<&'static dyn Tools> {
+        self.conversion.as_ref().map(|conversion| conversion.tools)
+    }
+
+    /// The receive in slot `index`, which is not of plain memory, gets a whole message without a label.
+    #[cold]
+    pub(crate) fn take_unpacked(&mut self, index: u32, length: u64, payload: &[u8]) {
+        self.unpack_piece(index, &Piece::whole(payload, &Label::NONE));
+        self.received(index, length, &Label::NONE);
+    }
+
+    /// As [`unpack_piece`](Self::unpack_piece), of the whole message.
+    #[cold]
+    pub(crate) fn unpack(&mut self, slot: Option<Handle>, payload: &[u8], label: &Label) {
+        if let Some(handle) = slot {
+            self.unpack_piece(handle.slot, &Piece::whole(payload, label));
+        }
+    }
+
+    /// See [`Tools::unpack`].
+    #[cold]
+    pub(crate) fn unpack_piece(&mut self, index: u32, piece: &Piece<'_>) {
+        if let Some(tools) = self.tools() {
+            tools.unpack(self, index, piece);
+        }
+    }
+
+    /// See [`Tools::received`].
+    #[inline(never)]
+    pub(crate) fn received(&mut self, index: u32, length: u64, label: &Label) {
+        match self.tools() {
+            Some(tools) => tools.received(self, index, length, label),
+            None => self.received_all(index, length),
+        }
+    }
+
+    /// See [`Tools::label`].
+    pub(crate) fn label(&mut self, index: u32, status: Finish) -> Label {
+        match self.tools() {
+            Some(tools) if status == Finish::Complete => tools.label(self, index),
+            _ => Label::NONE,
+        }
+    }
+}
