@@ -152,7 +152,8 @@ impl Engine<'_> {
             Body::Seek { receiver } => self.take_seek(from, header, receiver),
             Body::Offer { sender, receiver } => self.take_offer(from, header, sender, receiver),
             Body::Nothing { receiver, more } => self.take_nothing(from, receiver, more),
-            Body::Decline { sender } => self.take_decline(from, sender),
+            Body::Settle { sender, taken: true } => self.take_up_offer(from, sender),
+            Body::Settle { sender, taken: false } => self.take_decline(from, sender),
             Body::Control(bytes) => self.take_control(from, bytes),
         }
     }

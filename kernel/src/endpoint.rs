@@ -91,6 +91,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
             attached: None,
             conversion: None,
             probing: Handle::default(),
+            probe_takes: false,
+            held_since: 0,
             marked: Fifo::new(memory.marked),
             counters: Counters::default(),
             now: platform.now(),

@@ -6,7 +6,7 @@
 
 use aldis_hal::{Cause, Epoch, Handle, Instant, PeerId, Resource};
 use aldis_protocols::card::Room;
-use aldis_protocols::header::{Header, Kind};
+use aldis_protocols::header::{Header, Kind, Label};
 use aldis_protocols::rendezvous::Receiver;
 
 use crate::blocks::{Block, Blocks};
@@ -40,8 +40,12 @@ pub(crate) struct Engine<'s> {
     pub(crate) attached: Option<Loan<'s>>,
     /// Datatypes for messages, and what moves their data.
     pub(crate) conversion: Option<Conversion<'s>>,
-    /// A probe that goes on between calls of iprobe, for a message held back.
+    /// A probe that goes on between calls of iprobe or improbe, for a message held back.
     pub(crate) probing: Handle,
+    /// It is a matched one, which takes what it finds.
+    pub(crate) probe_takes: bool,
+    /// How many polls there had been when it found what it holds.
+    pub(crate) held_since: u64,
     /// Peers to whom something may be sent.
     pub(crate) marked: Fifo<'s>,
     pub(crate) counters: Counters,
@@ -248,20 +252,8 @@ impl Engine<'_> {
         let Some(envelope) = self.matcher.remove(index) else { return Err(Cause::Stale) };
         self.free_envelope(peer);
         match envelope.payload {
-            Payload::Inline(bytes) => {
-                let bytes = bytes.get(..length as usize).unwrap_or(&bytes);
-                if !buffer.write(0, bytes) {
-                    self.unpack(slot, bytes, &label);
-                }
-            }
-            Payload::Block(block) => {
-                let kept = self.blocks.buffer(&block);
-                let bytes = kept.read(0, length as usize);
-                if !buffer.write(0, bytes) {
-                    self.unpack(slot, bytes, &label);
-                }
-                self.blocks.give(block);
-                self.free_block(peer);
+            payload @ (Payload::Inline(_) | Payload::Block(_)) => {
+                self.unload(slot, peer, length, &label, payload, buffer);
             }
             Payload::Announced(sender) => {
                 if let Some(handle) = slot {
@@ -277,6 +269,37 @@ impl Engine<'_> {
             self.received(handle.slot, length, &label);
         }
         Ok(Started::Pending(handle))
+    }
+
+    /// Puts what has arrived of a message of `peer` where its receive says, and frees its block.
+    #[inline]
+    pub(crate) fn unload(
+        &mut self,
+        slot: Option<Handle>,
+        peer: PeerId,
+        length: u64,
+        label: &Label,
+        payload: Payload,
+        buffer: Buffer,
+    ) {
+        match payload {
+            Payload::Inline(bytes) => {
+                let bytes = bytes.get(..length as usize).unwrap_or(&bytes);
+                if !buffer.write(0, bytes) {
+                    self.unpack(slot, bytes, label);
+                }
+            }
+            Payload::Block(block) => {
+                let kept = self.blocks.buffer(&block);
+                let bytes = kept.read(0, length as usize);
+                if !buffer.write(0, bytes) {
+                    self.unpack(slot, bytes, label);
+                }
+                self.blocks.give(block);
+                self.free_block(peer);
+            }
+            Payload::Announced(_) => {}
+        }
     }
 
     /// Takes the block of the kept message `index` over for the user, if it has one and a pooled place is free: the

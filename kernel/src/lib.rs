@@ -53,6 +53,7 @@ mod hints;
 mod injection;
 mod list;
 mod loss;
+mod matched;
 mod matching;
 mod modes;
 mod overflow;
@@ -85,6 +86,7 @@ pub use explain::Explanation;
 pub use future::{Futures, Sleeper};
 pub use group::{Comparison, Group, Piece, RankRange};
 pub use hints::Hints;
+pub use matched::Matched;
 #[cfg(feature = "planted-bugs")]
 pub use planted::{Planted, plant};
 pub use policy::Policy;

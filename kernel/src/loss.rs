@@ -29,7 +29,9 @@ impl Engine<'_> {
                 self.matcher.unpost(&mut self.requests, index);
                 self.complete(index, Some(Cause::Cancelled));
             }
-            State::Probing | State::Idle => self.complete(index, Some(Cause::Cancelled)),
+            State::Probing | State::Held | State::Matched | State::Idle => {
+                self.complete(index, Some(Cause::Cancelled))
+            }
             State::Sending => self.withdraw(index),
             State::Receiving => self.decline(index),
             State::Complete | State::Free => self.complete(index, None),
@@ -90,7 +92,11 @@ impl Engine<'_> {
             let owed = core::mem::take(&mut request.owed);
             match request.state {
                 State::Free | State::Idle | State::Complete => continue,
-                State::Probing => {}
+                // What has arrived is there.
+                State::Matched if matches!(request.machine, Machine::Kept(_)) => continue,
+                // Whoever has its token is told by it.
+                State::Matched => request.orphan = true,
+                State::Probing | State::Held => {}
                 State::Posted => self.matcher.unpost(&mut self.requests, index),
                 State::Queued => {
                     if let Some(row) = self.peers.get_mut(peer.index()) {
@@ -117,6 +123,7 @@ impl Engine<'_> {
                 self.blocks.give(block);
             }
         }
+        self.forget_matched(peer);
     }
 
     /// This process is over by a rank's decision: everything fails.

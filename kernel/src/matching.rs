@@ -288,12 +288,33 @@ impl<'s> Matcher<'s> {
 
     /// Takes a kept message out.
     pub(crate) fn remove(&mut self, index: u32) -> Option<Envelope> {
+        self.unlink(index)?;
+        self.empty(index)
+    }
+
+    fn unlink(&mut self, index: u32) -> Option<()> {
         let key = self.envelopes.at(index)?.key;
         self.arrivals.remove(&mut self.envelopes, index);
         self.bins.of(&key)?.unexpected.remove(&mut self.envelopes, index);
+        Some(())
+    }
+
+    fn empty(&mut self, index: u32) -> Option<Envelope> {
         let envelope = core::mem::replace(self.envelopes.at(index)?, Envelope::EMPTY);
         self.envelopes.give(index);
         Some(envelope)
+    }
+
+    /// Takes a kept message out of the queues, but leaves it in its slot: nothing finds it but by this handle.
+    pub(crate) fn set_aside(&mut self, index: u32) -> Option<Handle> {
+        self.unlink(index)?;
+        self.envelopes.handle(index)
+    }
+
+    /// Takes a message that was set aside out of its slot.
+    pub(crate) fn take_aside(&mut self, handle: Handle) -> Option<Envelope> {
+        self.envelopes.get(handle)?;
+        self.empty(handle.slot)
     }
 
     /// Takes out the oldest kept message of `peer`.
@@ -308,7 +329,7 @@ impl<'s> Matcher<'s> {
         None
     }
 
-    /// Messages kept now.
+    /// Messages kept now, also those set aside.
     pub(crate) const fn unexpected(&self) -> u32 {
         self.envelopes.in_use()
     }

@@ -15,7 +15,11 @@ use crate::injection::Turn;
 use crate::list::List;
 use crate::peer::Presence;
 use crate::rank::{Status, Tag, WILD};
-use crate::request::{Key, Machine, Queue, State};
+use crate::request::{Key, Machine, Queue, Request, State};
+
+/// Polls after which an offer that a matched probe holds is declined. A program that looks for messages comes back for
+/// it in one or a few.
+const HOLD_POLLS: u64 = 256;
 
 /// The receiver's side: what is asked about, and what becomes of the answers.
 impl Engine<'_> {
@@ -104,11 +108,9 @@ impl Engine<'_> {
             }
             self.fetch(receiver.slot, from, sender, header.length);
         } else {
-            if first.is_none() {
-                self.found(receiver, key, header.length);
-            }
+            let held = first.is_none() && self.found(receiver, from, sender, key, header.length);
             if let Some(row) = self.peer(from) {
-                row.seeker.decline(sender);
+                if held { row.seeker.hold(sender) } else { row.seeker.decline(sender) }
             }
             self.mark(from);
         }
@@ -116,13 +118,21 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// The probe `receiver`, if it is one, has found a message that no posted receive takes.
-    fn found(&mut self, receiver: Handle, key: Key, length: u64) {
-        let Some(request) = self.requests.get(receiver) else { return };
-        if request.state == State::Probing && request.key.takes(&key) {
-            (request.rank, request.tag, request.length) = (key.source, key.tag, length);
+    /// The probe `receiver`, if it is one, has found a message that no posted receive takes. Whether it holds it.
+    fn found(&mut self, receiver: Handle, from: PeerId, sender: Handle, key: Key, length: u64) -> bool {
+        let (takes, now) = (self.probe_takes, self.counters.polls);
+        let Some(request) = self.requests.get(receiver) else { return false };
+        if request.state != State::Probing || !request.key.takes(&key) {
+            return false;
+        }
+        (request.rank, request.tag, request.length) = (key.source, key.tag, length);
+        if takes {
+            (request.state, request.peer, request.machine) = (State::Held, from, Machine::Announced(sender));
+            self.held_since = now;
+        } else {
             self.complete(receiver.slot, None);
         }
+        takes
     }
 
     /// What a probe finds of the messages held back: it goes on from call to call until a receive is posted or another
@@ -132,30 +142,70 @@ impl Engine<'_> {
         pattern: Key,
         peer: Option<PeerId>,
     ) -> Result<Option<Status>, Cause> {
-        match self.requests.get(self.probing) {
-            Some(probe) if probe.key == pattern && probe.state == State::Complete => {
-                return Ok(Some(status(Key { source: probe.rank, tag: probe.tag, ..pattern }, probe.length)));
+        match self.probe_for(&pattern) {
+            Some(State::Complete | State::Held) => {
+                let Some(probe) = self.requests.get(self.probing) else { return Ok(None) };
+                Ok(Some(status(Key { source: probe.rank, tag: probe.tag, ..pattern }, probe.length)))
             }
-            Some(probe) if probe.key == pattern => return Ok(None),
-            _ => {}
+            Some(_) => Ok(None),
+            None => self.start_probe(pattern, peer, false).map(|()| None),
         }
+    }
+
+    /// Where the probe stands that goes on, if it has this pattern and no peer of its was lost.
+    pub(crate) fn probe_for(&mut self, pattern: &Key) -> Option<State> {
+        let probe = self.requests.get(self.probing)?;
+        (probe.key == *pattern && probe.cause.is_none()).then_some(probe.state)
+    }
+
+    /// Starts a probe for messages held back, in place of any other. `takes`: what it finds is to be matched.
+    pub(crate) fn start_probe(
+        &mut self,
+        pattern: Key,
+        peer: Option<PeerId>,
+        takes: bool,
+    ) -> Result<(), Cause> {
         self.end_probe();
         let named = peer.unwrap_or_default();
         self.probing = self.request(State::Probing, pattern, named, pattern.source, Buffer::NONE)?;
+        self.probe_takes = takes;
         let order = self.matcher.next_order();
         if let Some(probe) = self.requests.get(self.probing) {
             probe.order = order;
         }
         self.seek_for(peer);
-        Ok(None)
+        Ok(())
     }
 
     /// Ends a probe for messages held back: what it has found may be taken now.
     #[inline]
     pub(crate) fn end_probe(&mut self) {
         if self.probing != Handle::default() {
-            let probe = core::mem::take(&mut self.probing);
-            self.abandon(probe);
+            self.drop_probe();
+        }
+    }
+
+    #[cold]
+    fn drop_probe(&mut self) {
+        let probe = core::mem::take(&mut self.probing);
+        if let Some(&Request { state: State::Held, machine: Machine::Announced(sender), peer, .. }) =
+            self.requests.get(probe).map(|probe| &*probe)
+        {
+            if let Some(row) = self.peer(peer) {
+                row.seeker.decline(sender);
+            }
+            self.mark(peer);
+        }
+        self.abandon(probe);
+    }
+
+    /// Declines the offer of `id` that a probe holds, if the program has not come back for it in time: the other
+    /// messages of `id` wait meanwhile. Until then it is looked at in every poll.
+    fn age_held(&mut self, id: PeerId) {
+        if self.counters.polls.wrapping_sub(self.held_since) >= HOLD_POLLS {
+            self.drop_probe();
+        } else {
+            self.mark(id);
         }
     }
 }
@@ -248,14 +298,18 @@ impl Engine<'_> {
         if let Some(seek) = holder.question() {
             return self.answer(transport, id, seek);
         }
-        if let Some(sender) = seeker.decline_due() {
-            let header = self.header(row, Kind::Decline, Key::NONE, 0, 0);
+        if let Some((sender, taken)) = seeker.verdict_due() {
+            let header = self.header(row, Kind::Settle, Key::NONE, 0, u64::from(taken));
             let turn = self.say(transport, id, &header.emit_about(sender));
             if let (Turn::Sent, Some(row)) = (&turn, self.peer(id)) {
-                row.seeker.declined();
+                row.seeker.settled(sender);
                 self.seek_next(id);
             }
             return turn;
+        }
+        if seeker.is_held() {
+            self.age_held(id);
+            return Turn::Idle;
         }
         if seeker.due().is_some()
             && let Some((receiver, key)) = self.sought(id)

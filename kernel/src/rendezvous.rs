@@ -121,7 +121,7 @@ impl Engine<'_> {
                 }
                 ReceiverStep::Wait | ReceiverStep::Piece | ReceiverStep::Done(_) => Turn::Idle,
             },
-            Some(Machine::None) | None => Turn::Idle,
+            Some(Machine::None | Machine::Announced(_) | Machine::Kept(_)) | None => Turn::Idle,
         };
         if let Turn::Stuck = turn {
             return turn;
@@ -142,7 +142,7 @@ impl Engine<'_> {
                 matches!(sender.step(1), SenderStep::Data { .. } | SenderStep::Finish { .. })
             }
             Machine::Recv(receiver) => matches!(receiver.step(), ReceiverStep::Ask { .. }),
-            Machine::None => false,
+            Machine::None | Machine::Announced(_) | Machine::Kept(_) => false,
         };
         request.owed = more;
         peer.owed.remove(&mut self.requests, index);
@@ -171,6 +171,9 @@ impl Engine<'_> {
             && let Some(Machine::Recv(receiver)) = self.requests.at(index).map(|request| &mut request.machine)
         {
             receiver.asked();
+            if let Some(peer) = self.peer(id) {
+                peer.seeker.settled(sender);
+            }
         }
         turn
     }

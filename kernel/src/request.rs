@@ -1,6 +1,6 @@
 //! Requests: what is being sent or received, kept in a slot of the storage until its owner has taken the result.
 
-use aldis_hal::{Activity, Cause, Operation, PeerId};
+use aldis_hal::{Activity, Cause, Handle, Operation, PeerId};
 use aldis_protocols::rendezvous::{Receiver, Sender};
 
 use crate::blocks::Block;
@@ -49,6 +49,10 @@ pub(crate) enum State {
     Posted,
     /// A probe for a message that its sender holds back; in no list.
     Probing,
+    /// A matched probe that has found such a message, which its sender holds on offer; in no list.
+    Held,
+    /// A matched message that waits to be received; in no list.
+    Matched,
     /// A receive matched with an announcement; in the peer's owed list until it has asked.
     Receiving,
     /// Over; the result waits for the owner.
@@ -62,6 +66,10 @@ pub(crate) enum Machine {
     None,
     Send(Sender),
     Recv(Receiver),
+    /// A matched message that is still with its sender, which is to be asked under this token.
+    Announced(Handle),
+    /// A matched message that has been set aside in this envelope.
+    Kept(Handle),
 }
 
 /// What stands behind the buffer of a request. Its numbers begin with zero for the plain one, so that storage that holds
@@ -190,7 +198,7 @@ impl Request {
             Machine::None if self.state == State::Complete && self.has_moved() => {
                 self.length.min(self.buffer.len() as u64)
             }
-            Machine::None => 0,
+            Machine::None | Machine::Announced(_) | Machine::Kept(_) => 0,
         }
     }
 

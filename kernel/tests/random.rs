@@ -57,8 +57,10 @@ proptest! {
     #[test]
     fn random_programs_receive_what_the_definition_says(
         steps in steps(), depth in 1usize..6, bcopy_bytes_max in prop_oneof![Just(56u32), 57u32..200],
+        least in any::<bool>(),
     ) {
-        let mut job = Job::new(2, Shape { depth, bcopy_bytes_max });
+        let new = if least { Job::least } else { Job::new };
+        let mut job = new(2, Shape { depth, bcopy_bytes_max });
         let mut ranks = job.ranks();
         let worlds = [ranks[0].world(), ranks[1].world()];
 

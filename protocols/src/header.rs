@@ -12,10 +12,11 @@
 //!
 //! The two limits are the credits that every message carries back, see [`credit`](crate::credit). `length` is the
 //! whole message for eager and announcements, the end of the granted range for clear-to-send, the fragment for
-//! data, the values of its [`Label`] for a finish. The sequence counts matchable messages per peer; other kinds carry zero.
-//! A seek carries the tag of a receive, an offer source, tag and length of a message; the tag of a
-//! clear-to-send has bit 0 if its receive was late, and bit 1 if it will ask for another piece; that of data has bit 0 if it is typed, and bit 1 if its finish will have a checksum; nothing is
-//! one byte long if other messages are held back.
+//! data, the values of its [`Label`] for a finish. The sequence counts matchable messages per peer; other kinds carry
+//! zero. A seek carries the tag of a receive, an offer source, tag and length of a message; the tag of a clear-to-send
+//! has bit 0 if its receive was late, and bit 1 if it will ask for another piece; that of data has bit 0 if it is typed,
+//! and bit 1 if its finish will have a checksum; nothing is one byte long if other messages are held back, a settle if
+//! the offer is taken.
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Epoch, Handle};
@@ -140,8 +141,8 @@ pub enum Kind {
     Offer = 11,
     /// None does.
     Nothing = 12,
-    /// The offer is not taken; the message stays where it is.
-    Decline = 13,
+    /// The offer is not taken, and the message stays where it is; or it is taken, and its data asked for later.
+    Settle = 13,
     /// A whole message with a [`Label`] in front of its payload.
     Labelled = 14,
 }
@@ -161,7 +162,7 @@ impl Kind {
             10 => Self::Seek,
             11 => Self::Offer,
             12 => Self::Nothing,
-            13 => Self::Decline,
+            13 => Self::Settle,
             14 => Self::Labelled,
             other => return Err(Malformed::Kind(other)),
         })
@@ -265,7 +266,7 @@ impl Header {
         zerocopy::transmute!(self.raw())
     }
 
-    /// Header and body of a message about one request: an announcement or a decline names the sender's, a seek and
+    /// Header and body of a message about one request: an announcement or a settle names the sender's, a seek and
     /// its answer nothing the receiver's.
     pub fn emit_about(&self, request: Handle) -> [u8; HEADER_BYTES + 8] {
         zerocopy::transmute!((self.raw(), RawHandle::from(request)).pack())

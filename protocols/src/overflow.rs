@@ -14,8 +14,12 @@
 //!   | <----- clear to send --------------------- |  the rendezvous goes on as after an announcement
 //!
 //!   | -- nothing (receive, more?) -------------> |  or there is none: the next receive is asked about
-//!   | <----- decline (message) ----------------- |  or the receive has got another message meanwhile
+//!   | <----- settle (message, taken?) ---------- |  or the receive has got another message meanwhile
 //! ```
+//!
+//! A *matched probe* takes a message for which there is no receive yet. Its offer is settled as *taken*: from there on
+//! the message is an announced one, and its clear-to-send follows whenever the program receives it. If the program has
+//! still to come back for it, the offer is *held*: neither taken nor declined, and so still the first of its order.
 //!
 //! # Why the order of messages holds
 //!
@@ -24,13 +28,15 @@
 //! * While an offer stands the sender injects no other message, so a declined one is still before all that follow it.
 //! * The receiver takes an offer only if the receive asked about is the first posted one that the message fits.
 //!   Otherwise an older receive has to be asked about first: the round begins anew.
+//! * A held offer is declined as soon as the program does anything else that it could be for, so it is never passed.
 //! * Wildcards over several senders are asked about at each of them; the first offer wins and the others are declined.
 //!
 //! # Why it ends
 //!
 //! A receive that was answered *nothing* is asked about again only when the sender has held another message back since,
 //! which it says by another *stalled*. Each message is a bounded fact per peer - one notice, one question, one answer -
-//! so a transport that is full can make them late, but none needs memory that could run out.
+//! so a transport that is full can make them late, but none needs memory that could run out. Who holds an offer declines
+//! it after a bounded time, since the other messages of that sender wait meanwhile.
 
 use aldis_hal::Handle;
 use aldis_hal::cause::Malformed;
@@ -176,6 +182,17 @@ enum Asking {
     Asked,
 }
 
+/// What is to be said to an offer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+enum Verdict {
+    /// Nothing yet: it is held.
+    #[default]
+    Open,
+    Declined,
+    Taken,
+}
+
 /// Which receive to ask about next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -194,8 +211,9 @@ pub struct Seeker {
     posted: Posted,
     /// With `after`: the last receive answered *nothing*, as all posted before it were.
     cursor: u32,
-    /// Nobody: nothing is to be declined.
-    decline: Handle,
+    /// The message that is offered. Nobody: none is.
+    offer: Handle,
+    verdict: Verdict,
     asking: Asking,
     stalled: bool,
     after: bool,
@@ -208,7 +226,8 @@ impl Seeker {
     pub const NONE: Self = Self {
         posted: Posted { receiver: NOBODY, order: 0 },
         cursor: 0,
-        decline: NOBODY,
+        offer: NOBODY,
+        verdict: Verdict::Open,
         asking: Asking::No,
         stalled: false,
         after: false,
@@ -227,7 +246,7 @@ impl Seeker {
 
     /// Which receive to ask about, if one can be asked about now.
     pub fn next(&self) -> Option<Next> {
-        let idle = self.asking == Asking::No && somebody(self.decline).is_none();
+        let idle = self.asking == Asking::No && somebody(self.offer).is_none();
         (self.stalled && idle).then_some(if self.after { Next::After(self.cursor) } else { Next::First })
     }
 
@@ -280,19 +299,40 @@ impl Seeker {
         self.answered(receiver)
     }
 
+    /// The offer of `message` is held: nothing is asked until it is declined or taken.
+    pub fn hold(&mut self, message: Handle) {
+        (self.offer, self.verdict) = (message, Verdict::Open);
+    }
+
     /// The offer of `message` is to be declined; the round begins anew.
     pub fn decline(&mut self, message: Handle) {
-        (self.decline, self.after) = (message, false);
+        (self.offer, self.verdict, self.after) = (message, Verdict::Declined, false);
     }
 
-    /// The message to decline.
-    pub const fn decline_due(&self) -> Option<Handle> {
-        somebody(self.decline)
+    /// The offer of `message` is to be settled as taken, unless a clear-to-send says so first.
+    pub fn take(&mut self, message: Handle) {
+        (self.offer, self.verdict) = (message, Verdict::Taken);
     }
 
-    /// The *decline* is on its way.
-    pub fn declined(&mut self) {
-        self.decline = NOBODY;
+    /// The message whose offer is to be settled, and whether it is taken.
+    pub const fn verdict_due(&self) -> Option<(Handle, bool)> {
+        match self.verdict {
+            Verdict::Open => None,
+            verdict if self.offer.generation != 0 => Some((self.offer, matches!(verdict, Verdict::Taken))),
+            Verdict::Declined | Verdict::Taken => None,
+        }
+    }
+
+    /// Whether an offer is held.
+    pub const fn is_held(&self) -> bool {
+        self.offer.generation != 0 && matches!(self.verdict, Verdict::Open)
+    }
+
+    /// *Settle* is on its way for `message`, or a clear-to-send. Of another message it changes nothing.
+    pub fn settled(&mut self, message: Handle) {
+        if self.offer == message {
+            (self.offer, self.verdict) = (NOBODY, Verdict::Open);
+        }
     }
 }
 
@@ -367,15 +407,41 @@ mod tests {
 
     #[test]
     fn a_declined_offer_is_declined_before_the_next_question() {
+        let mut seeker = asked();
+        assert_eq!(seeker.offered(TWO), Err(Malformed::Control));
+        seeker.offered(ONE).unwrap();
+        seeker.decline(TWO);
+        assert_eq!((seeker.next(), seeker.verdict_due()), (None, Some((TWO, false))));
+        seeker.settled(ONE);
+        assert_eq!(seeker.verdict_due(), Some((TWO, false)), "that was another one");
+        seeker.settled(TWO);
+        assert_eq!((seeker.next(), seeker.verdict_due()), (Some(Next::First), None));
+    }
+
+    #[test]
+    fn a_held_offer_is_settled_either_way_and_nothing_is_asked_meanwhile() {
+        for taken in [false, true] {
+            let mut seeker = asked();
+            seeker.offered(ONE).unwrap();
+            seeker.hold(TWO);
+            assert_eq!((seeker.next(), seeker.verdict_due()), (None, None));
+            if taken {
+                seeker.take(TWO)
+            } else {
+                seeker.decline(TWO)
+            }
+            assert_eq!((seeker.next(), seeker.verdict_due()), (None, Some((TWO, taken))));
+            seeker.settled(TWO);
+            assert_eq!((seeker.next(), seeker.verdict_due()), (Some(Next::First), None));
+        }
+    }
+
+    /// A side that waits for the answer about a receive.
+    fn asked() -> Seeker {
         let mut seeker = Seeker::NONE;
         seeker.stalled();
         seeker.seek(Posted { receiver: ONE, order: 5 });
         seeker.asked();
-        assert_eq!(seeker.offered(TWO), Err(Malformed::Control));
-        seeker.offered(ONE).unwrap();
-        seeker.decline(TWO);
-        assert_eq!((seeker.next(), seeker.decline_due()), (None, Some(TWO)));
-        seeker.declined();
-        assert_eq!((seeker.next(), seeker.decline_due()), (Some(Next::First), None));
+        seeker
     }
 }

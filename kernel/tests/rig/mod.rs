@@ -13,7 +13,7 @@ use aldis_kernel::hal::{
     Activity, Again, Caps, Cause, Cost, Epoch, Instant, Limits, PeerId, Platform, Post, Refusal, Sink, Slot,
     Transport,
 };
-use aldis_kernel::{Config, Endpoint, Error, Scope, Storage, storage_type};
+use aldis_kernel::{Config, Endpoint, Error, Memory, Scope, Storage, storage_type};
 
 /// What the wire allows.
 #[derive(Clone, Copy, Debug)]
@@ -169,9 +169,26 @@ pub(crate) const REQUESTS: usize = 24;
 /// 3 peers, 3 communicators; per peer 4 envelopes and 2 blocks of 64 bytes; 2 pooled; 4 bins.
 pub(crate) type Small = storage_type!(3, REQUESTS, 3, 4, 2, 64, 2, 4);
 
+/// As [`Small`], with the fewest envelopes and blocks.
+pub(crate) type Least = storage_type!(3, REQUESTS, 3, 1, 0, 64, 2, 4);
+
+enum Room {
+    Small(Box<Small>),
+    Least(Box<Least>),
+}
+
+impl Room {
+    fn memory(&mut self) -> Memory<'_> {
+        match self {
+            Self::Small(storage) => storage.memory(),
+            Self::Least(storage) => storage.memory(),
+        }
+    }
+}
+
 /// A job of ranks in this process.
 pub(crate) struct Job {
-    storages: Vec<Small>,
+    storages: Vec<Room>,
     pub(crate) queues: Rc<Vec<Vec<Queue>>>,
     pub(crate) dead: Rc<Cell<Option<u32>>>,
     pub(crate) clock: Clock,
@@ -180,14 +197,18 @@ pub(crate) struct Job {
 
 impl Job {
     pub(crate) fn new(ranks: usize, shape: Shape) -> Self {
+        Self::with(shape, (0..ranks).map(|_| Room::Small(Box::new(Storage::new()))).collect())
+    }
+
+    /// A job of ranks with one envelope a peer and no block.
+    pub(crate) fn least(ranks: usize, shape: Shape) -> Self {
+        Self::with(shape, (0..ranks).map(|_| Room::Least(Box::new(Storage::new()))).collect())
+    }
+
+    fn with(shape: Shape, storages: Vec<Room>) -> Self {
+        let ranks = storages.len();
         let queues = (0..ranks).map(|_| (0..ranks).map(|_| Queue::default()).collect()).collect();
-        Self {
-            storages: (0..ranks).map(|_| Storage::new()).collect(),
-            queues: Rc::new(queues),
-            dead: Rc::default(),
-            clock: Clock::default(),
-            shape,
-        }
+        Self { storages, queues: Rc::new(queues), dead: Rc::default(), clock: Clock::default(), shape }
     }
 
     /// What is on the wire from one rank to another.

@@ -81,10 +81,12 @@ pub enum Body<'a> {
         /// Others are held back.
         more: bool,
     },
-    /// The offer is not taken.
-    Decline {
+    /// What becomes of an offer.
+    Settle {
         /// The request that was offered.
         sender: Handle,
+        /// It is matched, and waits to be asked; if not, it stays where it is.
+        taken: bool,
     },
     /// A control message, still encoded.
     Control(&'a [u8]),
@@ -178,14 +180,14 @@ impl<'a> Body<'a> {
             }
             Kind::Credit => Self::Credit,
             Kind::Stalled => Self::Stalled,
-            Kind::Seek | Kind::Decline if header.length != 0 => return Err(Malformed::Length),
+            Kind::Seek if header.length != 0 => return Err(Malformed::Length),
             Kind::Seek => Self::Seek { receiver: handle(rest)? },
-            Kind::Decline => Self::Decline { sender: handle(rest)? },
             Kind::Offer => {
                 let raw: RawOffer = exactly(rest)?;
                 Self::Offer { sender: raw.sender.into(), receiver: raw.receiver.into() }
             }
-            Kind::Nothing if header.length > 1 => return Err(Malformed::Length),
+            Kind::Nothing | Kind::Settle if header.length > 1 => return Err(Malformed::Length),
+            Kind::Settle => Self::Settle { sender: handle(rest)?, taken: header.length == 1 },
             Kind::Nothing => Self::Nothing { receiver: handle(rest)?, more: header.length == 1 },
             Kind::Control => Self::Control(header.payload(rest)?),
         })

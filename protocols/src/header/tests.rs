@@ -127,9 +127,11 @@ fn every_kind_survives_the_wire() {
         let body = Body::Nothing { receiver: RECEIVER, more };
         assert_eq!(Packet::parse(&header.emit_about(RECEIVER)), Ok(Packet { header, body }));
     }
-    let decline = header(Kind::Decline, 0);
-    let body = Body::Decline { sender: SENDER };
-    assert_eq!(Packet::parse(&decline.emit_about(SENDER)), Ok(Packet { header: decline, body }));
+    for (length, taken) in [(0, false), (1, true)] {
+        let header = header(Kind::Settle, length);
+        let body = Body::Settle { sender: SENDER, taken };
+        assert_eq!(Packet::parse(&header.emit_about(SENDER)), Ok(Packet { header, body }));
+    }
     let stalled = header(Kind::Stalled, 0);
     assert_eq!(Packet::parse(&stalled.emit()), Ok(Packet { header: stalled, body: Body::Stalled }));
 
@@ -195,7 +197,7 @@ proptest! {
                 Body::Credit | Body::Stalled => header.emit().to_vec(),
                 Body::Seek { receiver: request }
                 | Body::Nothing { receiver: request, .. }
-                | Body::Decline { sender: request } => header.emit_about(request).to_vec(),
+                | Body::Settle { sender: request, .. } => header.emit_about(request).to_vec(),
                 Body::Offer { sender, receiver } => header.emit_offer(sender, receiver).to_vec(),
             };
             prop_assert_eq!(&again, &bytes);

@@ -1,0 +1,364 @@
+//! Matched probes (MPI 4.1 section 3.8.2): a message that is found is taken out of the queues at once, so that no other
+//! receive can get it, and is received by the token that stands for it. So a program may look at its length first.
+//!
+//! ```
+//! # use aldis_kernel::{Endpoint, Error, Source, TagMatch, hal::{Platform, Transport}};
+//! fn next<T: Transport, P: Platform>(endpoint: &mut Endpoint<'_, T, P>) -> Result<Vec<u8>, Error> {
+//!     let world = endpoint.world();
+//!     let message = endpoint.mprobe(&world, Source::Any, TagMatch::Any)?;
+//!     let mut bytes = vec![0; message.status().bytes as usize];
+//!     endpoint.mrecv(message, &mut bytes)?;
+//!     Ok(bytes)
+//! }
+//! ```
+//!
+//! # What a matched message holds
+//!
+//! One request slot, and what has arrived of it: its envelope and block, and their credits. An announced one gives its
+//! envelope back at once. A message that its sender holds back for want of envelopes is matched there, as for a receive
+//! ([`protocols::overflow`](aldis_protocols::overflow)): once it is taken, the messages behind it go on.
+//!
+//! All that is held until the message is received or [discarded](Endpoint::discard_matched). A token that is dropped is not
+//! found again: its slot stays taken, and a program that drops as many as there are slots has none left. Slots are also
+//! freed when the message can no longer be received: it had not arrived when its sender was lost, or its sender has been
+//! introduced anew. A token of such a message fails with the reason.
+
+use aldis_hal::{Cause, Handle, Operation, PeerId, Platform, Transport};
+use zerocopy::{FromBytes, IntoBytes};
+
+use crate::blocking::Within;
+use crate::buffer::{Buffer, Loan};
+use crate::call::{BUDGET, Call};
+use crate::comm::Comm;
+use crate::endpoint::Endpoint;
+use crate::engine::{Engine, Started, status};
+use crate::error::Error;
+use crate::matching::{Envelope, Payload};
+use crate::rank::{Source, Status, TagMatch};
+use crate::request::{Key, Machine, Request as Slot, State};
+use crate::scope::{Request, Scope};
+
+/// A message that a probe has matched: the one thing that can receive it (MPI_Message). See the module for what becomes
+/// of one that is dropped.
+#[derive(Debug)]
+#[must_use = "nothing else can receive the message; `discard_matched` lets go of it"]
+pub struct Matched {
+    /// Its request; no handle of any for a message from nobody.
+    handle: Handle,
+    peer: PeerId,
+    context: u32,
+    status: Status,
+}
+
+impl Matched {
+    /// From nobody (MPI_MESSAGE_NO_PROC): it is received at once, as [`Rank::NULL`](crate::Rank::NULL)'s.
+    const NOBODYS: Self = Self {
+        handle: Handle { slot: 0, generation: 0 },
+        peer: PeerId(u32::MAX),
+        context: 0,
+        status: Status::NULL,
+    };
+
+    /// Where the message came from, its tag and length.
+    pub const fn status(&self) -> Status {
+        self.status
+    }
+
+    fn refused(&self, cause: Cause) -> Error {
+        Error::about(Operation::Recv, cause, self.status.source.0, self.context, self.status.tag.0)
+    }
+}
+
+impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
+    /// Waits for a message and matches it (MPI_Mprobe): only [`mrecv`](Self::mrecv) with this token can receive it.
+    ///
+    /// # Errors
+    /// As for [`recv`](Self::recv); in particular a full request table, in which case the message stays where it is.
+    pub fn mprobe(
+        &mut self,
+        comm: &Comm,
+        from: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+    ) -> Result<Matched, Error> {
+        self.forever().mprobe(comm, from, tag)
+    }
+
+    /// Matches a message if one is there, after one poll (MPI_Improbe). A message that its sender holds back is found by
+    /// a later call with the same arguments, unless a receive is started or another probe made in between.
+    ///
+    /// # Errors
+    /// As for [`mprobe`](Self::mprobe).
+    pub fn improbe(
+        &mut self,
+        comm: &Comm,
+        from: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+    ) -> Result<Option<Matched>, Error> {
+        self.forever().improbe(comm, from, tag)
+    }
+
+    /// Receives a matched message into `buffer` (MPI_Mrecv).
+    ///
+    /// # Errors
+    /// [`Cause::Truncated`] for a message longer than the buffer; why its sender is gone, if it was lost before the
+    /// message had arrived; [`Cause::Stale`] for a token of another endpoint.
+    pub fn mrecv<E>(&mut self, message: Matched, buffer: &mut [E]) -> Result<Status, Error>
+    where
+        E: FromBytes + IntoBytes,
+    {
+        self.forever().mrecv(message, buffer)
+    }
+
+    /// Lets go of a matched message without receiving it. Its sender is told what a receive would tell it.
+    ///
+    /// # Errors
+    /// As for [`mrecv`](Self::mrecv), but for its length.
+    pub fn discard_matched(&mut self, message: Matched) -> Result<(), Error> {
+        if let Started::Pending(handle) = self.start_mrecv(&message, Buffer::NONE)? {
+            self.engine.abandon(handle);
+        }
+        Ok(())
+    }
+
+    /// Starts the receive of a matched message. The caller answers for `buffer`, as in
+    /// [`start_recv`](Self::start_recv).
+    fn start_mrecv(&mut self, message: &Matched, buffer: Buffer) -> Result<Started, Error> {
+        if message.handle == Matched::NOBODYS.handle {
+            return Ok(Started::Done(Status::NULL));
+        }
+        if let Some(started) = self.engine.receive_matched(message.handle, buffer) {
+            return Ok(started);
+        }
+        let gone = self.engine.presence(message.peer).err();
+        let error = message.refused(gone.unwrap_or(Cause::Stale));
+        self.raise(&error);
+        Err(error)
+    }
+}
+
+impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
+    /// See [`Endpoint::mprobe`].
+    ///
+    /// # Errors
+    /// As there, and [`Cause::TimedOut`].
+    pub fn mprobe(
+        &mut self,
+        comm: &Comm,
+        from: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+    ) -> Result<Matched, Error> {
+        let (from, tag) = (from.into(), tag.into());
+        let call = Call::recv(Operation::Probe, comm, from, tag);
+        let (pattern, peer) = match self.endpoint.pattern(comm, from, tag) {
+            Err(cause) if call.is_null(cause) => return Ok(Matched::NOBODYS),
+            pattern => pattern.map_err(|cause| self.endpoint.refuse(call, cause))?,
+        };
+        let found = self.wait(|_| call.activity(), |engine| engine.match_probe(&pattern, peer).transpose());
+        self.endpoint.engine.end_probe();
+        match found {
+            Ok(result) => result.map_err(|cause| self.endpoint.refuse(call, cause)),
+            Err(elapsed_ns) => {
+                let error = call.refused(Cause::TimedOut).after(elapsed_ns);
+                self.endpoint.raise(&error);
+                Err(error)
+            }
+        }
+    }
+
+    /// See [`Endpoint::improbe`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn improbe(
+        &mut self,
+        comm: &Comm,
+        from: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+    ) -> Result<Option<Matched>, Error> {
+        let (from, tag) = (from.into(), tag.into());
+        let call = Call::recv(Operation::Probe, comm, from, tag);
+        let (pattern, peer) = match self.endpoint.pattern(comm, from, tag) {
+            Err(cause) if call.is_null(cause) => return Ok(Some(Matched::NOBODYS)),
+            pattern => pattern.map_err(|cause| self.endpoint.refuse(call, cause))?,
+        };
+        self.endpoint.poll(BUDGET);
+        let found = self.endpoint.engine.match_probe(&pattern, peer);
+        found.map_err(|cause| self.endpoint.refuse(call, cause))
+    }
+
+    /// See [`Endpoint::mrecv`].
+    ///
+    /// # Errors
+    /// As there, and [`Cause::TimedOut`]; the message is discarded then.
+    pub fn mrecv<E>(&mut self, message: Matched, buffer: &mut [E]) -> Result<Status, Error>
+    where
+        E: FromBytes + IntoBytes,
+    {
+        // The loan ends with this call: `finish` completes or abandons the request.
+        let loan = Loan::new(buffer.as_mut_bytes());
+        let started = self.endpoint.start_mrecv(&message, loan.whole())?;
+        self.finish(started)
+    }
+}
+
+impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
+    /// See [`Endpoint::mprobe`].
+    ///
+    /// # Errors
+    /// As there, and [`Cause::TimedOut`] after the scope's deadline.
+    pub fn mprobe(
+        &mut self,
+        comm: &Comm,
+        from: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+    ) -> Result<Matched, Error> {
+        self.within.mprobe(comm, from, tag)
+    }
+
+    /// See [`Endpoint::improbe`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn improbe(
+        &mut self,
+        comm: &Comm,
+        from: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+    ) -> Result<Option<Matched>, Error> {
+        self.within.improbe(comm, from, tag)
+    }
+
+    /// See [`Endpoint::discard_matched`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn discard_matched(&mut self, message: Matched) -> Result<(), Error> {
+        self.within.endpoint.discard_matched(message)
+    }
+
+    /// A plain probe, as [`Endpoint::iprobe`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn iprobe(
+        &mut self,
+        comm: &Comm,
+        from: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+    ) -> Result<Option<Status>, Error> {
+        self.within.iprobe(comm, from.into(), tag.into())
+    }
+
+    /// Starts the receive of a matched message (MPI_Imrecv).
+    ///
+    /// # Errors
+    /// As for [`Endpoint::mrecv`], but for its length, which the request fails for.
+    pub fn imrecv<E>(&mut self, message: Matched, buffer: &'scope mut [E]) -> Result<Request<'scope>, Error>
+    where
+        E: FromBytes + IntoBytes,
+    {
+        let loan = Loan::new(buffer.as_mut_bytes());
+        let started = self.within.endpoint.start_mrecv(&message, loan.whole())?;
+        Ok(self.keep(started))
+    }
+}
+
+impl Engine<'_> {
+    /// What a matched probe finds and takes: here, or held back by its sender.
+    fn match_probe(&mut self, pattern: &Key, peer: Option<PeerId>) -> Result<Option<Matched>, Cause> {
+        if let Some(index) = self.matcher.find_unexpected(pattern) {
+            self.end_probe();
+            return self.match_kept(index).map(Some);
+        }
+        self.may_come(pattern.context, peer)?;
+        if !self.overflowing && self.probing == Handle::default() {
+            return Ok(None);
+        }
+        match self.probe_for(pattern) {
+            Some(State::Held) => Ok(self.match_held()),
+            Some(State::Probing) if self.probe_takes => Ok(None),
+            _ => self.start_probe(*pattern, peer, true).map(|()| None),
+        }
+    }
+
+    /// Matches the kept message `index`. Without a request slot it stays where it is.
+    fn match_kept(&mut self, index: u32) -> Result<Matched, Cause> {
+        let Some(&Envelope { key, peer, length, ref payload, .. }) = self.matcher.peek(index) else {
+            return Err(Cause::Stale);
+        };
+        let announced = if let Payload::Announced(sender) = *payload { Some(sender) } else { None };
+        if announced.is_some()
+            && let Err(cause) = self.presence(peer)
+        {
+            // Its data will never come; the next probe is not to stumble over it.
+            self.matcher.remove(index);
+            return Err(cause);
+        }
+        let handle = self.request(State::Matched, key, peer, key.source, Buffer::NONE)?;
+        let machine = match announced {
+            Some(sender) => {
+                self.matcher.remove(index);
+                self.free_envelope(peer);
+                Machine::Announced(sender)
+            }
+            None => Machine::Kept(self.matcher.set_aside(index).unwrap_or_default()),
+        };
+        if let Some(request) = self.requests.get(handle) {
+            (request.length, request.machine) = (length, machine);
+        }
+        Ok(Matched { handle, peer, context: key.context, status: status(key, length) })
+    }
+
+    /// Matches the message that the probe holds. Its sender is told so, and sends what is behind it.
+    fn match_held(&mut self) -> Option<Matched> {
+        let handle = core::mem::take(&mut self.probing);
+        let request = self.requests.get(handle)?;
+        let Machine::Announced(sender) = request.machine else { return None };
+        (request.state, request.operation) = (State::Matched, Operation::Recv);
+        (request.key.source, request.key.tag) = (request.rank, request.tag);
+        let (peer, key, length) = (request.peer, request.key, request.length);
+        self.counters.messages_received += 1;
+        self.peer(peer)?.seeker.take(sender);
+        self.mark(peer);
+        Some(Matched { handle, peer, context: key.context, status: status(key, length) })
+    }
+
+    /// Starts the receive of the matched message behind `handle`; `None` if that is stale.
+    fn receive_matched(&mut self, handle: Handle, buffer: Buffer) -> Option<Started> {
+        let request = self.requests.get(handle).filter(|request| request.state == State::Matched)?;
+        let &mut Slot { peer, length, machine, .. } = request;
+        // Whoever sent it in ready mode met no receive.
+        (request.buffer, request.machine, request.late) = (buffer, Machine::None, true);
+        match machine {
+            Machine::Announced(sender) => self.fetch(handle.slot, peer, sender, length),
+            Machine::Kept(envelope) => {
+                let envelope = self.matcher.take_aside(envelope)?;
+                self.free_envelope(peer);
+                let Envelope { label, payload, .. } = envelope;
+                self.unload(Some(handle), peer, length, &label, payload, buffer);
+                self.received(handle.slot, length, &label);
+            }
+            _ => return None,
+        }
+        Some(Started::Pending(handle))
+    }
+
+    /// Drops the matched messages of an earlier life of `peer`.
+    pub(crate) fn forget_matched(&mut self, peer: PeerId) {
+        for index in 0..self.requests.used_end() {
+            let Some(request) = self.requests.at(index) else { continue };
+            let (State::Matched, Machine::Kept(envelope)) = (request.state, request.machine) else {
+                continue;
+            };
+            if request.peer != peer {
+                continue;
+            }
+            request.state = State::Free;
+            self.requests.give(index);
+            self.counters.stale_epochs += 1;
+            if let Some(Envelope { payload: Payload::Block(block), .. }) = self.matcher.take_aside(envelope) {
+                self.blocks.give(block);
+            }
+        }
+    }
+}
