@@ -5,7 +5,7 @@
 //! their bytes and nothing else (MPI_BSEND_OVERHEAD is zero).
 
 use aldis_hal::{Activity, Cause, Operation, Platform, Resource, Transport};
-use zerocopy::{Immutable, IntoBytes};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::blocking::Within;
 use crate::buffer::{self, Buffer, Loan};
@@ -14,7 +14,7 @@ use crate::comm::Comm;
 use crate::endpoint::Endpoint;
 use crate::engine::{Engine, Started};
 use crate::error::Error;
-use crate::rank::{Mode, Rank, Status, Tag};
+use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
 use crate::request::State;
 
 impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
@@ -52,20 +52,56 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
             return Err(Call::send(comm, to, tag).refused(Cause::Full(Resource::SendBuffer)));
         };
         room.write(0, bytes);
-        match self.start_send(comm, room, to, tag, Mode::Standard)? {
-            Started::Done(status) => Ok(status),
-            Started::Pending(handle) => {
-                // It frees itself, and with it the room.
-                if let Some(request) = self.engine.requests.get(handle) {
-                    request.orphan = true;
-                }
-                Ok(Status { source: to, tag, bytes: bytes.len() as u64 })
-            }
-        }
+        let started = self.start_send(comm, room, to, tag, Mode::Standard)?;
+        let status = Status { source: to, tag, bytes: bytes.len() as u64 };
+        Ok(self.engine.leave_alone(started, status))
+    }
+
+    /// Sends what is in `buffer` and receives into it (MPI_Sendrecv_replace). What is sent is copied to the memory that
+    /// is attached for buffered sends. Returns the status of the receive.
+    ///
+    /// # Errors
+    /// As for [`bsend`](Self::bsend) and [`recv`](Self::recv).
+    pub fn sendrecv_replace<E>(
+        &mut self,
+        comm: &Comm,
+        buffer: &mut [E],
+        to: Rank,
+        tag: Tag,
+        from: impl Into<Source>,
+        from_tag: impl Into<TagMatch>,
+    ) -> Result<Status, Error>
+    where
+        E: FromBytes + IntoBytes + Immutable,
+    {
+        self.forever().sendrecv_replace(comm, buffer, to, tag, from, from_tag)
     }
 }
 
 impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
+    /// See [`Endpoint::sendrecv_replace`].
+    ///
+    /// # Errors
+    /// As there, and [`Cause::TimedOut`] for the receive: the send goes on.
+    pub fn sendrecv_replace<E>(
+        &mut self,
+        comm: &Comm,
+        buffer: &mut [E],
+        to: Rank,
+        tag: Tag,
+        from: impl Into<Source>,
+        from_tag: impl Into<TagMatch>,
+    ) -> Result<Status, Error>
+    where
+        E: FromBytes + IntoBytes + Immutable,
+    {
+        let as_one = |error: Error| error.within(Operation::SendRecv);
+        if to != Rank::NULL {
+            self.endpoint.bsend(comm, buffer, to, tag).map_err(as_one)?;
+        }
+        self.recv(comm, buffer, from, from_tag).map_err(as_one)
+    }
+
     /// See [`Endpoint::detach_buffer`].
     ///
     /// # Errors
@@ -82,8 +118,20 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
 }
 
 impl Engine<'_> {
+    /// A buffered send has been started: it frees itself, and with it its room.
+    pub(crate) fn leave_alone(&mut self, started: Started, status: Status) -> Status {
+        let handle = match started {
+            Started::Done(status) => return status,
+            Started::Pending(handle) => handle,
+        };
+        if let Some(request) = self.requests.get(handle) {
+            request.orphan = true;
+        }
+        status
+    }
+
     /// The first `len` bytes of the attached memory that no message lies in. Bounded: every step passes a message.
-    fn room_for(&mut self, len: usize) -> Option<Buffer> {
+    pub(crate) fn room_for(&mut self, len: usize) -> Option<Buffer> {
         let attached = self.attached?;
         let mut start = 0usize;
         loop {

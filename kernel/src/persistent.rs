@@ -74,12 +74,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     ) -> Result<Request<'scope>, Error> {
         let call = Call::send(comm, to, tag);
         let endpoint = &mut *self.within.endpoint;
-        let target = match endpoint.engine.target(comm, to, tag) {
-            Err(cause) if call.is_null(cause) => Ok((Key::NONE, NOBODY)),
-            target => target.map(|target| (target.key, target.peer)),
-        };
         let made = part(loan, range).and_then(|buffer| {
-            let (key, peer) = target?;
+            let (key, peer) = endpoint.engine.target_or_nobody(comm, to, tag)?;
             endpoint.engine.request(State::Queued, key, peer, to.0, buffer)
         });
         let handle = made.map_err(|cause| endpoint.refuse(call, cause))?;
@@ -104,19 +100,15 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         let (from, tag) = (from.into(), tag.into());
         let call = Call::recv(Operation::Recv, comm, from, tag);
         let endpoint = &mut *self.within.endpoint;
-        let pattern = match endpoint.engine.pattern(comm, from, tag) {
-            Err(cause) if call.is_null(cause) => Ok((Key::NONE, NOBODY)),
-            pattern => pattern.map(|(key, peer)| (key, peer.unwrap_or_default())),
-        };
         let made = part(loan, range).and_then(|buffer| {
-            let (key, peer) = pattern?;
+            let (key, peer) = endpoint.engine.pattern_or_nobody(comm, from, tag)?;
             endpoint.engine.request(State::Posted, key, peer, key.source, buffer)
         });
         let handle = made.map_err(|cause| endpoint.refuse(call, cause))?;
         Ok(self.keep_idle(handle))
     }
 
-    fn keep_idle(&mut self, handle: Handle) -> Request<'scope> {
+    pub(crate) fn keep_idle(&mut self, handle: Handle) -> Request<'scope> {
         let requests = self.requests();
         if let Some(request) = requests.get(handle) {
             request.state = State::Idle;
@@ -186,6 +178,34 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
 }
 
 impl Engine<'_> {
+    /// What a persistent send keeps of its other side.
+    pub(crate) fn target_or_nobody(
+        &mut self,
+        comm: &Comm,
+        to: Rank,
+        tag: Tag,
+    ) -> Result<(Key, PeerId), Cause> {
+        match self.target(comm, to, tag) {
+            Err(cause) if Call::send(comm, to, tag).is_null(cause) => Ok((Key::NONE, NOBODY)),
+            target => target.map(|target| (target.key, target.peer)),
+        }
+    }
+
+    /// What a persistent receive keeps of its other side.
+    pub(crate) fn pattern_or_nobody(
+        &mut self,
+        comm: &Comm,
+        from: Source,
+        tag: TagMatch,
+    ) -> Result<(Key, PeerId), Cause> {
+        match self.pattern(comm, from, tag) {
+            Err(cause) if Call::recv(Operation::Recv, comm, from, tag).is_null(cause) => {
+                Ok((Key::NONE, NOBODY))
+            }
+            pattern => pattern.map(|(key, peer)| (key, peer.unwrap_or_default())),
+        }
+    }
+
     /// Starts the persistent request behind `handle`.
     fn restart(&mut self, handle: Handle) -> Result<(), Cause> {
         let request = self.requests.get(handle).ok_or(Cause::Stale)?;

@@ -144,6 +144,11 @@ impl<'m> Typed<'m> {
 }
 
 impl<'m> TypedMut<'m> {
+    /// What is there, to be sent.
+    fn as_typed(&self) -> Typed<'m> {
+        Typed { place: self.place, ..Typed::lent(self.memory, 0, self.place.datatype) }
+    }
+
     /// `count` elements of `datatype` from the start of `memory` on, which must reach as far as they do.
     pub fn new<E>(memory: &'m mut [E], count: u64, datatype: impl Into<Committed>) -> Self
     where

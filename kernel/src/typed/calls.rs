@@ -13,6 +13,7 @@ use crate::endpoint::Endpoint;
 use crate::engine::{Engine, Started};
 use crate::error::Error;
 use crate::rank::{Rank, Source, Status, Tag, TagMatch};
+use crate::request::State;
 use crate::scope::{Request, Scope};
 
 impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
@@ -83,6 +84,42 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         from_tag: impl Into<TagMatch>,
     ) -> Result<Status, Error> {
         self.forever().sendrecv_typed(comm, data, to, tag, into, from, from_tag)
+    }
+
+    /// Sends a copy of elements of a datatype (MPI_Bsend), which is packed into the attached memory. The mode of `data` does
+    /// not matter.
+    ///
+    /// # Errors
+    /// As for [`bsend`](Self::bsend) and [`send_typed`](Self::send_typed).
+    pub fn bsend_typed(&mut self, comm: &Comm, data: Typed<'_>, to: Rank, tag: Tag) -> Result<Status, Error> {
+        let target = self.engine.target(comm, to, tag);
+        let started = target.and_then(|target| self.engine.buffer_typed(target, &data));
+        let started = started.or_else(|cause| self.unless_null(Call::send(comm, to, tag), cause))?;
+        let Self { engine, transport, .. } = self;
+        let bytes = match started {
+            Started::Pending(handle) => engine.requests.get(handle).map_or(0, |request| request.length),
+            Started::Done(_) => 0,
+        };
+        let status = engine.leave_alone(started, Status { source: to, tag, bytes });
+        engine.flush(transport, BUDGET);
+        Ok(status)
+    }
+
+    /// Sends what is in `buffer` and receives into it (MPI_Sendrecv_replace): see
+    /// [`sendrecv_replace`](Self::sendrecv_replace).
+    ///
+    /// # Errors
+    /// As for [`bsend_typed`](Self::bsend_typed) and [`recv_typed`](Self::recv_typed).
+    pub fn sendrecv_replace_typed(
+        &mut self,
+        comm: &Comm,
+        buffer: TypedMut<'_>,
+        to: Rank,
+        tag: Tag,
+        from: impl Into<Source>,
+        from_tag: impl Into<TagMatch>,
+    ) -> Result<Status, Error> {
+        self.forever().sendrecv_replace_typed(comm, buffer, to, tag, from, from_tag)
     }
 
     /// Starts a typed send. The caller answers for the memory: it stays readable until the request is complete or
@@ -160,6 +197,24 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
         let receiving = self.endpoint.start_recv_typed(comm, &into, from.into(), from_tag.into());
         self.exchange(receiving, |within| within.endpoint.start_send_typed(comm, &data, to, tag))
     }
+
+    /// See [`Endpoint::sendrecv_replace_typed`].
+    ///
+    /// # Errors
+    /// As there, and [`Cause::TimedOut`] for the receive: the send goes on.
+    pub fn sendrecv_replace_typed(
+        &mut self,
+        comm: &Comm,
+        buffer: TypedMut<'_>,
+        to: Rank,
+        tag: Tag,
+        from: impl Into<Source>,
+        from_tag: impl Into<TagMatch>,
+    ) -> Result<Status, Error> {
+        let as_one = |error: Error| error.within(Operation::SendRecv);
+        self.endpoint.bsend_typed(comm, buffer.as_typed(), to, tag).map_err(as_one)?;
+        self.recv_typed(comm, buffer, from, from_tag).map_err(as_one)
+    }
 }
 
 impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
@@ -191,6 +246,54 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
     ) -> Result<Request<'scope>, Error> {
         let started = self.within.endpoint.start_recv_typed(comm, &into, from.into(), tag.into())?;
         Ok(self.keep(started))
+    }
+
+    /// Sets a send of elements of a datatype up (MPI_Send_init, and MPI_Ssend_init and MPI_Rsend_init by the mode of
+    /// `data`). [`start`](Self::start) starts it.
+    ///
+    /// # Errors
+    /// As for [`isend_typed`](Self::isend_typed).
+    pub fn send_init_typed(
+        &mut self,
+        comm: &Comm,
+        data: Typed<'scope>,
+        to: Rank,
+        tag: Tag,
+    ) -> Result<Request<'scope>, Error> {
+        let Typed { memory, place, mode, checked } = &data;
+        let endpoint = &mut *self.within.endpoint;
+        let made = endpoint.engine.target_or_nobody(comm, to, tag).and_then(|(key, peer)| {
+            let data = (memory.whole(), place, *checked);
+            endpoint.engine.request_typed(State::Queued, key, peer, to.0, data)
+        });
+        let handle = made.map_err(|cause| endpoint.refuse(Call::send(comm, to, tag), cause))?;
+        if let Some(request) = endpoint.engine.requests.get(handle) {
+            request.mode = *mode;
+        }
+        Ok(self.keep_idle(handle))
+    }
+
+    /// Sets a receive of elements of a datatype up (MPI_Recv_init). [`start`](Self::start) starts it.
+    ///
+    /// # Errors
+    /// As for [`irecv_typed`](Self::irecv_typed).
+    pub fn recv_init_typed(
+        &mut self,
+        comm: &Comm,
+        into: TypedMut<'scope>,
+        from: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+    ) -> Result<Request<'scope>, Error> {
+        let (from, tag) = (from.into(), tag.into());
+        let TypedMut { memory, place } = &into;
+        let endpoint = &mut *self.within.endpoint;
+        let made = endpoint.engine.pattern_or_nobody(comm, from, tag).and_then(|(key, peer)| {
+            let data = (memory.whole(), place, false);
+            endpoint.engine.request_typed(State::Posted, key, peer, key.source, data)
+        });
+        let call = Call::recv(Operation::Recv, comm, from, tag);
+        let handle = made.map_err(|cause| endpoint.refuse(call, cause))?;
+        Ok(self.keep_idle(handle))
     }
 
     /// See [`Endpoint::types`].

@@ -22,6 +22,8 @@ pub(crate) struct Layout {
     /// Of what has been packed or unpacked, if the message is checked.
     sum: Crc32c,
     checked: bool,
+    /// The memory has the packed data already.
+    packed: bool,
 }
 
 impl Layout {
@@ -44,7 +46,7 @@ impl Layout {
             part => part.ok_or(outside(end))?,
         };
         let len = usize::try_from(len).map_err(|_| outside(len))?;
-        Ok((Self { memory, lowest, held, sum: Crc32c::new(), checked }, len))
+        Ok((Self { memory, lowest, held, sum: Crc32c::new(), checked, packed: false }, len))
     }
 
     pub(crate) const fn memory(&self) -> Buffer {
@@ -62,11 +64,21 @@ impl Layout {
     /// Packs the bytes from `position` on.
     pub(super) fn pack(&mut self, types: &Types<'_>, position: u64, stream: &mut [u8]) -> Result<(), Cause> {
         let memory = self.memory;
-        types.gather(&self.held, self.lowest, position, memory.bytes(), stream)?;
+        if self.packed {
+            stream.copy_from_slice(memory.read(position, stream.len()));
+        } else {
+            types.gather(&self.held, self.lowest, position, memory.bytes(), stream)?;
+        }
         if self.checked {
             self.add(position, stream);
         }
         Ok(())
+    }
+
+    /// The same data, packed into `room`.
+    pub(super) fn packed_into(mut self, types: &Types<'_>, room: Buffer) -> Result<Self, Cause> {
+        room.change(|stream| self.pack(types, 0, stream))?;
+        Ok(Self { memory: room, packed: true, ..self })
     }
 
     /// Unpacks bytes in that form from `position` on, and sums them if they are checked.

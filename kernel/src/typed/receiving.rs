@@ -73,8 +73,29 @@ impl Engine<'_> {
         rank: u32,
         (memory, place, checked): (Buffer, &Place, bool),
     ) -> Result<Handle, Cause> {
+        let (layout, len) = self.lay_out(memory, place, checked)?;
+        self.request_laid_out(state, key, peer, rank, (layout, len))
+    }
+
+    /// Where elements of a type in `memory` lie, and how many bytes they have when packed.
+    pub(super) fn lay_out(
+        &mut self,
+        memory: Buffer,
+        place: &Place,
+        checked: bool,
+    ) -> Result<(Layout, usize), Cause> {
         let conversion = self.conversion.as_mut().ok_or(NO_TYPES)?;
-        let (layout, len) = Layout::new(&mut conversion.types, memory, place, checked)?;
+        Layout::new(&mut conversion.types, memory, place, checked)
+    }
+
+    pub(super) fn request_laid_out(
+        &mut self,
+        state: State,
+        key: Key,
+        peer: PeerId,
+        rank: u32,
+        (layout, len): (Layout, usize),
+    ) -> Result<Handle, Cause> {
         let handle = self.request(state, key, peer, rank, Buffer::scattered(len))?;
         if let Some(request) = self.requests.get(handle) {
             request.backing = Backing::Typed(layout);

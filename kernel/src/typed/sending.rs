@@ -1,9 +1,10 @@
 //! Typed sends: packed straight into the transport's slots.
 
-use aldis_hal::{Cause, Handle, PeerId, Post};
+use aldis_hal::{Cause, Handle, PeerId, Post, Resource};
 use aldis_protocols::header::{DATA_HEADER_BYTES, HEADER_BYTES, Header, Kind, LABEL_BYTES, Label};
 use aldis_protocols::{INLINE_BYTES, Protocol};
 
+use super::layout::NO_TYPES;
 use super::{Conversion, Typed};
 use crate::engine::{Engine, Started, Target};
 use crate::injection::{Injected, Turn, Wire};
@@ -31,6 +32,19 @@ impl Engine<'_> {
         if let Some(request) = self.requests.get(handle) {
             request.mode = *mode;
         }
+        self.line_up(to.peer, handle.slot);
+        Ok(Started::Pending(handle))
+    }
+
+    /// Starts a buffered send: of a copy, packed into the attached memory.
+    pub(super) fn buffer_typed(&mut self, to: Target, data: &Typed<'_>) -> Result<Started, Cause> {
+        self.presence(to.peer)?;
+        let Typed { memory, place, checked, .. } = data;
+        let (layout, len) = self.lay_out(memory.whole(), place, *checked)?;
+        let room = self.room_for(len).ok_or(Cause::Full(Resource::SendBuffer))?;
+        let types = &self.conversion.as_ref().ok_or(NO_TYPES)?.types;
+        let data = (layout.packed_into(types, room)?, len);
+        let handle = self.request_laid_out(State::Queued, to.key, to.peer, to.rank, data)?;
         self.line_up(to.peer, handle.slot);
         Ok(Started::Pending(handle))
     }
