@@ -16,7 +16,7 @@ use super::links::{FRAME_RANKS_MAX, Links};
 use super::node::Cpu;
 use super::report::{End, Failure, Report};
 use super::seat::{Outcome, Seat, SimEndpoint};
-use super::storage::{RANKS_MAX, boxed};
+use super::storage::{RANKS_MAX, Table, boxed};
 use super::world::{Life, Step, World};
 
 type Program = Coroutine<(), (), Outcome>;
@@ -47,6 +47,7 @@ pub fn simulate_seats(
         let (world, config) = (world.clone(), config.clone());
         move |node| -> io::Result<Program> {
             let mut storage = boxed(config.ranks, config.room).ok_or_else(too_large)?;
+            let mut types = Box::new(Table::new());
             let mut links = match config.wire {
                 Wire::Messages => None,
                 Wire::Frames => Some(Links::new(&config).ok_or_else(too_large)?),
@@ -55,7 +56,8 @@ pub fn simulate_seats(
             let stack = DefaultStack::new(config.stack_bytes)?;
             Ok(Program::with_stack(stack, move |yielder, ()| {
                 let links = links.as_mut().map(Links::memory);
-                program(Seat { cpu: Cpu { world, node, yielder }, memory: storage.memory(), links })
+                let (memory, types) = (storage.memory(), types.types());
+                program(Seat { cpu: Cpu { world, node, yielder }, memory, types, links })
             }))
         }
     };

@@ -4,6 +4,7 @@ use core::error::Error;
 use core::fmt;
 use core::time::Duration;
 
+use aldis_kernel::datatype::Types;
 use aldis_kernel::hal::{PeerId, Transport};
 use aldis_kernel::{Config, Endpoint, Memory};
 
@@ -27,6 +28,7 @@ const LEAVE: Duration = Duration::from_secs(5);
 pub struct Seat<'a> {
     pub(crate) cpu: Cpu<'a>,
     pub(crate) memory: Memory<'a>,
+    pub(crate) types: Types<'a>,
     /// On the wire of frames, what the transport is made of.
     pub(crate) links: Option<LinkMemory<'a>>,
 }
@@ -61,7 +63,7 @@ impl<'a> Seat<'a> {
     where
         'a: 'b,
     {
-        Seat { cpu: self.cpu, memory, links: self.links }
+        Seat { memory, ..self }
     }
 
     /// Runs a program on this node.
@@ -84,7 +86,7 @@ impl<'a> Seat<'a> {
         wrap: impl FnOnce(SimTransport<'a>) -> T,
         program: impl FnOnce(&mut Endpoint<'a, T, SimPlatform<'a>>) -> Outcome,
     ) -> Outcome {
-        let Self { cpu, memory, links } = self;
+        let Self { cpu, memory, types, links } = self;
         let (config, node) = (cpu.world.borrow().config.clone(), cpu.node);
         let epoch = cpu.world.borrow().nodes[node as usize].epoch;
         let identity = Config { me: PeerId(node), size: config.ranks, epoch };
@@ -92,6 +94,7 @@ impl<'a> Seat<'a> {
         cpu.world.borrow_mut().watch.granted(room);
         let transport = wrap(SimTransport::new(cpu.clone(), room, links)?);
         let mut endpoint = Endpoint::new(memory, transport, SimPlatform { cpu: cpu.clone() }, identity)?;
+        endpoint.attach_types(types)?;
         for peer in (0..config.ranks).filter(|peer| *peer != node) {
             let card = cpu.world.borrow().card(peer, room);
             endpoint.connect(&card.ok_or("a peer has no card")?)?;

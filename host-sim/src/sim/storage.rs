@@ -1,11 +1,15 @@
 //! Storages of virtual ranks, by the size of the job. All are small: limits that are met all the time are tested.
 
+use aldis_kernel::datatype::TypeTable;
 use aldis_kernel::{Memory, Storage, storage_type};
 
 /// Request slots of every rank.
 const REQUESTS: usize = 96;
 /// Ranks of the largest job.
 pub const RANKS_MAX: u32 = 4096;
+
+/// Datatypes of every rank: what the workload of typed messages has in flight at a time.
+pub(crate) type Table = TypeTable<24, 2000>;
 
 /// A storage of some size.
 pub(crate) trait Store {

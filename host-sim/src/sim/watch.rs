@@ -155,11 +155,13 @@ impl Watch {
         if !self.is_watched(from, to) {
             return;
         }
-        let (header, rest) = match Header::parse(bytes) {
-            Ok(parsed) => parsed,
+        let header = match Header::parse(bytes) {
+            Ok((header, _)) => header,
             Err(what) => return self.report(Invariant::Format, from, to, what.to_string()),
         };
-        let in_block = header.kind == Kind::Eager && rest.len() > INLINE_BYTES;
+        // The payload alone counts; a label in front of it does not.
+        let is_whole = matches!(header.kind, Kind::Eager | Kind::Labelled);
+        let in_block = is_whole && header.length > INLINE_BYTES as u64;
         let back = self.lanes[to as usize].entry(from).or_default();
         let (limit, arrived) = (back.known.unwrap_or(self.room), back.arrived);
         let room = self.room;

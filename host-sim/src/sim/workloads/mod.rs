@@ -16,6 +16,7 @@ mod random_messages;
 mod reboot;
 mod ring;
 mod storm;
+mod typed;
 
 use core::fmt;
 
@@ -114,6 +115,11 @@ pub const WORKLOADS: &[Workload] = &[
         run: |ep, seed| communicators::run(ep, seed),
     },
     Workload {
+        name: "typed",
+        about: "messages of datatypes, scattered in one way where they are sent and in another where they are received",
+        run: |ep, seed| typed::run(ep, seed),
+    },
+    Workload {
         name: "mixed",
         about: "some of the others, one after another",
         run: |ep, seed| mixed(ep, seed),
@@ -139,7 +145,7 @@ pub fn mixed<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) 
     let mut random = Random::new(seed, 20);
     for _ in 0..random.within(1, 4) {
         let seed = random.draw();
-        match random.below(13) {
+        match random.below(14) {
             0 => ring::run(ep, seed)?,
             1 => random_messages::run(ep, seed)?,
             2 => flood::many_to_one(ep, seed)?,
@@ -152,6 +158,7 @@ pub fn mixed<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) 
             9 => deadlines::run(ep, seed)?,
             10 => overlap::run(ep, seed)?,
             11 => communicators::run(ep, seed)?,
+            12 => typed::run(ep, seed)?,
             _ => halo::run(ep, seed)?,
         }
     }
