@@ -9,6 +9,7 @@ mod deadlines;
 mod duets;
 mod flood;
 mod halo;
+mod intercommunicators;
 mod matching;
 mod modes;
 mod overlap;
@@ -118,6 +119,11 @@ pub const WORKLOADS: &[Workload] = &[
         name: "typed",
         about: "messages of datatypes, scattered in one way where they are sent and in another where they are received",
         run: |ep, seed| typed::run(ep, seed),
+    },
+    Workload {
+        name: "intercommunicators",
+        about: "two random groups and all that can be done between them",
+        run: |ep, seed| intercommunicators::run(ep, seed),
     },
     Workload {
         name: "mixed",
