@@ -145,8 +145,9 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     pub fn wait_all(&mut self, requests: &mut [Request<'scope>]) -> Result<(), Error> {
         let mut first = Ok(());
         for request in requests.iter_mut().filter(|request| !request.is_null()) {
-            first = first.and(self.wait_for(request).map(|_| ()));
-            if matches!(first, Err(Error { cause: Cause::TimedOut, .. })) {
+            let result = self.wait_for(request).map(|_| ());
+            first = first.and(result);
+            if matches!(result, Err(Error { cause: Cause::TimedOut, .. })) {
                 break;
             }
         }

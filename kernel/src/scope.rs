@@ -149,9 +149,9 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
             if self.free_idle(handle) {
                 continue;
             }
-            let result = self.wait(Request::new(Stage::Pending(handle)));
-            first = first.and(result.map(|_| ()));
-            if matches!(first, Err(Error { cause: Cause::TimedOut, .. })) {
+            let result = self.wait(Request::new(Stage::Pending(handle))).map(|_| ());
+            first = first.and(result);
+            if matches!(result, Err(Error { cause: Cause::TimedOut, .. })) {
                 break;
             }
         }

@@ -160,6 +160,23 @@ fn a_scope_that_ends_waits_for_what_its_body_did_not() {
     assert_eq!(buffer, [5; 300]);
 }
 
+/// One request fails at once, the other never ends: the scope ends all the same, by its deadline.
+#[test]
+fn a_scope_ends_by_its_deadline_also_after_a_failure() {
+    let mut job = Job::new(2, Shape::default());
+    let mut ranks = job.ranks();
+    let worlds = worlds(&ranks);
+    ranks[0].send(&worlds[0], &[7u8; 8], Rank(1), Tag(1)).unwrap();
+    let (mut short, mut never) = ([0u8; 4], [0u8; 4]);
+    let ended = ranks[1].within(Duration::from_millis(1)).scope(|scope| {
+        let _ = scope.irecv(&worlds[1], &mut short, Rank(0), Tag(1))?;
+        let _ = scope.irecv(&worlds[1], &mut never, Rank(0), Tag(2))?;
+        Ok(())
+    });
+    assert_eq!(ended.unwrap_err().cause, Cause::Truncated { sent: 8, room: 4 });
+    assert_eq!(ranks[1].queue_depths(), (0, 0), "the other has let go");
+}
+
 #[test]
 fn a_dead_peer_fails_what_depends_on_it_and_nothing_else() {
     let mut job = Job::new(3, Shape::default());

@@ -207,6 +207,40 @@ fn generations_begin_again() {
     });
 }
 
+/// A few hundred thousand communicators in a table of ten rows, past every generation of a slot several times; then past the
+/// last generation on two ranks, where each is used and has a message in it that nobody receives.
+#[test]
+fn contexts_are_used_again_however_many_communicators_there_have_been() {
+    run(1, |endpoint| {
+        let itself = endpoint.itself();
+        let mut contexts = (0, 0);
+        for turn in 1..=300_000_u32 {
+            let copy = dup(endpoint, &itself).unwrap();
+            contexts = (turn % GENERATION_MAX, copy.context() >> 16 & GENERATION_MAX);
+            free(endpoint, copy).unwrap();
+        }
+        assert_eq!(contexts.0, contexts.1);
+    });
+    run(2, |endpoint| {
+        let (world, other) = (endpoint.world(), Rank(1 - endpoint.process().0));
+        let used = endpoint.install(2, GENERATION_MAX - 1000, &Members::<Empty<PeerId>>::Of(world)).unwrap();
+        endpoint.discard(&used).unwrap();
+        let turns = 2000_u32;
+        for turn in 0..turns {
+            let copy = dup(endpoint, &world).unwrap();
+            assert_eq!(copy.context() & 0xFFFF, 2, "the same slot again");
+            let mut got = [0];
+            endpoint.send(&copy, &[turn], other, Tag(1)).unwrap();
+            endpoint.recv(&copy, &mut got, other, Tag(1)).unwrap();
+            assert_eq!(got, [turn]);
+            endpoint.send(&copy, &[u32::MAX], other, Tag(1)).unwrap();
+            free(endpoint, copy).unwrap();
+        }
+        barrier(endpoint, &world).unwrap();
+        assert_eq!((endpoint.counters().stale_contexts, endpoint.queue_depths()), (turns.into(), (0, 0)));
+    });
+}
+
 #[test]
 fn a_rank_that_stays_away_is_named_by_the_deadline() {
     run(3, |endpoint| {

@@ -47,6 +47,14 @@ fn heat_is_bit_identical_with_one_rank() {
 }
 
 #[test]
+fn coupled_models_are_bit_identical_with_one_rank() {
+    for ranks in [2, 4, 5] {
+        let size = ["--json", "--cells", "92", "--steps", "20"];
+        assert_eq!(play("coupled", ranks, &size).len(), 1);
+    }
+}
+
+#[test]
 fn allreduce_agrees_on_every_rank() {
     for ranks in [1, 2, 4] {
         let lines = play("allreduce", ranks, &["--json", "--calls", "2", "--max-bytes", "16384"]);
@@ -56,7 +64,7 @@ fn allreduce_agrees_on_every_rank() {
 
 #[test]
 fn examples_explain_themselves() {
-    for name in ["pingpong", "ring", "heat", "allreduce"] {
+    for name in ["pingpong", "ring", "heat", "coupled", "allreduce"] {
         let output =
             std::process::Command::new(program("examples").join(name)).arg("--help").output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
