@@ -276,7 +276,9 @@ impl<'scope> Collective<'scope> {
             Some(Step::Recv { from, into }) if status.bytes != self.memory.bytes(into) => {
                 let (left, right) = (status.bytes, self.memory.bytes(into));
                 let error = self.refused(Cause::LengthMismatch { left, right });
-                Err(error.with(Rank(from), self.comm.context(), self.tag))
+                let error = error.with(Rank(from), self.comm.context(), self.tag);
+                scope.raise(&error);
+                Err(error)
             }
             _ => Ok(true),
         }

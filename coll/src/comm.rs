@@ -69,7 +69,7 @@ mod topology;
 use core::iter::Empty;
 
 use aldis_kernel::hal::{Cause, Operation, PeerId, Platform, Transport};
-use aldis_kernel::{Comm, Error, Group, Members, PREDEFINED, Tag};
+use aldis_kernel::{Comm, Error, Group, Hints, Members, PREDEFINED, Tag};
 use circle::{Circle, check_subset};
 pub use dims::dims_create;
 pub use graph::{DistributedGraph, Edge, Graph, Neighbour};
@@ -81,18 +81,37 @@ pub use topology::{Topology, TopologyKind};
 
 use crate::collective::Caller;
 
-/// A communicator of the same ranks in the same order, whose messages meet none of the old one's (MPI_Comm_dup).
+/// A communicator of the same ranks in the same order, whose messages meet none of the old one's (MPI_Comm_dup). It has
+/// those attributes that the old one's keys give it, and as every new communicator the old one's error policy, but not its
+/// hints (MPI 4.1 section 7.4.2).
 ///
 /// # Errors
-/// On all ranks [`Cause::Full`] if there is no free slot in common, or if any has too few pieces for the group (on the rank
-/// itself [`Cause::TooSmall`] says how many are needed); else as [`Collective::wait`](crate::Collective::wait).
+/// On all ranks [`Cause::Full`] if there is no free slot in common, or if any has too few pieces for the group or slots for
+/// attributes (on the rank itself [`Cause::TooSmall`] says how many are needed); else as [`Collective::wait`](crate::Collective::wait).
 pub fn dup<'s, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
 ) -> Result<Comm, Error> {
     let circle = Circle::of_all(caller, comm, Operation::Dup)?;
-    let made = make(caller, &circle, Ok(Some(Members::<Empty<PeerId>>::Of(*comm))))?;
-    made.ok_or(Error::new(Operation::Dup, Cause::Stale))
+    let members = Members::<Empty<PeerId>>::Of(*comm);
+    let members = caller.endpoint().check_attributes(comm).map(|()| Some(members));
+    let made = make(caller, &circle, members)?.ok_or(Error::new(Operation::Dup, Cause::Stale))?;
+    caller.endpoint().copy_attributes(comm, &made);
+    Ok(made)
+}
+
+/// As [`dup`], with hints for the new communicator (MPI_Comm_dup_with_info): each rank promises for itself.
+///
+/// # Errors
+/// As [`dup`].
+pub fn dup_with_hints<'s, T: Transport, P: Platform>(
+    caller: &mut impl Caller<'s, T, P>,
+    comm: &Comm,
+    hints: Hints,
+) -> Result<Comm, Error> {
+    let made = dup(caller, comm)?;
+    caller.endpoint().set_hints(&made, hints)?;
+    Ok(made)
 }
 
 /// A communicator of the processes of `group`, all of which are in `comm`; `None` for the other ranks of `comm`, which take

@@ -222,7 +222,7 @@ pub enum Cause {
         /// The stride.
         stride: i32,
     },
-    /// A communicator or datatype that every process has for good: it cannot be freed.
+    /// A communicator, datatype or attribute that every process has for good: it can be neither changed nor freed.
     Predefined,
     /// A collective call that another rank could not take part in; that rank's own error tells why.
     Declined,
@@ -305,7 +305,7 @@ impl fmt::Display for Cause {
             Self::Device => f.write_str("the device or link failed"),
             Self::DuplicateRank { rank } => write!(f, "rank {rank} is named twice"),
             Self::BadStride { stride } => write!(f, "a stride of {stride} does not lead to the range's end"),
-            Self::Predefined => f.write_str("what is predefined cannot be freed"),
+            Self::Predefined => f.write_str("what is predefined can be neither changed nor freed"),
             Self::Declined => f.write_str("another rank could not take part"),
             Self::Intercommunicator => f.write_str("an intercommunicator, where only one group will do"),
             Self::Intracommunicator => f.write_str("a communicator of one group, where two are needed"),

@@ -138,9 +138,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// A call's refusal, after what its communicator's policy asks for.
     #[cold]
     pub(crate) fn refuse(&mut self, call: Call, cause: Cause) -> Error {
-        let error = call.refused(cause);
-        self.raise(&error);
-        error
+        self.raised(call.refused(cause))
     }
 
     /// Tells the platform what is waited for. Who waits for anybody depends on everybody: the transport is told so.

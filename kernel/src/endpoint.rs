@@ -97,6 +97,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
             counters: Counters::default(),
             now: platform.now(),
             aborted: None,
+            attributes: &mut [],
             rules: None,
             bereft: false,
             lingering: false,
@@ -310,12 +311,14 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         Ok(Explanation::new(&self.transport, row.map(|row| (row.room, row.thresholds)), rank, len))
     }
 
-    /// Leaves the job in good order: sends what is pending, then says goodbye to every peer. Peers that still wait
+    /// Leaves the job in good order: deletes the attributes of self, sends what is pending, then says goodbye to every peer. Peers that still wait
     /// for this process fail with [`Cause::PeerLeft`] instead of hanging.
     ///
     /// # Errors
     /// [`Cause::TimedOut`] if that could not be done within `limit`; it names the first peer that takes nothing.
     pub fn leave(&mut self, limit: Duration) -> Result<(), Error> {
+        let itself = self.itself;
+        self.engine.delete_attributes(&itself, None);
         let activity = Activity { operation: Operation::Leave, ..Activity::default() };
         let mut within = self.within(limit);
         let settled = within.wait(|_| activity, |engine| engine.is_settled().then_some(()));

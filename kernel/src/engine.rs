@@ -9,6 +9,7 @@ use aldis_protocols::card::Room;
 use aldis_protocols::header::{Header, Kind, Label};
 use aldis_protocols::rendezvous::Receiver;
 
+use crate::attributes::Attribute;
 use crate::blocks::{Block, Blocks};
 use crate::buffer::{Buffer, Loan};
 use crate::comm::{Comm, Comms};
@@ -53,6 +54,8 @@ pub(crate) struct Engine<'s> {
     pub(crate) now: Instant,
     /// Which rank has aborted the job, and with which code.
     pub(crate) aborted: Option<(PeerId, i32)>,
+    /// What communicators have been given to keep.
+    pub(crate) attributes: &'s mut [Attribute],
     /// What hints change, once some communicator has been given any.
     pub(crate) rules: Option<&'static Rules>,
     /// Some peer has gone, so some communicator may have nobody left on it.

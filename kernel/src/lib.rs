@@ -13,6 +13,7 @@
 //! | `group` | ordered sets of processes: strides, ranges, bitmaps |
 //! | `pool`, `list`, `fifo`, `buffer` | freelists with generations, intrusive lists, bounded FIFOs, lent memory |
 //! | `typed` | messages of datatypes: packed, unpacked, turned into this machine's byte order, checked |
+//! | `policy`, `hints`, `attributes` | what is said of each communicator: what errors lead to, promises, values kept with it |
 //! | `composite` | two transports as one |
 //! | [`future`](mod@future) | sends, receives and probes as futures, on any executor or none |
 //! | [`shared`] | an endpoint behind a spin lock, for several cores that are one rank |
@@ -31,6 +32,7 @@
 extern crate std;
 
 mod arrival;
+mod attributes;
 mod blocking;
 mod blocks;
 mod buffer;
@@ -73,6 +75,7 @@ mod typed;
 
 pub use aldis_hal as hal;
 pub use aldis_protocols as protocols;
+pub use attributes::{Attribute, AttributeCopy, AttributeDelete, Keyval};
 pub use blocking::Within;
 pub use blocks::Message;
 pub use buffer::Loan;

@@ -62,7 +62,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// # Errors
     /// [`Cause::Stale`] for a freed communicator.
     pub fn set_error_policy(&mut self, comm: &Comm, policy: Policy) -> Result<(), Error> {
-        self.engine.comms.settings_mut(comm).map_err(about(comm, Operation::Group))?.policy = policy;
+        self.engine.comms.set_policy(comm, policy).map_err(about(comm, Operation::Group))?;
         self.carry_out = Some(Self::follow_policy);
         Ok(())
     }
@@ -85,6 +85,22 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         if let Some(carry_out) = self.carry_out {
             carry_out(self, error);
         }
+    }
+
+    /// An error after [`raise`](Self::raise).
+    #[cold]
+    pub(crate) fn raised(&mut self, error: Error) -> Error {
+        self.raise(&error);
+        error
+    }
+
+    /// For those who implement the making of communicators: gives a new one its parent's policy (MPI 4.1 section 9.3).
+    ///
+    /// # Errors
+    /// [`Cause::Stale`] for a freed communicator.
+    pub fn inherit(&mut self, parent: &Comm, child: &Comm) -> Result<(), Error> {
+        let policy = self.error_policy(parent)?;
+        self.engine.comms.set_policy(child, policy).map_err(about(child, Operation::Group))
     }
 
     fn follow_policy(&mut self, error: &Error) {

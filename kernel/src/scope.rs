@@ -353,8 +353,12 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     /// An error of this scope's own, after what its communicator's policy asks for.
     #[cold]
     pub(crate) fn refused(&mut self, error: Error) -> Error {
-        self.within.endpoint.raise(&error);
-        error
+        self.within.endpoint.raised(error)
+    }
+
+    /// See [`Endpoint::raise`].
+    pub fn raise(&mut self, error: &Error) {
+        self.within.endpoint.raise(error);
     }
 
     /// Whether a request of this scope uses `memory`; sends count only if it is to be written.

@@ -164,6 +164,10 @@ impl Party for Bridge<'_> {
         self.line.operation
     }
 
+    fn parent(&self) -> &Comm {
+        self.local.comm()
+    }
+
     fn name(&self) -> u32 {
         self.me.0
     }

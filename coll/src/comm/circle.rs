@@ -65,14 +65,14 @@ impl Line {
             if is_sent { Ok(received) } else { Err(Error::new(operation, Cause::Declined)) }
         });
         if let objection @ Objection { code: 1.., name } = Objection::from_notice(refusal) {
-            return Err(self.error_of(objection.cause(), name));
+            return Err(self.found(caller, self.error_of(objection.cause(), name)));
         }
         let cause = match exchanged {
             Ok(status) if status.bytes == right => return Ok(()),
             Ok(status) if status.bytes == Objection::BYTES as u64 => {
                 let notice = theirs.as_bytes().first_chunk().copied().unwrap_or_default();
                 let objection = Objection::from_notice(notice);
-                return Err(self.error_of(objection.cause(), objection.name));
+                return Err(self.found(caller, self.error_of(objection.cause(), objection.name)));
             }
             Err(Error { cause: Cause::Truncated { sent, .. }, .. }) if sent == Objection::BYTES as u64 => {
                 Cause::Declined
@@ -80,7 +80,21 @@ impl Line {
             Ok(status) => Cause::LengthMismatch { left: status.bytes, right },
             Err(error) => return Err(error.within(self.operation)),
         };
-        Err(Error::new(self.operation, cause).with(from, self.comm.context(), self.tag))
+        let error = Error::new(self.operation, cause).with(from, self.comm.context(), self.tag);
+        Err(self.found(caller, error))
+    }
+
+    /// A failure that the kernel knows nothing of, after what the communicator's policy asks for.
+    #[cold]
+    fn found<'s, T: Transport, P: Platform>(
+        &self,
+        caller: &mut impl Caller<'s, T, P>,
+        error: Error,
+    ) -> Error {
+        let mut placed = error;
+        placed.context = self.comm.context();
+        caller.endpoint().raise(&placed);
+        error
     }
 
     /// Tells a rank that would wait for messages of this one, and one that would wait until this one takes its messages, that
@@ -239,6 +253,10 @@ impl<'g> Circle<'g> {
 impl Party for Circle<'_> {
     fn operation(&self) -> Operation {
         self.line.operation
+    }
+
+    fn parent(&self) -> &Comm {
+        self.comm()
     }
 
     fn name(&self) -> u32 {

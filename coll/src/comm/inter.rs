@@ -207,8 +207,13 @@ pub fn dup<'s, T: Transport, P: Platform>(
 ) -> Result<Comm, Error> {
     let bridge = Bridge::over(caller, inter, Operation::Dup)?;
     let companion = caller.endpoint().companion(inter)?;
+    let lacking = caller.endpoint().check_attributes(inter).err();
+    bridge.meet(caller, lacking)?;
     let members = [companion, *inter].map(Members::<Empty<PeerId>>::Of);
-    connect(caller, &bridge, Some(members.into()))?.ok_or(Error::new(Operation::Dup, Cause::Stale))
+    let made = connect(caller, &bridge, Some(members.into()))?;
+    let made = made.ok_or(Error::new(Operation::Dup, Cause::Stale))?;
+    caller.endpoint().copy_attributes(inter, &made);
+    Ok(made)
 }
 
 /// Splits both groups: ranks of either that give the same colour are in an intercommunicator together, each group in the

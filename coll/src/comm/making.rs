@@ -68,7 +68,12 @@ where
             caller.endpoint().discard(&comm)?;
             Err(error)
         }
-        (made, met) => met.map(|()| made.ok()),
+        (made, met) => {
+            met?;
+            let made = made.ok();
+            made.map_or(Ok(()), |made| caller.endpoint().inherit(party.parent(), &made))?;
+            Ok(made)
+        }
     }
 }
 
@@ -92,7 +97,7 @@ fn agree_on_slot<'s, T: Transport, P: Platform>(
         let combine = |index, mine: u64, theirs| if index == 0 { mine.max(theirs) } else { mine & theirs };
         party.agree(caller, &mut words, combine)?;
         let [objection, more, free @ ..] = words;
-        party.heed(objection, own)?;
+        party.heed(objection, own).inspect_err(|error| party.raise(caller, *error))?;
         let mut words = free.into_iter().zip((base..).step_by(64)).filter(|&(word, _)| word != 0);
         if let Some((word, first)) = words.next() {
             return Ok(first + word.trailing_zeros());

@@ -1,7 +1,7 @@
 //! Who takes part in a call, and how one of them says that it cannot.
 
-use aldis_kernel::Error;
 use aldis_kernel::hal::{Cause, Operation, Platform, Resource, Transport};
+use aldis_kernel::{Comm, Error};
 
 use crate::collective::Caller;
 
@@ -9,6 +9,9 @@ use crate::collective::Caller;
 pub(super) trait Party {
     /// The call.
     fn operation(&self) -> Operation;
+
+    /// The communicator that what is made in the call is made of, on this side.
+    fn parent(&self) -> &Comm;
 
     /// What the others call this rank.
     fn name(&self) -> u32;
@@ -38,7 +41,14 @@ pub(super) trait Party {
         let mut words = [self.objection(own)];
         self.agree(caller, &mut words, |_, mine, theirs| mine.max(theirs))?;
         let [objection] = words;
-        self.heed(objection, own)
+        let heeded = self.heed(objection, own);
+        heeded.inspect_err(|error| self.raise(caller, *error))
+    }
+
+    /// Does what the policy of the communicator asks for about an error that the call itself has found.
+    fn raise<'s, T: Transport, P: Platform>(&self, caller: &mut impl Caller<'s, T, P>, mut error: Error) {
+        error.context = self.parent().context();
+        caller.endpoint().raise(&error);
     }
 
     /// A rank's objection to going on, as a word of which the greatest wins; zero is none.
@@ -81,6 +91,7 @@ impl Objection {
             Cause::Overlap { rank } => (6, rank),
             Cause::PeerLeft => (7, name),
             Cause::PeerDead => (8, name),
+            Cause::TooSmall { what: Resource::Attributes, .. } => (9, name),
             _ => (1, name),
         };
         Self { code, name }
@@ -116,6 +127,7 @@ impl Objection {
             6 => Cause::Overlap { rank: self.name },
             7 => Cause::PeerLeft,
             8 => Cause::PeerDead,
+            9 => Cause::Full(Resource::Attributes),
             _ => Cause::Declined,
         }
     }

@@ -30,6 +30,15 @@ impl Comms<'_> {
         self.row_mut(comm).map(|row| &mut row.settings)
     }
 
+    /// Gives a communicator a policy, and its companion.
+    pub(crate) fn set_policy(&mut self, comm: &Comm, policy: Policy) -> Result<(), Cause> {
+        self.settings_mut(comm)?.policy = policy;
+        if let Ok(companion) = self.companion(comm) {
+            self.settings_mut(&companion)?.policy = policy;
+        }
+        Ok(())
+    }
+
     /// The communicator that an error is attached to, and its policy. One of no communicator, or of one that was freed, is
     /// attached to self (MPI 4.1 section 9.3).
     pub(crate) fn policy(&self, context: u32) -> Option<(Comm, Policy)> {

@@ -55,6 +55,7 @@ impl Engine<'_> {
         let companion = self.comms.companion(comm).ok();
         for comm in [Some(*comm), companion].into_iter().flatten() {
             self.comms.remove(&comm)?;
+            self.delete_attributes(&comm, None);
             self.purge(comm.context & !PLANE);
         }
         Ok(())
