@@ -459,7 +459,8 @@ impl Engine<'_> {
     fn room_in(&mut self, block: &Block, pattern: &Key) -> Buffer {
         let room = self.blocks.buffer(block);
         let kept = self.matcher.find_unexpected(pattern).and_then(|index| self.matcher.peek(index));
-        kept.map_or(room, |envelope| room.first(envelope.length))
+        let length = kept.and_then(|envelope| usize::try_from(envelope.length).ok());
+        length.and_then(|length| room.part(0..length)).unwrap_or(room)
     }
 
     fn collect_pooled(&mut self, handle: Handle) -> Option<(Block, Result<Status, Error>)> {

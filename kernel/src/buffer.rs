@@ -55,9 +55,17 @@ impl Buffer {
         self.start.map_or(0, |start| start.as_ptr() as usize)
     }
 
-    /// Its first `len` bytes, or all of it if that is less.
-    pub(crate) fn first(self, len: u64) -> Self {
-        Self { len: usize::try_from(len).map_or(self.len, |len| len.min(self.len)), ..self }
+    /// Gives memory that was lent for `'m` back.
+    ///
+    /// # Safety
+    /// It was taken out of an exclusive borrow for `'m`, and neither this buffer nor any other of the same memory may be used
+    /// any more.
+    pub(crate) unsafe fn give_back<'m>(self) -> &'m mut [u8] {
+        let start = self.start.unwrap_or(NonNull::dangling());
+        let len = if self.start.is_some() { self.len } else { 0 };
+        // SAFETY: an exclusive borrow of this memory for 'm was swallowed, and by the caller's promise nothing else refers
+        // to it now.
+        unsafe { core::slice::from_raw_parts_mut(start.as_ptr(), len) }
     }
 
     /// Copies `bytes` to `offset`; what does not fit is cut off. False, and nothing done, if it is
@@ -173,10 +181,8 @@ impl<'scope> Loan<'scope> {
     /// # Safety
     /// No buffer made of it may be used any more, nor another copy of the loan.
     pub(crate) unsafe fn give_back(self) -> &'scope mut [u8] {
-        let start = self.buffer.start.unwrap_or(NonNull::dangling());
-        // SAFETY: `new` swallowed an exclusive borrow of this memory for 'scope, and by the caller's promise nothing
-        // else refers to it now.
-        unsafe { core::slice::from_raw_parts_mut(start.as_ptr(), self.buffer.len) }
+        // SAFETY: `new` swallowed an exclusive borrow of this memory for 'scope; the rest is the caller's promise.
+        unsafe { self.buffer.give_back() }
     }
 
     /// A range of it, if it is inside.

@@ -1,33 +1,66 @@
 //! This module holds `unsafe` code: it gives attached memory back once no buffered send uses it.
 //!
 //! Buffered sends (MPI 4.1 section 3.6): a send in standard mode of a copy, which lies in memory that the user has
-//! attached, for as long as it takes. Where there is room is read off the requests themselves, so that messages cost
-//! their bytes and nothing else (MPI_BSEND_OVERHEAD is zero).
+//! attached, for as long as it takes: to the endpoint, or to a communicator for what is sent on that alone. Where there is
+//! room is read off the requests themselves, so that messages cost their bytes and nothing else (MPI_BSEND_OVERHEAD is
+//! zero).
+//!
+//! ```
+//! use aldis_kernel::{Comm, Endpoint, Error, Rank, Tag, hal::{Platform, Transport}};
+//!
+//! /// Log lines never wait, and never take the room of anything else.
+//! fn log<'s, T: Transport, P: Platform>(
+//!     ep: &mut Endpoint<'s, T, P>,
+//!     memory: &'s mut [u8],
+//!     logs: &Comm,
+//! ) -> Result<&'s mut [u8], Error> {
+//!     ep.attach_comm_buffer(logs, memory)?;
+//!     ep.bsend(logs, b"started", Rank(0), Tag(1))?;
+//!     ep.detach_comm_buffer(logs)
+//! }
+//! ```
 
 use aldis_hal::{Activity, Cause, Operation, Platform, Resource, Transport};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::blocking::Within;
 use crate::buffer::{self, Buffer, Loan};
-use crate::call::Call;
+use crate::call::{BUDGET, Call};
 use crate::comm::Comm;
 use crate::endpoint::Endpoint;
 use crate::engine::{Engine, Started};
 use crate::error::Error;
-use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
+use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
 use crate::request::State;
 
 impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
-    /// Lends the endpoint memory for buffered sends (MPI_Buffer_attach).
+    /// Lends the endpoint memory for buffered sends (MPI_Buffer_attach): those on communicators that have none of their own.
     ///
     /// # Errors
     /// [`Cause::Busy`] while other memory is attached.
     pub fn attach_buffer(&mut self, memory: &'s mut [u8]) -> Result<(), Error> {
         if self.engine.attached.is_some() {
-            return Err(Error::new(Operation::Send, Cause::Busy));
+            return Err(self.raised(Error::new(Operation::Send, Cause::Busy)));
         }
         self.engine.attached = Some(Loan::new(memory));
         Ok(())
+    }
+
+    /// Lends a communicator memory for the buffered sends on it (MPI_Comm_attach_buffer). It is to be detached before the
+    /// communicator is freed, or it is not given back.
+    ///
+    /// # Errors
+    /// [`Cause::Busy`] while other memory is attached to it, [`Cause::Stale`] for a freed communicator.
+    pub fn attach_comm_buffer(&mut self, comm: &Comm, memory: &'s mut [u8]) -> Result<(), Error> {
+        let attached = match self.engine.comms.settings_mut(comm) {
+            Ok(settings) if settings.attached.is_scattered() => {
+                settings.attached = Loan::new(memory).whole();
+                Ok(())
+            }
+            Ok(_) => Err(Cause::Busy),
+            Err(cause) => Err(cause),
+        };
+        attached.map_err(|cause| self.raised(about(comm, cause)))
     }
 
     /// Takes the memory back, once every message in it has been received (MPI_Buffer_detach). Empty if none was
@@ -39,16 +72,66 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         self.forever().detach_buffer()
     }
 
+    /// Takes a communicator's memory back, once every message in it has been received (MPI_Comm_detach_buffer). Empty if
+    /// none was attached to it.
+    ///
+    /// # Errors
+    /// [`Cause::Stale`] for a freed communicator.
+    pub fn detach_comm_buffer(&mut self, comm: &Comm) -> Result<&'s mut [u8], Error> {
+        self.forever().detach_comm_buffer(comm)
+    }
+
+    /// Waits until every message in the endpoint's memory has been received (MPI_Buffer_flush).
+    ///
+    /// # Errors
+    /// None without a deadline; see [`Within::flush_buffer`].
+    pub fn flush_buffer(&mut self) -> Result<(), Error> {
+        self.forever().flush_buffer()
+    }
+
+    /// Waits until every message in a communicator's memory has been received (MPI_Comm_flush_buffer).
+    ///
+    /// # Errors
+    /// [`Cause::Stale`] for a freed communicator.
+    pub fn flush_comm_buffer(&mut self, comm: &Comm) -> Result<(), Error> {
+        self.forever().flush_comm_buffer(comm)
+    }
+
+    /// Whether every message in the endpoint's memory has been received, after one poll (MPI_Buffer_iflush with MPI_Test).
+    pub fn is_buffer_flushed(&mut self) -> bool {
+        self.poll(BUDGET);
+        let memory = self.engine.attached.map_or(Buffer::NONE, |attached| attached.whole());
+        self.engine.is_unused(memory)
+    }
+
+    /// Whether every message in a communicator's memory has been received, after one poll (MPI_Comm_iflush_buffer with
+    /// MPI_Test).
+    ///
+    /// # Errors
+    /// [`Cause::Stale`] for a freed communicator.
+    pub fn is_comm_buffer_flushed(&mut self, comm: &Comm) -> Result<bool, Error> {
+        self.poll(BUDGET);
+        let memory = self.comm_buffer(comm)?;
+        Ok(self.engine.is_unused(memory))
+    }
+
+    /// The memory of a communicator's own.
+    fn comm_buffer(&mut self, comm: &Comm) -> Result<Buffer, Error> {
+        let attached = self.engine.comms.settings_mut(comm).map(|settings| settings.attached);
+        attached.map_err(|cause| self.raised(about(comm, cause)))
+    }
+
     /// Sends a copy of `data` (MPI_Bsend): returns at once, whatever the receiver does.
     ///
     /// # Errors
-    /// As for [`send`](Self::send), and [`Cause::Full`] when the attached memory has no room for it.
+    /// As for [`send`](Self::send), and [`Cause::Full`] when the memory attached to the communicator, or to the endpoint if
+    /// none is, has no room for it.
     pub fn bsend<E>(&mut self, comm: &Comm, data: &[E], to: Rank, tag: Tag) -> Result<Status, Error>
     where
         E: IntoBytes + Immutable,
     {
         let bytes = data.as_bytes();
-        let Some(room) = self.engine.room_for(bytes.len()) else {
+        let Some(room) = self.engine.room_for(comm.context(), bytes.len()) else {
             return Err(Call::send(comm, to, tag).refused(Cause::Full(Resource::SendBuffer)));
         };
         room.write(0, bytes);
@@ -107,14 +190,56 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     /// # Errors
     /// [`Cause::TimedOut`] while some message is not received; the memory stays attached.
     pub fn detach_buffer(&mut self) -> Result<&'s mut [u8], Error> {
-        let activity = Activity { operation: Operation::Send, ..Activity::default() };
-        self.wait(|_| activity, |engine| (!engine.is_buffering()).then_some(()))
-            .map_err(|elapsed_ns| Error::new(Operation::Send, Cause::TimedOut).after(elapsed_ns))?;
+        self.flush_buffer()?;
         let attached = self.endpoint.engine.attached.take();
         // SAFETY: buffers made of the loan were given to buffered sends only, none of which is left; this was the
         // only copy of the loan that was kept.
         Ok(attached.map_or(Default::default(), |loan| unsafe { loan.give_back() }))
     }
+
+    /// See [`Endpoint::detach_comm_buffer`].
+    ///
+    /// # Errors
+    /// As there, and [`Cause::TimedOut`] while some message is not received; the memory stays attached.
+    pub fn detach_comm_buffer(&mut self, comm: &Comm) -> Result<&'s mut [u8], Error> {
+        self.flush_comm_buffer(comm)?;
+        let endpoint = &mut *self.endpoint;
+        let settings = endpoint.engine.comms.settings_mut(comm);
+        let attached = settings.map(|settings| core::mem::replace(&mut settings.attached, Buffer::NONE));
+        let attached = attached.map_err(|cause| endpoint.raised(about(comm, cause)))?;
+        // SAFETY: whatever lies in a row of the table was lent for 's, the life of the table, by `attach_comm_buffer`;
+        // buffers made of it were given to buffered sends only, none of which is left; and the row has it no more.
+        Ok(unsafe { attached.give_back() })
+    }
+
+    /// See [`Endpoint::flush_buffer`].
+    ///
+    /// # Errors
+    /// [`Cause::TimedOut`] while some message is not received.
+    pub fn flush_buffer(&mut self) -> Result<(), Error> {
+        let memory = self.endpoint.engine.attached.map_or(Buffer::NONE, |attached| attached.whole());
+        self.flush(memory, Error::new(Operation::Send, Cause::TimedOut))
+    }
+
+    /// See [`Endpoint::flush_comm_buffer`].
+    ///
+    /// # Errors
+    /// As there, and [`Cause::TimedOut`] while some message is not received.
+    pub fn flush_comm_buffer(&mut self, comm: &Comm) -> Result<(), Error> {
+        let memory = self.endpoint.comm_buffer(comm)?;
+        self.flush(memory, about(comm, Cause::TimedOut))
+    }
+
+    fn flush(&mut self, memory: Buffer, overdue: Error) -> Result<(), Error> {
+        let activity =
+            Activity { operation: Operation::Send, context: overdue.context, ..Activity::default() };
+        let flushed = self.wait(|_| activity, |engine| engine.is_unused(memory).then_some(()));
+        flushed.map_err(|elapsed_ns| self.endpoint.raised(overdue.after(elapsed_ns)))
+    }
+}
+
+fn about(comm: &Comm, cause: Cause) -> Error {
+    Error::about(Operation::Send, cause, WILD, comm.context(), WILD)
 }
 
 impl Engine<'_> {
@@ -130,20 +255,35 @@ impl Engine<'_> {
         status
     }
 
-    /// The first `len` bytes of the attached memory that no message lies in. Bounded: every step passes a message.
-    pub(crate) fn room_for(&mut self, len: usize) -> Option<Buffer> {
-        let attached = self.attached?;
+    /// The first `len` bytes of the memory for messages in a context that no message lies in. Bounded: every step passes
+    /// a message.
+    pub(crate) fn room_for(&mut self, context: u32, len: usize) -> Option<Buffer> {
+        let own = self.comms.settings(context).map(|settings| settings.attached);
+        let attached = match own.filter(|own| !own.is_scattered()) {
+            Some(own) => own,
+            None => self.attached?.whole(),
+        };
         let mut start = 0usize;
         loop {
             let room = attached.part(start..start.checked_add(len)?)?;
             let Some(end) = self.message_in(room) else { return Some(room) };
-            start = end.checked_sub(attached.whole().address())?;
+            start = end.checked_sub(attached.address())?;
         }
     }
 
-    /// Whether a buffered send is under way.
+    /// Whether no message lies in `memory`.
+    fn is_unused(&mut self, memory: Buffer) -> bool {
+        self.message_in(memory).is_none()
+    }
+
+    /// Whether a buffered send is under way: one whose owner has let go, but which has its memory.
     pub(crate) fn is_buffering(&mut self) -> bool {
-        self.attached.is_some_and(|attached| self.message_in(attached.whole()).is_some())
+        (0..self.requests.used_end()).any(|index| {
+            self.requests.at(index).is_some_and(|request| {
+                let live = matches!(request.state, State::Queued | State::Sending);
+                live && request.orphan && request.buffer.len() > 0
+            })
+        })
     }
 
     /// The end of a message that lies in `memory`, if any does.

@@ -4,6 +4,7 @@
 use aldis_hal::{Cause, PeerId};
 
 use super::{Comm, Comms, ITSELF};
+use crate::buffer::Buffer;
 use crate::hints::Hints;
 use crate::policy::Policy;
 
@@ -14,10 +15,13 @@ pub(crate) struct Settings {
     pub(crate) policy: Policy,
     /// What was promised of it.
     pub(crate) hints: Hints,
+    /// What copies of the buffered sends on it are kept in, lent for the life of the table.
+    pub(crate) attached: Buffer,
 }
 
 impl Settings {
-    pub(crate) const EMPTY: Self = Self { policy: Policy::Return, hints: Hints::empty() };
+    pub(crate) const EMPTY: Self =
+        Self { policy: Policy::Return, hints: Hints::empty(), attached: Buffer::NONE };
 }
 
 impl Comms<'_> {

@@ -41,7 +41,7 @@ impl Engine<'_> {
         self.presence(to.peer)?;
         let Typed { memory, place, checked, .. } = data;
         let (layout, len) = self.lay_out(memory.whole(), place, *checked)?;
-        let room = self.room_for(len).ok_or(Cause::Full(Resource::SendBuffer))?;
+        let room = self.room_for(to.key.context, len).ok_or(Cause::Full(Resource::SendBuffer))?;
         let types = &self.conversion.as_ref().ok_or(NO_TYPES)?.types;
         let data = (layout.packed_into(types, room)?, len);
         let handle = self.request_laid_out(State::Queued, to.key, to.peer, to.rank, data)?;

@@ -1,0 +1,100 @@
+//! Memory for buffered sends of each communicator (MPI 4.1 section 3.6).
+
+mod rig;
+
+use core::iter::Empty;
+use core::time::Duration;
+
+use aldis_kernel::hal::{Cause, PeerId, Resource};
+use aldis_kernel::{Comm, Members, Rank, Tag};
+use rig::{Job, Shape, pattern};
+
+fn copy(rank: &mut rig::Rank<'_>) -> Comm {
+    rank.install(2, 1, &Members::<Empty<PeerId>>::Of(rank.world())).unwrap()
+}
+
+#[test]
+fn what_is_sent_on_a_communicator_lies_in_its_own_memory() {
+    let (mut of_all, mut own) = ([0_u8; 200], [0_u8; 100]);
+    let mut job = Job::new(2, Shape::default());
+    let mut ranks = job.ranks();
+    let [one, other] = &mut ranks[..] else { panic!("two ranks are needed") };
+    let (ours, world, theirs, their_world) = (copy(one), one.world(), copy(other), other.world());
+    let full = Cause::Full(Resource::SendBuffer);
+    one.attach_comm_buffer(&ours, &mut own).unwrap();
+    assert_eq!(one.attach_comm_buffer(&ours, &mut []).unwrap_err().cause, Cause::Busy);
+    let data = pattern(1, 60);
+    assert_eq!(one.bsend(&world, &data, Rank(1), Tag(1)).unwrap_err().cause, full, "it is the other's");
+    one.attach_buffer(&mut of_all).unwrap();
+    for _ in 0..3 {
+        one.bsend(&world, &data, Rank(1), Tag(1)).unwrap();
+    }
+    let on_its_own = loop {
+        match one.bsend(&ours, &data, Rank(1), Tag(1)) {
+            Ok(_) => {}
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(on_its_own.cause, full, "although the endpoint's has room");
+    one.bsend(&world, &pattern(1, 20), Rank(1), Tag(1)).unwrap();
+    assert_eq!((one.is_buffer_flushed(), one.is_comm_buffer_flushed(&ours)), (false, Ok(false)));
+    let soon = Duration::from_millis(1);
+    let late = one.within(soon).flush_comm_buffer(&ours).unwrap_err();
+    assert_eq!((late.cause, late.context), (Cause::TimedOut, ours.context()));
+    assert_eq!(one.within(soon).detach_comm_buffer(&ours).unwrap_err().cause, Cause::TimedOut);
+    assert_eq!(one.within(soon).flush_buffer().unwrap_err().cause, Cause::TimedOut);
+    // Whatever is sent on its own communicator is received first: that memory is free before the endpoint's is.
+    let mut buffer = [0_u8; 60];
+    while !one.is_comm_buffer_flushed(&ours).unwrap() {
+        other
+            .scope(|there| {
+                let mut receiving = there.irecv(&theirs, &mut buffer, Rank(0), Tag(1))?;
+                while one.poll(64) + there.poll(64) > 0 {}
+                there.test(&mut receiving)?.map_or(Ok(()), |status| {
+                    assert_eq!(status.bytes, 60);
+                    Ok(())
+                })
+            })
+            .unwrap();
+        assert_eq!(buffer[..], data[..]);
+    }
+    assert!(!one.is_buffer_flushed());
+    assert_eq!(one.detach_comm_buffer(&ours).unwrap().len(), 100);
+    assert_eq!(one.detach_comm_buffer(&ours).unwrap().len(), 0, "once");
+    for len in [60, 60, 60, 20] {
+        other
+            .scope(|there| {
+                let receiving = there.irecv(&their_world, &mut buffer, Rank(0), Tag(1))?;
+                while one.poll(64) + there.poll(64) > 0 {}
+                assert_eq!(there.wait(receiving)?.bytes, len);
+                Ok(())
+            })
+            .unwrap();
+    }
+    one.flush_buffer().unwrap();
+    assert!(one.is_buffer_flushed());
+    let detached = one.detach_buffer().unwrap();
+    assert_eq!(detached.len(), 200);
+    one.attach_comm_buffer(&ours, detached).unwrap();
+    one.bsend(&ours, &[1_u8; 200], Rank(1), Tag(2)).unwrap();
+    let leaving = one.leave(soon).unwrap_err();
+    assert_eq!(leaving.cause, Cause::TimedOut, "whoever leaves waits for what is in it");
+}
+
+#[test]
+fn a_freed_communicator_has_no_memory() {
+    let (mut memory, mut more) = ([0_u8; 16], [0_u8; 16]);
+    let mut job = Job::new(2, Shape::default());
+    let mut ranks = job.ranks();
+    let one = &mut ranks[0];
+    let ours = copy(one);
+    one.attach_comm_buffer(&ours, &mut memory).unwrap();
+    one.discard(&ours).unwrap();
+    assert_eq!(one.attach_comm_buffer(&ours, &mut more).unwrap_err().cause, Cause::Stale);
+    assert_eq!(one.detach_comm_buffer(&ours).unwrap_err().cause, Cause::Stale);
+    assert_eq!(one.flush_comm_buffer(&ours).unwrap_err().cause, Cause::Stale);
+    assert_eq!(one.is_comm_buffer_flushed(&ours).unwrap_err().cause, Cause::Stale);
+    let next = one.install(2, 2, &Members::<Empty<PeerId>>::Of(one.world())).unwrap();
+    let full = one.bsend(&next, &[1_u8], Rank(1), Tag(0)).unwrap_err();
+    assert_eq!(full.cause, Cause::Full(Resource::SendBuffer));
+}
