@@ -146,7 +146,10 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// [`Cause::Stale`] for a freed communicator, [`Cause::Predefined`] for a key that is.
     pub fn delete_attribute(&mut self, comm: &Comm, key: &Keyval) -> Result<(), Error> {
         let deleted = self.engine.comms.check(comm).and_then(|()| match key.0 {
-            Kind::User { .. } => Ok(self.engine.delete_attributes(comm, Some(key))),
+            Kind::User { .. } => {
+                self.engine.delete_attributes(comm, Some(key));
+                Ok(())
+            }
             _ => Err(Cause::Predefined),
         });
         deleted.map_err(|cause| self.raised(about(comm, cause)))
