@@ -23,7 +23,7 @@ use crate::scope::Scope;
 /// each. A deadline is seen this much late at most.
 const POLLS_PER_TICK: u32 = 64;
 /// Idle polls after which the platform is told what this rank waits for: long enough to stay off the fast path.
-const NOTE_AFTER: u32 = 128;
+pub(crate) const NOTE_AFTER: u32 = 128;
 
 /// An endpoint's blocking calls under a deadline. Made by [`Endpoint::within`].
 pub struct Within<'e, 's, T, P> {

@@ -75,9 +75,10 @@ use core::mem;
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll, Waker};
 
-use aldis_hal::{Cause, Handle, Instant, Operation, Platform, Resource, Transport};
+use aldis_hal::{Activity, Cause, Handle, Instant, Operation, Platform, Resource, Transport};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
+use crate::blocking::NOTE_AFTER;
 use crate::call::BUDGET;
 use crate::comm::Comm;
 use crate::endpoint::Endpoint;
@@ -212,12 +213,19 @@ impl<'e, 's, T: Transport, P: Platform> Futures<'e, 's, T, P> {
         let mut idle = 0u32;
         loop {
             if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+                if let Ok(mut core) = self.core.try_borrow_mut() {
+                    core.endpoint.platform.note(Activity::default());
+                }
                 return output;
             }
             idle = if self.poll(BUDGET) > 0 { 0 } else { idle.saturating_add(1) };
             if let Ok(mut core) = self.core.try_borrow_mut()
                 && idle > 0
             {
+                if idle == NOTE_AFTER {
+                    let activity = core.activity();
+                    core.endpoint.note(activity);
+                }
                 core.endpoint.platform.relax(idle);
             }
         }
@@ -253,6 +261,20 @@ impl<T: Transport, P: Platform> Core<'_, '_, T, P> {
 }
 
 impl<T, P> Core<'_, '_, T, P> {
+    /// What is waited for: anybody's message, if it is among that, else what the first one waits for.
+    fn activity(&mut self) -> Activity {
+        let Self { endpoint, sleepers } = self;
+        let waiting = sleepers.iter().filter(|sleeper| sleeper.waker.is_some());
+        let mut activities = waiting
+            .filter_map(|sleeper| Some(endpoint.engine.requests.get(sleeper.handle)?.progress().activity()));
+        let first = activities.next().unwrap_or_default();
+        if first.peer.is_none() {
+            first
+        } else {
+            activities.find(|next| next.peer.is_none()).unwrap_or(first)
+        }
+    }
+
     /// Lets go of a request; its sleeper's waker is the caller's, to drop it outside of the borrow.
     fn give_up(&mut self, handle: Handle) -> Option<Waker> {
         self.endpoint.engine.abandon(handle);

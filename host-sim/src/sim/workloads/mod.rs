@@ -8,6 +8,7 @@ mod communicators;
 mod deadlines;
 mod duets;
 mod flood;
+mod futures;
 mod halo;
 mod intercommunicators;
 mod matching;
@@ -126,6 +127,11 @@ pub const WORKLOADS: &[Workload] = &[
         run: |ep, seed| intercommunicators::run(ep, seed),
     },
     Workload {
+        name: "futures",
+        about: "random messages by futures: all sends at a time, tasks that receive and probe, deadlines",
+        run: |ep, seed| futures::run(ep, seed),
+    },
+    Workload {
         name: "mixed",
         about: "some of the others, one after another",
         run: |ep, seed| mixed(ep, seed),
@@ -151,7 +157,7 @@ pub fn mixed<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) 
     let mut random = Random::new(seed, 20);
     for _ in 0..random.within(1, 4) {
         let seed = random.draw();
-        match random.below(14) {
+        match random.below(15) {
             0 => ring::run(ep, seed)?,
             1 => random_messages::run(ep, seed)?,
             2 => flood::many_to_one(ep, seed)?,
@@ -165,6 +171,7 @@ pub fn mixed<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) 
             10 => overlap::run(ep, seed)?,
             11 => communicators::run(ep, seed)?,
             12 => typed::run(ep, seed)?,
+            13 => futures::run(ep, seed)?,
             _ => halo::run(ep, seed)?,
         }
     }
