@@ -9,7 +9,7 @@
 //! | [`mod@barrier`], [`mod@bcast`], [`mod@allreduce`] | one operation each: its calls, and its algorithms in their own files |
 //! | [`schedule`] | the form of an algorithm: [`Schedule`], [`Step`], [`Span`] |
 //! | [`collective`] | the executor: [`Collective`], blocking and nonblocking, in segments that fit the scratch |
-//! | [`mod@comm`] | communicators: dup, split, create, free |
+//! | [`mod@comm`] | communicators: dup, split, create, free; intercommunicators; grids and graphs of ranks |
 //! | [`op`] | reductions as types: `Sum` on `f64` compiles, `BitAnd` on `f64` does not |
 //! | [`select`] | the cost model, the choice by name, and the explanation of a choice |
 //! | [`draw`] | a schedule as text |

@@ -398,6 +398,23 @@ fn generations_begin_again() {
     });
 }
 
+/// A receive from anybody waits for the remote group: it fails when all of that are gone, though the local one is there.
+#[test]
+fn a_wildcard_depends_on_the_remote_group() {
+    run(4, |endpoint| {
+        let (_, between) = halves(endpoint, 2);
+        let mut got = [0_u32];
+        if endpoint.process().0 >= 2 {
+            endpoint.recv(&between, &mut got, Source::Any, TagMatch::Any).unwrap();
+            endpoint.leave(Duration::from_secs(5)).unwrap();
+        } else {
+            endpoint.send(&between, &[7_u32], between.rank(), TAG).unwrap();
+            let error = endpoint.recv(&between, &mut got, Source::Any, TagMatch::Any).unwrap_err();
+            assert_eq!((error.cause, error.context), (Cause::PeerLeft, between.context()));
+        }
+    });
+}
+
 /// A rank dies while all make a communicator, of one group or of two. None of the others waits for ever, and none has to be
 /// told by another's going: whoever hears of the death tells those who would wait for it.
 #[test]

@@ -132,7 +132,7 @@ impl<'c> Bridge<'c> {
         caller: &mut impl Caller<'s, T, P>,
         error: &Error,
     ) -> Objection {
-        let is_gone = matches!(error.cause, Cause::PeerDead | Cause::PeerLeft);
+        let is_gone = Objection::is_of_another(error.cause);
         let (local, peer) = (self.local.comm(), error.peer().unwrap_or(Rank::NULL));
         let process = match error.context {
             // Told by the other leader, who names ranks of the world.

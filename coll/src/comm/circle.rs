@@ -238,8 +238,8 @@ impl<'g> Circle<'g> {
     /// further on and back. They fail by that and tell others, so that after a death nobody waits for ever.
     #[cold]
     fn warn<'s, T: Transport, P: Platform>(&self, caller: &mut impl Caller<'s, T, P>, error: &Error) {
-        let dead = matches!(error.cause, Cause::PeerDead | Cause::PeerLeft);
-        let about = error.peer().filter(|_| dead).map_or(self.name(), |peer| peer.0);
+        let is_gone = Objection::is_of_another(error.cause);
+        let about = error.peer().filter(|_| is_gone).map_or(self.name(), |peer| peer.0);
         let objection = Objection::new(error.cause, about);
         let caller = &mut caller.endpoint().within(WARNING_MAX);
         for bit in 0..u32::BITS - self.size.saturating_sub(1).leading_zeros() {

@@ -97,6 +97,11 @@ impl Objection {
         Self { code, name }
     }
 
+    /// Whether the rank that an error names is gone, so that it and not the one that noticed it is the reason.
+    pub(super) const fn is_of_another(cause: Cause) -> bool {
+        matches!(cause, Cause::PeerDead | Cause::PeerLeft | Cause::PeerAborted { .. })
+    }
+
     pub(super) fn word(self) -> u64 {
         u64::from(self.code) << 32 | u64::from(self.name)
     }
