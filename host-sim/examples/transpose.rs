@@ -27,6 +27,9 @@ struct Options {
     /// Send every block with a checksum
     #[arg(long)]
     checked: bool,
+    /// One JSON object instead of a sentence
+    #[arg(long)]
+    json: bool,
 }
 
 const BLOCK: Tag = Tag(1);
@@ -74,7 +77,15 @@ fn transpose(ep: &mut HostEndpoint, options: &Options) -> Result<(), Box<dyn Err
     if me == 0 {
         let bytes = (options.rounds * side * side * size_of::<f64>()) as f64;
         let rate = bytes / start.elapsed().as_secs_f64() / 1e6;
-        println!("{side} x {side} over {size} ranks, {} times, verified, {rate:.0} MB/s", options.rounds);
+        if options.json {
+            let line = serde_json::json!({
+                "bench": "transpose", "impl": "aldis", "ranks": size, "rows": side, "rounds": options.rounds,
+                "mb_per_s": rate, "verified": true,
+            });
+            println!("{line}");
+        } else {
+            println!("{side} x {side} over {size} ranks, {} times, verified, {rate:.0} MB/s", options.rounds);
+        }
     }
     Ok(())
 }

@@ -35,7 +35,7 @@ use crate::engine::{Engine, Started, status};
 use crate::error::Error;
 use crate::matching::{Envelope, Payload};
 use crate::rank::{Source, Status, TagMatch};
-use crate::request::{Key, Machine, Request as Slot, State};
+use crate::request::{Backing, Key, Machine, Request as Slot, State};
 use crate::scope::{Request, Scope};
 
 /// A message that a probe has matched: the one thing that can receive it (MPI_Message). See the module for what becomes
@@ -64,7 +64,7 @@ impl Matched {
         self.status
     }
 
-    fn refused(&self, cause: Cause) -> Error {
+    pub(crate) fn refused(&self, cause: Cause) -> Error {
         Error::about(Operation::Recv, cause, self.status.source.0, self.context, self.status.tag.0)
     }
 }
@@ -123,10 +123,20 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// Starts the receive of a matched message. The caller answers for `buffer`, as in
     /// [`start_recv`](Self::start_recv).
     fn start_mrecv(&mut self, message: &Matched, buffer: Buffer) -> Result<Started, Error> {
+        self.start_mrecv_into(message, buffer, Backing::Plain)
+    }
+
+    /// The same with what stands behind the buffer.
+    pub(crate) fn start_mrecv_into(
+        &mut self,
+        message: &Matched,
+        buffer: Buffer,
+        backing: Backing,
+    ) -> Result<Started, Error> {
         if message.handle == Matched::NOBODYS.handle {
             return Ok(Started::Done(Status::NULL));
         }
-        if let Some(started) = self.engine.receive_matched(message.handle, buffer) {
+        if let Some(started) = self.engine.receive_matched(message.handle, buffer, backing) {
             return Ok(started);
         }
         let gone = self.engine.presence(message.peer).err();
@@ -324,11 +334,12 @@ impl Engine<'_> {
     }
 
     /// Starts the receive of the matched message behind `handle`; `None` if that is stale.
-    fn receive_matched(&mut self, handle: Handle, buffer: Buffer) -> Option<Started> {
+    fn receive_matched(&mut self, handle: Handle, buffer: Buffer, backing: Backing) -> Option<Started> {
         let request = self.requests.get(handle).filter(|request| request.state == State::Matched)?;
         let &mut Slot { peer, length, machine, .. } = request;
         // Whoever sent it in ready mode met no receive.
-        (request.buffer, request.machine, request.late) = (buffer, Machine::None, true);
+        (request.buffer, request.backing) = (buffer, backing);
+        (request.machine, request.late) = (Machine::None, true);
         match machine {
             Machine::Announced(sender) => self.fetch(handle.slot, peer, sender, length),
             Machine::Kept(envelope) => {

@@ -6,14 +6,16 @@ use super::layout::NO_TYPES;
 use super::tools::Convert;
 use super::{Conversion, Typed, TypedMut};
 use crate::blocking::Within;
+use crate::buffer::Buffer;
 use crate::call::{BUDGET, Call};
 use crate::comm::Comm;
 use crate::datatype::Types;
 use crate::endpoint::Endpoint;
 use crate::engine::{Engine, Started};
 use crate::error::Error;
+use crate::matched::Matched;
 use crate::rank::{Rank, Source, Status, Tag, TagMatch};
-use crate::request::State;
+use crate::request::{Backing, State};
 use crate::scope::{Request, Scope};
 
 impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
@@ -122,6 +124,32 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         self.forever().sendrecv_replace_typed(comm, buffer, to, tag, from, from_tag)
     }
 
+    /// Receives a matched message as elements of a datatype (MPI_Mrecv).
+    ///
+    /// # Errors
+    /// As for [`mrecv`](Self::mrecv) and [`recv_typed`](Self::recv_typed); if the memory does not reach as far as the data,
+    /// the message is discarded.
+    pub fn mrecv_typed(&mut self, message: Matched, into: TypedMut<'_>) -> Result<Status, Error> {
+        self.forever().mrecv_typed(message, into)
+    }
+
+    /// Starts the typed receive of a matched message. The caller answers for the memory, as in
+    /// [`start_recv_typed`](Self::start_recv_typed).
+    fn start_mrecv_typed(&mut self, message: Matched, into: &TypedMut<'_>) -> Result<Started, Error> {
+        let TypedMut { memory, place } = into;
+        match self.engine.lay_out(memory.whole(), place, false) {
+            Ok((layout, len)) => {
+                self.start_mrecv_into(&message, Buffer::scattered(len), Backing::Typed(layout))
+            }
+            Err(cause) => {
+                let error = message.refused(cause);
+                self.raise(&error);
+                self.discard_matched(message)?;
+                Err(error)
+            }
+        }
+    }
+
     /// Starts a typed send. The caller answers for the memory: it stays readable until the request is complete or
     /// abandoned.
     fn start_send_typed(
@@ -198,6 +226,15 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
         self.exchange(receiving, |within| within.endpoint.start_send_typed(comm, &data, to, tag))
     }
 
+    /// See [`Endpoint::mrecv_typed`].
+    ///
+    /// # Errors
+    /// As there, and [`Cause::TimedOut`]; the message is discarded then.
+    pub fn mrecv_typed(&mut self, message: Matched, into: TypedMut<'_>) -> Result<Status, Error> {
+        let started = self.endpoint.start_mrecv_typed(message, &into)?;
+        self.finish(started)
+    }
+
     /// See [`Endpoint::sendrecv_replace_typed`].
     ///
     /// # Errors
@@ -245,6 +282,19 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
         tag: impl Into<TagMatch>,
     ) -> Result<Request<'scope>, Error> {
         let started = self.within.endpoint.start_recv_typed(comm, &into, from.into(), tag.into())?;
+        Ok(self.keep(started))
+    }
+
+    /// Starts the receive of a matched message as elements of a datatype (MPI_Imrecv).
+    ///
+    /// # Errors
+    /// As for [`Endpoint::mrecv_typed`], but for its length, which the request fails for.
+    pub fn imrecv_typed(
+        &mut self,
+        message: Matched,
+        into: TypedMut<'scope>,
+    ) -> Result<Request<'scope>, Error> {
+        let started = self.within.endpoint.start_mrecv_typed(message, &into)?;
         Ok(self.keep(started))
     }
 

@@ -268,6 +268,49 @@ fn lent_memory_is_sent_from_and_received_to_at_a_time_and_guarded() {
 }
 
 #[test]
+fn a_matched_message_is_received_by_its_types() {
+    let (mut job, mut tables) = (Job::new(2, Shape::default()), [Table::new(), Table::new()]);
+    let mut ranks = with_tables(&mut job, &mut tables);
+    let worlds = [ranks[0].world(), ranks[1].world()];
+    for rows in ROWS {
+        let data: Vec<u32> = (0..rows as u32).collect();
+        let mut spread = vec![9u32; rows as usize * 2];
+        let column = column(&mut ranks[1], rows, 2);
+        let (one, other) = ranks.split_at_mut(1);
+        one[0]
+            .scope(|one| {
+                let typed = Typed::new(&data, rows, Basic::U32).checked();
+                let sending = one.isend_typed(&worlds[0], typed, Rank(1), Tag(1))?;
+                let refused = one.isend_typed(&worlds[0], typed, Rank(1), Tag(2))?;
+                other[0].poll(64);
+                other[0].scope(|other| {
+                    let message = other.mprobe(&worlds[1], Source::Any, TagMatch::Any)?;
+                    let into = TypedMut::new(&mut spread, 1, column);
+                    let mut receiving = other.imrecv_typed(message, into)?;
+                    while other.test(&mut receiving)?.is_none() {
+                        one.poll(64);
+                    }
+                    other.types()?.free(column)?;
+                    Ok(())
+                })?;
+                let message = other[0].mprobe(&worlds[1], Rank(0), Tag(2))?;
+                let mut nothing = [0u32; 0];
+                let stale = TypedMut::new(&mut nothing, 1, column);
+                assert_eq!(other[0].mrecv_typed(message, stale).unwrap_err().cause, Cause::Stale);
+                for _ in 0..9 {
+                    one.poll(64);
+                    other[0].poll(64);
+                }
+                one.wait_all(&mut [sending, refused])
+            })
+            .unwrap();
+        assert!(spread.chunks(2).zip(0..).all(|(pair, row)| pair == [row, 9]), "{rows} rows");
+        assert_eq!(ranks[1].types().unwrap().room().0, 8);
+        assert_eq!(ranks[1].queue_depths(), (0, 0));
+    }
+}
+
+#[test]
 fn bad_arguments_have_names() {
     let (mut job, mut tables) = (Job::new(2, Shape::default()), [Table::new(), Table::new()]);
     let mut ranks = job.ranks();

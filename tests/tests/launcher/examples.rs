@@ -55,6 +55,14 @@ fn coupled_models_are_bit_identical_with_one_rank() {
 }
 
 #[test]
+fn a_matrix_is_transposed_by_datatypes() {
+    for ranks in [1, 2, 4] {
+        assert_eq!(play("transpose", ranks, &["--json", "--rows", "90", "--rounds", "3"]).len(), 1);
+        assert_eq!(play("transpose", ranks, &["--json", "--rows", "200", "--checked"]).len(), 1);
+    }
+}
+
+#[test]
 fn allreduce_agrees_on_every_rank() {
     for ranks in [1, 2, 4] {
         let lines = play("allreduce", ranks, &["--json", "--calls", "2", "--max-bytes", "16384"]);
@@ -64,7 +72,7 @@ fn allreduce_agrees_on_every_rank() {
 
 #[test]
 fn examples_explain_themselves() {
-    for name in ["pingpong", "ring", "heat", "coupled", "allreduce"] {
+    for name in ["pingpong", "ring", "heat", "coupled", "allreduce", "transpose"] {
         let output =
             std::process::Command::new(program("examples").join(name)).arg("--help").output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
