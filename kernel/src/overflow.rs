@@ -199,6 +199,16 @@ impl Engine<'_> {
         self.abandon(probe);
     }
 
+    /// A clear-to-send is on its way for `message` of `id`: if its offer was still to be settled, it is, and the next
+    /// receive can be asked about.
+    pub(crate) fn settled_by_asking(&mut self, id: PeerId, message: Handle) {
+        let Some(row) = self.peers.get_mut(id.index()) else { return };
+        if row.seeker.verdict_due().is_some_and(|(due, _)| due == message) {
+            row.seeker.settled(message);
+            self.seek_next(id);
+        }
+    }
+
     /// Declines the offer of `id` that a probe holds, if the program has not come back for it in time: the other
     /// messages of `id` wait meanwhile. Until then it is looked at in every poll.
     fn age_held(&mut self, id: PeerId) {

@@ -171,9 +171,7 @@ impl Engine<'_> {
             && let Some(Machine::Recv(receiver)) = self.requests.at(index).map(|request| &mut request.machine)
         {
             receiver.asked();
-            if let Some(peer) = self.peer(id) {
-                peer.seeker.settled(sender);
-            }
+            self.settled_by_asking(id, sender);
         }
         turn
     }

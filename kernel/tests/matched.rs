@@ -286,3 +286,37 @@ fn an_offer_on_hold_goes_to_a_receive_and_does_not_stand_for_ever() {
         .unwrap();
     assert_eq!((early, buffer, rest, last), ([4; 8], [2; 8], [[1; 8]; 6], [3; 8]));
 }
+
+/// A clear-to-send settles an offer as well as the word for it does: whoever was posted in between is asked about then.
+#[test]
+fn a_receive_posted_before_an_offer_is_settled_is_asked_about_after_it() {
+    let mut job = Job::new(2, Shape::default());
+    let mut ranks = job.ranks();
+    let worlds = worlds(&ranks);
+    let (mut matched, mut posted, mut rest) = ([0u8; 8], [0u8; 8], [[0u8; 8]; 6]);
+    together(&mut ranks, |one, other| {
+        let mut sending = Vec::new();
+        for (data, tag) in [(&[1u8; 8], 1); 6].into_iter().chain([(&[2; 8], 2), (&[3; 8], 3)]) {
+            sending.push(one.isend(&worlds[0], data, Rank(1), Tag(tag))?);
+        }
+        settle(one, other);
+        assert!(other.improbe(&worlds[1], Rank(0), Tag(2))?.is_none());
+        settle(one, other);
+        let message = other.improbe(&worlds[1], Rank(0), Tag(2))?.expect("it is held back");
+        // Nothing has been said to the sender yet.
+        let receiving =
+            [other.imrecv(message, &mut matched)?, other.irecv(&worlds[1], &mut posted, Rank(0), Tag(3))?];
+        settle(one, other);
+        for mut receiving in receiving {
+            assert!(other.test(&mut receiving)?.is_some());
+        }
+        for rest in &mut rest {
+            let receiving = other.irecv(&worlds[1], rest, Rank(0), Tag(1))?;
+            settle(one, other);
+            other.wait(receiving)?;
+        }
+        one.wait_all(&mut sending)
+    })
+    .unwrap();
+    assert_eq!((matched, posted, rest), ([2; 8], [3; 8], [[1; 8]; 6]));
+}

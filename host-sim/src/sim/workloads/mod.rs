@@ -11,6 +11,7 @@ mod flood;
 mod futures;
 mod halo;
 mod intercommunicators;
+mod matched_probe;
 mod matching;
 mod modes;
 mod overlap;
@@ -55,6 +56,11 @@ pub const WORKLOADS: &[Workload] = &[
         name: "matching",
         about: "wildcards of all kinds from many sources at a time, judged by an oracle of matching",
         run: |ep, seed| matching::run(ep, seed),
+    },
+    Workload {
+        name: "matched-probe",
+        about: "matched probes among receives and plain probes, of more messages than there are envelopes",
+        run: |ep, seed| matched_probe::run(ep, seed),
     },
     Workload {
         name: "modes",
