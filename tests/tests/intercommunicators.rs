@@ -62,8 +62,8 @@ fn ranks_address_the_remote_group() {
             let (local, remote) = if is_upper { (upper, lower) } else { (lower, upper) };
             check(endpoint, &between, &local, &remote);
             // Beyond the remote group, and nobody.
-            let error = endpoint.send(&between, &[0_u8], Rank(between.remote_size()), TAG).unwrap_err();
             let size = between.remote_size();
+            let error = endpoint.send(&between, &[0_u8], Rank(size), TAG).unwrap_err();
             assert_eq!(error.cause, Cause::RankOutOfRange { rank: size, size });
             endpoint.send(&between, &[0_u8], Rank::NULL, TAG).unwrap();
             // The local group goes on without it, and it without the communicator that it was made of.
@@ -415,8 +415,7 @@ fn a_wildcard_depends_on_the_remote_group() {
     });
 }
 
-/// A rank dies while all make a communicator, of one group or of two. None of the others waits for ever, and none has to be
-/// told by another's going: whoever hears of the death tells those who would wait for it.
+/// A rank dies while all make a communicator, of one group or of two: who hears of it tells those who would wait for it.
 #[test]
 fn after_a_death_all_ranks_fail_and_none_hangs() {
     static FAILED: AtomicU32 = AtomicU32::new(0);
