@@ -288,9 +288,9 @@ impl fmt::Display for Cause {
                 write!(f, "{bytes} bytes are no whole number of {element}-byte elements")
             }
             Self::LengthMismatch { left, right } => write!(f, "lengths {left} and {right} must be equal"),
-            Self::Busy => f.write_str("memory that is in use"),
+            Self::Busy => f.write_str("memory or a request that is in use: wait for it first"),
             Self::NotReady => f.write_str("no receive was posted for a message sent in ready mode"),
-            Self::Stale => f.write_str("a handle that has been freed"),
+            Self::Stale => f.write_str("a handle that has been freed: make a new one"),
             Self::PeerDead => f.write_str("the peer is dead"),
             Self::PeerLeft => f.write_str("the peer has left the job"),
             Self::Withdrawn => f.write_str("the sender withdrew the message"),

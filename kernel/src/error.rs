@@ -126,7 +126,7 @@ mod tests {
         );
         assert_eq!(
             Error::new(Operation::Join, Cause::Stale).to_string(),
-            "join: a handle that has been freed"
+            "join: a handle that has been freed: make a new one"
         );
     }
 }
