@@ -7,7 +7,7 @@ use core::iter::Empty;
 use core::time::Duration;
 
 use aldis_kernel::hal::{Cause, Operation, PeerId};
-use aldis_kernel::{Comm, Error, Members, Policy, Rank, Source, Tag, TagMatch};
+use aldis_kernel::{Comm, Error, Members, Policy, Rank, Sleeper, Source, Tag, TagMatch};
 use rig::{Job, REQUESTS, Shape, pattern};
 
 std::thread_local! {
@@ -85,6 +85,30 @@ fn a_callback_sees_every_failure_once_and_the_call_returns_it_all_the_same() {
         there.isend_part(&theirs, loan, 4..9, Rank(0), Tag(3)).map(drop)
     });
     failed(past_the_end.unwrap_err());
+}
+
+#[test]
+fn a_future_that_fails_is_seen_too() {
+    let mut job = Job::new(2, Shape::default());
+    let mut ranks = job.ranks();
+    let rank = &mut ranks[1];
+    let world = rank.world();
+    rank.set_error_policy(&world, Policy::Callback(note)).unwrap();
+    let mut sleepers = [const { Sleeper::EMPTY }; REQUESTS];
+    let futures = rank.futures(&mut sleepers).unwrap();
+    let (soon, mut buffer) = (Duration::from_micros(5), [0_u8; 4]);
+    let out = Cause::RankOutOfRange { rank: 5, size: 2 };
+    for (error, due) in [
+        (futures.block_on(futures.recv(&world, &mut buffer, Rank(5), Tag(1))), out),
+        (futures.block_on(futures.probe(&world, Rank(5), Tag(1))), out),
+        (futures.block_on(futures.send(&world, &[1_u8], Rank(5), Tag(1))), out),
+    ] {
+        assert_eq!(error.unwrap_err().cause, due);
+    }
+    let late = futures.block_on(futures.recv(&world, &mut buffer, Rank(0), Tag(1)).within(soon));
+    assert_eq!(late.unwrap_err().cause, Cause::TimedOut);
+    let causes: Vec<Cause> = seen().into_iter().map(|(_, cause)| cause).collect();
+    assert_eq!(causes, [out, out, out, Cause::TimedOut]);
 }
 
 #[test]

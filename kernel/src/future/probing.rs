@@ -65,16 +65,18 @@ impl<'s, T: Transport, P: Platform> Operate<'s, T, P> for Probe {
         let call = Call::recv(Operation::Probe, &self.comm, self.from, self.tag);
         let (pattern, peer) = match endpoint.pattern(&self.comm, self.from, self.tag) {
             Err(cause) if call.is_null(cause) => return Ok(Begun::Over(Status::NULL)),
-            pattern => pattern.map_err(|cause| call.refused(cause))?,
+            pattern => pattern.map_err(|cause| endpoint.refuse(call, cause))?,
         };
         let engine = &mut endpoint.engine;
         if let Some(found) = engine.found_here(&pattern) {
             return Ok(Begun::Over(found));
         }
-        engine.may_come(pattern.context, peer).map_err(|cause| call.refused(cause))?;
         let named = peer.unwrap_or_default();
-        let slot = engine.request(State::Probing, pattern, named, pattern.source, Buffer::NONE);
-        let handle = slot.map_err(|cause| call.refused(cause))?;
+        let slot = engine
+            .may_come(pattern.context, peer)
+            .and_then(|()| engine.request(State::Probing, pattern, named, pattern.source, Buffer::NONE));
+        let handle = slot.map_err(|cause| endpoint.refuse(call, cause))?;
+        let engine = &mut endpoint.engine;
         let order = engine.matcher.next_order();
         if let Some(request) = engine.requests.get(handle) {
             request.order = order;

@@ -78,11 +78,11 @@ impl<'a, 'e, 's, T: Transport, P: Platform> Ticket<'a, 'e, 's, T, P> {
             let found = match self.stage {
                 Stage::Over => return fail(Cause::Stale),
                 Stage::New => self.begin(operation, core.endpoint),
-                Stage::Started => operation.go_on(core.endpoint, self.handle),
+                Stage::Started => self.go_on(operation, core.endpoint),
             };
             let found = found.or_else(|| {
                 core.endpoint.poll(BUDGET);
-                operation.go_on(core.endpoint, self.handle)
+                self.go_on(operation, core.endpoint)
             });
             let found = found.or_else(|| self.overdue(core.endpoint));
             match found {
@@ -99,6 +99,16 @@ impl<'a, 'e, 's, T: Transport, P: Platform> Ticket<'a, 'e, 's, T, P> {
         found.map_or(Poll::Pending, Poll::Ready)
     }
 
+    /// Goes on with an operation that is under way; its failure does what its communicator's policy asks for.
+    fn go_on(
+        &self,
+        operation: &mut impl Operate<'s, T, P>,
+        endpoint: &mut Endpoint<'s, T, P>,
+    ) -> Option<Result<Status, Error>> {
+        let found = operation.go_on(endpoint, self.handle)?;
+        Some(found.inspect_err(|error| endpoint.raise(error)))
+    }
+
     fn begin(
         &mut self,
         operation: &mut impl Operate<'s, T, P>,
@@ -112,7 +122,7 @@ impl<'a, 'e, 's, T: Transport, P: Platform> Ticket<'a, 'e, 's, T, P> {
             Ok(Begun::Over(status)) => Some(Ok(status)),
             Ok(Begun::UnderWay(handle)) => {
                 (self.handle, self.stage) = (handle, Stage::Started);
-                operation.go_on(endpoint, handle)
+                self.go_on(operation, endpoint)
             }
             Err(error) => Some(Err(error)),
         }
@@ -128,7 +138,8 @@ impl<'a, 'e, 's, T: Transport, P: Platform> Ticket<'a, 'e, 's, T, P> {
             return None;
         }
         let progress = endpoint.engine.requests.get(self.handle)?.progress();
-        Some(Err(progress.error(Cause::TimedOut).after(now.since(self.start).max(1))))
+        let error = progress.error(Cause::TimedOut).after(now.since(self.start).max(1));
+        Some(Err(endpoint.raised(error)))
     }
 
     /// Sees to it that the task is woken, leaving the waker that was there before in the place of its own.
