@@ -55,7 +55,6 @@ impl Engine<'_> {
             || !matches!(peer.presence, Presence::Connected)
             || header.sequence != peer.sequence_in
             || header.limits.blocks != peer.blocks_out.limit()
-            || payload.len() > INLINE_BYTES
             || !peer.ordered.is_empty()
             || !peer.envelopes_in.has_room()
             || peer.envelopes_out.raise(header.limits.envelopes).is_err()
@@ -67,9 +66,8 @@ impl Engine<'_> {
         let Some((front, request)) = self.matcher.front(&mut self.requests, &key(&header)) else {
             return false;
         };
-        let room = request.buffer.len();
-        let misfit = payload.len() != room && (payload.len() > room || self.rules.is_some());
-        if request.peer != from || misfit || !request.buffer.write(0, payload) {
+        let misfit = payload.len() != request.buffer.len() && self.rules.is_some();
+        if request.peer != from || misfit || !request.buffer.write_inline(payload) {
             return false;
         }
         (request.state, request.length) = (State::Complete, header.length);

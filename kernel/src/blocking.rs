@@ -48,6 +48,15 @@ struct Guard<'w, 'e, 's, T: Transport, P: Platform> {
     handles: [Handle; 2],
 }
 
+impl<T: Transport, P: Platform> Guard<'_, '_, '_, T, P> {
+    /// Waits for the first of the requests.
+    #[inline(never)]
+    fn wait(self) -> Result<Status, Error> {
+        let [handle, _] = self.handles;
+        self.within.wait_for(handle)
+    }
+}
+
 impl<T: Transport, P: Platform> Drop for Guard<'_, '_, '_, T, P> {
     fn drop(&mut self) {
         for handle in self.handles {
@@ -162,8 +171,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
 
     /// Waits for a request, which lets go of its memory however this ends.
     fn wait_guarded(&mut self, handle: Handle) -> Result<Status, Error> {
-        let guard = Guard { within: self, handles: [handle, Handle::default()] };
-        guard.within.wait_for(handle)
+        Guard { within: self, handles: [handle, Handle::default()] }.wait()
     }
 
     /// The endpoint, for what needs no deadline.
@@ -260,8 +268,23 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         // touched before.
         let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), len) };
         match self.endpoint.post_at_once(comm, buffer, from, tag) {
-            Some(handle) => self.wait_guarded(handle),
+            Some(handle) => self.wait_posted(handle),
             None => self.find_message(comm, buffer, from, tag),
+        }
+    }
+
+    /// Waits for a receive that was just posted, which lets go of its memory however this ends.
+    #[inline(always)]
+    fn wait_posted(&mut self, handle: Handle) -> Result<Status, Error> {
+        let mut guard = Guard { within: self, handles: [handle, Handle::default()] };
+        guard.within.endpoint.poll(BUDGET);
+        match guard.within.endpoint.engine.collect_at_once(handle) {
+            Some(status) => {
+                // It has let go: there is nothing left to guard.
+                guard.handles = [Handle::default(); 2];
+                Ok(status)
+            }
+            None => guard.wait(),
         }
     }
 

@@ -7,6 +7,11 @@
 use core::ops::Range;
 use core::ptr::NonNull;
 
+use aldis_protocols::INLINE_BYTES;
+
+// Three words: what `copy_few` copies.
+const _: () = assert!(INLINE_BYTES == 24);
+
 /// Memory of the user, by address and length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Buffer {
@@ -79,8 +84,21 @@ impl Buffer {
         if count > 0 {
             // SAFETY: `offset + count` is within the buffer's length; `new`'s caller promised valid writable memory
             // that nothing else touches now, so it cannot overlap with `bytes`.
-            unsafe { copy(NonNull::from(bytes).cast(), start.add(offset), count) }
+            unsafe { start.add(offset).copy_from_nonoverlapping(NonNull::from(bytes).cast(), count) }
         }
+        true
+    }
+
+    /// Copies a payload that fits into an envelope to the start, if there is room for it. False, and nothing done, if
+    /// there is not.
+    #[inline(always)]
+    pub(crate) fn write_inline(&self, bytes: &[u8]) -> bool {
+        let Some(start) = self.start else { return false };
+        if bytes.len() > INLINE_BYTES || bytes.len() > self.len {
+            return false;
+        }
+        // SAFETY: as in `write`, the bytes fit, and they are three words at most.
+        unsafe { copy_few(NonNull::from(bytes).cast(), start, bytes.len()) }
         true
     }
 
@@ -124,22 +142,36 @@ impl Buffer {
     }
 }
 
-/// Copies `count` bytes; a word or two, as small messages are, without a call.
+/// Copies `count` bytes, at most three words, without a loop and without a call: pieces that may overlap.
 ///
 /// # Safety
 /// `from` and `to` are valid for `count` bytes and apart.
-#[inline]
-unsafe fn copy(from: NonNull<u8>, to: NonNull<u8>, count: usize) {
-    const WORD: usize = size_of::<u64>();
-    // SAFETY: the two words, which may overlap, cover just the `count` bytes.
+#[inline(always)]
+unsafe fn copy_few(from: NonNull<u8>, to: NonNull<u8>, count: usize) {
+    /// Moves the `N` bytes at `offset`.
+    ///
+    /// # Safety
+    /// As of `copy_few`, and the bytes are among the `count`.
+    #[inline(always)]
+    unsafe fn piece<const N: usize>(from: NonNull<u8>, to: NonNull<u8>, offset: usize) {
+        // SAFETY: the caller promised that both are valid there.
+        unsafe { to.add(offset).cast::<[u8; N]>().write(from.add(offset).cast::<[u8; N]>().read()) }
+    }
+    // SAFETY: each piece ends at `count` or before; together they leave nothing out.
     unsafe {
-        if (WORD..=2 * WORD).contains(&count) {
-            let (first, last) = (from.cast::<[u8; WORD]>(), from.add(count - WORD).cast::<[u8; WORD]>());
-            let (first, last) = (first.read(), last.read());
-            to.cast().write(first);
-            to.add(count - WORD).cast().write(last);
-        } else {
-            to.copy_from_nonoverlapping(from, count);
+        if count >= 8 {
+            piece::<8>(from, to, 0);
+            if count > 16 {
+                piece::<8>(from, to, 8);
+            }
+            piece::<8>(from, to, count - 8);
+        } else if count >= 4 {
+            piece::<4>(from, to, 0);
+            piece::<4>(from, to, count - 4);
+        } else if count > 0 {
+            piece::<1>(from, to, 0);
+            piece::<1>(from, to, count / 2);
+            piece::<1>(from, to, count - 1);
         }
     }
 }
@@ -251,6 +283,24 @@ pub(crate) fn overlap(one: Buffer, other: Buffer) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_inline_payload_is_copied_whole_or_not_at_all() {
+        let payload: [u8; INLINE_BYTES + 1] = core::array::from_fn(|index| index as u8 + 1);
+        for len in 0..=payload.len() {
+            for room in 0..=INLINE_BYTES {
+                let mut memory = [0u8; INLINE_BYTES + 1];
+                // SAFETY: `memory` outlives the buffer and is only looked at after its call.
+                let buffer = unsafe { Buffer::new(NonNull::from(&mut memory).cast(), room) };
+                let fits = len <= room && len <= INLINE_BYTES;
+                assert_eq!(buffer.write_inline(&payload[..len]), fits);
+                let written = if fits { len } else { 0 };
+                assert_eq!(memory[..written], payload[..written]);
+                assert!(memory[written..].iter().all(|&byte| byte == 0), "{len} bytes into {room}");
+            }
+        }
+        assert!(!Buffer::NONE.write_inline(b""));
+    }
 
     #[test]
     fn writes_and_reads_stay_inside() {

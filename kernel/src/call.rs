@@ -102,7 +102,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
 
     /// Posts a receive, if no message waits that it could be for and nothing stands in its way: the way of most receives.
     /// `None` if anything does, and nothing has changed: [`start_recv`](Self::start_recv) is for all.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn post_at_once(
         &mut self,
         comm: &Comm,

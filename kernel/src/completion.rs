@@ -99,9 +99,12 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
                 request.stage = Stage::Null;
                 Ok(status)
             }
-            Stage::Pending(handle) if let Some(result) = self.collect(handle) => {
+            Stage::Pending(handle) => {
+                let engine = &mut self.within.endpoint.engine;
+                let Some(status) = engine.collect_at_once(handle) else { return self.wait_longer(request) };
+                self.requests.remove(&mut engine.requests, handle.slot);
                 request.stage = Stage::Null;
-                result.inspect_err(|error| self.within.endpoint.raise(error))
+                Ok(status)
             }
             _ => self.wait_longer(request),
         }
@@ -116,7 +119,6 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     }
 
     /// The result of a request of this scope, if it is over; its slot is free then.
-    #[inline]
     fn collect(&mut self, handle: Handle) -> Option<Result<Status, Error>> {
         let engine = &mut self.within.endpoint.engine;
         let result = engine.collect(handle)?;

@@ -383,8 +383,20 @@ impl Engine<'_> {
         }
     }
 
+    /// The status of a request that is over, and well, which frees its slot: the way of most. `None` if it is not;
+    /// [`collect`](Self::collect) is for all.
+    #[inline(always)]
+    pub(crate) fn collect_at_once(&mut self, handle: Handle) -> Option<Status> {
+        self.requests.give_if(handle, |request| {
+            if request.state != State::Complete || request.cause.is_some() {
+                return None;
+            }
+            request.state = State::Free;
+            Some(request.status())
+        })
+    }
+
     /// The result of a complete request, which frees its slot; `None` while it is under way.
-    #[inline]
     pub(crate) fn collect(&mut self, handle: Handle) -> Option<Result<Status, Error>> {
         self.requests.give_if(handle, |request| {
             if request.state != State::Complete {
@@ -398,6 +410,7 @@ impl Engine<'_> {
 
     /// Lets go of the user's memory, whatever the request is doing: at once and without the peer's help. What the
     /// peer must still be told is told by the slot, which then frees itself. A stale handle is left alone.
+    #[inline]
     pub(crate) fn abandon(&mut self, handle: Handle) {
         if self.requests.get(handle).is_some() {
             self.abandon_live(handle);

@@ -219,9 +219,15 @@ impl Request {
     #[inline]
     pub(crate) fn result(&self) -> Result<Status, Error> {
         match self.cause {
-            None => Ok(Status { source: Rank(self.rank), tag: Tag(self.tag), bytes: self.length }),
+            None => Ok(self.status()),
             Some(cause) => Err(self.failure(cause)),
         }
+    }
+
+    /// Its status, if it ended well.
+    #[inline(always)]
+    pub(crate) const fn status(&self) -> Status {
+        Status { source: Rank(self.rank), tag: Tag(self.tag), bytes: self.length }
     }
 
     #[cold]

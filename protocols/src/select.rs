@@ -76,8 +76,7 @@ impl Thresholds {
             fragment_bytes_max: limits.bcopy_bytes_max - DATA_HEADER_BYTES as u32,
         };
         let eager_max = (limits.bcopy_bytes_max - header).min(room.block_bytes);
-        let dearer =
-            |len: &u32| thresholds.eager_ns(caps, *len) > thresholds.rendezvous_ns(caps, u64::from(*len));
+        let dearer = |len: &u32| thresholds.eager_ns(caps, *len) > thresholds.rendezvous_start_ns(caps, *len);
         if room.blocks > 0 && eager_max > inline_max {
             // Eager starts cheaper and grows faster: the first size at which it is dearer ends it.
             let mut end = eager_max + 1;
@@ -111,8 +110,18 @@ impl Thresholds {
     }
 
     fn rendezvous_ns(&self, caps: &Caps, len: u64) -> u64 {
-        let control = caps.cost.message_ns(CONTROL_BYTES_MAX as u64);
         let fragments = len.div_ceil(u64::from(self.fragment_bytes_max.max(1)));
+        Self::fragments_ns(caps, len, fragments)
+    }
+
+    /// As [`rendezvous_ns`](Self::rendezvous_ns), for a message of eager size: small processors divide 32 bits only.
+    fn rendezvous_start_ns(&self, caps: &Caps, len: u32) -> u64 {
+        let fragments = len.div_ceil(self.fragment_bytes_max.max(1));
+        Self::fragments_ns(caps, len.into(), fragments.into())
+    }
+
+    fn fragments_ns(caps: &Caps, len: u64, fragments: u64) -> u64 {
+        let control = caps.cost.message_ns(CONTROL_BYTES_MAX as u64);
         let overheads = fragments.saturating_mul(u64::from(caps.cost.overhead_ns));
         (2 * control).saturating_add(caps.cost.message_ns(len)).saturating_add(overheads)
     }

@@ -214,10 +214,10 @@ impl<'m> Shm<'m> {
         sink.lost(PeerId(index), Cause::Malformed(what));
     }
 
-    /// Counts an idle look at a lane; where there are doorbells it leaves the circle after some of them.
-    fn cool(&mut self, index: u32) {
+    /// Counts idle looks at a lane: where there are doorbells it leaves the circle after some of them.
+    fn cool(&mut self, index: u32, idle: bool) {
         if let Some(lane) = self.lanes.get_mut(index as usize) {
-            lane.idle += 1;
+            lane.idle = if idle { lane.idle + 1 } else { 0 };
             if lane.idle >= IDLE_POLLS_MAX {
                 self.circle.remove(self.lanes, index);
             }
@@ -248,7 +248,7 @@ fn has_block(lane: &Lane) -> bool {
     !lane.wants_block || lane.outgoing.free_block().is_some()
 }
 
-/// Delivers up to `most` messages of one lane; returns how many and what was wrong with the next.
+/// Delivers up to `most` messages of one lane; returns how many fewer, and what was wrong with the next.
 #[inline(always)]
 fn drain<S: Sink>(
     lane: &mut Lane,
@@ -257,28 +257,25 @@ fn drain<S: Sink>(
     most: u32,
     sink: &mut S,
 ) -> (u32, Option<Malformed>) {
-    let mut count = 0;
-    while count < most {
-        let (message, block) = match lane.incoming.next(block_bytes) {
+    let mut left = most;
+    while left != 0 {
+        match lane.incoming.next(block_bytes) {
             Next::Empty => break,
-            Next::Short(message) => (message, None),
+            Next::Short(message) => sink.arrived(from, message),
             Next::Block(block, len) => {
                 let start = lane.incoming_blocks.wrapping_add(block as usize * block_bytes as usize);
                 // SAFETY: `next` has checked both numbers against the geometry, and the region holds all of its
                 // blocks. The sender filled this one before it announced it and leaves it alone until it is
                 // released, below.
-                (unsafe { slice::from_raw_parts(start, len as usize) }, Some(block))
+                sink.arrived(from, unsafe { slice::from_raw_parts(start, len as usize) });
+                lane.incoming.release(block);
             }
-            Next::Fault(what) => return (count, Some(what)),
-        };
-        sink.arrived(from, message);
-        if let Some(block) = block {
-            lane.incoming.release(block);
+            Next::Fault(what) => return (left, Some(what)),
         }
         lane.incoming.advance();
-        count += 1;
+        left -= 1;
     }
-    (count, None)
+    (left, None)
 }
 
 /// A message being written: in the ring slot itself if it is short, else in a block of the receiver.
@@ -398,16 +395,15 @@ impl Transport for Shm<'_> {
             let index = self.circle.turn;
             let Some(lane) = self.lanes.get_mut(index as usize) else { break };
             self.circle.turn = Circle::after(lane);
-            let (count, fault) = drain(lane, PeerId(index), self.block_bytes, left.min(BURST), sink);
-            left -= count;
+            let most = left.min(BURST);
+            let (spared, fault) = drain(lane, PeerId(index), self.block_bytes, most, sink);
+            left -= most - spared;
             if let Some(what) = fault {
                 self.fail(index, what, sink);
                 turns = turns.min(self.circle.len);
                 left -= 1;
-            } else if count != 0 {
-                lane.idle = 0;
             } else if self.bell_lines != 0 {
-                self.cool(index);
+                self.cool(index, spared == most);
             }
         }
         budget - left
