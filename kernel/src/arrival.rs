@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::matching::Payload;
 use crate::peer::Presence;
 use crate::rank::Tag;
-use crate::request::{Key, State};
+use crate::request::Key;
 use crate::typed::Piece;
 
 impl Sink for Engine<'_> {
@@ -42,45 +42,6 @@ impl Engine<'_> {
     #[inline(never)]
     pub(crate) fn hear<T: Transport>(&mut self, transport: &mut T, budget: u32) -> u32 {
         transport.poll(budget, self.now, self)
-    }
-
-    /// Gives a small message at once to the receive that was posted for just that, if it is next to be taken and nothing
-    /// is unusual about it: the way of most messages. Anything else, and whatever is wrong, is left to
-    /// [`take`](Self::take), and nothing has changed but what the message says of credits.
-    #[inline(always)]
-    fn taken_at_once(&mut self, from: PeerId, message: &[u8]) -> bool {
-        let Some((header, payload)) = Header::parse_eager(message) else { return false };
-        let Some(peer) = self.peers.get_mut(from.index()) else { return false };
-        if header.epoch != peer.epoch
-            || !matches!(peer.presence, Presence::Connected)
-            || header.sequence != peer.sequence_in
-            || header.limits.blocks != peer.blocks_out.limit()
-            || !peer.ordered.is_empty()
-            || !peer.envelopes_in.has_room()
-            || peer.envelopes_out.raise(header.limits.envelopes).is_err()
-        {
-            return false;
-        }
-        // The receive was posted for this source of this communicator, which is this peer if it is the receive's: so
-        // the message's context, source and tag are what they may be.
-        let Some((front, request)) = self.matcher.front(&mut self.requests, &key(&header)) else {
-            return false;
-        };
-        let misfit = payload.len() != request.buffer.len() && self.rules.is_some();
-        if request.peer != from || misfit || !request.buffer.write_inline(payload) {
-            return false;
-        }
-        (request.state, request.length) = (State::Complete, header.length);
-        front.take(&mut self.requests);
-        peer.envelopes_in.pass();
-        peer.sequence_in = header.sequence.wrapping_add(1);
-        let due = peer.envelopes_in.is_due();
-        self.counters.messages_received += 1;
-        self.counters.bytes_received += header.length;
-        if due {
-            self.mark(from);
-        }
-        true
     }
 
     /// Takes any message.

@@ -3,11 +3,10 @@
 //!
 //! Blocking calls: loops of poll and relax, with a deadline.
 
-use aldis_hal::{Activity, Cause, Handle, Instant, Operation, PeerId, Platform, Resource, Transport};
+use aldis_hal::{Activity, Cause, Handle, Instant, Operation, PeerId, Platform, Transport};
 use core::ptr::NonNull;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::blocks::{Block, Message};
 use crate::buffer::Buffer;
 use crate::call::{BUDGET, Call};
 use crate::comm::Comm;
@@ -16,7 +15,7 @@ use crate::engine::{Engine, Started, status};
 use crate::error::Error;
 use crate::matching::Envelope;
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
-use crate::request::{Backing, Key, State};
+use crate::request::{Key, State};
 use crate::scope::Scope;
 
 /// Polls between two looks at the clock, while there is much to do; so many idle ones in a row, and it is looked at after
@@ -43,9 +42,9 @@ pub(crate) struct Turns {
 }
 
 /// Lets go of requests when it drops, however that comes about.
-struct Guard<'w, 'e, 's, T: Transport, P: Platform> {
-    within: &'w mut Within<'e, 's, T, P>,
-    handles: [Handle; 2],
+pub(crate) struct Guard<'w, 'e, 's, T: Transport, P: Platform> {
+    pub(crate) within: &'w mut Within<'e, 's, T, P>,
+    pub(crate) handles: [Handle; 2],
 }
 
 impl<T: Transport, P: Platform> Guard<'_, '_, '_, T, P> {
@@ -152,7 +151,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     }
 
     #[cold]
-    fn overdue(&mut self, handle: Handle, elapsed_ns: u64) -> Error {
+    pub(crate) fn overdue(&mut self, handle: Handle, elapsed_ns: u64) -> Error {
         let progress = self.endpoint.engine.requests.get(handle).map(|request| request.progress());
         let error = progress
             .map_or(Error::new(Operation::Wait, Cause::Stale), |progress| progress.error(Cause::TimedOut));
@@ -395,60 +394,6 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         found.map_err(|cause| self.endpoint.refuse(call, cause))
     }
 
-    /// See [`Endpoint::recv_pooled`].
-    ///
-    /// # Errors
-    /// As there, and [`Cause::TimedOut`].
-    pub fn recv_pooled(
-        &mut self,
-        comm: &Comm,
-        from: impl Into<Source>,
-        tag: impl Into<TagMatch>,
-    ) -> Result<Message<'s>, Error> {
-        let (from, tag) = (from.into(), tag.into());
-        let call = Call::recv(Operation::Recv, comm, from, tag);
-        let pattern = self.endpoint.pattern(comm, from, tag);
-        let (pattern, peer) = pattern.map_err(|cause| self.endpoint.refuse(call, cause))?;
-        let engine = &mut self.endpoint.engine;
-        if let Some(index) = engine.matcher.find_unexpected(&pattern)
-            && let Some((block, status)) = engine.adopt(index)
-        {
-            return Ok(engine.blocks.message(block, status));
-        }
-        let Some(block) = engine.blocks.take_pooled() else {
-            return Err(call.refused(Cause::Full(Resource::PooledBlocks)));
-        };
-        let room = engine.room_in(&block, &pattern);
-        let (block, result) = match engine.receive(pattern, peer, room) {
-            Ok(Started::Done(status)) => (block, Ok(status)),
-            Ok(Started::Pending(handle)) => {
-                if let Some(request) = engine.requests.get(handle) {
-                    request.backing = Backing::Pooled(block);
-                }
-                let guard = Guard { within: self, handles: [handle, Handle::default()] };
-                guard.within.wait_for_block(handle)?
-            }
-            Err(cause) => {
-                engine.blocks.give_pooled(block);
-                return Err(self.endpoint.refuse(call, cause));
-            }
-        };
-        let blocks = &mut self.endpoint.engine.blocks;
-        match result {
-            Ok(status) => Ok(blocks.message(block, status)),
-            Err(error) => {
-                blocks.give_pooled(block);
-                self.endpoint.raise(&error);
-                Err(error)
-            }
-        }
-    }
-
-    fn wait_for_block(&mut self, handle: Handle) -> Result<(Block, Result<Status, Error>), Error> {
-        let waited = self.wait(|engine| engine.activity(handle), |engine| engine.collect_pooled(handle));
-        waited.map_err(|elapsed_ns| self.overdue(handle, elapsed_ns))
-    }
-
     /// See [`Endpoint::scope`]: every wait in it, and its end, is under the deadline.
     ///
     /// # Errors
@@ -463,7 +408,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
 
 impl Engine<'_> {
     /// What a rank that waits for a request is doing.
-    fn activity(&mut self, handle: Handle) -> Activity {
+    pub(crate) fn activity(&mut self, handle: Handle) -> Activity {
         self.requests.get(handle).map(|request| request.progress().activity()).unwrap_or_default()
     }
 
@@ -476,25 +421,5 @@ impl Engine<'_> {
         }
         self.may_come(pattern.context, peer)?;
         if self.overflowing { self.probe_held_back(*pattern, peer) } else { Ok(None) }
-    }
-
-    /// As much of a block as a message takes that is there already: no promise of its length is broken then.
-    fn room_in(&mut self, block: &Block, pattern: &Key) -> Buffer {
-        let room = self.blocks.buffer(block);
-        let kept = self.matcher.find_unexpected(pattern).and_then(|index| self.matcher.peek(index));
-        let length = kept.and_then(|envelope| usize::try_from(envelope.length).ok());
-        length.and_then(|length| room.part(0..length)).unwrap_or(room)
-    }
-
-    fn collect_pooled(&mut self, handle: Handle) -> Option<(Block, Result<Status, Error>)> {
-        let block = match self.requests.get(handle) {
-            Some(request) if request.state == State::Complete => {
-                // A block has room for more than its message: no promise of the length is broken.
-                request.cause = request.cause.filter(|cause| !matches!(cause, Cause::NotExact { .. }));
-                request.take_block()?
-            }
-            _ => return None,
-        };
-        Some((block, self.collect(handle)?))
     }
 }

@@ -164,28 +164,6 @@ impl Engine<'_> {
         Ok(handle)
     }
 
-    /// Posts a receive if no message is unexpected, none is held back or probed for, and the peer is there.
-    #[inline(always)]
-    pub(crate) fn post_at_once(
-        &mut self,
-        pattern: Key,
-        peer: Option<PeerId>,
-        buffer: Buffer,
-    ) -> Option<Handle> {
-        let may_come = match peer {
-            Some(peer) => self.presence(peer).is_ok(),
-            None => !self.bereft,
-        };
-        if !may_come || self.matcher.unexpected() > 0 || self.overflowing || self.probing != Handle::default()
-        {
-            return None;
-        }
-        let named = peer.unwrap_or_default();
-        let handle = self.request(State::Posted, pattern, named, pattern.source, buffer).ok()?;
-        self.matcher.post(&mut self.requests, handle.slot);
-        Some(handle)
-    }
-
     /// Starts a receive: from what has arrived already, or posted.
     pub(crate) fn receive(
         &mut self,
@@ -381,19 +359,6 @@ impl Engine<'_> {
             request.state = State::Free;
             self.requests.give(index);
         }
-    }
-
-    /// The status of a request that is over, and well, which frees its slot: the way of most. `None` if it is not;
-    /// [`collect`](Self::collect) is for all.
-    #[inline(always)]
-    pub(crate) fn collect_at_once(&mut self, handle: Handle) -> Option<Status> {
-        self.requests.give_if(handle, |request| {
-            if request.state != State::Complete || request.cause.is_some() {
-                return None;
-            }
-            request.state = State::Free;
-            Some(request.status())
-        })
     }
 
     /// The result of a complete request, which frees its slot; `None` while it is under way.

@@ -11,7 +11,6 @@ use aldis_protocols::header::Kind;
 use aldis_protocols::rendezvous::Sender;
 
 use crate::buffer::Buffer;
-use crate::comm::Comm;
 use crate::engine::{Engine, Started, Target};
 use crate::peer::Presence;
 use crate::rank::{Mode, Rank, Status, Tag};
@@ -54,39 +53,6 @@ pub(crate) enum Turn {
 }
 
 impl Engine<'_> {
-    /// Sends a small message at once, if nothing stands in its way: the way of most messages, where no error is made.
-    /// False if something does, and nothing has changed: [`send`](Self::send) finds out what it is.
-    #[inline(always)]
-    pub(crate) fn sent_at_once<T: Transport>(
-        &mut self,
-        transport: &mut T,
-        comm: &Comm,
-        rank: Rank,
-        tag: Tag,
-        buffer: Buffer,
-    ) -> bool {
-        let Ok(Target { peer: id, key, .. }) = self.target(comm, rank, tag) else { return false };
-        let Some(peer) = self.peers.get_mut(id.index()) else { return false };
-        let length = buffer.len() as u64;
-        if !matches!(peer.presence, Presence::Connected)
-            || !peer.ordered.is_empty()
-            || length >= u64::from(peer.thresholds.inline_end)
-            || peer.envelopes_out.available() == 0
-        {
-            return false;
-        }
-        let header = peer.header(self.epoch, Kind::Eager, key, peer.sequence_out, length);
-        let (Post::Done | Post::Queued) = transport.short(id, &header.emit(), buffer.bytes()) else {
-            return false;
-        };
-        peer.envelopes_out.spend();
-        peer.sequence_out = peer.sequence_out.wrapping_add(1);
-        peer.limits_told();
-        self.counters.messages_sent += 1;
-        self.counters.bytes_sent += length;
-        true
-    }
-
     /// Starts a send: on the wire at once if nothing is ahead of it, else in a request slot.
     pub(crate) fn send<T: Transport>(
         &mut self,

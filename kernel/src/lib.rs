@@ -32,6 +32,7 @@
 extern crate std;
 
 mod arrival;
+mod at_once;
 mod attributes;
 mod blocking;
 mod blocks;
@@ -64,6 +65,7 @@ mod persistent;
 mod planted;
 mod policy;
 mod pool;
+mod pooled;
 mod rank;
 mod rendezvous;
 mod request;

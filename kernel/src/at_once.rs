@@ -1,0 +1,123 @@
+//! The short ways: what most small messages pass. Each does one step of a message at once if nothing is unusual, in one
+//! function without calls, where no error is made and nothing is copied twice; if anything is unusual, or wrong, it
+//! does nothing, and the general function for the step finds out what. `cargo xtask bench instructions` counts them.
+
+use aldis_hal::{Handle, PeerId, Post, Transport};
+use aldis_protocols::header::{Header, Kind};
+
+use crate::arrival::key;
+use crate::buffer::Buffer;
+use crate::comm::Comm;
+use crate::engine::{Engine, Target};
+use crate::peer::Presence;
+use crate::rank::{Rank, Status, Tag};
+use crate::request::{Key, State};
+
+impl Engine<'_> {
+    /// Sends a small message at once, if nothing stands in its way: the way of most messages, where no error is made.
+    /// False if something does, and nothing has changed: [`send`](Self::send) finds out what it is.
+    #[inline(always)]
+    pub(crate) fn sent_at_once<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        comm: &Comm,
+        rank: Rank,
+        tag: Tag,
+        buffer: Buffer,
+    ) -> bool {
+        let Ok(Target { peer: id, key, .. }) = self.target(comm, rank, tag) else { return false };
+        let Some(peer) = self.peers.get_mut(id.index()) else { return false };
+        let length = buffer.len() as u64;
+        if !matches!(peer.presence, Presence::Connected)
+            || !peer.ordered.is_empty()
+            || length >= u64::from(peer.thresholds.inline_end)
+            || peer.envelopes_out.available() == 0
+        {
+            return false;
+        }
+        let header = peer.header(self.epoch, Kind::Eager, key, peer.sequence_out, length);
+        let (Post::Done | Post::Queued) = transport.short(id, &header.emit(), buffer.bytes()) else {
+            return false;
+        };
+        peer.envelopes_out.spend();
+        peer.sequence_out = peer.sequence_out.wrapping_add(1);
+        peer.limits_told();
+        self.counters.messages_sent += 1;
+        self.counters.bytes_sent += length;
+        true
+    }
+
+    /// Posts a receive if no message is unexpected, none is held back or probed for, and the peer is there.
+    #[inline(always)]
+    pub(crate) fn post_at_once(
+        &mut self,
+        pattern: Key,
+        peer: Option<PeerId>,
+        buffer: Buffer,
+    ) -> Option<Handle> {
+        let may_come = match peer {
+            Some(peer) => self.presence(peer).is_ok(),
+            None => !self.bereft,
+        };
+        if !may_come || self.matcher.unexpected() > 0 || self.overflowing || self.probing != Handle::default()
+        {
+            return None;
+        }
+        let named = peer.unwrap_or_default();
+        let handle = self.request(State::Posted, pattern, named, pattern.source, buffer).ok()?;
+        self.matcher.post(&mut self.requests, handle.slot);
+        Some(handle)
+    }
+
+    /// Gives a small message at once to the receive that was posted for just that, if it is next to be taken and nothing
+    /// is unusual about it: the way of most messages. Anything else, and whatever is wrong, is left to
+    /// [`take`](Self::take), and nothing has changed but what the message says of credits.
+    #[inline(always)]
+    pub(crate) fn taken_at_once(&mut self, from: PeerId, message: &[u8]) -> bool {
+        let Some((header, payload)) = Header::parse_eager(message) else { return false };
+        let Some(peer) = self.peers.get_mut(from.index()) else { return false };
+        if header.epoch != peer.epoch
+            || !matches!(peer.presence, Presence::Connected)
+            || header.sequence != peer.sequence_in
+            || header.limits.blocks != peer.blocks_out.limit()
+            || !peer.ordered.is_empty()
+            || !peer.envelopes_in.has_room()
+            || peer.envelopes_out.raise(header.limits.envelopes).is_err()
+        {
+            return false;
+        }
+        // The receive was posted for this source of this communicator, which is this peer if it is the receive's: so
+        // the message's context, source and tag are what they may be.
+        let Some((front, request)) = self.matcher.front(&mut self.requests, &key(&header)) else {
+            return false;
+        };
+        let misfit = payload.len() != request.buffer.len() && self.rules.is_some();
+        if request.peer != from || misfit || !request.buffer.write_inline(payload) {
+            return false;
+        }
+        (request.state, request.length) = (State::Complete, header.length);
+        front.take(&mut self.requests);
+        peer.envelopes_in.pass();
+        peer.sequence_in = header.sequence.wrapping_add(1);
+        let due = peer.envelopes_in.is_due();
+        self.counters.messages_received += 1;
+        self.counters.bytes_received += header.length;
+        if due {
+            self.mark(from);
+        }
+        true
+    }
+
+    /// The status of a request that is over, and well, which frees its slot: the way of most. `None` if it is not;
+    /// [`collect`](Self::collect) is for all.
+    #[inline(always)]
+    pub(crate) fn collect_at_once(&mut self, handle: Handle) -> Option<Status> {
+        self.requests.give_if(handle, |request| {
+            if request.state != State::Complete || request.cause.is_some() {
+                return None;
+            }
+            request.state = State::Free;
+            Some(request.status())
+        })
+    }
+}
