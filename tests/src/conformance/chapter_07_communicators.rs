@@ -3,6 +3,7 @@
 mod between;
 mod communicators;
 mod groups;
+mod hints;
 
 use aldis_hal::{Platform, Transport};
 
@@ -13,5 +14,6 @@ pub(super) fn cases<T: Transport, P: Platform>() -> Vec<Case<T, P>> {
     let mut cases = groups::cases();
     cases.extend(communicators::cases());
     cases.extend(between::cases());
+    cases.extend(hints::cases());
     cases
 }

@@ -1,8 +1,10 @@
 //! Chapter 8: virtual topologies.
 
-use aldis_coll::comm::{Choice, Dimension, Grid, free};
+use aldis_coll::comm::{
+    Choice, Dimension, DistributedGraph, Edge, Graph, Grid, Neighbour, Topology, dims_create, free,
+};
 use aldis_hal::{Cause, Platform, Transport};
-use aldis_kernel::{Endpoint, Rank, Tag};
+use aldis_kernel::{Endpoint, Error, Rank, Tag};
 
 use super::Outcome;
 
@@ -13,6 +15,12 @@ cases! {
     "8.5.6", 6: a_shift_goes_round_a_torus_and_ends_at_an_edge;
     "8.5.6", 9: halos_are_exchanged_on_a_torus;
     "8.5.7", 8: slices_of_a_grid_are_grids;
+    "8.5.2", 1: extents_are_as_equal_as_can_be;
+    "8.5.3", 5: a_graph_knows_everybodys_neighbours;
+    "8.5.3", 4: a_graph_that_ranks_do_not_agree_on_is_an_error_on_all;
+    "8.5.4", 5: each_rank_names_its_own_neighbours;
+    "8.5.4", 5: edges_are_told_to_both_of_their_ends;
+    "8.5.5", 5: neighbours_of_any_topology_exchange;
 }
 
 const fn along(extent: u32, is_periodic: bool) -> Dimension {
@@ -131,5 +139,119 @@ fn slices_of_a_grid_are_grids<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T
     ep.sendrecv(&plane, &[me], other, Tag(1), &mut got, other, Tag(1))?;
     assert_eq!(got, [members[other.0 as usize]]);
     free(ep, plane)?;
+    Ok(free(ep, *grid.comm())?)
+}
+
+fn extents_are_as_equal_as_can_be<T: Transport, P: Platform>(_: &mut Endpoint<'_, T, P>) -> Outcome {
+    let extents = |ranks, given: [u32; 3]| {
+        let mut dimensions = given.map(|extent| along(extent, false));
+        dims_create(ranks, &mut dimensions).map(|()| dimensions.map(|dimension| dimension.extent))
+    };
+    assert_eq!(extents(6, [0, 0, 1]), Ok([3, 2, 1]));
+    assert_eq!(extents(7, [0, 0, 1]), Ok([7, 1, 1]));
+    assert_eq!(extents(6, [0, 3, 0]), Ok([2, 3, 1]));
+    assert_eq!(extents(7, [0, 3, 0]), Err(Cause::LengthMismatch { left: 7, right: 3 }));
+    Ok(())
+}
+
+/// Example 8.3 of the standard with a fifth rank that is in no graph: the neighbours of 0 to 3 are {1, 3}, {0}, {3}, {0, 2}.
+const INDEX: [u32; 4] = [2, 3, 4, 6];
+const EDGES: [u32; 6] = [1, 3, 0, 3, 0, 2];
+
+/// Exchanges with all neighbours, each of which must tell its process and how often it was asked.
+fn exchange<T: Transport, P: Platform>(
+    ep: &mut Endpoint<'_, T, P>,
+    topology: &impl Topology,
+) -> Result<Vec<u32>, Error> {
+    let comm = *topology.comm();
+    let (sources, destinations) = (topology.sources(), topology.destinations());
+    let (sources, destinations): (Vec<_>, Vec<_>) = (sources.collect(), destinations.collect());
+    let (data, mut got) = ([comm.rank().0], vec![[99_u32]; sources.len()]);
+    ep.scope(|scope| {
+        let mut requests = Vec::new();
+        for (from, got) in sources.iter().zip(&mut got) {
+            requests.push(scope.irecv(&comm, got, *from, Tag(1))?);
+        }
+        for to in destinations {
+            requests.push(scope.isend(&comm, &data, to, Tag(1))?);
+        }
+        scope.wait_all(&mut requests)
+    })?;
+    let due = |from: &Rank| if *from == Rank::NULL { 99 } else { from.0 };
+    let got: Vec<u32> = got.iter().map(|got| got[0]).collect();
+    assert_eq!(got, sources.iter().map(due).collect::<Vec<_>>());
+    Ok(got)
+}
+
+fn a_graph_knows_everybodys_neighbours<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
+    let world = ep.world();
+    assert_eq!(Graph::map(&world, &INDEX, &EDGES)?.is_some(), world.rank().0 < 4);
+    let graph = Graph::create(ep, &world, &INDEX, &EDGES)?;
+    assert_eq!(graph.is_some(), world.rank().0 < 4);
+    let Some(graph) = graph else { return Ok(()) };
+    let lists: [&[u32]; 4] = [&[1, 3], &[0], &[3], &[0, 2]];
+    for (rank, due) in (0..).zip(lists) {
+        let found: Vec<u32> = graph.neighbours(Rank(rank))?.map(|rank| rank.0).collect();
+        assert_eq!(found, due);
+    }
+    assert_eq!(exchange(ep, &graph)?, lists[world.rank().0 as usize]);
+    Ok(free(ep, *graph.comm())?)
+}
+
+fn a_graph_that_ranks_do_not_agree_on_is_an_error_on_all<T: Transport, P: Platform>(
+    ep: &mut Endpoint<'_, T, P>,
+) -> Outcome {
+    let world = ep.world();
+    let edges = if world.rank() == Rank(2) { [1, 3, 0, 3, 0, 1] } else { EDGES };
+    let error = Graph::create(ep, &world, &INDEX, &edges).expect_err("rank 2 has another graph");
+    assert_eq!(error.cause, Cause::Disagreement);
+    let error = Graph::create(ep, &world, &[2, 3, 4], &EDGES).expect_err("there are more edges");
+    assert!(matches!(error.cause, Cause::LengthMismatch { .. }), "{error}");
+    Ok(())
+}
+
+fn each_rank_names_its_own_neighbours<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
+    let world = ep.world();
+    let (me, size) = (world.rank().0, world.size());
+    // From the one before and the one two before, to the one after and the one two after.
+    let neighbour = |by: u32, weight| Neighbour { rank: Rank((me + by) % size), weight: Some(weight) };
+    let sources = [neighbour(size - 1, 1), neighbour(size - 2, 2)];
+    let destinations = [neighbour(1, 1), neighbour(2, 2)];
+    let graph = DistributedGraph::create_adjacent(ep, &world, &sources, &destinations)?;
+    assert!(graph.is_weighted() && graph.sources() == sources && graph.destinations() == destinations);
+    assert_eq!(exchange(ep, &graph)?, [(me + size - 1) % size, (me + size - 2) % size]);
+    Ok(free(ep, *graph.comm())?)
+}
+
+fn edges_are_told_to_both_of_their_ends<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
+    let (world, mut memory) = (ep.world(), [Neighbour::NONE; 8]);
+    let (me, size) = (world.rank().0, world.size());
+    // Each rank tells of the edges of the next one: a star around rank 0, in both directions.
+    let next = (me + 1) % size;
+    let edge =
+        |source, destination| Edge { source: Rank(source), destination: Rank(destination), weight: None };
+    let edges = if next == 0 { vec![] } else { vec![edge(next, 0), edge(0, next)] };
+    let graph = DistributedGraph::create(ep, &world, &edges, &mut memory)?;
+    let ranks = |list: &[Neighbour]| {
+        let mut ranks: Vec<u32> = list.iter().map(|neighbour| neighbour.rank.0).collect();
+        ranks.sort_unstable();
+        ranks
+    };
+    let due = if me == 0 { vec![1, 2, 3, 4] } else { vec![0] };
+    assert_eq!((ranks(graph.sources()), ranks(graph.destinations())), (due.clone(), due));
+    assert!(!graph.is_weighted());
+    exchange(ep, &graph)?;
+    Ok(free(ep, *graph.comm())?)
+}
+
+fn neighbours_of_any_topology_exchange<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
+    let world = ep.world();
+    // A row whose ends have nobody on one side: their neighbours there are the null process.
+    let row = [along(5, false)];
+    let grid = Grid::create(ep, &world, &row)?.ok_or("it has five places")?;
+    let me = world.rank().0;
+    let beside = |exists: bool, rank: u32| if exists { rank } else { 99 };
+    let due = [beside(me > 0, me.wrapping_sub(1)), beside(me < 4, me + 1)];
+    assert_eq!(exchange(ep, &grid)?, due);
     Ok(free(ep, *grid.comm())?)
 }

@@ -1,11 +1,12 @@
 //! Chapter 9: environmental management. Every wrong call is an error of its own, which names what was wrong, and changes
 //! nothing.
 
+use core::cell::Cell;
 use core::time::Duration;
 
 use aldis_coll::barrier;
 use aldis_hal::{Cause, Operation, Platform, Resource, Transport};
-use aldis_kernel::{Endpoint, Error, Rank, Source, Tag, TagMatch};
+use aldis_kernel::{Comm, Endpoint, Error, Policy, Rank, Source, Tag, TagMatch};
 
 use super::Outcome;
 
@@ -18,6 +19,8 @@ cases! {
     "9.3", 2: a_deadline_ends_a_synchronous_send_that_nobody_meets;
     "9.4", 1: requests_beyond_the_table_are_refused_and_fit_later;
     "9.4", 1: an_error_of_a_scope_is_that_of_its_request;
+    "9.3", 1: an_error_is_returned_unless_a_policy_says_more;
+    "9.3.1", 1: a_callback_hears_of_each_error_once_and_of_nothing_else;
 }
 
 fn cause<R>(result: Result<R, Error>) -> Option<Cause> {
@@ -162,5 +165,47 @@ fn an_error_of_a_scope_is_that_of_its_request<T: Transport, P: Platform>(
     });
     assert_eq!(cause(result), Some(Cause::Truncated { sent: 5, room: 4 }), "the scope has waited for it");
     assert_eq!((short, ep.requests_in_use()), ([1; 4], 0));
+    Ok(())
+}
+
+fn an_error_is_returned_unless_a_policy_says_more<T: Transport, P: Platform>(
+    ep: &mut Endpoint<'_, T, P>,
+) -> Outcome {
+    for comm in [ep.world(), ep.itself()] {
+        assert!(matches!(ep.error_policy(&comm)?, Policy::Return), "nothing is fatal by itself");
+        assert!(cause(ep.send(&comm, &[0_u8], Rank(9), Tag(1))).is_some());
+        ep.sendrecv(&comm, &[1_u8], Rank(0), Tag(1), &mut [0_u8], Rank(0), Tag(1))?;
+    }
+    assert_eq!(ep.aborted(), None);
+    Ok(())
+}
+
+thread_local! {
+    /// Errors that this thread's rank was told of: of one rank, since the cases that count have one.
+    static HEARD: Cell<u32> = const { Cell::new(0) };
+}
+
+fn hear(_: &Comm, _: &Error) {
+    HEARD.set(HEARD.get() + 1);
+}
+
+fn a_callback_hears_of_each_error_once_and_of_nothing_else<T: Transport, P: Platform>(
+    ep: &mut Endpoint<'_, T, P>,
+) -> Outcome {
+    let (world, itself, mut buffer) = (ep.world(), ep.itself(), [0_u8; 4]);
+    HEARD.set(0);
+    ep.set_error_policy(&world, Policy::Callback(hear))?;
+    ep.sendrecv(&world, &[1_u8], Rank(0), Tag(1), &mut buffer, Rank(0), Tag(1))?;
+    assert_eq!(HEARD.get(), 0, "all is well");
+    assert!(cause(ep.send(&world, &[0_u8], Rank(9), Tag(1))).is_some());
+    assert_eq!(HEARD.get(), 1);
+    let long = ep.sendrecv(&world, &[1_u8; 5], Rank(0), Tag(1), &mut buffer, Rank(0), Tag(1));
+    assert_eq!(cause(long), Some(Cause::Truncated { sent: 5, room: 4 }));
+    assert_eq!(HEARD.get(), 2);
+    assert!(cause(ep.send(&itself, &[0_u8], Rank(9), Tag(1))).is_some());
+    assert_eq!(HEARD.get(), 2, "that was another communicator");
+    ep.set_error_policy(&world, Policy::Return)?;
+    assert!(cause(ep.send(&world, &[0_u8], Rank(9), Tag(1))).is_some());
+    assert_eq!(HEARD.get(), 2);
     Ok(())
 }

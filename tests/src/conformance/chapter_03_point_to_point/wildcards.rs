@@ -15,6 +15,7 @@ cases! {
     "3.2.4", 3: a_receive_from_one_rank_lets_all_others_pass;
     "3.5", 3: receives_with_and_without_wildcards_share_messages_by_the_rules;
     "3.2.4", 2: a_wildcard_finds_what_has_arrived_and_what_has_not;
+    "3.2.4", 3: what_was_sent_to_oneself_is_received_after_all_others_have_left;
 }
 
 fn a_receive_from_any_source_tells_whose_message_it_got<T: Transport, P: Platform>(
@@ -221,5 +222,34 @@ fn a_wildcard_finds_what_has_arrived_and_what_has_not<T: Transport, P: Platform>
         })?;
         assert!(first == due && second == due);
     }
+    Ok(())
+}
+
+/// Seed 99 of "all ranks flood all" over messages found this: a wildcard failed because all other ranks had left, while a
+/// message to oneself was still under way.
+fn what_was_sent_to_oneself_is_received_after_all_others_have_left<T: Transport, P: Platform>(
+    ep: &mut Endpoint<'_, T, P>,
+) -> Outcome {
+    let world = ep.world();
+    if world.rank() != Rank(0) {
+        ep.send::<u8>(&world, &[], Rank(0), Tag(1))?;
+        return Ok(());
+    }
+    for _ in 1..world.size() {
+        ep.recv::<u8>(&world, &mut [], Source::Any, Tag(1))?;
+    }
+    let data: Vec<_> = (0..30).map(|number| message(number, 37 * number as usize % 300)).collect();
+    let mut buffers: Vec<_> = data.iter().map(|data| vec![0; data.len()]).collect();
+    ep.scope(|scope| {
+        let mut requests = Vec::new();
+        for data in &data {
+            requests.push(scope.isend(&world, data, Rank(0), Tag(2))?);
+        }
+        for buffer in &mut buffers {
+            requests.push(scope.irecv(&world, buffer, Source::Any, TagMatch::Any)?);
+        }
+        scope.wait_all(&mut requests)
+    })?;
+    assert!(buffers == data);
     Ok(())
 }
