@@ -234,8 +234,12 @@ impl Seeker {
         anew: false,
     };
 
-    /// *Stalled*: the sender holds messages back that it had not spoken of before.
+    /// *Stalled*: the sender holds messages back that it had not spoken of before. A question that has not been sent was
+    /// chosen without them, and is chosen anew: an earlier receive may take one.
     pub fn stalled(&mut self) {
+        if self.asking == Asking::Due {
+            self.asking = Asking::No;
+        }
         (self.stalled, self.after, self.anew) = (true, false, true);
     }
 
@@ -403,6 +407,18 @@ mod tests {
         seeker.asked();
         seeker.nothing(ONE, false).unwrap();
         assert_eq!(seeker.next(), None);
+    }
+
+    #[test]
+    fn a_question_that_was_not_sent_yet_does_not_pass_over_receives_that_new_messages_fit() {
+        let mut seeker = Seeker::NONE;
+        seeker.stalled();
+        seeker.seek(Posted { receiver: ONE, order: 5 });
+        seeker.asked();
+        seeker.nothing(ONE, true).unwrap();
+        seeker.seek(Posted { receiver: TWO, order: 6 });
+        seeker.stalled();
+        assert_eq!((seeker.due(), seeker.next()), (None, Some(Next::First)));
     }
 
     #[test]
