@@ -14,7 +14,7 @@ use crate::rank::{Source, Status, TagMatch};
 use crate::request::{Backing, Key, State};
 
 impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
-    /// See [`Endpoint::recv_pooled`].
+    /// See [`Endpoint::recv_pooled`](crate::Endpoint::recv_pooled).
     ///
     /// # Errors
     /// As there, and [`Cause::TimedOut`].
