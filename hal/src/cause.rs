@@ -171,6 +171,27 @@ pub enum Cause {
         /// Length of the second.
         right: u64,
     },
+    /// Bytes that do not divide into so many partitions of equal length, or no number of partitions that there can be.
+    Partitions {
+        /// Partitions asked for.
+        partitions: u32,
+        /// Bytes of the message.
+        bytes: u64,
+    },
+    /// A partition outside the message.
+    PartitionOutOfRange {
+        /// The partition.
+        partition: u32,
+        /// How many there are.
+        partitions: u32,
+    },
+    /// A partition that was made ready before in this round.
+    PartitionReady {
+        /// The partition.
+        partition: u32,
+    },
+    /// A persistent or partitioned request that has not been started.
+    Inactive,
     /// Memory that is in use by a request, or that an operation names twice.
     Busy,
     /// A message sent in ready mode met no receive that was posted before it. It was received all the same.
@@ -288,6 +309,14 @@ impl fmt::Display for Cause {
                 write!(f, "{bytes} bytes are no whole number of {element}-byte elements")
             }
             Self::LengthMismatch { left, right } => write!(f, "lengths {left} and {right} must be equal"),
+            Self::Partitions { partitions, bytes } => {
+                write!(f, "{bytes} bytes in {partitions} partitions: 1 to 64 of equal length are possible")
+            }
+            Self::PartitionOutOfRange { partition, partitions } => {
+                write!(f, "partition {partition} is outside 0..{partitions}")
+            }
+            Self::PartitionReady { partition } => write!(f, "partition {partition} is ready already"),
+            Self::Inactive => f.write_str("the request has not been started: start it first"),
             Self::Busy => f.write_str("memory or a request that is in use: wait for it first"),
             Self::NotReady => f.write_str("no receive was posted for a message sent in ready mode"),
             Self::Stale => f.write_str("a handle that has been freed: make a new one"),

@@ -380,7 +380,7 @@ impl Engine<'_> {
         let Some(request) = self.requests.get(sender) else { return Turn::Idle };
         let (key, length) = (request.key, request.length);
         let header = self.header(row, Kind::Offer, key, 0, length);
-        let turn = self.say(transport, id, &header.emit_offer(sender, seek.receiver));
+        let turn = self.say(transport, id, &header.emit_about_both(sender, seek.receiver));
         if let (Turn::Sent, Some(row)) = (&turn, self.peer(id)) {
             row.holder.offer(sender);
         }

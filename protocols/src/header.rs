@@ -72,7 +72,7 @@ struct RawClearToSend {
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
 #[repr(C)]
-struct RawOffer {
+struct RawPair {
     sender: RawHandle,
     receiver: RawHandle,
 }
@@ -145,6 +145,9 @@ pub enum Kind {
     Settle = 13,
     /// A whole message with a [`Label`] in front of its payload.
     Labelled = 14,
+    /// The receiver of a partitioned message has matched it, or has started a round: see
+    /// [`partitioned`](crate::partitioned).
+    Grant = 15,
 }
 
 impl Kind {
@@ -164,6 +167,7 @@ impl Kind {
             12 => Self::Nothing,
             13 => Self::Settle,
             14 => Self::Labelled,
+            15 => Self::Grant,
             other => return Err(Malformed::Kind(other)),
         })
     }
@@ -174,6 +178,9 @@ impl Kind {
         matches!(self, Self::Eager | Self::Announce | Self::Defer | Self::Labelled)
     }
 }
+
+/// In the tag of a grant: a round has been started.
+pub const GRANT_STARTED: u32 = 1 << 31;
 
 /// The fixed part of every message. See the [module](self) for the meaning of each field by kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -272,9 +279,9 @@ impl Header {
         zerocopy::transmute!((self.raw(), RawHandle::from(request)).pack())
     }
 
-    /// Header and body of an offer.
-    pub fn emit_offer(&self, sender: Handle, receiver: Handle) -> [u8; HEADER_BYTES + 16] {
-        let body = RawOffer { sender: sender.into(), receiver: receiver.into() };
+    /// Header and body of a message about two requests: an offer, a grant.
+    pub fn emit_about_both(&self, sender: Handle, receiver: Handle) -> [u8; HEADER_BYTES + 16] {
+        let body = RawPair { sender: sender.into(), receiver: receiver.into() };
         zerocopy::transmute!((self.raw(), body).pack())
     }
 

@@ -11,6 +11,7 @@
 //! | [`reliable`] | links over what loses, reorders, repeats and corrupts: frames, and the machine of each end |
 //! | [`connect`] | how two ends find together: lives, crossing attempts, refusals by name |
 //! | [`rendezvous`] | announce, clear to send, data fragments, finish; deferral is the same with another name |
+//! | [`partitioned`] | messages that are sent in parts as they get ready, over a channel matched once |
 //! | [`overflow`] | messages without an envelope, matched at their sender: no bound makes a program wait for ever |
 //! | [`select`] | which protocol a message takes, by capabilities and cost, and why not another |
 //! | [`card`] | what a rank tells its peers before the first message (`postcard`) |
@@ -31,6 +32,7 @@ pub mod control;
 pub mod credit;
 pub mod header;
 pub mod overflow;
+pub mod partitioned;
 pub mod reliable;
 pub mod rendezvous;
 mod sabotage;

@@ -5,8 +5,8 @@ use aldis_hal::cause::Malformed;
 use zerocopy::FromBytes;
 
 use super::{
-    Finish, Header, Kind, Label, RawClearToSend, RawData, RawFinish, RawLabel, RawOffer, exactly, handle,
-    short,
+    Finish, GRANT_STARTED, Header, Kind, Label, RawClearToSend, RawData, RawFinish, RawLabel, RawPair,
+    exactly, handle, short,
 };
 
 /// The part of a message that depends on its kind.
@@ -88,6 +88,17 @@ pub enum Body<'a> {
         /// It is matched, and waits to be asked; if not, it stays where it is.
         taken: bool,
     },
+    /// The receiver of a partitioned message has matched it. The header's length is that of the receiver.
+    Grant {
+        /// The request that sends it.
+        sender: Handle,
+        /// The request that takes the data.
+        receiver: Handle,
+        /// How the receiver cuts it.
+        partitions: u32,
+        /// A round has been started.
+        started: bool,
+    },
     /// A control message, still encoded.
     Control(&'a [u8]),
 }
@@ -119,7 +130,7 @@ impl<'a> Body<'a> {
     /// What is wrong with it, in itself or by the header.
     pub fn parse(header: &Header, rest: &'a [u8]) -> Result<Self, Malformed> {
         let (has_source, has_tag) = match header.kind {
-            Kind::Seek | Kind::ClearToSend | Kind::Data => (false, true),
+            Kind::Seek | Kind::ClearToSend | Kind::Data | Kind::Grant => (false, true),
             kind => (kind.is_matchable() || kind == Kind::Offer, kind.is_matchable() || kind == Kind::Offer),
         };
         let stray = (!has_source && header.source != 0) || (!has_tag && header.tag != 0);
@@ -183,12 +194,18 @@ impl<'a> Body<'a> {
             Kind::Seek if header.length != 0 => return Err(Malformed::Length),
             Kind::Seek => Self::Seek { receiver: handle(rest)? },
             Kind::Offer => {
-                let raw: RawOffer = exactly(rest)?;
+                let raw: RawPair = exactly(rest)?;
                 Self::Offer { sender: raw.sender.into(), receiver: raw.receiver.into() }
             }
             Kind::Nothing | Kind::Settle if header.length > 1 => return Err(Malformed::Length),
             Kind::Settle => Self::Settle { sender: handle(rest)?, taken: header.length == 1 },
             Kind::Nothing => Self::Nothing { receiver: handle(rest)?, more: header.length == 1 },
+            Kind::Grant => {
+                let raw: RawPair = exactly(rest)?;
+                let (partitions, started) = (header.tag & !GRANT_STARTED, header.tag & GRANT_STARTED != 0);
+                let (sender, receiver) = (raw.sender.into(), raw.receiver.into());
+                Self::Grant { sender, receiver, partitions, started }
+            }
             Kind::Control => Self::Control(header.payload(rest)?),
         })
     }

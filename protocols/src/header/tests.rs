@@ -121,7 +121,12 @@ fn every_kind_survives_the_wire() {
     assert_eq!(Packet::parse(&seek.emit_about(RECEIVER)), Ok(Packet { header: seek, body }));
     let offer = Header { source: 2, tag: 9, ..header(Kind::Offer, 1 << 40) };
     let body = Body::Offer { sender: SENDER, receiver: RECEIVER };
-    assert_eq!(Packet::parse(&offer.emit_offer(SENDER, RECEIVER)), Ok(Packet { header: offer, body }));
+    assert_eq!(Packet::parse(&offer.emit_about_both(SENDER, RECEIVER)), Ok(Packet { header: offer, body }));
+    for (tag, started) in [(3, false), (3 | GRANT_STARTED, true)] {
+        let header = Header { tag, ..header(Kind::Grant, 12) };
+        let body = Body::Grant { sender: SENDER, receiver: RECEIVER, partitions: 3, started };
+        assert_eq!(Packet::parse(&header.emit_about_both(SENDER, RECEIVER)), Ok(Packet { header, body }));
+    }
     for (length, more) in [(0, false), (1, true)] {
         let header = header(Kind::Nothing, length);
         let body = Body::Nothing { receiver: RECEIVER, more };
@@ -198,7 +203,9 @@ proptest! {
                 Body::Seek { receiver: request }
                 | Body::Nothing { receiver: request, .. }
                 | Body::Settle { sender: request, .. } => header.emit_about(request).to_vec(),
-                Body::Offer { sender, receiver } => header.emit_offer(sender, receiver).to_vec(),
+                Body::Offer { sender, receiver } | Body::Grant { sender, receiver, .. } => {
+                    header.emit_about_both(sender, receiver).to_vec()
+                }
             };
             prop_assert_eq!(&again, &bytes);
         }

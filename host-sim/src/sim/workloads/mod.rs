@@ -15,6 +15,7 @@ mod matched_probe;
 mod matching;
 mod modes;
 mod overlap;
+mod partitioned;
 mod random_messages;
 mod reboot;
 mod ring;
@@ -66,6 +67,11 @@ pub const WORKLOADS: &[Workload] = &[
         name: "modes",
         about: "synchronous and ready sends, nobody as a partner, requests taken as they come",
         run: |ep, seed| modes::run(ep, seed),
+    },
+    Workload {
+        name: "partitioned",
+        about: "messages in parts that get ready in any order, over channels of several rounds",
+        run: |ep, seed| partitioned::run(ep, seed),
     },
     Workload {
         name: "flood",
@@ -163,7 +169,7 @@ pub fn mixed<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) 
     let mut random = Random::new(seed, 20);
     for _ in 0..random.within(1, 4) {
         let seed = random.draw();
-        match random.below(15) {
+        match random.below(16) {
             0 => ring::run(ep, seed)?,
             1 => random_messages::run(ep, seed)?,
             2 => flood::many_to_one(ep, seed)?,
@@ -178,6 +184,7 @@ pub fn mixed<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) 
             11 => communicators::run(ep, seed)?,
             12 => typed::run(ep, seed)?,
             13 => futures::run(ep, seed)?,
+            14 => partitioned::run(ep, seed)?,
             _ => halo::run(ep, seed)?,
         }
     }
