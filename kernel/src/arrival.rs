@@ -6,11 +6,10 @@ use aldis_hal::{Cause, Handle, PeerId, Sink, Token, Transport};
 use aldis_protocols::header::{Body, Header, Kind, Label, Packet};
 use aldis_protocols::{Control, INLINE_BYTES};
 
-use crate::comm::is_freed;
+use crate::comm::{is_freed, is_tag};
 use crate::engine::Engine;
 use crate::matching::Payload;
 use crate::peer::Presence;
-use crate::rank::Tag;
 use crate::request::Key;
 use crate::typed::Piece;
 
@@ -113,6 +112,9 @@ impl Engine<'_> {
             Body::Nothing { receiver, more } => self.take_nothing(from, receiver, more),
             Body::Settle { sender, taken: true } => self.take_up_offer(from, sender),
             Body::Settle { sender, taken: false } => self.take_decline(from, sender),
+            Body::Grant { sender, receiver, partitions, started } => {
+                self.take_grant(from, (sender, receiver), (partitions, header.length), started)
+            }
             Body::Control(bytes) => self.take_control(from, bytes),
         }
     }
@@ -126,7 +128,7 @@ impl Engine<'_> {
         key: &Key,
         in_block: bool,
     ) -> Result<Option<u32>, Malformed> {
-        if key.tag > Tag::MAX.0 {
+        if !is_tag(key.context, key.tag, header.kind == Kind::Announce) {
             return Err(Malformed::Envelope);
         }
         let is_member = self.comms.admits(key.context, key.source, from);

@@ -7,7 +7,7 @@ use aldis_protocols::header::{Header, Kind};
 
 use crate::arrival::key;
 use crate::buffer::Buffer;
-use crate::comm::Comm;
+use crate::comm::{Comm, PARTITIONED};
 use crate::engine::{Engine, Target};
 use crate::peer::Presence;
 use crate::rank::{Rank, Status, Tag};
@@ -87,12 +87,13 @@ impl Engine<'_> {
             return false;
         }
         // The receive was posted for this source of this communicator, which is this peer if it is the receive's: so
-        // the message's context, source and tag are what they may be.
+        // the message's context, source and tag are what they may be, but for tags that only announcements have.
         let Some((front, request)) = self.matcher.front(&mut self.requests, &key(&header)) else {
             return false;
         };
         let misfit = payload.len() != request.buffer.len() && self.rules.is_some();
-        if request.peer != from || misfit || !request.buffer.write_inline(payload) {
+        let foreign = request.peer != from || header.tag & PARTITIONED != 0;
+        if foreign || misfit || !request.buffer.write_inline(payload) {
             return false;
         }
         (request.state, request.length) = (State::Complete, header.length);

@@ -42,6 +42,11 @@ impl Call {
         self.rank == Rank::NULL.0 && matches!(cause, Cause::RankOutOfRange { .. })
     }
 
+    /// The rank and tag that it names.
+    pub(crate) const fn other_side(self) -> (Rank, Tag) {
+        (Rank(self.rank), Tag(self.tag))
+    }
+
     /// Why it was refused.
     pub(crate) fn refused(self, cause: Cause) -> Error {
         Error::about(self.operation, cause, self.rank, self.context, self.tag)
@@ -91,7 +96,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
             .target(comm, to, tag)
             .and_then(|target| match mode {
                 Mode::Standard => engine.send(transport, target, buffer),
-                Mode::Synchronous | Mode::Ready | Mode::Polled => engine.send_later(target, buffer, mode),
+                _ => engine.send_later(target, buffer, mode),
             })
             .or_else(|cause| self.unless_null(Call::send(comm, to, tag), cause))?;
         if let Started::Pending(_) = started {

@@ -23,9 +23,11 @@ use core::fmt;
 pub use calls::{CONTEXT_WORDS, ContextOffer, Members};
 pub(crate) use table::{Comms, Row};
 
-use crate::rank::Rank;
+use crate::rank::{Rank, WILD};
 
 const PLANE: u32 = 1 << 31;
+/// On the plane of collectives, whose tags have 31 bits as those of users have: what tags of partitioned messages have more.
+pub(crate) const PARTITIONED: u32 = 1 << 31;
 const SLOT_BITS: u32 = 16;
 /// The last generation of a slot; the first comes after it.
 pub const GENERATION_MAX: u32 = (PLANE >> SLOT_BITS) - 1;
@@ -43,6 +45,12 @@ const fn slot(context: u32) -> u32 {
 #[inline]
 pub(crate) const fn is_freed(context: u32) -> bool {
     slot(context) >= PREDEFINED as u32
+}
+
+/// Whether a tag is one that messages in a context have; of announced ones there are more.
+#[inline]
+pub(crate) const fn is_tag(context: u32, tag: u32, is_announced: bool) -> bool {
+    tag & PARTITIONED == 0 || (is_announced && context & PLANE != 0 && tag != WILD)
 }
 
 /// Context id of the world: all processes of the job.

@@ -5,7 +5,7 @@ use aldis_hal::{Activity, Cause, Handle, Operation, Platform, Transport};
 use crate::blocking::Turns;
 use crate::call::BUDGET;
 use crate::error::Error;
-use crate::rank::{Status, WILD};
+use crate::rank::{Mode, Status, WILD};
 use crate::request::State;
 use crate::scope::{Request, Scope, Stage};
 
@@ -163,6 +163,9 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         let engine = &mut self.within.endpoint.engine;
         let Some(slot) = engine.requests.get(handle) else { return false };
         let (state, peer) = (slot.state, slot.peer);
+        if slot.mode == Mode::Partitioned {
+            return false;
+        }
         let undone = state == State::Posted || (state == State::Queued && !engine.is_offered(peer, handle));
         if !undone {
             return false;

@@ -303,6 +303,9 @@ impl Engine<'_> {
 
     /// The receive in slot `index` has matched an announcement: the data is to be asked for.
     pub(crate) fn fetch(&mut self, index: u32, peer: PeerId, sender: Handle, length: u64) {
+        if self.is_bound(index, sender, length) {
+            return;
+        }
         let Some(request) = self.requests.at(index) else { return };
         request.state = State::Receiving;
         request.peer = peer;

@@ -230,7 +230,7 @@ impl Engine<'_> {
                 tools.inject(self, transport, id, handle)
             }
             Mode::Standard => self.inject(transport, id, key, buffer, Some(handle)),
-            Mode::Synchronous | Mode::Ready | Mode::Polled => {
+            Mode::Synchronous | Mode::Ready | Mode::Polled | Mode::Partitioned => {
                 self.announce(transport, id, Kind::Announce, key, buffer.len(), handle)
             }
         };
@@ -243,7 +243,8 @@ impl Engine<'_> {
             peer.ordered.remove(&mut self.requests, index);
         }
         match injected {
-            Err(cause) => self.complete(index, Some(cause)),
+            Err(cause) => self.end(index, cause),
+            Ok(Injected::Announced) if mode == Mode::Partitioned => self.is_announced(index),
             Ok(Injected::Announced) => {
                 if let Some(request) = self.requests.at(index) {
                     let mut sender = Sender::new(request.length);

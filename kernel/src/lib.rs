@@ -61,6 +61,7 @@ mod matched;
 mod matching;
 mod modes;
 mod overflow;
+mod partitioned;
 mod peer;
 mod persistent;
 mod planted;

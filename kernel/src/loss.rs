@@ -7,7 +7,7 @@ use crate::buffer::Buffer;
 use crate::engine::Engine;
 use crate::matching::Payload;
 use crate::peer::Presence;
-use crate::rank::WILD;
+use crate::rank::{Mode, WILD};
 use crate::request::{Backing, Machine, State};
 
 /// One request.
@@ -15,6 +15,9 @@ impl Engine<'_> {
     #[cold]
     pub(crate) fn abandon_live(&mut self, handle: Handle) {
         let Some(request) = self.requests.get(handle) else { return };
+        if request.mode == Mode::Partitioned && !request.orphan {
+            return self.abandon_channel(handle);
+        }
         let (index, peer, state) = (handle.slot, request.peer, request.state);
         request.orphan = true;
         request.buffer = Buffer::NONE;
@@ -89,27 +92,23 @@ impl Engine<'_> {
             if request.peer != peer || !named {
                 continue;
             }
-            let owed = core::mem::take(&mut request.owed);
+            self.disown(index);
+            let Some(request) = self.requests.at(index) else { continue };
             match request.state {
-                State::Free | State::Idle | State::Complete => continue,
+                State::Free | State::Complete => continue,
                 // What has arrived is there.
                 State::Matched if matches!(request.machine, Machine::Kept(_)) => continue,
                 // Whoever has its token is told by it.
                 State::Matched => request.orphan = true,
-                State::Probing | State::Held => {}
+                State::Idle | State::Probing | State::Held | State::Sending | State::Receiving => {}
                 State::Posted => self.matcher.unpost(&mut self.requests, index),
                 State::Queued => {
                     if let Some(row) = self.peers.get_mut(peer.index()) {
                         row.ordered.remove(&mut self.requests, index);
                     }
                 }
-                State::Sending | State::Receiving => {
-                    if owed && let Some(row) = self.peers.get_mut(peer.index()) {
-                        row.owed.remove(&mut self.requests, index);
-                    }
-                }
             }
-            self.complete(index, Some(cause));
+            self.end(index, cause);
         }
         true
     }

@@ -9,12 +9,12 @@ use aldis_protocols::overflow::{Next, Posted, Seek};
 use aldis_protocols::rendezvous::Sender;
 
 use crate::buffer::Buffer;
-use crate::comm::is_freed;
+use crate::comm::{is_freed, is_tag};
 use crate::engine::{Engine, status};
 use crate::injection::Turn;
 use crate::list::List;
 use crate::peer::Presence;
-use crate::rank::{Status, Tag, WILD};
+use crate::rank::{Mode, Status, WILD};
 use crate::request::{Key, Machine, Queue, Request, State};
 
 /// Polls after which an offer that a matched probe holds is declined. A program that looks for messages comes back for
@@ -93,7 +93,7 @@ impl Engine<'_> {
     ) -> Result<(), Malformed> {
         let key = Key { context: header.context, source: header.source, tag: header.tag };
         let is_member = self.comms.admits(key.context, key.source, from);
-        if key.tag > Tag::MAX.0 || !(is_member || is_freed(key.context)) {
+        if !is_tag(key.context, key.tag, true) || !(is_member || is_freed(key.context)) {
             return Err(Malformed::Envelope);
         }
         let Some(row) = self.peers.get_mut(from.index()) else { return Ok(()) };
@@ -256,6 +256,10 @@ impl Engine<'_> {
         self.counters.messages_sent += 1;
         self.counters.overflows += 1;
         let Some(request) = self.requests.get(sender) else { return Ok(()) };
+        if request.mode == Mode::Partitioned && request.cause.is_none() {
+            self.is_announced(sender.slot);
+            return Ok(());
+        }
         let mut machine = Sender::new(request.length);
         machine.announced();
         if request.cause.is_some() {

@@ -16,7 +16,7 @@ use crate::request::{Key, Machine, State};
 use crate::scope::{Request, Scope, Stage, part};
 
 /// The peer of a request whose other side is [`Rank::NULL`].
-const NOBODY: PeerId = PeerId(u32::MAX);
+pub(crate) const NOBODY: PeerId = PeerId(u32::MAX);
 
 impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// Sets a send of a byte range of lent memory up (MPI_Send_init). [`start`](Self::start) starts it.
@@ -138,7 +138,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     }
 
     #[cold]
-    fn not_started(&mut self, handle: Handle, cause: Cause) -> Error {
+    pub(crate) fn not_started(&mut self, handle: Handle, cause: Cause) -> Error {
         let progress = self.requests().get(handle).map(|slot| slot.progress());
         let error = progress.map_or(Error::new(Operation::None, cause), |progress| progress.error(cause));
         self.refused(error)
@@ -168,7 +168,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// Frees the slot of a persistent request that is not under way, at the end of its scope.
     pub(crate) fn free_idle(&mut self, handle: Handle) -> bool {
         let engine = &mut self.within.endpoint.engine;
-        let idle = engine.requests.get(handle).is_some_and(|request| request.state == State::Idle);
+        let idle = engine.requests.get(handle).is_some_and(|request| request.is_idle());
         if idle {
             self.requests.remove(&mut engine.requests, handle.slot);
             engine.abandon(handle);
@@ -209,6 +209,9 @@ impl Engine<'_> {
     /// Starts the persistent request behind `handle`.
     fn restart(&mut self, handle: Handle) -> Result<(), Cause> {
         let request = self.requests.get(handle).ok_or(Cause::Stale)?;
+        if request.mode == Mode::Partitioned {
+            return self.start_round(handle);
+        }
         let (key, peer, buffer) = (request.key, request.peer, request.buffer);
         request.machine = Machine::None;
         (request.cause, request.late, request.length) = (None, false, buffer.len() as u64);

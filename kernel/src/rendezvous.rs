@@ -6,6 +6,7 @@ use core::ops::Range;
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, Handle, PeerId, Refusal, Transport};
 use aldis_protocols::header::{Finish, Kind, Label};
+use aldis_protocols::partitioned::PartStep;
 use aldis_protocols::rendezvous::{ReceiverStep, Sender, SenderStep};
 
 use crate::engine::Engine;
@@ -44,6 +45,10 @@ impl Engine<'_> {
                 }
                 Ok(())
             }
+            Machine::PartSend(_) if request.peer == from => {
+                self.take_refusal(from, sender, receiver);
+                Ok(())
+            }
             _ => Err(Malformed::Control),
         }
     }
@@ -75,6 +80,15 @@ impl Engine<'_> {
                 }
                 Ok(())
             }
+            Machine::PartRecv(channel) if request.peer == from && request.state == State::Receiving => {
+                let is_over = channel.data(request.buffer.len() as u64, offset, payload.len() as u64)?;
+                request.buffer.write(offset, payload);
+                self.counters.bytes_received += payload.len() as u64;
+                if is_over {
+                    self.complete(receiver.slot, None);
+                }
+                Ok(())
+            }
             _ => Err(Malformed::Control),
         }
     }
@@ -100,6 +114,10 @@ impl Engine<'_> {
                 }
                 Ok(())
             }
+            Machine::PartRecv(_) if request.peer == from && status == Finish::Withdrawn => {
+                self.close(receiver.slot, Cause::Withdrawn);
+                Ok(())
+            }
             _ => Err(Malformed::Control),
         }
     }
@@ -121,6 +139,9 @@ impl Engine<'_> {
                 }
                 ReceiverStep::Wait | ReceiverStep::Piece | ReceiverStep::Done(_) => Turn::Idle,
             },
+            Some(Machine::PartSend(_) | Machine::PartRecv(_)) => {
+                self.step_channel(transport, id, index, fragment_max)
+            }
             Some(Machine::None | Machine::Announced(_) | Machine::Kept(_)) | None => Turn::Idle,
         };
         if let Turn::Stuck = turn {
@@ -142,6 +163,8 @@ impl Engine<'_> {
                 matches!(sender.step(1), SenderStep::Data { .. } | SenderStep::Finish { .. })
             }
             Machine::Recv(receiver) => matches!(receiver.step(), ReceiverStep::Ask { .. }),
+            Machine::PartSend(channel) => channel.step(request.buffer.len() as u64, 1) != PartStep::Wait,
+            Machine::PartRecv(channel) => channel.due().is_some(),
             Machine::None | Machine::Announced(_) | Machine::Kept(_) => false,
         };
         request.owed = more;
@@ -217,7 +240,7 @@ impl Engine<'_> {
         self.complete(index, cause);
     }
 
-    fn send_fragment<T: Transport>(
+    pub(crate) fn send_fragment<T: Transport>(
         &mut self,
         transport: &mut T,
         id: PeerId,
@@ -254,10 +277,9 @@ impl Engine<'_> {
     ) -> Turn {
         match sent {
             Ok(()) => {
-                if let Some(Machine::Send(sender)) =
-                    self.requests.at(index).map(|request| &mut request.machine)
-                {
-                    sender.sent(len);
+                match self.requests.at(index).map(|request| &mut request.machine) {
+                    Some(Machine::Send(sender)) => sender.sent(len),
+                    _ => self.sent_part(index, len),
                 }
                 self.counters.bytes_sent += u64::from(len);
                 if let Some(peer) = self.peer(id) {

@@ -1,10 +1,11 @@
 //! Requests: what is being sent or received, kept in a slot of the storage until its owner has taken the result.
 
 use aldis_hal::{Activity, Cause, Handle, Operation, PeerId};
+use aldis_protocols::partitioned::{PartReceiver, PartSender};
 use aldis_protocols::rendezvous::{Receiver, Sender};
 
 use crate::blocks::Block;
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, overlap};
 use crate::datatype::Held;
 use crate::error::Error;
 use crate::list::{Links, Nodes};
@@ -66,6 +67,8 @@ pub(crate) enum Machine {
     None,
     Send(Sender),
     Recv(Receiver),
+    PartSend(PartSender),
+    PartRecv(PartReceiver),
     /// A matched message that is still with its sender, which is to be asked under this token.
     Announced(Handle),
     /// A matched message that has been set aside in this envelope.
@@ -182,6 +185,31 @@ impl Request {
         }
     }
 
+    /// Whether it is a persistent or partitioned one that is not under way.
+    pub(crate) const fn is_idle(&self) -> bool {
+        match (&self.machine, self.state) {
+            (_, State::Idle) => true,
+            (Machine::PartSend(channel), State::Queued) => !channel.is_active(),
+            (Machine::PartRecv(channel), State::Posted) => !channel.is_active(),
+            _ => false,
+        }
+    }
+
+    /// Whether a part of the user's memory is not the user's now; to be read only, if it is not to be written.
+    pub(crate) fn uses(&self, part: Buffer, to_be_written: bool) -> bool {
+        let all = self.memory();
+        if !overlap(all, part) || self.is_idle() || self.state == State::Complete {
+            return false;
+        }
+        let start = part.address().saturating_sub(all.address()) as u64;
+        let end = (part.address() + part.len()).saturating_sub(all.address()).min(all.len()) as u64;
+        match &self.machine {
+            Machine::PartSend(channel) => to_be_written && channel.has_ready(start..end, all.len() as u64),
+            Machine::PartRecv(channel) => channel.has_missing(start..end, all.len() as u64),
+            _ => to_be_written || self.operation == Operation::Recv,
+        }
+    }
+
     /// The type that it is of, while it needs it.
     pub(crate) fn held(&self) -> Option<Held> {
         match &self.backing {
@@ -195,6 +223,8 @@ impl Request {
         match &self.machine {
             Machine::Send(sender) => sender.bytes_sent(),
             Machine::Recv(receiver) => receiver.bytes_received(),
+            Machine::PartSend(sender) => sender.bytes_sent(self.length),
+            Machine::PartRecv(receiver) => receiver.bytes_received(self.length),
             Machine::None if self.state == State::Complete && self.has_moved() => {
                 self.length.min(self.buffer.len() as u64)
             }

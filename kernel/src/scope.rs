@@ -66,7 +66,7 @@ use crate::engine::Started;
 use crate::error::Error;
 use crate::list::List;
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
-use crate::request::{InScope, Requests, State};
+use crate::request::{InScope, Requests};
 
 /// A nonblocking send or receive of one scope. After its result has been taken it is *null*: waits skip it
 /// (MPI_REQUEST_NULL). Dropping it is fine: the scope's end takes care of it.
@@ -366,12 +366,8 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         let requests = &mut self.within.endpoint.engine.requests;
         let mut next = self.requests.front();
         while let Some(index) = next {
-            if let Some(request) = requests.at(index) {
-                let active = !matches!(request.state, State::Complete | State::Idle);
-                let conflicting = to_be_written || request.operation == Operation::Recv;
-                if active && conflicting && buffer::overlap(request.memory(), memory) {
-                    return true;
-                }
+            if requests.at(index).is_some_and(|request| request.uses(memory, to_be_written)) {
+                return true;
             }
             next = List::<InScope>::after(requests, index);
         }

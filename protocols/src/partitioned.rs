@@ -215,6 +215,11 @@ impl PartSender {
         Ok(())
     }
 
+    /// It is matched with a receiver of another length: there will be no rounds.
+    pub const fn mismatched(&mut self, receiver: Handle) {
+        (self.receiver, self.theirs) = (receiver, 1);
+    }
+
     /// What to do next for a message of `length` bytes, with fragments of at most `fragment_max`.
     pub fn step(&self, length: u64, fragment_max: u32) -> PartStep {
         let Some(partition) = self.next(length) else { return PartStep::Wait };
@@ -325,6 +330,11 @@ impl PartReceiver {
     /// The sending request, once it is matched.
     pub const fn sender(&self) -> Option<Handle> {
         if self.is_matched { Some(self.sender) } else { None }
+    }
+
+    /// Whether the sender has been told that it is matched.
+    pub const fn is_told(&self) -> bool {
+        self.is_told
     }
 
     /// The announcement of `sender` is the one for this channel.

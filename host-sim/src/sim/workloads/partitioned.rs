@@ -85,7 +85,9 @@ pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: 
         scope.wait_all(&mut plain)
     })?;
     if !wrongs.is_empty() || heard.iter().any(|word| *word != [from.0]) {
-        return Err(format!("wrong from rank {from}: channels {wrongs:?}, or words beside them: {heard:?}").into());
+        return Err(
+            format!("wrong from rank {from}: channels {wrongs:?}, or words beside them: {heard:?}").into()
+        );
     }
     Ok(())
 }

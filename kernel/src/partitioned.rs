@@ -1,0 +1,488 @@
+//! Partitioned communication (MPI 4.1 chapter 4): a message that is filled and sent in parts. Set up once, it is matched
+//! once, with the other side's in the order in which both were set up, and then started for round after round; a part goes
+//! on its way as soon as it is declared ready. [`protocols::partitioned`](aldis_protocols::partitioned) has the exchange.
+//!
+//! ```
+//! # use aldis_kernel::{Endpoint, Error, Rank, Tag, hal::{Platform, Transport}};
+//! /// Rank 0 computes four blocks and sends each when it is done; rank 1 works on whatever has come.
+//! fn pipeline<T: Transport, P: Platform>(endpoint: &mut Endpoint<'_, T, P>) -> Result<(), Error> {
+//!     let world = endpoint.world();
+//!     let mut memory = [0u8; 4 * 1024];
+//!     let all = 0..memory.len();
+//!     endpoint.scope(|s| {
+//!         let memory = s.lend(&mut memory);
+//!         if world.rank() == Rank(0) {
+//!             let mut sending = s.psend_init(&world, memory, all, 4, Rank(1), Tag(1))?;
+//!             s.start(&mut sending)?;
+//!             for block in 0..4 {
+//!                 let bytes = block as usize * 1024..(block as usize + 1) * 1024;
+//!                 s.edit(memory, bytes, |bytes| bytes.fill(block as u8))?;
+//!                 s.pready(&sending, block)?;
+//!             }
+//!             s.wait_for(&mut sending)?;
+//!         } else {
+//!             let mut receiving = s.precv_init(&world, memory, all, 2, Rank(0), Tag(1))?;
+//!             s.start(&mut receiving)?;
+//!             while !s.parrived(&receiving, 1)? {}
+//!             s.edit(memory, 2048..4096, |half| half.reverse())?;
+//!             s.wait_for(&mut receiving)?;
+//!         }
+//!         Ok(())
+//!     })
+//! }
+//! ```
+//!
+//! Both sides cut the same number of bytes, each into as many partitions as it likes, up to
+//! [`PARTITIONS_MAX`]. They are matched by communicator, rank and tag, without wildcards, and apart from all other
+//! messages. One request slot each, and while it is not matched one envelope at the receiver.
+//!
+//! Memory of a round under way can be read and written where the other side does not: by the sender in partitions that are
+//! not ready, by the receiver in those that have arrived. A round cannot be cancelled (section 4.2.2). The scope's end waits
+//! for rounds under way and frees the requests; a side that goes on alone then fails with [`Cause::Withdrawn`].
+
+use core::ops::Range;
+
+use aldis_hal::cause::Malformed;
+use aldis_hal::{Cause, Handle, Operation, PeerId, Platform, Transport};
+use aldis_protocols::header::{GRANT_STARTED, Kind};
+use aldis_protocols::partitioned::{GrantDue, PARTITIONS_MAX, PartReceiver, PartSender, PartStep, check};
+use aldis_protocols::rendezvous::{Receiver, Sender, SenderStep};
+
+use crate::buffer::{Buffer, Loan};
+use crate::call::{BUDGET, Call};
+use crate::comm::{Comm, PARTITIONED};
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::injection::Turn;
+use crate::persistent::NOBODY;
+use crate::rank::{Mode, Rank, Status, Tag};
+use crate::request::{Key, Machine, State};
+use crate::scope::{Request, Scope, Stage, part};
+
+impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
+    /// Sets a partitioned send of a byte range of lent memory up (MPI_Psend_init): `partitions` parts of equal length.
+    /// [`start`](Self::start) begins a round.
+    ///
+    /// # Errors
+    /// As for [`isend_part`](Self::isend_part); [`Cause::Partitions`] for bytes that cannot be cut so, and
+    /// [`Cause::TagOutOfRange`] also for [`Tag::MAX`] itself.
+    pub fn psend_init(
+        &mut self,
+        comm: &Comm,
+        loan: Loan<'scope>,
+        range: Range<usize>,
+        partitions: u32,
+        to: Rank,
+        tag: Tag,
+    ) -> Result<Request<'scope>, Error> {
+        let machine = Machine::PartSend(PartSender::new(partitions.min(PARTITIONS_MAX)));
+        self.part_init(Call::send(comm, to, tag), comm, (loan, range), partitions, machine)
+    }
+
+    /// Sets a partitioned receive into a byte range of lent memory up (MPI_Precv_init).
+    ///
+    /// # Errors
+    /// As for [`psend_init`](Self::psend_init).
+    pub fn precv_init(
+        &mut self,
+        comm: &Comm,
+        loan: Loan<'scope>,
+        range: Range<usize>,
+        partitions: u32,
+        from: Rank,
+        tag: Tag,
+    ) -> Result<Request<'scope>, Error> {
+        let machine = Machine::PartRecv(PartReceiver::new(partitions.min(PARTITIONS_MAX)));
+        let call = Call::recv(Operation::Recv, comm, from.into(), tag.into());
+        self.part_init(call, comm, (loan, range), partitions, machine)
+    }
+
+    fn part_init(
+        &mut self,
+        call: Call,
+        comm: &Comm,
+        (loan, range): (Loan<'scope>, Range<usize>),
+        partitions: u32,
+        machine: Machine,
+    ) -> Result<Request<'scope>, Error> {
+        let endpoint = &mut *self.within.endpoint;
+        let made = part(loan, range).and_then(|buffer| {
+            check(partitions, buffer.len() as u64)?;
+            endpoint.engine.open(call, comm, buffer, machine)
+        });
+        let handle = made.map_err(|cause| self.refused(call.refused(cause)))?;
+        let endpoint = &mut *self.within.endpoint;
+        endpoint.engine.flush(&mut endpoint.transport, BUDGET);
+        self.requests.push_back(&mut endpoint.engine.requests, handle.slot);
+        Ok(Request::new(Stage::Idle(handle)))
+    }
+
+    /// Declares a partition ready to be sent (MPI_Pready): it may not be written until the round is over.
+    ///
+    /// # Errors
+    /// [`Cause::Inactive`] if no round is under way, [`Cause::PartitionOutOfRange`], [`Cause::PartitionReady`] for one
+    /// that is ready already, [`Cause::Stale`] for a request that is no partitioned send.
+    pub fn pready(&mut self, request: &Request<'scope>, partition: u32) -> Result<(), Error> {
+        self.pready_range(request, partition..partition.saturating_add(1))
+    }
+
+    /// Declares a range of partitions ready, all or none (MPI_Pready_range, whose last partition is included).
+    ///
+    /// # Errors
+    /// As for [`pready`](Self::pready).
+    pub fn pready_range(&mut self, request: &Request<'scope>, partitions: Range<u32>) -> Result<(), Error> {
+        let (Stage::Idle(handle) | Stage::Started(handle)) = request.stage else {
+            return Err(self.refused(Error::new(Operation::Send, Cause::Stale)));
+        };
+        let endpoint = &mut *self.within.endpoint;
+        if let Err(cause) = endpoint.engine.ready(handle, partitions) {
+            return Err(self.not_started(handle, cause));
+        }
+        endpoint.engine.flush(&mut endpoint.transport, BUDGET);
+        Ok(())
+    }
+
+    /// Declares several partitions ready, one after the other (MPI_Pready_list).
+    ///
+    /// # Errors
+    /// As for [`pready`](Self::pready); those before the one that is refused are ready then.
+    pub fn pready_list(&mut self, request: &Request<'scope>, partitions: &[u32]) -> Result<(), Error> {
+        partitions.iter().try_for_each(|&partition| self.pready(request, partition))
+    }
+
+    /// Whether a partition of the round under way, or of the last one, has arrived, after one poll (MPI_Parrived). It
+    /// can be read and written from then on.
+    ///
+    /// # Errors
+    /// [`Cause::PartitionOutOfRange`], [`Cause::Stale`] for a request that is no partitioned receive, and why the round
+    /// has failed, if it has.
+    pub fn parrived(&mut self, request: &Request<'scope>, partition: u32) -> Result<bool, Error> {
+        let (Stage::Idle(handle) | Stage::Started(handle)) = request.stage else {
+            return Err(self.refused(Error::new(Operation::Recv, Cause::Stale)));
+        };
+        self.poll(BUDGET);
+        let arrived = self.within.endpoint.engine.has_arrived(handle, partition);
+        arrived.map_err(|cause| self.not_started(handle, cause))
+    }
+}
+
+/// The user's side.
+impl Engine<'_> {
+    /// Takes a slot for a channel, and announces or posts it.
+    fn open(&mut self, call: Call, comm: &Comm, buffer: Buffer, machine: Machine) -> Result<Handle, Cause> {
+        let (is_send, plane) = (matches!(machine, Machine::PartSend(_)), comm.collective());
+        let (rank, tag) = call.other_side();
+        let target = match self.target(&plane, rank, tag) {
+            Err(cause) if call.is_null(cause) => None,
+            target => Some(target?),
+        };
+        if tag == Tag::MAX {
+            return Err(Cause::TagOutOfRange { tag: tag.0, max: Tag::MAX.0 - 1 });
+        }
+        let (peer, source) = match target {
+            Some(target) => (target.peer, if is_send { target.key.source } else { rank.0 }),
+            None => (NOBODY, 0),
+        };
+        let key = Key { context: plane.context(), source, tag: tag.0 | PARTITIONED };
+        if target.is_some() {
+            self.presence(peer)?;
+        }
+        let state = if is_send { State::Queued } else { State::Posted };
+        let handle = self.request(state, key, peer, rank.0, buffer)?;
+        let Some(request) = self.requests.get(handle) else { return Err(Cause::Stale) };
+        (request.mode, request.machine, request.tag) = (Mode::Partitioned, machine, tag.0);
+        match target {
+            None => request.state = State::Idle,
+            Some(_) if is_send => self.line_up(peer, handle.slot),
+            Some(_) => self.await_channel(handle, key, peer),
+        }
+        Ok(handle)
+    }
+
+    /// Matches a receive with a channel that is announced already, or posts it.
+    fn await_channel(&mut self, handle: Handle, key: Key, peer: PeerId) {
+        self.end_probe();
+        match self.matcher.find_unexpected(&key) {
+            // It neither is truncated nor needs another slot, so it is not refused.
+            Some(index) => drop(self.receive_kept(index, Buffer::NONE, Some(handle))),
+            None => self.post_slot(handle.slot, Some(peer)),
+        }
+    }
+
+    /// Begins a round.
+    #[inline(never)]
+    pub(crate) fn start_round(&mut self, handle: Handle) -> Result<(), Cause> {
+        let request = self.requests.get(handle).ok_or(Cause::Stale)?;
+        let peer = request.peer;
+        if peer == NOBODY {
+            (request.tag, request.length) = (Status::NULL.tag.0, 0);
+            self.complete(handle.slot, None);
+            return Ok(());
+        }
+        if let Some(cause) = request.cause {
+            return Err(cause);
+        }
+        self.presence(peer)?;
+        let request = self.requests.get(handle).ok_or(Cause::Stale)?;
+        request.length = request.buffer.len() as u64;
+        match (&mut request.machine, request.state) {
+            (Machine::PartSend(sender), state) => {
+                sender.start();
+                request.state = if state == State::Queued { state } else { State::Sending };
+            }
+            (Machine::PartRecv(receiver), state) => {
+                receiver.start();
+                request.state = if state == State::Posted { state } else { State::Receiving };
+                if receiver.due().is_some() {
+                    self.owe(handle.slot);
+                }
+            }
+            _ => return Err(Cause::Stale),
+        }
+        Ok(())
+    }
+
+    fn ready(&mut self, handle: Handle, partitions: Range<u32>) -> Result<(), Cause> {
+        let request = self.requests.get(handle).ok_or(Cause::Stale)?;
+        let length = request.buffer.len() as u64;
+        let Machine::PartSend(sender) = &mut request.machine else { return Err(Cause::Stale) };
+        if request.peer == NOBODY {
+            return Ok(());
+        }
+        if let (Some(cause), State::Complete) = (request.cause, request.state) {
+            return Err(cause);
+        }
+        sender.ready(partitions)?;
+        if sender.step(length, 1) != PartStep::Wait {
+            self.owe(handle.slot);
+        }
+        Ok(())
+    }
+
+    fn has_arrived(&mut self, handle: Handle, partition: u32) -> Result<bool, Cause> {
+        let request = self.requests.get(handle).ok_or(Cause::Stale)?;
+        let Machine::PartRecv(receiver) = &request.machine else { return Err(Cause::Stale) };
+        let arrived = receiver.has_arrived(partition)?;
+        match request.cause {
+            Some(cause) if !arrived => Err(cause),
+            _ => Ok(arrived || request.peer == NOBODY),
+        }
+    }
+}
+
+/// What arrives.
+impl Engine<'_> {
+    /// The receive in slot `index` is matched with the channel of `sender`. False if it is no partitioned one.
+    #[inline]
+    pub(crate) fn is_bound(&mut self, index: u32, sender: Handle, length: u64) -> bool {
+        let Some(request) = self.requests.at(index) else { return false };
+        let Machine::PartRecv(receiver) = &mut request.machine else { return false };
+        receiver.matched(sender);
+        request.tag &= !PARTITIONED;
+        request.state = if receiver.is_active() { State::Receiving } else { State::Idle };
+        self.owe(index);
+        let own = self.requests.at(index).map_or(length, |request| request.buffer.len() as u64);
+        if own != length {
+            self.close(index, Cause::LengthMismatch { left: own, right: length });
+        }
+        true
+    }
+
+    /// The send in slot `index` is announced, or its offer taken up.
+    pub(crate) fn is_announced(&mut self, index: u32) {
+        let Some(request) = self.requests.at(index) else { return };
+        request.state = if request.is_idle() { State::Idle } else { State::Sending };
+    }
+
+    /// The receiver of one of our channels has matched it, or started a round.
+    #[cold]
+    pub(crate) fn take_grant(
+        &mut self,
+        from: PeerId,
+        (sender, receiver): (Handle, Handle),
+        (partitions, length): (u32, u64),
+        started: bool,
+    ) -> Result<(), Malformed> {
+        if self.is_offered(from, sender) {
+            self.take_up_offer(from, sender)?;
+        }
+        let Some(request) = self.requests.get(sender) else {
+            self.refuse_round(from, receiver);
+            return Ok(());
+        };
+        let own = request.buffer.len() as u64;
+        match &mut request.machine {
+            Machine::Send(machine) if request.peer == from && request.orphan => {
+                machine.asked(receiver, 0..0, false)?;
+                self.owe(sender.slot);
+            }
+            Machine::PartSend(machine) if request.peer == from && own != length => {
+                machine.mismatched(receiver);
+                self.close(sender.slot, Cause::LengthMismatch { left: own, right: length });
+            }
+            Machine::PartSend(machine) if request.peer == from => {
+                machine.granted(receiver, partitions, length, started)?;
+                if machine.step(length, 1) != PartStep::Wait {
+                    self.owe(sender.slot);
+                }
+            }
+            _ => return Err(Malformed::Control),
+        }
+        Ok(())
+    }
+
+    /// A channel that is gone is asked for: the receiver is told, if there is a slot to do it by. Without one its
+    /// deadline names this rank.
+    fn refuse_round(&mut self, from: PeerId, receiver: Handle) {
+        self.counters.stale_handles += 1;
+        let Ok(handle) = self.request(State::Sending, Key::NONE, from, 0, Buffer::NONE) else { return };
+        if let Some(request) = self.requests.get(handle) {
+            request.orphan = true;
+            request.machine = Machine::Send(withdrawn(Some(receiver)));
+        }
+        self.owe(handle.slot);
+    }
+
+    /// The other side of a channel wants nothing of it, and waits to hear that this has been understood.
+    #[cold]
+    pub(crate) fn take_refusal(&mut self, from: PeerId, sender: Handle, receiver: Handle) {
+        self.close(sender.slot, Cause::Declined);
+        self.refuse_round(from, receiver);
+    }
+
+    /// The channel is of no use any more: a round under way fails, and none can be started.
+    pub(crate) fn close(&mut self, index: u32, cause: Cause) {
+        if self.requests.at(index).is_some_and(|request| request.state != State::Complete) {
+            self.end(index, cause);
+        }
+    }
+
+    /// A request that is in no list any more is over for `cause`; one between its rounds will not be started again.
+    pub(crate) fn end(&mut self, index: u32, cause: Cause) {
+        match self.requests.at(index) {
+            Some(request) if request.is_idle() => (request.state, request.cause) = (State::Idle, Some(cause)),
+            _ => self.complete(index, Some(cause)),
+        }
+    }
+}
+
+/// What is to be said.
+impl Engine<'_> {
+    /// One step of the channel in slot `index`, in the owed list of its peer.
+    pub(crate) fn step_channel<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        id: PeerId,
+        index: u32,
+        fragment_max: u32,
+    ) -> Turn {
+        let Some(request) = self.requests.at(index) else { return Turn::Idle };
+        let length = request.buffer.len() as u64;
+        match request.machine {
+            Machine::PartSend(sender) => match sender.step(length, fragment_max) {
+                PartStep::Data { receiver, offset, len } => {
+                    self.send_fragment(transport, id, index, receiver, offset, len)
+                }
+                PartStep::Wait => Turn::Idle,
+            },
+            Machine::PartRecv(receiver) => match receiver.due() {
+                Some(due) => self.grant(transport, id, index, due, length),
+                None => Turn::Idle,
+            },
+            _ => Turn::Idle,
+        }
+    }
+
+    fn grant<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        id: PeerId,
+        index: u32,
+        due: GrantDue,
+        length: u64,
+    ) -> Turn {
+        let (Some(peer), Some(own)) = (self.peers.get(id.index()), self.requests.handle(index)) else {
+            return Turn::Idle;
+        };
+        let tag = due.partitions | if due.started { GRANT_STARTED } else { 0 };
+        let header = self.header(peer, Kind::Grant, Key { tag, ..Key::NONE }, 0, length);
+        let turn = self.say(transport, id, &header.emit_about_both(due.sender, own));
+        if let Turn::Sent = turn
+            && let Some(Machine::PartRecv(receiver)) = self.requests.at(index).map(|slot| &mut slot.machine)
+        {
+            receiver.granted();
+        }
+        turn
+    }
+
+    /// A fragment of the channel in slot `index` is on its way.
+    pub(crate) fn sent_part(&mut self, index: u32, len: u32) {
+        let Some(request) = self.requests.at(index) else { return };
+        let length = request.buffer.len() as u64;
+        if let Machine::PartSend(sender) = &mut request.machine
+            && sender.sent(length, len)
+        {
+            self.complete(index, None);
+        }
+    }
+}
+
+/// How channels end.
+impl Engine<'_> {
+    /// The owner lets go of a channel: the other side is told, if it waits to hear from this one.
+    #[cold]
+    pub(crate) fn abandon_channel(&mut self, handle: Handle) {
+        self.disown(handle.slot);
+        let Some(request) = self.requests.get(handle) else { return };
+        let (index, peer, state, machine) = (handle.slot, request.peer, request.state, request.machine);
+        (request.orphan, request.buffer) = (true, Buffer::NONE);
+        let told = match (machine, state) {
+            (Machine::PartSend(_), State::Queued) if self.is_offered(peer, handle) => {
+                return self.give_up_offer(handle);
+            }
+            (_, State::Queued) => return self.unqueue(peer, index),
+            (_, State::Posted) => {
+                self.matcher.unpost(&mut self.requests, index);
+                None
+            }
+            _ if self.presence(peer).is_err() => None,
+            // It may be granted still, or turned away: then it answers.
+            (Machine::PartSend(channel), _) if channel.receiver().is_none() || channel.is_granted() => {
+                Some((State::Sending, Machine::Send(withdrawn(channel.receiver()))))
+            }
+            (Machine::PartRecv(channel), _) if !channel.is_told() => {
+                channel.sender().map(|sender| (State::Receiving, Machine::Recv(Receiver::new(sender, 0, 0))))
+            }
+            _ => None,
+        };
+        let Some((state, machine)) = told else { return self.complete(index, Some(Cause::Cancelled)) };
+        let Some(request) = self.requests.at(index) else { return };
+        (request.state, request.machine) = (state, machine);
+        if !matches!(machine, Machine::Send(sender) if sender.step(1) == SenderStep::Wait) {
+            self.owe(index);
+        }
+    }
+
+    /// Takes a request out of its peer's owed list.
+    pub(crate) fn disown(&mut self, index: u32) {
+        let Some(request) = self.requests.at(index) else { return };
+        let peer = request.peer;
+        if core::mem::take(&mut request.owed)
+            && let Some(row) = self.peers.get_mut(peer.index())
+        {
+            row.owed.remove(&mut self.requests, index);
+        }
+    }
+}
+
+/// The machine of an announced send that has been given up, and asked for by `receiver` if there is one.
+fn withdrawn(receiver: Option<Handle>) -> Sender {
+    let mut sender = Sender::new(0);
+    sender.announced();
+    sender.withdraw();
+    if let Some(receiver) = receiver {
+        // Nothing of nothing is inside any message.
+        let _ = sender.asked(receiver, 0..0, false);
+    }
+    sender
+}
