@@ -370,3 +370,41 @@ fn a_rank_sends_parts_to_itself() {
         .unwrap();
     assert_eq!(memory, [1, 2, 3, 4, 1, 2, 3, 4]);
 }
+
+/// A peer that sends a whole message with the tag of a channel, as no kernel does, is cut off; nothing is written.
+#[test]
+fn a_channel_takes_no_whole_message() {
+    use aldis_kernel::hal::Epoch;
+    use aldis_kernel::protocols::credit::Limits;
+    use aldis_kernel::protocols::{Header, Kind};
+
+    for bytes in [0u64, 4, 12] {
+        let mut job = Job::new(2, Shape::default());
+        let queue = job.queue(0, 1);
+        let mut ranks = job.ranks();
+        let world = ranks[1].world();
+        let mut memory = [0u8; 12];
+        ranks[1]
+            .scope(|s| {
+                let memory = s.lend(&mut memory);
+                let mut receive = s.precv_init(&world, memory, 0..12, 3, Rank(0), TAG)?;
+                let header = Header {
+                    kind: Kind::Eager,
+                    limits: Limits { envelopes: 4, blocks: 2 },
+                    epoch: Epoch(100),
+                    context: world.collective().context(),
+                    source: 0,
+                    tag: TAG.0 | 1 << 31,
+                    sequence: 0,
+                    length: bytes,
+                };
+                queue.borrow_mut().push_back([&header.emit()[..], &vec![9; bytes as usize]].concat());
+                s.poll(64);
+                let error = s.start(&mut receive).unwrap_err();
+                assert!(matches!(error.cause, Cause::Malformed(_)), "{error}");
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!((memory, ranks[1].counters().malformed), ([0; 12], 1));
+    }
+}
