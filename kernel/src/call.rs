@@ -161,6 +161,15 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         (0..self.engine.size).for_each(|peer| self.transport.expect(PeerId(peer)));
     }
 
+    /// Tells the transport whom a request waits for that has just been started.
+    pub(crate) fn expect_for(&mut self, handle: Handle) {
+        let Some(request) = self.engine.requests.get(handle) else { return };
+        let peer = request.peer;
+        if request.key.source != WILD && self.engine.peer(peer).is_some() {
+            self.transport.expect(peer);
+        }
+    }
+
     /// What a receive or a probe takes. The transport is told whom it waits for.
     #[inline]
     pub(crate) fn pattern(

@@ -132,6 +132,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         if let Err(cause) = endpoint.engine.restart(handle) {
             return Err(self.not_started(handle, cause));
         }
+        endpoint.expect_for(handle);
         endpoint.engine.flush(&mut endpoint.transport, BUDGET);
         request.stage = Stage::Started(handle);
         Ok(())
