@@ -63,7 +63,7 @@ fn count(measured: &Command, function: &str, repetitions: u32, receive: &str) ->
     let mut command = Command::new("valgrind");
     command
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no"])
-        .arg(format!("--toggle-collect=*{function}*"))
+        .arg(format!("--toggle-collect=bench_instructions::{function}*"))
         .arg(measured.get_program())
         .arg(repetitions.to_string())
         .arg(receive);
