@@ -35,20 +35,24 @@ impl Command {
     }
 }
 
-/// Builds a measured program of the tests in release; the command that starts it.
+/// The profile of the programs that are measured, which is also the folder that cargo puts them into.
+const PROFILE: &str = "measured";
+
+/// Builds a measured program of the tests; the command that starts it.
 fn program(name: &str) -> Result<Program> {
     let workspace = Workspace::members()?;
     eprintln!("building {name}");
     shell::run(workspace::cargo().args([
         "build",
-        "--release",
+        "--profile",
+        PROFILE,
         "--quiet",
         "-p",
         "aldis-tests",
         "--bin",
         name,
     ]))?;
-    Ok(Program::new(workspace.target.join("release").join(name)))
+    Ok(Program::new(workspace.target.join(PROFILE).join(name)))
 }
 
 /// A step of `cargo xtask test`: a short run against every peer, to prove that the benchmark works. What it measures

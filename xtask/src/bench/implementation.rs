@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use super::PROFILE;
 use crate::shell;
 use crate::workspace::{self, Workspace};
 
@@ -69,17 +70,16 @@ impl Implementation {
 /// The programs that are measured, built.
 #[derive(Debug)]
 pub(crate) struct Programs {
-    release: PathBuf,
+    built: PathBuf,
     peers: PathBuf,
 }
 
 impl Programs {
-    /// Builds what the implementations need, in release.
+    /// Builds what the implementations need.
     pub(crate) fn build(workspace: &Workspace, wanted: &[Implementation]) -> Result<Self> {
-        let programs =
-            Self { release: workspace.target.join("release"), peers: workspace.target.join("bench") };
+        let programs = Self { built: workspace.target.join(PROFILE), peers: workspace.target.join("bench") };
         let mut cargo = workspace::cargo();
-        cargo.args(["build", "--release", "--quiet", "-p", "aldis-tests", "--bin", "bench_raw"]);
+        cargo.args(["build", "--profile", PROFILE, "--quiet", "-p", "aldis-tests", "--bin", "bench_raw"]);
         if wanted.contains(&Implementation::Aldis) {
             cargo.args(["--bin", "bench_latency", "-p", "aldis-host-sim", "--bin", "aldis-run"]);
         }
@@ -107,10 +107,10 @@ impl Programs {
     /// The command that starts both ranks. Every rank pins itself, so that all are pinned alike.
     pub(crate) fn command(&self, which: Implementation, socket: &Path, cores: [usize; 2]) -> Command {
         let mut command = match which {
-            Implementation::Raw => Command::new(self.release.join("bench_raw")),
+            Implementation::Raw => Command::new(self.built.join("bench_raw")),
             Implementation::Aldis => {
-                let mut run = Command::new(self.release.join("aldis-run"));
-                run.args(["-n", "2", "--transport", "shm"]).arg(self.release.join("bench_latency"));
+                let mut run = Command::new(self.built.join("aldis-run"));
+                run.args(["-n", "2", "--transport", "shm"]).arg(self.built.join("bench_latency"));
                 run
             }
             Implementation::OpenMpi => {
