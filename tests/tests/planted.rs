@@ -30,7 +30,7 @@ impl<T: Transport> Late<T> {
         if let Some(earlier) = generation.checked_sub(2).filter(|generation| *generation > 0) {
             let last_user = Handle { slot, generation: earlier };
             // Where there is no room it is not late, it is lost.
-            let withdrawn = Header { kind: Kind::Finish, length: 0, ..header };
+            let withdrawn = Header { kind: Kind::Finish, tag: 0, length: 0, ..header };
             let _ =
                 put(&mut self.0, peer, &withdrawn.emit_finish(last_user, Finish::Withdrawn, &Label::NONE));
         }
