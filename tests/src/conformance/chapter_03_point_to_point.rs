@@ -4,6 +4,7 @@ mod blocking;
 mod cancel;
 mod completion;
 mod flow_control;
+mod matched;
 mod modes;
 mod nobody;
 mod order;
@@ -24,6 +25,7 @@ pub(super) fn cases<T: Transport, P: Platform>() -> Vec<Case<T, P>> {
     cases.extend(flow_control::cases());
     cases.extend(completion::cases());
     cases.extend(probe::cases());
+    cases.extend(matched::cases());
     cases.extend(cancel::cases());
     cases.extend(persistent::cases());
     cases.extend(nobody::cases());

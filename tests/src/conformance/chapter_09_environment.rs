@@ -5,6 +5,7 @@ use core::cell::Cell;
 use core::time::Duration;
 
 use aldis_coll::barrier;
+use aldis_coll::comm::{dup, free};
 use aldis_hal::{Cause, Operation, Platform, Resource, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Policy, Rank, Source, Tag, TagMatch};
 
@@ -20,6 +21,7 @@ cases! {
     "9.4", 1: requests_beyond_the_table_are_refused_and_fit_later;
     "9.4", 1: an_error_of_a_scope_is_that_of_its_request;
     "9.3", 1: an_error_is_returned_unless_a_policy_says_more;
+    "9.3.1", 2: what_is_made_of_a_communicator_has_its_policy;
     "9.3.1", 1: a_callback_hears_of_each_error_once_and_of_nothing_else;
 }
 
@@ -208,4 +210,18 @@ fn a_callback_hears_of_each_error_once_and_of_nothing_else<T: Transport, P: Plat
     assert!(cause(ep.send(&world, &[0_u8], Rank(9), Tag(1))).is_some());
     assert_eq!(HEARD.get(), 2);
     Ok(())
+}
+
+fn what_is_made_of_a_communicator_has_its_policy<T: Transport, P: Platform>(
+    ep: &mut Endpoint<'_, T, P>,
+) -> Outcome {
+    let world = ep.world();
+    let before = dup(ep, &world)?;
+    ep.set_error_policy(&world, Policy::Abort { code: 70 })?;
+    let after = dup(ep, &world)?;
+    ep.set_error_policy(&world, Policy::Return)?;
+    assert!(matches!(ep.error_policy(&before)?, Policy::Return));
+    assert!(matches!(ep.error_policy(&after)?, Policy::Abort { code: 70 }));
+    free(ep, before)?;
+    Ok(free(ep, after)?)
 }
