@@ -11,7 +11,7 @@ use core::ops::Range;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use aldis_coll::comm::{self, Choice, Dimension, Grid};
+use aldis_coll::comm::{self, Choice, Dimension, Grid, dims_create};
 use aldis_coll::{allreduce, op::Sum};
 use aldis_host_sim::HostEndpoint;
 use aldis_kernel::{Comm, Loan, Rank, Request, Tag};
@@ -40,8 +40,9 @@ fn main() -> ExitCode {
 
 fn life(ep: &mut HostEndpoint, options: &Options) -> Result<(), Box<dyn Error>> {
     let world = ep.world();
-    let (rows, columns) = near_square(world.size());
-    let dimensions = [rows, columns].map(|extent| Dimension { extent, is_periodic: true });
+    let mut dimensions = [Dimension { extent: 0, is_periodic: true }; 2];
+    dims_create(world.size(), &mut dimensions).map_err(|cause| cause.to_string())?;
+    let [rows, columns] = dimensions.map(|dimension| dimension.extent);
     let grid = Grid::create(ep, &world, &dimensions)?.ok_or("a grid of all ranks has a place for each")?;
     let mut place = [0; 2];
     grid.coordinates(grid.comm().rank(), &mut place).map_err(|cause| cause.to_string())?;
@@ -57,12 +58,6 @@ fn life(ep: &mut HostEndpoint, options: &Options) -> Result<(), Box<dyn Error>> 
         report(options, &plate, living, seconds);
     }
     Ok(())
-}
-
-/// Two factors of `size`, as near to each other as can be, the larger first.
-fn near_square(size: u32) -> (u32, u32) {
-    let smaller = (1..=size.isqrt()).rev().find(|factor| size.is_multiple_of(*factor)).unwrap_or(1);
-    (size / smaller, smaller)
 }
 
 /// The whole torus.

@@ -255,19 +255,20 @@ fn a_deadline_names_who_is_missing() {
 #[test]
 fn a_full_request_pool_is_an_error_that_passes() {
     let starved = AtomicU32::new(0);
-    run_with_requests::<3, ()>(2, |endpoint: &mut Endpoint<'_>| {
+    run_with_requests::<4, ()>(2, |endpoint: &mut Endpoint<'_>| {
         let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
         let other = Rank(1 - rank);
-        let mut held = [[0u8; 4]; 3];
+        let mut held = [[0u8; 4]; 4];
         let (mut data, mut scratch) = ([rank + 1; 2], [0; 2]);
         let (held, data_ref, scratch_ref) = (&mut held, &mut data, &mut scratch);
         endpoint
             .scope(|scope| {
-                let [first, second, third] = held;
+                let [first, second, third, fourth] = held;
                 let mut holding = [
                     scope.irecv(&world, first, other, Tag(1))?,
                     scope.irecv(&world, second, other, Tag(2))?,
                     scope.irecv(&world, third, other, Tag(3))?,
+                    scope.irecv(&world, fourth, other, Tag(4))?,
                 ];
                 let mut sum = iallreduce(scope, &world, Sum, data_ref, scratch_ref)?;
                 let error = sum.wait(scope).unwrap_err();
