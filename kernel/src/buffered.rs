@@ -137,7 +137,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         room.write(0, bytes);
         let started = self.start_send(comm, room, to, tag, Mode::Standard)?;
         let status = Status { source: to, tag, bytes: bytes.len() as u64 };
-        Ok(self.engine.leave_alone(started, status))
+        self.engine.leave_alone(started, status).inspect_err(|error| self.raise(error))
     }
 
     /// Sends what is in `buffer` and receives into it (MPI_Sendrecv_replace). What is sent is copied to the memory that
@@ -243,16 +243,22 @@ fn about(comm: &Comm, cause: Cause) -> Error {
 }
 
 impl Engine<'_> {
-    /// A buffered send has been started: it frees itself, and with it its room.
-    pub(crate) fn leave_alone(&mut self, started: Started, status: Status) -> Status {
+    /// A buffered send has been started: it frees itself, and with it its room. `status` is that of one that goes on.
+    ///
+    /// # Errors
+    /// Why it failed, if it has already.
+    pub(crate) fn leave_alone(&mut self, started: Started, status: Status) -> Result<Status, Error> {
         let handle = match started {
-            Started::Done(status) => return status,
+            Started::Done(status) => return Ok(status),
             Started::Pending(handle) => handle,
         };
+        if let Some(result) = self.collect(handle) {
+            return result;
+        }
         if let Some(request) = self.requests.get(handle) {
             request.orphan = true;
         }
-        status
+        Ok(status)
     }
 
     /// The first `len` bytes of the memory for messages in a context that no message lies in. Bounded: every step passes

@@ -98,3 +98,23 @@ fn a_freed_communicator_has_no_memory() {
     let full = one.bsend(&next, &[1_u8], Rank(1), Tag(0)).unwrap_err();
     assert_eq!(full.cause, Cause::Full(Resource::SendBuffer));
 }
+
+/// The wire is full when the third is sent and empty when the fourth is, which so is over before its call is.
+#[test]
+fn one_that_is_over_at_once_keeps_no_request() {
+    let mut memory = [0_u8; 64];
+    let mut job = Job::new(2, Shape { depth: 2, ..Shape::default() });
+    let queue = job.queue(0, 1);
+    let mut ranks = job.ranks();
+    let one = &mut ranks[0];
+    let world = one.world();
+    one.attach_buffer(&mut memory).unwrap();
+    for number in 0..3_u8 {
+        one.bsend(&world, &[number; 8], Rank(1), Tag(1)).unwrap();
+    }
+    assert_eq!(one.requests_in_use(), 1, "the third waits");
+    queue.borrow_mut().clear();
+    one.bsend(&world, &[3_u8; 8], Rank(1), Tag(1)).unwrap();
+    assert_eq!((queue.borrow().len(), one.requests_in_use()), (2, 0));
+    assert!(one.is_buffer_flushed());
+}

@@ -102,9 +102,9 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
             Started::Pending(handle) => engine.requests.get(handle).map_or(0, |request| request.length),
             Started::Done(_) => 0,
         };
-        let status = engine.leave_alone(started, Status { source: to, tag, bytes });
+        let left = engine.leave_alone(started, Status { source: to, tag, bytes });
         engine.flush(transport, BUDGET);
-        Ok(status)
+        left.inspect_err(|error| self.raise(error))
     }
 
     /// Sends what is in `buffer` and receives into it (MPI_Sendrecv_replace): see
