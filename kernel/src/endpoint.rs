@@ -298,6 +298,11 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         &self.transport
     }
 
+    /// The platform, for its clock.
+    pub const fn platform(&self) -> &P {
+        &self.platform
+    }
+
     /// Which transport and protocol a message of `len` bytes to `rank` of the world takes, and why each other one
     /// is not taken.
     ///

@@ -10,7 +10,7 @@ use crate::steps::Outcome;
 use crate::workspace::checkout;
 
 /// Where the workspace keeps what ships or is measured.
-const FOLDERS: [&str; 9] = [
+const FOLDERS: [&str; 10] = [
     "hal/src",
     "protocols/src",
     "drivers/src",
@@ -19,6 +19,7 @@ const FOLDERS: [&str; 9] = [
     "host-sim/src",
     "tests/src",
     "tests/firmware/src",
+    "tests/programs/src",
     "xtask/src",
 ];
 

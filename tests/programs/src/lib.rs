@@ -1,0 +1,191 @@
+//! # aldis-programs: what a rank runs
+//!
+//! Small programs over an [`Endpoint`] of any transport and platform: the same source runs in a firmware image, in a
+//! thread and in a process of a host, without a heap. Each verifies what it receives.
+//!
+//! | program | what it does | needs of the [storage](mod@aldis_kernel::storage) |
+//! |---|---|---|
+//! | [`pingpong`] | messages there and back between pairs of ranks, timed | - |
+//! | [`heat`] | the heat equation on strips of a plate, halos by `isend` and `irecv`; its digest is that of one rank | 8 requests |
+//! | [`collectives`] | barriers, broadcasts and all-reductions of several types, lengths and algorithms | 8 requests |
+//! | [`flood`] | every rank sends rank 0 more than it has room for, and rank 0 reads late | [`flood::BURST`] + 5 requests |
+//!
+//! [`run`] runs one by name and ends the job: with good-bye, or with an abort that frees whoever waits. Its last line is
+//! the verdict, by which a launcher judges a rank that has only a serial line to say it on:
+//!
+//! ```text
+//! verdict: OK heat steps=100 digest=0123456789abcdef
+//! verdict: FAILED recv with rank 2, tag 7: the deadline passed
+//! ```
+//!
+//! [`Options`] is the command line that says which program a rank runs, and as whom.
+#![no_std]
+#![forbid(unsafe_code)]
+
+pub mod collectives;
+pub mod flood;
+pub mod heat;
+mod options;
+pub mod pingpong;
+
+use core::fmt::{self, Write};
+use core::time::Duration;
+
+use aldis_kernel::hal::{Platform, Transport};
+use aldis_kernel::{Endpoint, Error};
+pub use options::{Framing, Link, OptionError, Options, Program};
+
+/// What a program can be told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Parameters {
+    /// How often it does what it does; `None` for what suits the program.
+    pub count: Option<u32>,
+    /// The longest that it waits for any one thing.
+    pub deadline: Duration,
+}
+
+/// Why a program ended otherwise than it should.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Failure {
+    /// A call on the endpoint failed.
+    Kernel(Error),
+    /// What came is not what should have come.
+    Wrong {
+        /// What it is.
+        what: &'static str,
+        /// Which of several.
+        at: u64,
+        /// What was found.
+        found: u64,
+        /// What is right.
+        expected: u64,
+    },
+    /// The program does not work with so few or so many ranks.
+    Ranks {
+        /// Fewest.
+        min: u32,
+        /// Most.
+        max: u32,
+    },
+    /// The console takes nothing.
+    Output,
+}
+
+impl Failure {
+    /// Fails unless `found` is `expected`.
+    ///
+    /// # Errors
+    /// [`Failure::Wrong`].
+    pub fn unless_equal(what: &'static str, at: u64, found: u64, expected: u64) -> Result<(), Self> {
+        if found == expected { Ok(()) } else { Err(Self::Wrong { what, at, found, expected }) }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Kernel(error)
+    }
+}
+
+impl From<fmt::Error> for Failure {
+    fn from(_: fmt::Error) -> Self {
+        Self::Output
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kernel(error) => error.fmt(f),
+            Self::Wrong { what, at, found, expected } => {
+                write!(f, "{what} {at}: {found:#x} where {expected:#x} is right")
+            }
+            Self::Ranks { min, max } => write!(f, "the program needs {min} to {max} ranks"),
+            Self::Output => f.write_str("the console takes nothing"),
+        }
+    }
+}
+
+impl core::error::Error for Failure {}
+
+/// How long a rank that is done says good-bye. The last word of all stays unanswered, and this is waited for then.
+const LEAVE_LIMIT: Duration = Duration::from_millis(500);
+
+/// The code with which a rank that fails ends the job.
+const FAILED: i32 = 1;
+
+/// Runs `program` on this rank, leaves the job or aborts it, and writes the verdict to `out`.
+///
+/// # Errors
+/// The failure that the verdict tells.
+pub fn run<T: Transport, P: Platform>(
+    program: Program,
+    ep: &mut Endpoint<'_, T, P>,
+    parameters: &Parameters,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let ended = play(program, ep, parameters, out);
+    match ended.and_then(|facts| Ok((facts, ep.leave(LEAVE_LIMIT)?))) {
+        Ok((facts, ())) => Ok(writeln!(out, "verdict: OK {program} {facts}")?),
+        Err(failure) => {
+            ep.abort(FAILED);
+            refuse(&failure, out);
+            Err(failure)
+        }
+    }
+}
+
+/// Writes the verdict of a rank that came to nothing.
+pub fn refuse(why: &dyn fmt::Display, out: &mut dyn Write) {
+    // Who has no console has no verdict: the launcher takes silence for a failure.
+    let _ = writeln!(out, "verdict: FAILED {why}");
+}
+
+fn play<T: Transport, P: Platform>(
+    program: Program,
+    ep: &mut Endpoint<'_, T, P>,
+    parameters: &Parameters,
+    out: &mut dyn Write,
+) -> Result<Facts, Failure> {
+    let count = |usual: u32| parameters.count.unwrap_or(usual);
+    let limit = parameters.deadline;
+    Ok(match program {
+        Program::Pingpong => Facts::Messages(pingpong::run(ep, limit, count(1000), out)?),
+        Program::Heat => heat::run(ep, limit, count(100))?,
+        Program::Collectives => collectives::run(ep, limit, count(10), out)?,
+        Program::Flood => Facts::Messages(flood::run(ep, limit, count(20))?),
+    })
+}
+
+/// What a good verdict tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Facts {
+    /// Messages that were sent and verified.
+    Messages(u64),
+    /// A result that is the same on all ranks, after so many steps or calls.
+    Digest {
+        /// Steps or calls.
+        steps: u32,
+        /// A hash of the result.
+        digest: u64,
+    },
+}
+
+impl fmt::Display for Facts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Messages(messages) => write!(f, "messages={messages}"),
+            Self::Digest { steps, digest } => write!(f, "steps={steps} digest={digest:016x}"),
+        }
+    }
+}
+
+/// Folds a value into a digest: FNV-1a (Fowler, Noll, Vo), a word at a time.
+#[must_use]
+pub const fn digest(of: u64, value: u64) -> u64 {
+    (of ^ value).wrapping_mul(0x0000_0100_0000_01B3)
+}
+
+/// What a digest starts from.
+pub const DIGEST: u64 = 0xCBF2_9CE4_8422_2325;
