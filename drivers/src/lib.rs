@@ -10,6 +10,7 @@
 //! | [`loopback`] | a rank to itself: fixed frames in lent memory |
 //! | [`shm`] | ranks that can map each other's memory: rings of cache lines, credit, blocks, doorbells |
 //! | [`ethernet`] | ranks on a wire that loses, repeats and corrupts: a connection to each over any [`Nic`] |
+//! | [`serial`] | a [`Nic`] on any stream of bytes: Ethernet frames over a UART, in COBS |
 //!
 //! [`Nic`]: aldis_hal::Nic
 //!
@@ -57,10 +58,12 @@ extern crate std;
 mod copy;
 pub mod ethernet;
 pub mod loopback;
+pub mod serial;
 pub mod shm;
 mod sync;
 
 pub use ethernet::Ethernet;
 pub use loopback::Loopback;
+pub use serial::SerialNic;
 #[cfg(not(loom))]
 pub use shm::Shm;

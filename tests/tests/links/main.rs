@@ -1,0 +1,5 @@
+//! Kernels over the links of microcontrollers: two endpoints, the Ethernet transport, and a device that makes frames of a
+//! line which loses, damages and invents bytes.
+
+mod rig;
+mod serial;

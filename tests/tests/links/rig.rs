@@ -1,0 +1,157 @@
+//! Two endpoints on any two devices, under a clock that moves by a turn while both poll once.
+
+use core::cell::Cell;
+use std::rc::Rc;
+
+use aldis_drivers::ethernet::{self, Ethernet, EthernetStorage};
+use aldis_hal::{Cost, Epoch, Instant, Nic, PeerId, Platform};
+use aldis_kernel::{Config, Endpoint, Error, Rank, Request, Scope, Status, Tag};
+
+/// The longest message that the transport takes.
+pub(crate) const MESSAGE_BYTES: usize = 456;
+/// The longest frame of the devices.
+pub(crate) const FRAME_BYTES: usize = MESSAGE_BYTES + ethernet::HEADERS_BYTES;
+/// What the clock moves by while both ranks poll once.
+const TURN_NS: u64 = 20_000;
+/// Turns after which a test has failed: some minutes of virtual time.
+const TURNS_MAX: u32 = 10_000_000;
+
+/// The time of both ranks.
+#[derive(Clone, Default)]
+pub(crate) struct Clock(Rc<Cell<u64>>);
+
+impl Clock {
+    fn turn(&self) {
+        self.0.set(self.0.get() + TURN_NS);
+    }
+}
+
+impl Platform for Clock {
+    fn now(&self) -> Instant {
+        Instant(self.0.get())
+    }
+    fn relax(&mut self, _: u32) {
+        self.turn();
+    }
+    fn entropy(&mut self) -> u64 {
+        1
+    }
+}
+
+/// Numbers from a seed: splitmix64 (Steele, Lea, Flood, OOPSLA 2014).
+pub(crate) struct Draw(pub(crate) u64);
+
+impl Draw {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Whether something happens that happens once in `every` times.
+    pub(crate) fn once_in(&mut self, every: u64) -> bool {
+        self.next().is_multiple_of(every)
+    }
+}
+
+type End<N> = Endpoint<'static, Ethernet<'static, N>, Clock>;
+type Part<'scope, 'env, N> = Scope<'scope, 'env, 'static, Ethernet<'static, N>, Clock>;
+
+/// A job of two ranks.
+pub(crate) struct Pair<N: Nic> {
+    pub(crate) clock: Clock,
+    pub(crate) ends: [End<N>; 2],
+}
+
+impl<N: Nic> Pair<N> {
+    /// Two endpoints that know each other.
+    pub(crate) fn new(nics: [N; 2]) -> Self {
+        let clock = Clock::default();
+        let mut rank = 0;
+        let mut ends = nics.map(|nic| {
+            rank += 1;
+            end(&clock, nic, rank - 1)
+        });
+        let cards = [0, 1].map(|rank: usize| {
+            let mut card = ends[rank].card();
+            card.address.extend_from_slice(&ends[rank].transport().address()).unwrap();
+            card
+        });
+        ends[0].connect(&cards[1]).unwrap();
+        ends[1].connect(&cards[0]).unwrap();
+        Self { clock, ends }
+    }
+
+    /// One message from rank `from` to the other, as it arrives.
+    pub(crate) fn pass(&mut self, from: usize, data: &[u8], tag: Tag) -> Vec<u8> {
+        let mut buffer = vec![0; data.len() + 1];
+        let [zero, one] = &mut self.ends;
+        let (sender, receiver) = if from == 0 { (zero, one) } else { (one, zero) };
+        let (to, from) = (Rank(1 - from as u32), Rank(from as u32));
+        let (world, there) = (sender.world(), receiver.world());
+        let into = &mut buffer;
+        let status = sender.scope(|one| {
+            receiver.scope(|other| {
+                let sent = one.isend(&world, data, to, tag)?;
+                let received = other.irecv(&there, into, from, tag)?;
+                finish(&self.clock, (one, sent), (other, received))
+            })
+        });
+        let (_, status) = status.unwrap();
+        assert_eq!((status.source, status.tag), (from, tag));
+        buffer.truncate(status.bytes as usize);
+        buffer
+    }
+
+    /// Messages of all protocols there and back: inline, eager, and announced ones.
+    pub(crate) fn ping_pong(&mut self, rounds: u8) {
+        for round in 0..rounds {
+            let message = vec![round; [0, 8, 24, 25, 300, 1024, 1025, 3000][usize::from(round) % 8]];
+            let there = self.pass(0, &message, Tag(u32::from(round)));
+            let back = self.pass(1, &there, Tag(7));
+            assert_eq!(back, message, "round {round}");
+        }
+        assert!(self.ends.iter().all(|end| end.counters().malformed == 0));
+    }
+
+    /// 100 KiB each way, which is more than either side has room for.
+    pub(crate) fn rendezvous(&mut self) {
+        let data: Vec<u8> = (0..100 * 1024u32).map(|at| (at.wrapping_mul(0x9E37_79B9) >> 24) as u8).collect();
+        for from in [0, 1] {
+            assert!(self.pass(from, &data, Tag(3)) == data, "from rank {from}");
+        }
+    }
+}
+
+/// A rank's endpoint that knows nobody yet.
+fn end<N: Nic>(clock: &Clock, nic: N, rank: u32) -> End<N> {
+    type Kernel = aldis_kernel::storage_type!(2, 8, 2, 8, 4, 1024, 0, 16);
+    let (me, epoch) = (PeerId(rank), Epoch(11 + rank));
+    let cost = Cost { overhead_ns: 1_500, latency_ns: 20_000, per_kib_ns: 80_000 };
+    let storage = Box::leak(Box::new(EthernetStorage::<1, 16, MESSAGE_BYTES>::new()));
+    let transport = Ethernet::new(nic, storage.memory(), ethernet::Config::new(me, epoch, 1, cost)).unwrap();
+    let memory = Box::leak(Box::new(Kernel::new())).memory();
+    Endpoint::new(memory, transport, clock.clone(), Config { me, size: 2, epoch }).unwrap()
+}
+
+/// Polls both ranks in turn until both requests are over.
+fn finish<'a, 'b, N: Nic>(
+    clock: &Clock,
+    (one, mut sent): (&mut Part<'a, '_, N>, Request<'a>),
+    (other, mut received): (&mut Part<'b, '_, N>, Request<'b>),
+) -> Result<(Status, Status), Error> {
+    let (mut first, mut second) = (None, None);
+    for _ in 0..TURNS_MAX {
+        first = first.or(one.test(&mut sent)?);
+        second = second.or(other.test(&mut received)?);
+        // Whoever is done goes on serving the other.
+        one.poll(8);
+        other.poll(8);
+        if let Some(both) = first.zip(second) {
+            return Ok(both);
+        }
+        clock.turn();
+    }
+    panic!("no end after {:?}", clock.now());
+}

@@ -1,0 +1,131 @@
+//! Two ranks on a serial line: a pipe of bytes each way.
+
+use core::cell::RefCell;
+use core::convert::Infallible;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use aldis_drivers::serial::{SerialNic, SerialStorage};
+use aldis_hal::nic::Mac;
+
+use crate::rig::{Draw, FRAME_BYTES, Pair};
+
+/// Bytes that a pipe holds: the queue of a UART.
+const PIPE_BYTES: usize = 64;
+
+/// One direction of a line. Of `every` bytes one is lost, one has a bit flipped, and one has a companion.
+struct Pipe {
+    bytes: VecDeque<u8>,
+    draw: Draw,
+    every: Option<u64>,
+}
+
+impl Pipe {
+    fn carry(&mut self, byte: u8) {
+        let Some(every) = self.every else { return self.bytes.push_back(byte) };
+        if self.draw.once_in(every) {
+            return;
+        }
+        let flipped = u8::from(self.draw.once_in(every)) << (self.draw.next() % 8);
+        self.bytes.push_back(byte ^ flipped);
+        if self.draw.once_in(every) {
+            self.bytes.push_back(self.draw.next() as u8);
+        }
+    }
+}
+
+/// One end of a line.
+struct Line {
+    into: Rc<RefCell<Pipe>>,
+    from: Rc<RefCell<Pipe>>,
+}
+
+impl embedded_io::ErrorType for Line {
+    type Error = Infallible;
+}
+
+impl embedded_io::Read for Line {
+    fn read(&mut self, bytes: &mut [u8]) -> Result<usize, Infallible> {
+        let mut pipe = self.from.borrow_mut();
+        assert!(!pipe.bytes.is_empty(), "this would block");
+        let len = bytes.len().min(pipe.bytes.len());
+        bytes[..len].fill_with(|| pipe.bytes.pop_front().unwrap());
+        Ok(len)
+    }
+}
+
+impl embedded_io::ReadReady for Line {
+    fn read_ready(&mut self) -> Result<bool, Infallible> {
+        Ok(!self.from.borrow().bytes.is_empty())
+    }
+}
+
+impl embedded_io::Write for Line {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize, Infallible> {
+        let mut pipe = self.into.borrow_mut();
+        let len = bytes.len().min(PIPE_BYTES.saturating_sub(pipe.bytes.len()));
+        assert!(len > 0, "this would block");
+        bytes[..len].iter().for_each(|byte| pipe.carry(*byte));
+        Ok(len)
+    }
+    fn flush(&mut self) -> Result<(), Infallible> {
+        Ok(())
+    }
+}
+
+impl embedded_io::WriteReady for Line {
+    fn write_ready(&mut self) -> Result<bool, Infallible> {
+        Ok(self.into.borrow().bytes.len() < PIPE_BYTES)
+    }
+}
+
+/// Two ranks on a line with these faults.
+fn pair(seed: u64, every: Option<u64>) -> Pair<SerialNic<'static, Line>> {
+    let pipe = |seed| Rc::new(RefCell::new(Pipe { bytes: VecDeque::new(), draw: Draw(seed), every }));
+    let (there, back) = (pipe(seed), pipe(!seed));
+    let ends = [(&there, &back, 1), (&back, &there, 2)];
+    Pair::new(ends.map(|(into, from, number)| {
+        let storage = Box::leak(Box::new(SerialStorage::<FRAME_BYTES>::new()));
+        let line = Line { into: into.clone(), from: from.clone() };
+        SerialNic::new(line, storage.memory(), Mac([2, 0, 0, 0, 0, number]))
+    }))
+}
+
+#[test]
+fn ping_pong_on_a_line_that_damages_bytes() {
+    let (mut truncated, mut checksum) = (0, 0);
+    for seed in 0..10 {
+        let mut pair = pair(seed, Some(2_000));
+        pair.ping_pong(24);
+        for end in &pair.ends {
+            let transport = end.transport();
+            truncated += transport.nic().counters().truncated;
+            checksum += transport.counters().checksum;
+        }
+    }
+    assert!(truncated > 10 && checksum > 10, "the line was bad: {truncated}, {checksum}");
+}
+
+#[test]
+fn a_rendezvous_of_100_kib_on_a_line_that_damages_bytes() {
+    for seed in 0..2 {
+        pair(seed, Some(4_000)).rendezvous();
+    }
+}
+
+#[test]
+fn on_a_good_line_nothing_is_sent_twice() {
+    let mut pair = pair(1, None);
+    pair.ping_pong(24);
+    pair.rendezvous();
+    for end in &pair.ends {
+        let counters = end.transport().counters();
+        assert_eq!(
+            (counters.retransmitted, counters.duplicates, counters.checksum),
+            (0, 0, 0),
+            "{counters:?}"
+        );
+        let line = end.transport().nic().counters();
+        assert_eq!((line.truncated, line.too_long, line.errors), (0, 0, 0));
+    }
+}
