@@ -258,8 +258,16 @@ pub enum Cause {
     },
     /// Ranks that must give the same argument gave different ones.
     Disagreement,
-    /// A value that the other form of its type cannot hold.
-    Unrepresentable,
+    /// A number that the other form of its type cannot hold: a word for a machine of narrower ones, a character beyond
+    /// U+FFFF in external32.
+    Unrepresentable {
+        /// Its magnitude.
+        magnitude: u64,
+        /// Whether it is below zero.
+        negative: bool,
+        /// Bytes of the form that is too narrow.
+        bytes: u8,
+    },
     /// The types that a message was sent as are not those that it was received as. Its bytes were received all the
     /// same.
     SignatureMismatch {
@@ -340,7 +348,10 @@ impl fmt::Display for Cause {
             Self::Intracommunicator => f.write_str("a communicator of one group, where two are needed"),
             Self::Overlap { rank } => write!(f, "rank {rank} of the world is in both groups"),
             Self::Disagreement => f.write_str("ranks that must give the same argument gave different ones"),
-            Self::Unrepresentable => f.write_str("a value that the other form cannot hold"),
+            Self::Unrepresentable { magnitude, negative, bytes } => {
+                let sign = if negative { "-" } else { "" };
+                write!(f, "the number {sign}{magnitude} does not fit into {bytes} bytes")
+            }
             Self::SignatureMismatch { sent, expected } => {
                 write!(
                     f,

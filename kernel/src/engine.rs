@@ -310,7 +310,14 @@ impl Engine<'_> {
         request.state = State::Receiving;
         request.peer = peer;
         request.length = length;
-        let mut receiver = Receiver::new(sender, length, request.buffer.len() as u64);
+        let mut room = request.buffer.len() as u64;
+        if request.buffer.is_scattered()
+            && let Some(tools) = self.tools()
+        {
+            room = tools.room(self, index);
+        }
+        let Some(request) = self.requests.at(index) else { return };
+        let mut receiver = Receiver::new(sender, length, room);
         if request.mode == Mode::Polled {
             receiver.in_pieces(length);
         }

@@ -1,7 +1,7 @@
 //! What an endpoint knows of each peer: credits both ways, sequence numbers, and what is still to be sent to it.
 
 use aldis_hal::{Cause, Epoch};
-use aldis_protocols::card::{ByteOrder, Room};
+use aldis_protocols::card::{ByteOrder, Room, WordWidth};
 use aldis_protocols::credit::{Grant, Limits, Window};
 use aldis_protocols::header::{Header, Kind};
 use aldis_protocols::overflow::{Holder, Seeker};
@@ -31,6 +31,7 @@ pub(crate) struct Peer {
     pub(crate) room: Room,
     /// Of its typed messages.
     pub(crate) order: ByteOrder,
+    pub(crate) words: WordWidth,
     pub(crate) thresholds: Thresholds,
     /// Matchable messages this side may send.
     pub(crate) envelopes_out: Window,
@@ -59,6 +60,7 @@ impl Peer {
         epoch: Epoch(0),
         room: Room { envelopes: 0, blocks: 0, block_bytes: 0 },
         order: ByteOrder::Little,
+        words: WordWidth::Four,
         thresholds: Thresholds { inline_end: 0, eager_end: 0, fragment_bytes_max: 0 },
         envelopes_out: Window::NONE,
         blocks_out: Window::NONE,
@@ -94,6 +96,7 @@ impl Peer {
             epoch: card.epoch(),
             room: card.room,
             order: card.order,
+            words: card.words,
             thresholds,
             envelopes_out,
             blocks_out,

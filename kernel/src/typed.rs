@@ -38,8 +38,14 @@
 //! signature: a typed receive takes its bytes as they are, and an untyped receive those of any message.
 //!
 //! Typed messages travel in the byte order of the sender, which its [`Card`](aldis_protocols::Card) tells, and the typed
-//! receive of a peer with the other order turns each element. Untyped messages are never changed. Widths are those of the
-//! basic types; `Isize` and `Usize` of another width are another type, which the signature tells.
+//! receive of a peer with the other order turns each element. Untyped messages are never changed.
+//!
+//! Words (`Isize`, `Usize`) between machines of different width travel in that of the narrower one, and the wider one
+//! converts them both ways. So equal machines, and the small one of two, pay nothing; and whether a number fits is seen
+//! where all of it is at hand, however the message is cut into pieces. One that does not fits nowhere at the receiver: the
+//! send fails with [`Cause::Unrepresentable`], which names it, and the receive with [`Cause::Withdrawn`]. Such a send ends
+//! when it is matched. The bytes of a receive's status are those in memory; those of a probe are what travels, which
+//! [`form_from`](crate::Endpoint::form_from) tells the form of. Signatures do not depend on widths.
 //!
 //! A message that is sent [`checked`](Typed::checked) carries the CRC-32C of its data besides. Endpoints with types
 //! attached verify it, for typed and untyped receives, and fail with [`Cause::Corrupt`].

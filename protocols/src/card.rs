@@ -40,6 +40,25 @@ impl ByteOrder {
     pub const NATIVE: Self = if cfg!(target_endian = "big") { Self::Big } else { Self::Little };
 }
 
+/// The width of an address, and so of `usize` and `isize`: of what differs between machines besides the order of bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum WordWidth {
+    /// Four bytes.
+    #[default]
+    Four,
+    /// Eight bytes.
+    Eight,
+}
+
+impl WordWidth {
+    /// This machine's.
+    pub const NATIVE: Self = if size_of::<usize>() == 8 { Self::Eight } else { Self::Four };
+}
+
+const _: () =
+    assert!(size_of::<usize>() == 4 || size_of::<usize>() == 8, "no machine of another width is known");
+
 /// A rank's introduction: who it is, and how much it can take from one peer.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Card {
@@ -50,6 +69,8 @@ pub struct Card {
     pub room: Room,
     /// The byte order of its typed messages: who receives them converts.
     pub order: ByteOrder,
+    /// The width of its words: who has wider ones converts those of typed messages, both ways.
+    pub words: WordWidth,
     /// The address of its transport, in that transport's own form; empty where the transport needs none.
     pub address: Vec<u8, ADDRESS_BYTES_MAX>,
 }
@@ -57,8 +78,8 @@ pub struct Card {
 impl Card {
     /// A card of this build's version.
     pub const fn new(peer: PeerId, epoch: Epoch, room: Room) -> Self {
-        let order = ByteOrder::NATIVE;
-        Self { version: VERSION, rank: peer.0, epoch: epoch.0, room, order, address: Vec::new() }
+        let (order, words) = (ByteOrder::NATIVE, WordWidth::NATIVE);
+        Self { version: VERSION, rank: peer.0, epoch: epoch.0, room, order, words, address: Vec::new() }
     }
 
     /// Whose card it is.
@@ -124,12 +145,13 @@ mod tests {
     #[test]
     fn golden_bytes() {
         let mut buffer = [0; CARD_BYTES_MAX];
-        let little = Card { order: ByteOrder::Little, ..card() };
-        assert_eq!(little.encode(&mut buffer).unwrap(), [1, 3, 9, 8, 2, 0x80, 2, 0, 0]);
-        let big = Card { order: ByteOrder::Big, ..card() };
-        assert_eq!(big.encode(&mut buffer).unwrap(), [1, 3, 9, 8, 2, 0x80, 2, 1, 0]);
-        assert_eq!(Card::decode(&[1, 3, 9, 8, 2, 0x80, 2, 1, 0]), Ok(big));
-        assert!(Card::decode(&[1, 3, 9, 8, 2, 0x80, 2, 2, 0]).is_err(), "there is no third order");
+        let little = Card { order: ByteOrder::Little, words: WordWidth::Eight, ..card() };
+        assert_eq!(little.encode(&mut buffer).unwrap(), [1, 3, 9, 8, 2, 0x80, 2, 0, 1, 0]);
+        let big = Card { order: ByteOrder::Big, words: WordWidth::Four, ..card() };
+        assert_eq!(big.encode(&mut buffer).unwrap(), [1, 3, 9, 8, 2, 0x80, 2, 1, 0, 0]);
+        assert_eq!(Card::decode(&[1, 3, 9, 8, 2, 0x80, 2, 1, 0, 0]), Ok(big));
+        assert!(Card::decode(&[1, 3, 9, 8, 2, 0x80, 2, 2, 0, 0]).is_err(), "there is no third order");
+        assert!(Card::decode(&[1, 3, 9, 8, 2, 0x80, 2, 0, 2, 0]).is_err(), "nor a third width");
     }
 
     #[test]

@@ -33,7 +33,8 @@ pub enum Basic {
     I64,
     /// `u64` (`MPI_UINT64_T`).
     U64,
-    /// `isize` (`MPI_AINT`): as wide as an address here, eight bytes in external32.
+    /// `isize` (`MPI_AINT`): as wide as an address here, eight bytes in external32. A machine of another width has them as
+    /// wide as its own addresses.
     Isize,
     /// `usize`: as wide as an address here, eight bytes in external32.
     Usize,
@@ -84,10 +85,19 @@ impl Basic {
         }
     }
 
+    /// Bytes on a machine with words of four bytes.
+    pub(super) const fn narrow_size(self) -> usize {
+        match self {
+            Self::Isize | Self::Usize => 4,
+            other => other.size(),
+        }
+    }
+
     /// Bytes in a packed stream.
     pub(super) const fn packed(self, form: Form) -> usize {
         match form {
             Form::Native | Form::Swapped => self.size(),
+            Form::Narrow | Form::NarrowSwapped => self.narrow_size(),
             Form::External32 => self.external_size(),
         }
     }

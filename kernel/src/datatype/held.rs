@@ -5,9 +5,10 @@ use aldis_hal::Cause;
 use super::external::Form;
 use super::handle::Child;
 use super::layout::word;
+use super::query::Prefix;
 use super::transfer::{Gather, Scatter, Transfer, transfer};
 use super::walk::Walk;
-use super::{Committed, Signature, Types};
+use super::{Committed, Types};
 
 /// A number of elements of a type that a message is of. It names the slot by itself, so a handle that was freed does
 /// not matter: [`Types::hold_only`] keeps the slot.
@@ -28,10 +29,15 @@ impl Held {
 }
 
 impl Types<'_> {
-    /// `count` elements of a type for a message: what they are, their bytes when packed, and the lowest byte and the
-    /// end of the highest one in memory. Refused if those do not fit 63 bits.
-    pub(crate) fn hold(&mut self, datatype: Committed, count: u64) -> Result<(Held, u64, (i64, i64)), Cause> {
-        let len = self.pack_size(datatype, count, Form::Native)?;
+    /// `count` elements of a type for a message: what they are, their bytes in this form, and the lowest byte and the end
+    /// of the highest one in memory. Refused if those do not fit 63 bits.
+    pub(crate) fn hold(
+        &mut self,
+        datatype: Committed,
+        count: u64,
+        form: Form,
+    ) -> Result<(Held, u64, (i64, i64)), Cause> {
+        let len = self.pack_size(datatype, count, form)?;
         self.signature(datatype, count)?;
         let reach = if len == 0 { (0, 0) } else { self.reach(datatype.into(), count)? };
         let held = Held { child: self.view().child(datatype.into())?, count };
@@ -39,16 +45,17 @@ impl Types<'_> {
         word(len).map(|_| (held, len, reach))
     }
 
-    /// Packs bytes of the stream from `position` on. `memory` begins at the lowest byte, which is at `lowest`.
+    /// Packs bytes of the stream in this form from `position` on. `memory` begins at the lowest byte, which is at `lowest`.
     pub(crate) fn gather(
         &self,
         held: &Held,
+        form: Form,
         lowest: i64,
         position: u64,
         memory: &[u8],
         stream: &mut [u8],
     ) -> Result<(), Cause> {
-        self.shift(held, Form::Native, lowest, position, &mut Gather { memory, stream })
+        self.shift(held, form, lowest, position, &mut Gather { memory, stream })
     }
 
     /// Unpacks bytes of a stream in this form to `position` on.
@@ -80,8 +87,14 @@ impl Types<'_> {
         if way.room() > 0 { Err(Cause::Stale) } else { Ok(()) }
     }
 
-    /// The signature of the first `bytes` of the packed stream; [`Cause::PartialElement`] if they end inside an element.
-    pub(crate) fn prefix(&self, held: &Held, bytes: u64) -> Result<Signature, Cause> {
-        self.signature_of(held.child, Form::Native, bytes)
+    /// Bytes of the packed stream in this form.
+    pub(crate) fn packed_len(&self, held: &Held, form: Form) -> u64 {
+        // Bounded when it was held: no form of messages is longer than the native one.
+        self.view().layout(held.child).packed(form).saturating_mul(held.count)
+    }
+
+    /// The first `bytes` of the packed stream in this form; [`Cause::PartialElement`] if they end inside an element.
+    pub(crate) fn prefix(&self, held: &Held, form: Form, bytes: u64) -> Result<Prefix, Cause> {
+        self.prefix_of(held.child, form, bytes)
     }
 }

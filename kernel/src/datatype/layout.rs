@@ -17,8 +17,9 @@ pub(super) struct Layout {
     /// Lowest byte and end of the highest byte of data.
     pub(super) true_lb: i64,
     pub(super) true_ub: i64,
-    /// Bytes of data in memory, and in external32.
+    /// Bytes of data in memory, on a machine with words of four bytes, and in external32.
     pub(super) size: u64,
+    pub(super) narrow: u64,
     pub(super) external: u64,
     pub(super) signature: Signature,
     /// The strictest alignment of its basic types.
@@ -45,6 +46,7 @@ impl Layout {
         true_lb: 0,
         true_ub: 0,
         size: 0,
+        narrow: 0,
         external: 0,
         signature: Signature::UNUSED,
         alignment: 0,
@@ -62,6 +64,7 @@ impl Layout {
             ub: size,
             true_ub: size,
             size: size as u64,
+            narrow: basic.narrow_size() as u64,
             external: basic.external_size() as u64,
             signature: Signature::of(basic),
             alignment: basic.alignment() as u8,
@@ -87,7 +90,17 @@ impl Layout {
     pub(super) const fn packed(&self, form: Form) -> u64 {
         match form {
             Form::Native | Form::Swapped => self.size,
+            Form::Narrow | Form::NarrowSwapped => self.narrow,
             Form::External32 => self.external,
+        }
+    }
+
+    /// Whether some of its basic types have another width in this form.
+    pub(super) const fn changes_widths(&self, form: Form) -> bool {
+        match form {
+            Form::Native | Form::Swapped => false,
+            Form::Narrow | Form::NarrowSwapped => self.narrow != self.size,
+            Form::External32 => self.unlike,
         }
     }
 
@@ -103,6 +116,7 @@ pub(super) struct Sum {
     marks: Option<(i64, i64)>,
     data: Option<(i64, i64)>,
     pub(super) size: u64,
+    narrow: u64,
     external: u64,
     signature: Signature,
     alignment: u8,
@@ -115,6 +129,7 @@ impl Sum {
         marks: None,
         data: None,
         size: 0,
+        narrow: 0,
         external: 0,
         signature: Signature::EMPTY,
         alignment: 1,
@@ -141,6 +156,7 @@ impl Sum {
         };
         self.data = Some(widest(self.data, new));
         self.size = grown(self.size, part.size, count)?;
+        self.narrow = grown(self.narrow, part.narrow, count)?;
         self.external = grown(self.external, part.external, count)?;
         self.signature = self.signature.then(part.signature.repeat(count));
         self.alignment = self.alignment.max(part.alignment);
@@ -162,6 +178,7 @@ impl Sum {
             true_lb,
             true_ub,
             size: self.size,
+            narrow: self.narrow,
             external: self.external,
             signature: self.signature,
             alignment: self.alignment,

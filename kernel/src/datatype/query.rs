@@ -124,18 +124,18 @@ impl Types<'_> {
     /// Basic elements in `bytes` of a type's packed stream, whose last element may be incomplete (MPI 4.1, 5.1.11,
     /// `MPI_GET_ELEMENTS`); [`Cause::PartialElement`] if the bytes end inside a basic one.
     pub fn elements(&self, datatype: impl Into<Datatype>, form: Form, bytes: u64) -> Result<u64, Cause> {
-        Ok(self.signature_of(self.view().child(datatype.into())?, form, bytes)?.elements())
+        Ok(self.prefix_of(self.view().child(datatype.into())?, form, bytes)?.signature.elements())
     }
 
-    /// The signature of `bytes` of a type's packed stream; refused as by [`elements`](Self::elements).
-    pub(super) fn signature_of(&self, child: Child, form: Form, bytes: u64) -> Result<Signature, Cause> {
+    /// What `bytes` of a type's packed stream hold; refused as by [`elements`](Self::elements).
+    pub(super) fn prefix_of(&self, child: Child, form: Form, bytes: u64) -> Result<Prefix, Cause> {
         let row = Item { displacement: 0, count: u64::MAX, child };
-        let (mut signature, mut inside) = (Signature::EMPTY, pass(self.view(), row, form, bytes));
+        let (mut prefix, mut inside) = (Prefix::EMPTY, pass(self.view(), row, form, bytes));
         loop {
             // There are never more elements than bytes, so their number does not overflow.
-            signature = signature.then(inside.signature);
+            prefix = prefix.then(inside.prefix);
             match (inside.rest, inside.child) {
-                (0, _) => return Ok(signature),
+                (0, _) => return Ok(prefix),
                 (_, Child::Basic(basic)) => {
                     return Err(Cause::PartialElement { bytes, element: basic.packed(form) as u32 });
                 }
@@ -157,13 +157,13 @@ impl Types<'_> {
                 Some(pass(view, Item { displacement: 0, count: u64::MAX, child }, form, bytes))
             }
             Node::List => {
-                let mut signature = Signature::EMPTY;
+                let mut prefix = Prefix::EMPTY;
                 for words in view.compiled(entry)?.as_chunks().0 {
                     let item = Item::from_words(words)?;
                     let here = pass(view, item, form, bytes);
-                    signature = signature.then(here.signature);
+                    prefix = prefix.then(here.prefix);
                     if here.is_inside {
-                        return Some(Passed { signature, ..here });
+                        return Some(Passed { prefix, ..here });
                     }
                     bytes = here.rest;
                 }
@@ -177,10 +177,28 @@ impl Types<'_> {
     }
 }
 
+/// What some bytes of a packed stream hold.
+#[derive(Clone, Copy)]
+pub(crate) struct Prefix {
+    pub(crate) signature: Signature,
+    /// Its bytes in memory.
+    pub(crate) size: u64,
+}
+
+impl Prefix {
+    const EMPTY: Self = Self { signature: Signature::EMPTY, size: 0 };
+
+    fn then(self, other: Self) -> Self {
+        // Words at most double.
+        let size = self.size.saturating_add(other.size);
+        Self { signature: self.signature.then(other.signature), size }
+    }
+}
+
 /// Where some bytes of a packed stream end.
 struct Passed {
-    /// Of the whole children before.
-    signature: Signature,
+    /// The whole children before.
+    prefix: Prefix,
     /// Bytes of the child that they end in, or behind the stretch.
     rest: u64,
     child: Child,
@@ -194,9 +212,10 @@ fn pass(view: View<'_>, stretch: Item, form: Form, bytes: u64) -> Passed {
     let layout = view.layout(child);
     let packed = layout.packed(form);
     let taken = bytes.checked_div(packed).unwrap_or(0).min(count);
-    let signature = layout.signature.repeat(taken);
+    let prefix =
+        Prefix { signature: layout.signature.repeat(taken), size: layout.size.saturating_mul(taken) };
     let rest = bytes.wrapping_sub(taken.wrapping_mul(packed));
-    Passed { signature, rest, child, is_inside: taken < count }
+    Passed { prefix, rest, child, is_inside: taken < count }
 }
 
 /// An iterator over a type map.

@@ -8,7 +8,8 @@ const MODULUS: u64 = (1 << 61) - 1;
 /// The base of the polynomial: an arbitrary odd number below the modulus (the golden ratio's bits).
 const BASE: u64 = 0x1e37_79b9_7f4a_7c15;
 
-/// The signature of a message (MPI 4.1, 5.1: the type map without its displacements): how many basic elements, and a
+/// The signature of a message (MPI 4.1, 5.1: the type map without its displacements, and the same on every machine,
+/// whatever its widths): how many basic elements, and a
 /// polynomial hash (Karp and Rabin, 1987) of their sequence. Two messages whose signatures differ do not match;
 /// equal ones match but for a chance of about elements / 2^61.
 ///
@@ -30,12 +31,7 @@ impl Signature {
     pub(super) const UNUSED: Self = Self { elements: 0, hash: 0, shift: 0 };
 
     pub(super) fn of(basic: Basic) -> Self {
-        // An address of another width is another type: the width is in the hash.
-        let width = match basic {
-            Basic::Isize | Basic::Usize => (size_of::<usize>() as u64) << 8,
-            _ => 0,
-        };
-        Self { elements: 1, hash: width | u64::from(basic.code()), shift: BASE }
+        Self { elements: 1, hash: basic.code().into(), shift: BASE }
     }
 
     /// Basic elements in the sequence.

@@ -169,7 +169,7 @@ pub(super) fn transfer<T: Transfer>(
         let address = origin.wrapping_add_signed(run.offset as isize);
         match form {
             Form::Native => plain(way, address, &run).ok_or(OUTSIDE)?,
-            Form::Swapped | Form::External32 => {
+            Form::Swapped | Form::Narrow | Form::NarrowSwapped | Form::External32 => {
                 let element = Element::of(run.basic, form);
                 if element.is_converted() {
                     converted(way, address, &run, element)?;

@@ -92,7 +92,7 @@ pub(super) struct Walk<'v> {
 
 impl<'v> Walk<'v> {
     /// A walk from `position` of the packed stream. It takes O(log blocks) at each level to get there, or O(blocks)
-    /// in lists whose parts have other widths in external32.
+    /// in lists whose parts have other widths in this form.
     pub(super) fn new(view: View<'v>, root: Root, form: Form, position: u64) -> Self {
         let frames = [Frame::new(ROOT, 0); DEPTH_MAX + 1];
         let mut walk = Self { view, root, form, frames, depth: 1, level: Level::Root(root), skip: 0 };
@@ -194,7 +194,7 @@ impl<'v> Walk<'v> {
         let layout = &self.view.entry(slot)?.layout;
         let basic = match self.form {
             Form::Native => Basic::Byte,
-            Form::Swapped | Form::External32 => layout.uniform?,
+            Form::Swapped | Form::Narrow | Form::NarrowSwapped | Form::External32 => layout.uniform?,
         };
         layout.dense.then_some(Leaf { start: layout.true_lb, bytes: layout.size, basic })
     }
@@ -304,7 +304,7 @@ fn split(number: u64, by: u64) -> Option<(u64, u64)> {
 
 /// The item that holds `position`, and the packed bytes before it.
 fn find(items: &[[i64; ITEM]], position: u64, form: Form, entry: &Entry, view: View<'_>) -> (usize, u64) {
-    if form != Form::External32 || !entry.layout.unlike {
+    if !entry.layout.changes_widths(form) {
         let after = items.partition_point(|[.., before]| before.cast_unsigned() <= position);
         let index = after.saturating_sub(1);
         return (index, items.get(index).map_or(0, |[.., before]| before.cast_unsigned()));

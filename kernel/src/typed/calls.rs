@@ -9,7 +9,7 @@ use crate::blocking::Within;
 use crate::buffer::Buffer;
 use crate::call::{BUDGET, Call};
 use crate::comm::Comm;
-use crate::datatype::Types;
+use crate::datatype::{Form, Types};
 use crate::endpoint::Endpoint;
 use crate::engine::{Engine, Started};
 use crate::error::Error;
@@ -43,6 +43,19 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         // What messages hold is read off the requests, so that nothing need be counted when one is over.
         types.hold_only((0..requests.used_end()).filter_map(|index| requests.at(index)?.held()));
         Ok(types)
+    }
+
+    /// The form in which typed messages of a rank come: for [`Types::count`] and [`Types::elements`] of what a probe tells,
+    /// which are the bytes that travel. The bytes of a receive are those in memory, whose form is
+    /// [`Native`](Form::Native).
+    ///
+    /// # Errors
+    /// [`Cause::RankOutOfRange`] and [`Cause::Stale`], of rank and communicator.
+    pub fn form_from(&mut self, comm: &Comm, from: Rank) -> Result<Form, Error> {
+        let peer = self.engine.comms.peer(comm, from);
+        let call = Call::recv(Operation::Probe, comm, from.into(), TagMatch::Any);
+        let peer = peer.map_err(|cause| self.refuse(call, cause))?;
+        Ok(self.engine.form_from(peer, true))
     }
 
     /// Sends elements of a datatype (MPI_Send, and MPI_Ssend and MPI_Rsend by the mode of `data`).
@@ -137,7 +150,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// [`start_recv_typed`](Self::start_recv_typed).
     fn start_mrecv_typed(&mut self, message: Matched, into: &TypedMut<'_>) -> Result<Started, Error> {
         let TypedMut { memory, place } = into;
-        match self.engine.lay_out(memory.whole(), place, false) {
+        match self.engine.lay_out(memory.whole(), place, (Form::Native, false)) {
             Ok((layout, len)) => {
                 self.start_mrecv_into(&message, Buffer::scattered(len), Backing::Typed(layout))
             }
@@ -313,7 +326,7 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
         let Typed { memory, place, mode, checked } = &data;
         let endpoint = &mut *self.within.endpoint;
         let made = endpoint.engine.target_or_nobody(comm, to, tag).and_then(|(key, peer)| {
-            let data = (memory.whole(), place, *checked);
+            let data = (memory.whole(), place, (endpoint.engine.form_to(peer), *checked));
             endpoint.engine.request_typed(State::Queued, key, peer, to.0, data)
         });
         let handle = made.map_err(|cause| endpoint.refuse(Call::send(comm, to, tag), cause))?;
@@ -338,12 +351,20 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
         let TypedMut { memory, place } = &into;
         let endpoint = &mut *self.within.endpoint;
         let made = endpoint.engine.pattern_or_nobody(comm, from, tag).and_then(|(key, peer)| {
-            let data = (memory.whole(), place, false);
+            let data = (memory.whole(), place, (Form::Native, false));
             endpoint.engine.request_typed(State::Posted, key, peer, key.source, data)
         });
         let call = Call::recv(Operation::Recv, comm, from, tag);
         let handle = made.map_err(|cause| endpoint.refuse(call, cause))?;
         Ok(self.keep_idle(handle))
+    }
+
+    /// See [`Endpoint::form_from`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn form_from(&mut self, comm: &Comm, from: Rank) -> Result<Form, Error> {
+        self.within.endpoint.form_from(comm, from)
     }
 
     /// See [`Endpoint::types`].

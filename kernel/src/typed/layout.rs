@@ -19,6 +19,8 @@ pub(crate) struct Layout {
     /// Displacement of the lowest byte.
     lowest: i64,
     held: Held,
+    /// What the peer gets; of a receive, what its own elements are.
+    form: Form,
     /// Of what has been packed or unpacked, if the message is checked.
     sum: Crc32c,
     checked: bool,
@@ -27,15 +29,15 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Where elements in `memory` lie, and how many bytes they have when packed. Refused if memory does not reach as far.
+    /// Where elements in `memory` lie, and how many bytes they have in this form. Refused if memory does not reach as far.
     pub(super) fn new(
         types: &mut Types<'_>,
         memory: Buffer,
         place: &Place,
-        checked: bool,
+        (form, checked): (Form, bool),
     ) -> Result<(Self, usize), Cause> {
         let &Place { origin, count, datatype } = place;
-        let (held, len, (lowest, highest)) = types.hold(datatype, count)?;
+        let (held, len, (lowest, highest)) = types.hold(datatype, count, form)?;
         let outside = |len| Cause::TooBig { len, max: memory.len() as u64 };
         let below = Cause::TooBig { len: lowest.unsigned_abs(), max: origin as u64 };
         let start = (origin as u64).checked_add_signed(lowest).ok_or(below)?;
@@ -46,7 +48,7 @@ impl Layout {
             part => part.ok_or(outside(end))?,
         };
         let len = usize::try_from(len).map_err(|_| outside(len))?;
-        Ok((Self { memory, lowest, held, sum: Crc32c::new(), checked, packed: false }, len))
+        Ok((Self { memory, lowest, held, form, sum: Crc32c::new(), checked, packed: false }, len))
     }
 
     pub(crate) const fn memory(&self) -> Buffer {
@@ -67,7 +69,7 @@ impl Layout {
         if self.packed {
             stream.copy_from_slice(memory.read(position, stream.len()));
         } else {
-            types.gather(&self.held, self.lowest, position, memory.bytes(), stream)?;
+            types.gather(&self.held, self.form, self.lowest, position, memory.bytes(), stream)?;
         }
         if self.checked {
             self.add(position, stream);
@@ -105,19 +107,29 @@ impl Layout {
 
     /// What is to be said of a message of `len` bytes that has been packed.
     pub(super) fn label(&self, types: &Types<'_>, len: u64) -> Label {
-        Label::new(self.signature(types, len), self.checked.then(|| self.checksum(len)))
+        Label::new(self.signature(types, self.form, len), self.checked.then(|| self.checksum(len)))
     }
 
-    /// What is wrong with a message of `len` bytes that has been unpacked, by its label.
-    pub(super) fn judge(&self, types: &Types<'_>, len: u64, label: &Label) -> Option<Cause> {
+    /// What is wrong with a message of `len` bytes in this form that has been unpacked, by its label.
+    pub(super) fn judge(&self, types: &Types<'_>, form: Form, len: u64, label: &Label) -> Option<Cause> {
         let corrupt = differs(label, || self.checksum(len));
-        let expected = self.signature(types, len).unwrap_or(0);
+        let expected = self.signature(types, form, len).unwrap_or(0);
         let mismatch = label.signature().filter(|sent| *sent != expected);
         corrupt.or(mismatch.map(|sent| Cause::SignatureMismatch { sent, expected }))
     }
 
-    fn signature(&self, types: &Types<'_>, len: u64) -> Option<u32> {
-        types.prefix(&self.held, len).ok().map(|signature| signature.folded())
+    fn signature(&self, types: &Types<'_>, form: Form, len: u64) -> Option<u32> {
+        types.prefix(&self.held, form, len).ok().map(|prefix| prefix.signature.folded())
+    }
+
+    /// Bytes that all elements have in this form.
+    pub(super) fn room(&self, types: &Types<'_>, form: Form) -> u64 {
+        types.packed_len(&self.held, form)
+    }
+
+    /// Bytes in memory that `len` bytes in this form fill; `None` if they end inside an element.
+    pub(super) fn filled(&self, types: &Types<'_>, form: Form, len: u64) -> Option<u64> {
+        types.prefix(&self.held, form, len).ok().map(|prefix| prefix.size)
     }
 
     fn checksum(&self, len: u64) -> u32 {

@@ -12,7 +12,7 @@ use crate::arrival::{Keep, key};
 use crate::buffer::Buffer;
 use crate::datatype::Form;
 use crate::engine::{Engine, Started};
-use crate::request::{Backing, Key, State};
+use crate::request::{Backing, Key, Machine, Request, State};
 
 /// A piece of a message's data.
 #[derive(Clone, Copy)]
@@ -48,7 +48,8 @@ impl Engine<'_> {
         if kept.is_none() {
             self.may_come(pattern.context, peer)?;
         }
-        let (data, named) = ((memory.whole(), place, false), peer.unwrap_or_default());
+        let data = (memory.whole(), place, (Form::Native, false));
+        let named = peer.unwrap_or_default();
         let handle = self.request_typed(State::Posted, pattern, named, pattern.source, data)?;
         let Some(kept) = kept else {
             self.post_slot(handle.slot, peer);
@@ -71,21 +72,42 @@ impl Engine<'_> {
         key: Key,
         peer: PeerId,
         rank: u32,
-        (memory, place, checked): (Buffer, &Place, bool),
+        (memory, place, how): (Buffer, &Place, (Form, bool)),
     ) -> Result<Handle, Cause> {
-        let (layout, len) = self.lay_out(memory, place, checked)?;
+        let (layout, len) = self.lay_out(memory, place, how)?;
         self.request_laid_out(state, key, peer, rank, (layout, len))
     }
 
-    /// Where elements of a type in `memory` lie, and how many bytes they have when packed.
+    /// Where elements of a type in `memory` lie, and how many bytes they have in that form.
     pub(super) fn lay_out(
         &mut self,
         memory: Buffer,
         place: &Place,
-        checked: bool,
+        how: (Form, bool),
     ) -> Result<(Layout, usize), Cause> {
         let conversion = self.conversion.as_mut().ok_or(NO_TYPES)?;
-        Layout::new(&mut conversion.types, memory, place, checked)
+        Layout::new(&mut conversion.types, memory, place, how)
+    }
+
+    /// The form in which data of `peer` comes: as it is, unless it is of a typed message.
+    pub(super) fn form_from(&self, peer: PeerId, typed: bool) -> Form {
+        match self.peers.get(peer.index()) {
+            Some(peer) if typed => Form::from_peer(peer.order, peer.words),
+            _ => Form::Native,
+        }
+    }
+
+    /// Bytes that the receive in slot `index` has room for, of a typed message of its peer.
+    pub(super) fn room_typed(&mut self, index: u32) -> u64 {
+        let Some(peer) = self.requests.at(index).map(|request| request.peer) else { return 0 };
+        let form = self.form_from(peer, true);
+        match (self.requests.at(index), &self.conversion) {
+            (Some(Request { backing: Backing::Typed(layout), .. }), Some(conversion)) => {
+                layout.room(&conversion.types, form)
+            }
+            (Some(request), _) => request.buffer.len() as u64,
+            (None, _) => 0,
+        }
     }
 
     pub(super) fn request_laid_out(
@@ -133,17 +155,14 @@ impl Engine<'_> {
 
     /// Puts a piece of a message where the types of the receive say. The rest of a message that is too long is cut off.
     pub(super) fn unpack_typed(&mut self, index: u32, piece: &Piece<'_>) {
-        let Some(request) = self.requests.at(index) else { return };
-        let (Backing::Typed(layout), Some(Conversion { types, .. })) =
-            (&mut request.backing, &self.conversion)
+        let Some(peer) = self.requests.at(index).map(|request| request.peer) else { return };
+        let form = self.form_from(peer, piece.typed);
+        let (Some(request), Some(Conversion { types, .. })) = (self.requests.at(index), &self.conversion)
         else {
             return;
         };
-        let form = match self.peers.get(request.peer.index()) {
-            Some(peer) if piece.typed => Form::of(peer.order),
-            _ => Form::Native,
-        };
-        let room = (request.buffer.len() as u64).saturating_sub(piece.offset);
+        let Backing::Typed(layout) = &mut request.backing else { return };
+        let room = layout.room(types, form).saturating_sub(piece.offset);
         let fits = usize::try_from(room).map_or(piece.payload.len(), |room| room.min(piece.payload.len()));
         let bytes = piece.payload.get(..fits).unwrap_or_default();
         if let Err(cause) = layout.unpack(types, form, piece.offset, bytes, piece.checked) {
@@ -153,20 +172,37 @@ impl Engine<'_> {
 
     /// The receive in slot `index` has all it can take of a message of `length` bytes; its label is compared with it.
     pub(super) fn received_typed(&mut self, index: u32, length: u64, label: &Label) {
+        let Some(peer) = self.requests.at(index).map(|request| request.peer) else { return };
+        let form = self.form_from(peer, label.signature().is_some());
         let Some(request) = self.requests.at(index) else { return };
-        let complete = length <= request.buffer.len() as u64;
+        // Bytes that there was room for; and those in memory, which is what the status tells.
+        let (mut room, mut filled) = (request.buffer.len() as u64, length);
         let cause = match (&request.backing, &self.conversion) {
             (Backing::Typed(layout), Some(Conversion { types, .. })) => {
-                request.cause.or_else(|| layout.judge(types, length, label))
+                room = layout.room(types, form);
+                filled = layout.filled(types, form, length).unwrap_or(length);
+                request.cause.or_else(|| layout.judge(types, form, length, label))
             }
             _ => differs(label, || crc32c(request.buffer.read(0, length as usize))),
         };
-        match cause.filter(|_| complete) {
-            None => self.received_all(index, length),
-            Some(cause) => {
-                request.length = length;
-                self.complete(index, Some(cause));
-            }
+        if let Machine::Recv(receiver) = &request.machine
+            && receiver.bytes_received() < length
+        {
+            room = receiver.bytes_received();
         }
+        let is_truncated = length > room;
+        match cause {
+            Some(cause) if !is_truncated => self.failed(index, filled, cause),
+            _ if is_truncated => self.failed(index, length, Cause::Truncated { sent: length, room }),
+            _ => self.received_all(index, filled),
+        }
+    }
+
+    /// The receive in slot `index` of `length` bytes is over, and not well.
+    fn failed(&mut self, index: u32, length: u64, cause: Cause) {
+        if let Some(request) = self.requests.at(index) {
+            request.length = length;
+        }
+        self.complete(index, Some(cause));
     }
 }

@@ -6,6 +6,7 @@ use aldis_protocols::{INLINE_BYTES, Protocol};
 
 use super::layout::NO_TYPES;
 use super::{Conversion, Typed};
+use crate::datatype::Form;
 use crate::engine::{Engine, Started, Target};
 use crate::injection::{Injected, Turn, Wire};
 use crate::request::{Backing, Machine, State};
@@ -27,7 +28,7 @@ impl Engine<'_> {
     pub(super) fn send_typed(&mut self, to: Target, data: &Typed<'_>) -> Result<Started, Cause> {
         self.presence(to.peer)?;
         let Typed { memory, place, mode, checked } = data;
-        let data = (memory.whole(), place, *checked);
+        let data = (memory.whole(), place, (self.form_to(to.peer), *checked));
         let handle = self.request_typed(State::Queued, to.key, to.peer, to.rank, data)?;
         if let Some(request) = self.requests.get(handle) {
             request.mode = *mode;
@@ -40,7 +41,7 @@ impl Engine<'_> {
     pub(super) fn buffer_typed(&mut self, to: Target, data: &Typed<'_>) -> Result<Started, Cause> {
         self.presence(to.peer)?;
         let Typed { memory, place, checked, .. } = data;
-        let (layout, len) = self.lay_out(memory.whole(), place, *checked)?;
+        let (layout, len) = self.lay_out(memory.whole(), place, (self.form_to(to.peer), *checked))?;
         let room = self.room_for(to.key.context, len).ok_or(Cause::Full(Resource::SendBuffer))?;
         let types = &self.conversion.as_ref().ok_or(NO_TYPES)?.types;
         let data = (layout.packed_into(types, room)?, len);
@@ -49,8 +50,14 @@ impl Engine<'_> {
         Ok(Started::Pending(handle))
     }
 
+    /// The form in which `peer` gets typed messages.
+    pub(super) fn form_to(&self, peer: PeerId) -> Form {
+        self.peers.get(peer.index()).map_or(Form::Native, |peer| Form::to_peer(peer.words))
+    }
+
     /// Puts a typed message on the wire as a whole, or announces it, by the rules for any other. One that is too long for
-    /// the transport with its label is announced.
+    /// the transport with its label is announced; and so is one with a number that the peer's words cannot hold, so that
+    /// its receiver is told when it asks for it.
     pub(super) fn inject_typed(
         &mut self,
         wire: &mut dyn Wire,
@@ -79,8 +86,10 @@ impl Engine<'_> {
         let post = if len <= SHORT_BYTES {
             let mut bytes = [0; INLINE_BYTES];
             let stored = bytes.get_mut(..len.saturating_add(LABEL_BYTES)).unwrap_or_default();
-            self.pack_labelled(own.slot, stored)?;
-            wire.post(id, &header, stored)
+            match self.pack_labelled(own.slot, stored) {
+                Ok(()) => wire.post(id, &header, stored),
+                Err(cause) => Post::Never(cause),
+            }
         } else {
             let packed = wire.fill(id, labelled, &mut |slot| {
                 let Some((head, stored)) = slot.split_first_chunk_mut() else { return Ok(()) };
@@ -92,7 +101,12 @@ impl Engine<'_> {
                 Err(refusal) => refusal.into(),
             }
         };
-        self.injected(id, Kind::Labelled, in_block, len, post)
+        match post {
+            Post::Never(Cause::Unrepresentable { .. }) => {
+                self.announce(wire, id, Kind::Announce, key, len, own)
+            }
+            post => self.injected(id, Kind::Labelled, in_block, len, post),
+        }
     }
 
     /// Packs a whole message behind its label.
@@ -128,7 +142,8 @@ impl Engine<'_> {
         }
     }
 
-    /// What is under way cannot be packed any more, since its type is not in the table: the receiver is told.
+    /// What is under way cannot be packed, for a number that does not fit or since its type is not in the table any more:
+    /// the receiver is told.
     fn give_up(&mut self, index: u32, cause: Cause) -> Turn {
         if let Some(request) = self.requests.at(index) {
             request.cause = Some(cause);

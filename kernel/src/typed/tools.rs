@@ -51,6 +51,9 @@ pub(crate) trait Tools: Sync {
         payload: &[u8],
     ) -> Result<(), Malformed>;
 
+    /// Bytes that the receive in slot `index` has room for, of a message of its peer.
+    fn room(&self, engine: &mut Engine<'_>, index: u32) -> u64;
+
     /// Puts a piece of a message where the types of the receive in slot `index` say.
     fn unpack(&self, engine: &mut Engine<'_>, index: u32, piece: &Piece<'_>);
 
@@ -96,6 +99,10 @@ impl Tools for Convert {
         payload: &[u8],
     ) -> Result<(), Malformed> {
         engine.take_labelled(from, header, label, payload)
+    }
+
+    fn room(&self, engine: &mut Engine<'_>, index: u32) -> u64 {
+        engine.room_typed(index)
     }
 
     fn unpack(&self, engine: &mut Engine<'_>, index: u32, piece: &Piece<'_>) {

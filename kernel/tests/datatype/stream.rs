@@ -6,8 +6,7 @@ use proptest::prelude::*;
 use crate::naive::Map;
 use crate::recipes::recipes;
 
-/// On a little-endian machine, which this test takes for granted, the last two differ in widths alone.
-const FORMS: [Form; 3] = [Form::Native, Form::Swapped, Form::External32];
+const FORMS: [Form; 5] = [Form::Native, Form::Swapped, Form::Narrow, Form::NarrowSwapped, Form::External32];
 
 /// Memory that the data just fits into, with its origin.
 struct Memory {
@@ -16,7 +15,7 @@ struct Memory {
 }
 
 impl Memory {
-    /// Random bytes, but for the upper half of wide characters: those that external32 can tell.
+    /// Random bytes, but for wide characters and words: those that every form can tell.
     fn random(map: &Map, seed: u64) -> Self {
         let (low, high) = map.true_bounds();
         let origin = (-low.min(0)) as usize;
@@ -26,31 +25,63 @@ impl Memory {
             (state >> 56) as u8
         });
         let mut memory = Self { bytes: bytes.collect(), origin };
-        for (at, _) in map.entries.iter().filter(|(_, basic)| *basic == Basic::WideChar) {
+        for (at, basic) in &map.entries {
             let place = memory.place(*at);
-            let short = u32::from(u16::from_ne_bytes(memory.bytes[place..place + 2].try_into().unwrap()));
-            memory.bytes[place..place + 4].copy_from_slice(&short.to_ne_bytes());
+            let number: [u8; 4] =
+                core::array::from_fn(|byte| memory.bytes.get(place + byte).copied().unwrap_or(0));
+            match basic {
+                Basic::WideChar => memory.put(place, (u32::from_ne_bytes(number) >> 16).to_ne_bytes()),
+                Basic::Isize => memory.put(place, (i32::from_ne_bytes(number) as isize).to_ne_bytes()),
+                Basic::Usize => memory.put(place, (u32::from_ne_bytes(number) as usize).to_ne_bytes()),
+                _ => {}
+            }
         }
         memory
+    }
+
+    fn put<const N: usize>(&mut self, place: usize, bytes: [u8; N]) {
+        self.bytes[place..place + N].copy_from_slice(&bytes);
     }
 
     fn place(&self, displacement: i64) -> usize {
         self.origin.checked_add_signed(displacement as isize).unwrap()
     }
 
-    /// The stream by the definition; `None` if a wide character that others overlap cannot be told.
+    /// The stream by the definition; `None` if a number that others overlap cannot be told.
     fn stream(&self, map: &Map, form: Form) -> Option<Vec<u8>> {
+        let is_narrow = matches!(form, Form::Narrow | Form::NarrowSwapped);
+        let turns = match form {
+            Form::Native | Form::Narrow => false,
+            Form::Swapped | Form::NarrowSwapped => true,
+            Form::External32 => cfg!(target_endian = "little"),
+        };
         let mut stream = Vec::new();
         for (at, basic) in &map.entries {
             let native = &self.bytes[self.place(*at)..][..basic.size()];
-            match (form, basic) {
-                (Form::Native, _) => stream.extend_from_slice(native),
-                (Form::External32, Basic::WideChar) => {
-                    let value = u32::from_ne_bytes(native.try_into().unwrap());
-                    stream.extend(u16::try_from(value).ok()?.to_be_bytes());
+            let word = || native.try_into().unwrap();
+            let mut element = match basic {
+                Basic::Isize if is_narrow => {
+                    i32::try_from(isize::from_ne_bytes(word())).ok()?.to_ne_bytes().to_vec()
                 }
-                (Form::Swapped | Form::External32, _) => stream.extend(native.iter().rev()),
+                Basic::Usize if is_narrow => {
+                    u32::try_from(usize::from_ne_bytes(word())).ok()?.to_ne_bytes().to_vec()
+                }
+                Basic::Isize if form == Form::External32 => {
+                    (isize::from_ne_bytes(word()) as i64).to_ne_bytes().to_vec()
+                }
+                Basic::Usize if form == Form::External32 => {
+                    (usize::from_ne_bytes(word()) as u64).to_ne_bytes().to_vec()
+                }
+                Basic::WideChar if form == Form::External32 => {
+                    let value = u32::from_ne_bytes(native.try_into().unwrap());
+                    u16::try_from(value).ok()?.to_ne_bytes().to_vec()
+                }
+                _ => native.to_vec(),
+            };
+            if turns {
+                element.reverse();
             }
+            stream.extend(element);
         }
         Some(stream)
     }

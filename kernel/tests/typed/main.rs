@@ -11,3 +11,4 @@ mod recipes;
 #[path = "../rig/mod.rs"]
 mod rig;
 mod sends;
+mod widths;
