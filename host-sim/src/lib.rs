@@ -33,15 +33,18 @@
 //! | [`platform`] | clock, idle policy, entropy, notes |
 //! | [`whatif`] | collective schedules in virtual time under a cost model |
 //! | [`sim`] | the simulator: virtual nodes under virtual time, one seed one history |
+//! | [`switch`], [`socket_nic`] | a switch of Ethernet frames on unix sockets, with faults, and a process's card on it |
 //! | [`topology`] | how nodes are connected, for [`sim`] and [`whatif`] |
 //! | `src/bin/aldis-run` | the launcher |
 //! | `src/bin/aldis-sim` | its command line |
+//! | `src/bin/aldis-switch` | the switch for emulators and processes that are joined by hand |
 //! | `src/bin/aldis-whatif` | a report of what [`whatif`] predicts |
 //!
 //! # Invariants
 //!
 //! * **Nothing stays behind.** Segments are memfds and sockets are pairs: neither has a name. Ranks die with their
-//!   launcher (`PR_SET_PDEATHSIG`). `kill -9` of everything leaves nothing.
+//!   launcher (`PR_SET_PDEATHSIG`). `kill -9` of everything leaves nothing. (Only the [`switch`] needs names, for emulators
+//!   to find it: they stand in a folder that is made for the job.)
 //! * **No silent death.** A rank that ends in any way but by leaving ends the job within a second, with a report of
 //!   what every rank was doing, read from the status boards.
 //! * **Nothing received is believed.** Segments are checked for size, seals and label before they are mapped for
@@ -68,7 +71,9 @@ mod run;
 pub mod segment;
 pub mod shape;
 pub mod sim;
+pub mod socket_nic;
 pub mod storage;
+pub mod switch;
 pub mod topology;
 pub mod transport;
 pub mod whatif;
