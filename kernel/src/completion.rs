@@ -157,7 +157,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     }
 
     /// Cancels a request if it can still be undone without the peer: a receive that has not matched, a send that has
-    /// not left (MPI_Cancel). True if so, and it is null from then on; false if it goes on.
+    /// not left (MPI_Cancel). True if so: it is over, and its status [says so](Status::is_cancelled); false if it goes on.
     pub fn cancel(&mut self, request: &mut Request<'scope>) -> bool {
         let (Stage::Pending(handle) | Stage::Started(handle)) = request.stage else { return false };
         let engine = &mut self.within.endpoint.engine;
@@ -172,13 +172,40 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         }
         if let Stage::Started(_) = request.stage {
             engine.stop(handle);
-            request.stage = Stage::Idle(handle);
             return true;
         }
         self.requests.remove(&mut engine.requests, handle.slot);
         engine.abandon(handle);
-        request.stage = Stage::Null;
+        request.stage = Stage::Done(Status::CANCELLED);
         true
+    }
+
+    /// Lets a request go on with nobody to wait for it (MPI_Request_free): its slot is used again once it is over and
+    /// another is needed. Its memory stays lent to the scope, whose end waits for it as for any other and has its failure.
+    /// A persistent one that is not under way is freed at once.
+    ///
+    /// ```
+    /// # use aldis_kernel::{Comm, Endpoint, Error, Rank, Tag, hal::{Platform, Transport}};
+    /// # fn report<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, world: &Comm, lines: &[[u8; 64]]) -> Result<(), Error> {
+    /// ep.scope(|s| {
+    ///     for line in lines {
+    ///         let sending = s.isend(world, line, Rank(0), Tag(1))?;
+    ///         s.detach(sending);
+    ///     }
+    ///     Ok(())
+    /// })
+    /// # }
+    /// ```
+    pub fn detach(&mut self, request: Request<'scope>) {
+        let (Stage::Pending(handle) | Stage::Idle(handle) | Stage::Started(handle)) = request.stage else {
+            return;
+        };
+        if self.free_idle(handle) || self.requests().get(handle).is_none() {
+            return;
+        }
+        let engine = &mut self.within.endpoint.engine;
+        self.requests.remove(&mut engine.requests, handle.slot);
+        engine.detached.push_back(&mut engine.requests, handle.slot);
     }
 
     /// Whether one of the requests is over, after one poll (MPI_Testany): as [`wait_any`](Self::wait_any), but

@@ -20,6 +20,7 @@ use crate::error::Error;
 use crate::explain::Explanation;
 use crate::fifo::Fifo;
 use crate::injection::post;
+use crate::list::List;
 use crate::matching::Matcher;
 use crate::pool::Pool;
 use crate::rank::{Rank, Source, Status, Tag, TagMatch, WILD};
@@ -89,6 +90,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
             blocks: Blocks::new(memory.bytes, memory.next_block, memory.returned, memory.pooled),
             overflowing: false,
             attached: None,
+            detached: List::EMPTY,
             conversion: None,
             probing: Handle::default(),
             probe_takes: false,

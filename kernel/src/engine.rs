@@ -17,11 +17,12 @@ use crate::counters::Counters;
 use crate::error::Error;
 use crate::fifo::Fifo;
 use crate::hints::Rules;
+use crate::list::List;
 use crate::matching::{Envelope, Matcher, Payload};
 use crate::peer::{Peer, Presence};
 use crate::planted::{self, Planted};
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
-use crate::request::{Key, Machine, Requests, State};
+use crate::request::{InScope, Key, Machine, Request, Requests, State};
 use crate::typed::Conversion;
 
 /// Everything that an endpoint is but its transport and platform.
@@ -39,6 +40,8 @@ pub(crate) struct Engine<'s> {
     pub(crate) overflowing: bool,
     /// What copies of buffered sends are kept in.
     pub(crate) attached: Option<Loan<'s>>,
+    /// Requests of the scope there is that nobody waits for.
+    pub(crate) detached: List<InScope>,
     /// Datatypes for messages, and what moves their data.
     pub(crate) conversion: Option<Conversion<'s>>,
     /// A probe that goes on between calls of iprobe or improbe, for a message held back.
@@ -156,11 +159,41 @@ impl Engine<'_> {
         buffer: Buffer,
     ) -> Result<Handle, Cause> {
         let Some((handle, request)) = self.requests.take() else {
-            return Err(Cause::Full(Resource::Requests));
+            return self.request_for_detached(state, key, peer, rank, buffer);
         };
         request.start(state, key, peer, rank, buffer);
         // Free slots are used again before fresh ones.
         self.counters.requests_peak = self.requests.used_end();
+        Ok(handle)
+    }
+
+    /// As [`request`](Self::request), in the slot of one that nobody waits for and that is over.
+    #[cold]
+    #[inline(never)]
+    fn request_for_detached(
+        &mut self,
+        state: State,
+        key: Key,
+        peer: PeerId,
+        rank: u32,
+        buffer: Buffer,
+    ) -> Result<Handle, Cause> {
+        let mut next = self.detached.front();
+        while let Some(index) = next {
+            next = List::<InScope>::after(&mut self.requests, index);
+            let is_over = |request: &Request| {
+                request.is_idle() || (request.state == State::Complete && request.cause.is_none())
+            };
+            let over = self.requests.at(index).is_some_and(|request| is_over(request));
+            if let Some(handle) = self.requests.handle(index)
+                && over
+            {
+                self.detached.remove(&mut self.requests, index);
+                self.abandon(handle);
+            }
+        }
+        let (handle, request) = self.requests.take().ok_or(Cause::Full(Resource::Requests))?;
+        request.start(state, key, peer, rank, buffer);
         Ok(handle)
     }
 

@@ -248,11 +248,10 @@ impl Engine<'_> {
         Some(result)
     }
 
-    /// Takes a persistent request back that has not matched or left.
+    /// Takes a persistent request back that has not matched or left: it is over.
     pub(crate) fn stop(&mut self, handle: Handle) {
         let Some(request) = self.requests.get(handle) else { return };
         let (state, peer) = (request.state, request.peer);
-        request.state = State::Idle;
         match state {
             State::Posted => self.matcher.unpost(&mut self.requests, handle.slot),
             _ => {
@@ -261,5 +260,6 @@ impl Engine<'_> {
                 }
             }
         }
+        self.complete(handle.slot, Some(Cause::Cancelled));
     }
 }

@@ -107,6 +107,14 @@ pub struct Status {
 impl Status {
     /// What is received from [`Rank::NULL`].
     pub(crate) const NULL: Self = Self { source: Rank::NULL, tag: Tag::NONE, bytes: 0 };
+    /// What an operation comes to that was cancelled. No message has this tag, and none is from there.
+    pub(crate) const CANCELLED: Self = Self { source: Rank::NULL, tag: Tag(u32::MAX - 1), bytes: 0 };
+
+    /// Whether the operation was cancelled (MPI_Test_cancelled): nothing was sent or received then, and the rest of this
+    /// says nothing.
+    pub fn is_cancelled(&self) -> bool {
+        *self == Self::CANCELLED
+    }
 
     /// How many elements of `E` the message has (MPI_Get_count).
     ///
@@ -131,5 +139,6 @@ mod tests {
         assert_eq!(status.elements::<u32>(), Ok(3));
         assert_eq!(status.elements::<u64>(), Err(Cause::PartialElement { bytes: 12, element: 8 }));
         assert!(status.elements::<()>().is_err());
+        assert!(!status.is_cancelled() && !Status::NULL.is_cancelled());
     }
 }

@@ -250,6 +250,7 @@ impl Request {
     pub(crate) fn result(&self) -> Result<Status, Error> {
         match self.cause {
             None => Ok(self.status()),
+            Some(Cause::Cancelled) => Ok(Status::CANCELLED),
             Some(cause) => Err(self.failure(cause)),
         }
     }

@@ -62,7 +62,7 @@ use crate::blocking::Within;
 use crate::buffer::{self, Buffer, Loan};
 use crate::comm::Comm;
 use crate::endpoint::Endpoint;
-use crate::engine::Started;
+use crate::engine::{Engine, Started};
 use crate::error::Error;
 use crate::list::List;
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
@@ -117,6 +117,7 @@ pub struct Scope<'scope, 'env: 'scope, 's, T: Transport, P: Platform> {
 
 impl<T: Transport, P: Platform> Drop for Scope<'_, '_, '_, T, P> {
     fn drop(&mut self) {
+        self.take_detached_back();
         let engine = &mut self.within.endpoint.engine;
         while let Some(index) = self.requests.front() {
             self.requests.remove(&mut engine.requests, index);
@@ -143,6 +144,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
 
     /// Waits for everything that the body has not; the first failure is the scope's.
     fn finish(&mut self) -> Result<(), Error> {
+        self.take_detached_back();
         let mut first = Ok(());
         while let Some(index) = self.requests.front() {
             let Some(handle) = self.within.endpoint.engine.requests.handle(index) else { break };
@@ -156,6 +158,15 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
             }
         }
         first
+    }
+
+    /// Requests that nobody waited for are the scope's again, at its end.
+    fn take_detached_back(&mut self) {
+        let engine = &mut self.within.endpoint.engine;
+        while let Some(index) = engine.detached.front() {
+            engine.detached.remove(&mut engine.requests, index);
+            self.requests.push_back(&mut engine.requests, index);
+        }
     }
 
     pub(crate) fn requests(&mut self) -> &mut Requests<'s> {
@@ -363,15 +374,16 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
 
     /// Whether a request of this scope uses `memory`; sends count only if it is to be written.
     fn in_use(&mut self, memory: Buffer, to_be_written: bool) -> bool {
-        let requests = &mut self.within.endpoint.engine.requests;
-        let mut next = self.requests.front();
-        while let Some(index) = next {
-            if requests.at(index).is_some_and(|request| request.uses(memory, to_be_written)) {
-                return true;
+        let Engine { requests, detached, .. } = &mut self.within.endpoint.engine;
+        [self.requests.front(), detached.front()].into_iter().any(|mut next| {
+            while let Some(index) = next {
+                if requests.at(index).is_some_and(|request| request.uses(memory, to_be_written)) {
+                    return true;
+                }
+                next = List::<InScope>::after(requests, index);
             }
-            next = List::<InScope>::after(requests, index);
-        }
-        false
+            false
+        })
     }
 
     /// The number of the next collective on `comm`, as its tag: the same on every rank.

@@ -79,10 +79,17 @@ fn they_are_waited_for_among_others_and_cancelled() {
         let (index, status) = other.wait_any(&mut receiving)?.unwrap();
         assert_eq!((index, status.bytes), (0, 8));
         assert!(other.cancel(&mut receiving[1]), "nobody has sent it");
+        assert!(!other.cancel(&mut receiving[1]), "it is over");
+        assert!(other.wait_for(&mut receiving[1])?.is_cancelled());
         assert!(!other.cancel(&mut receiving[1]), "it is idle");
         other.start(&mut receiving[1])?;
         assert!(other.cancel(&mut receiving[1]) && other.cancel(&mut receiving[2]));
-        assert_eq!(other.wait_any(&mut receiving)?, None);
+        let mut cancelled = 0;
+        while let Some((_, status)) = other.wait_any(&mut receiving)? {
+            assert!(status.is_cancelled());
+            cancelled += 1;
+        }
+        assert_eq!(cancelled, 2);
         one.wait_all(core::slice::from_mut(&mut sending))?;
         one.start(&mut sending)?;
         settle(one, other);

@@ -24,8 +24,9 @@ fn a_receive_that_nobody_met_is_cancelled<T: Transport, P: Platform>(ep: &mut En
             scope.irecv(&world, all, Source::Any, TagMatch::Any)?,
         ];
         for request in &mut requests {
-            assert!(scope.cancel(request) && request.is_null());
-            assert!(!scope.cancel(request), "it is null");
+            assert!(scope.cancel(request) && !request.is_null());
+            assert!(!scope.cancel(request), "it is over");
+            assert!(scope.test(request)?.expect("it is over").is_cancelled() && request.is_null());
         }
         Ok(())
     })?;

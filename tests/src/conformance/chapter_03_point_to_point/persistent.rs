@@ -166,6 +166,7 @@ fn a_started_receive_is_cancelled_and_started_again<T: Transport, P: Platform>(
         for _ in 0..3 {
             scope.start(&mut receive)?;
             assert!(scope.cancel(&mut receive), "nobody has sent");
+            assert!(scope.wait_for(&mut receive)?.is_cancelled());
         }
         scope.start(&mut receive)?;
         let go = scope.isend::<u8>(&world, &[], Rank(0), Tag(2))?;
