@@ -14,6 +14,7 @@
 //! | [`partitioned`] | messages that are sent in parts as they get ready, over a channel matched once |
 //! | [`overflow`] | messages without an envelope, matched at their sender: no bound makes a program wait for ever |
 //! | [`select`] | which protocol a message takes, by capabilities and cost, and why not another |
+//! | [`discovery`] | how the ranks of a job find each other's cards on a wire, bounded in time and sends |
 //! | [`card`] | what a rank tells its peers before the first message (`postcard`) |
 //! | [`control`] | rare messages between kernels: abort, goodbye (`postcard`) |
 //!
@@ -30,6 +31,7 @@ pub mod card;
 pub mod connect;
 pub mod control;
 pub mod credit;
+pub mod discovery;
 pub mod header;
 pub mod overflow;
 pub mod partitioned;
