@@ -10,6 +10,7 @@
 //! | [`loopback`] | a rank to itself: fixed frames in lent memory |
 //! | [`shm`] | ranks that can map each other's memory: rings of cache lines, credit, blocks, doorbells |
 //! | [`ethernet`] | ranks on a wire that loses, repeats and corrupts: a connection to each over any [`Nic`] |
+//! | [`discovery`] | below it, where nobody else brings the ranks together: each finds the others' cards on the wire |
 //! | [`serial`] | a [`Nic`] on any stream of bytes: Ethernet frames over a UART, in COBS |
 //!
 //! [`Nic`]: aldis_hal::Nic
@@ -56,12 +57,14 @@
 extern crate std;
 
 mod copy;
+pub mod discovery;
 pub mod ethernet;
 pub mod loopback;
 pub mod serial;
 pub mod shm;
 mod sync;
 
+pub use discovery::Discovery;
 pub use ethernet::Ethernet;
 pub use loopback::Loopback;
 pub use serial::SerialNic;

@@ -305,6 +305,12 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         &self.platform
     }
 
+    /// The transport, for what stands below it: a device's other traffic, discovery, peers to attach. Posting to it past
+    /// the endpoint breaks the order of messages.
+    pub const fn transport_mut(&mut self) -> &mut T {
+        &mut self.transport
+    }
+
     /// Which transport and protocol a message of `len` bytes to `rank` of the world takes, and why each other one
     /// is not taken.
     ///

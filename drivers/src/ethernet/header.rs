@@ -17,6 +17,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 pub const ETHERTYPE: u16 = 0x88B5;
 /// Tells these frames from those of other experiments.
 pub const SUBTYPE: u8 = 0xA1;
+/// The same for the frames of [`discovery`](crate::discovery).
+pub const DISCOVERY_SUBTYPE: u8 = 0xA2;
 /// The version of this header.
 pub const HEADER_VERSION: u8 = 1;
 
@@ -28,9 +30,9 @@ pub const HEADER_BYTES: usize = 16;
 /// The header as it is on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-pub(super) struct EthernetHeader {
-    pub(super) destination: [u8; 6],
-    pub(super) source: [u8; 6],
+pub(crate) struct EthernetHeader {
+    pub(crate) destination: [u8; 6],
+    pub(crate) source: [u8; 6],
     ethertype: U16,
     subtype: u8,
     version: u8,
@@ -40,7 +42,7 @@ const _: () = assert!(size_of::<EthernetHeader>() == HEADER_BYTES && align_of::<
 
 /// Why a frame is none of ours, by its header alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Foreign {
+pub(crate) enum Foreign {
     /// Shorter than the header.
     Short,
     /// Another EtherType or another experiment.
@@ -52,25 +54,34 @@ pub(super) enum Foreign {
 }
 
 impl EthernetHeader {
-    pub(super) const fn new(destination: Mac, source: Mac) -> Self {
+    pub(crate) const fn new(destination: Mac, source: Mac, subtype: u8) -> Self {
         Self {
             destination: destination.0,
             source: source.0,
             ethertype: U16::new(ETHERTYPE),
-            subtype: SUBTYPE,
+            subtype,
             version: HEADER_VERSION,
         }
     }
 
-    /// Who sent the frame to `me`, and what is behind the header.
+    /// Who sent the frame of the transport to `me`, and what is behind the header.
     pub(super) fn parse(bytes: &[u8], me: Mac) -> Result<(Mac, &[u8]), Foreign> {
+        Self::parse_as(SUBTYPE, bytes, |destination| destination == me)
+    }
+
+    /// Who sent the frame of this subtype to a station that `takes` its destination, and what is behind the header.
+    pub(crate) fn parse_as(
+        wanted: u8,
+        bytes: &[u8],
+        takes: impl FnOnce(Mac) -> bool,
+    ) -> Result<(Mac, &[u8]), Foreign> {
         let (header, body) = Self::ref_from_prefix(bytes).map_err(|_| Foreign::Short)?;
         match *header {
-            Self { ethertype, subtype, .. } if ethertype.get() != ETHERTYPE || subtype != SUBTYPE => {
+            Self { ethertype, subtype, .. } if ethertype.get() != ETHERTYPE || subtype != wanted => {
                 Err(Foreign::Protocol)
             }
             Self { version, .. } if version != HEADER_VERSION => Err(Foreign::Version),
-            Self { destination, .. } if destination != me.0 => Err(Foreign::Destination),
+            Self { destination, .. } if !takes(Mac(destination)) => Err(Foreign::Destination),
             Self { source, .. } => Ok((Mac(source), body)),
         }
     }
@@ -89,7 +100,7 @@ mod tests {
     #[test]
     fn golden_bytes() {
         let golden = [2, 0, 0, 0, 0, 0xB, 2, 0, 0, 0, 0, 0xA, 0x88, 0xB5, 0xA1, 1];
-        assert_eq!(EthernetHeader::new(B, A).as_bytes(), golden);
+        assert_eq!(EthernetHeader::new(B, A, SUBTYPE).as_bytes(), golden);
         assert_eq!(
             EthernetHeader::parse(&[golden.as_slice(), b"body"].concat(), B),
             Ok((A, b"body".as_slice()))
@@ -98,7 +109,7 @@ mod tests {
 
     #[test]
     fn what_is_not_ours_is_named() {
-        let ours = EthernetHeader::new(B, A);
+        let ours = EthernetHeader::new(B, A, SUBTYPE);
         let wrong = |change: fn(&mut EthernetHeader)| {
             let mut header = ours;
             change(&mut header);

@@ -106,11 +106,11 @@ mod queue;
 mod receive;
 mod storage;
 mod timers;
-mod transmit;
+pub(crate) mod transmit;
 mod transport;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use aldis_protocols::reliable::FRAME_BYTES;
 

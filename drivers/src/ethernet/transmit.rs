@@ -8,7 +8,7 @@ use zerocopy::IntoBytes;
 
 use super::HEADERS_BYTES;
 use super::engine::Engine;
-use super::header::EthernetHeader;
+use super::header::{EthernetHeader, SUBTYPE};
 use super::transport::Ethernet;
 use crate::copy::copy;
 
@@ -69,7 +69,7 @@ impl<N: Nic> Ethernet<'_, N> {
         };
         let Some(mut token) = nic.transmit(HEADERS_BYTES + payload.len()) else { return Turn::NoDescriptor };
         let Some(frame) = seal(frame, payload) else { return Turn::Idle };
-        let header = EthernetHeader::new(to, engine.mac);
+        let header = EthernetHeader::new(to, engine.mac, SUBTYPE);
         fill(token.bytes(), [header.as_bytes(), frame.as_bytes(), payload]);
         token.send();
         engine.transmitted(index, &due);
@@ -79,7 +79,7 @@ impl<N: Nic> Ethernet<'_, N> {
 
 /// Writes the parts one after the other.
 #[inline]
-fn fill(mut to: &mut [u8], parts: [&[u8]; 3]) {
+pub(crate) fn fill<const PARTS: usize>(mut to: &mut [u8], parts: [&[u8]; PARTS]) {
     for part in parts {
         let Some((head, rest)) = to.split_at_mut_checked(part.len()) else { return };
         copy(head, part);

@@ -9,13 +9,13 @@ use proptest::strategy::{Just, Strategy};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::super::header::{EthernetHeader, HEADER_BYTES};
+use super::super::header::{EthernetHeader, HEADER_BYTES, SUBTYPE};
 use super::super::{Counters, HEADERS_BYTES};
 use super::*;
 
 /// A frame as rank 0 might have sent it to rank 1.
 fn forged(frame: Frame, payload: &[u8]) -> Vec<u8> {
-    let header = EthernetHeader::new(mac(station(1)), mac(station(0)));
+    let header = EthernetHeader::new(mac(station(1)), mac(station(0)), SUBTYPE);
     let frame = seal(frame, payload).unwrap();
     [header.as_bytes(), frame.as_bytes(), payload].concat()
 }

@@ -85,6 +85,8 @@ pub(crate) const LATENCY_NS: u64 = 1_000;
 const INCOMING_MAX: usize = 256;
 /// Transmit descriptors of a station; one is busy for a latency.
 pub(crate) const DESCRIPTORS: usize = 8;
+/// The address that all stations but the sender take.
+const BROADCAST: Mac = Mac([0xFF; 6]);
 /// The smallest frame of an Ethernet, without its check sequence.
 const FRAME_BYTES_MIN: usize = 60;
 
@@ -253,7 +255,8 @@ impl State {
     fn arrive(&mut self, to: Mac, due: u64, bytes: Vec<u8>) {
         self.sent += 1;
         let number = self.sent;
-        for station in self.stations.iter_mut().filter(|station| station.mac == to) {
+        let all = |station: &Station| to == BROADCAST && bytes.get(6..12) != Some(&station.mac.0);
+        for station in self.stations.iter_mut().filter(|station| station.mac == to || all(station)) {
             if station.incoming.len() < INCOMING_MAX {
                 station.incoming.insert((due, number), bytes.clone());
             }

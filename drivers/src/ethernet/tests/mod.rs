@@ -11,7 +11,7 @@ use super::{Config, Ethernet, EthernetStorage, MTU_OVERHEAD_BYTES};
 
 mod flow;
 mod hostile;
-mod hub;
+pub(crate) mod hub;
 mod lives;
 mod torture;
 

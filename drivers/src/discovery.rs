@@ -1,0 +1,284 @@
+//! Ranks that find each other on the wire: a layer between a device and the [`Ethernet`](crate::Ethernet) transport, as
+//! smoltcp stacks its devices.
+//!
+//! Where a launcher carries cards from rank to rank nobody needs this. A board that boots alone knows its rank, the job's
+//! size and key, and has a device; [`Discovery`] tells it the others' cards, by the machine of
+//! [`protocols::discovery`](aldis_protocols::discovery): bounded in time and in messages, and with a report that names
+//! who is missing. It is itself a [`Nic`]: it keeps its own frames and passes all others on, so it goes on
+//! answering late ranks from within the transport's polls for as long as there is a transport.
+//!
+//! # How a program uses it
+//!
+//! Device, discovery, transport, endpoint; announce the endpoint's card; poll until all cards are there; connect. With an
+//! endpoint (of `aldis-kernel`, which this crate does not know) it reads:
+//!
+//! ```text
+//! let discovery = Discovery::new(nic, Setup { job, rank, size, epoch, ..Setup::DEFAULT }, &mut entries)?;
+//! let ethernet = Ethernet::new(discovery, storage.memory(), Config::new(PeerId(rank), epoch, job, cost))?;
+//! let mut endpoint = Endpoint::new(memory, ethernet, platform, kernel::Config { me: PeerId(rank), size, epoch })?;
+//!
+//! let mut card = endpoint.card();
+//! card.address = Vec::from_slice(&endpoint.transport().address())?;          // where this rank lives
+//! let mut bytes = [0; CARD_BYTES_MAX];
+//! let bytes = card.encode(&mut bytes)?;
+//! endpoint.transport_mut().nic_mut().announce(bytes, platform.now())?;
+//! while !endpoint.transport_mut().nic_mut().poll(platform.now())? {}         // or: which ranks are missing
+//! while let Some(peer) = endpoint.transport_mut().nic_mut().news() {
+//!     let card = endpoint.transport().nic().card(peer).map(Card::decode);
+//!     if let Some(Ok(card)) = card { endpoint.connect(&card)?; }
+//! }
+//! ```
+//!
+//! The last loop can be run again at any time: a rank that boots anew shows up in [`news`](Discovery::news) with its new
+//! card, and to connect to that is to start afresh with it. It asks for a [`poll`](Discovery::poll) now and then, since
+//! time is told there alone. `tests/tests/discovery.rs` of the repository is such a program.
+//!
+//! Without an endpoint, two ranks on one wire:
+//!
+//! ```
+//! use std::{cell::RefCell, collections::VecDeque, rc::Rc};
+//! use aldis_drivers::discovery::{Discovery, Entry, Setup};
+//! use aldis_hal::nic::{Link, Mac, Nic, RxFrame, TxFrame};
+//! use aldis_hal::{Epoch, Instant, PeerId};
+//!
+//! /// One end of a cable.
+//! type Queue = Rc<RefCell<VecDeque<Vec<u8>>>>;
+//! struct End { mac: Mac, incoming: Queue, outgoing: Queue }
+//! struct Received(Vec<u8>);
+//! impl RxFrame for Received {
+//!     fn bytes(&self) -> &[u8] { &self.0 }
+//! }
+//! struct Sending<'a>(&'a Queue, Vec<u8>);
+//! impl TxFrame for Sending<'_> {
+//!     fn bytes(&mut self) -> &mut [u8] { &mut self.1 }
+//!     fn send(self) { self.0.borrow_mut().push_back(self.1) }
+//! }
+//! impl Nic for End {
+//!     type Rx<'a> = Received;
+//!     type Tx<'a> = Sending<'a>;
+//!     fn receive(&mut self) -> Option<Received> { self.incoming.borrow_mut().pop_front().map(Received) }
+//!     fn transmit(&mut self, len: usize) -> Option<Sending<'_>> { Some(Sending(&self.outgoing, vec![0; len])) }
+//!     fn mtu(&self) -> usize { 1500 }
+//!     fn mac(&self) -> Mac { self.mac }
+//!     fn link(&self) -> Link { Link::Up }
+//! }
+//!
+//! let (there, back) = (Queue::default(), Queue::default());
+//! let near = End { mac: Mac([2, 0, 0, 0, 0, 1]), incoming: back.clone(), outgoing: there.clone() };
+//! let far = End { mac: Mac([2, 0, 0, 0, 0, 2]), incoming: there, outgoing: back };
+//! let setup = |rank| Setup { job: 0xA1D1, rank, size: 2, epoch: Epoch(71 + rank), ..Setup::DEFAULT };
+//! let (mut ours, mut theirs) = ([Entry::EMPTY; 2], [Entry::EMPTY; 2]);
+//! let mut zero = Discovery::new(near, setup(0), &mut ours)?;
+//! let mut one = Discovery::new(far, setup(1), &mut theirs)?;
+//! zero.announce(b"card of zero", Instant(0))?;
+//! one.announce(b"card of one", Instant(0))?;
+//! while !(zero.poll(Instant(1))? & one.poll(Instant(1))?) {}
+//! assert_eq!((zero.news(), zero.card(PeerId(1))), (Some(PeerId(1)), Some(&b"card of one"[..])));
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+//!
+//! # On the wire
+//!
+//! The 16 bytes in front of every frame of the transport ([`header`](crate::ethernet::header)) with the subtype
+//! 0xA2, and the message of discovery: 192 bytes at most.
+//!
+//! # Limits
+//!
+//! An [`Entry`] of 152 bytes for each rank, lent by the caller. A [`receive`](Nic::receive) that meets a frame of
+//! discovery's takes it and returns none, as if the device had no more: the transport looks again in its next poll. So
+//! whoever floods the wire with such frames slows the transport down to one look a frame.
+
+use core::fmt;
+
+use aldis_hal::nic::{Link, Mac, Offload, RxFrame, TxFrame};
+use aldis_hal::{Cause, Instant, Nic, PeerId};
+use aldis_protocols::discovery::{MESSAGE_BYTES_MAX, REPLIES_MAX, Roster};
+use zerocopy::IntoBytes;
+
+use crate::ethernet::header::{DISCOVERY_SUBTYPE, EthernetHeader, HEADER_BYTES, MAC_HEADER_BYTES};
+use crate::ethernet::transmit::fill;
+
+pub use aldis_protocols::discovery::{Counters, Entry, Overdue, Refused, Setup};
+
+#[cfg(test)]
+mod tests;
+
+/// Frames that one poll takes from the device at most.
+const FRAMES_A_POLL: u32 = 32;
+
+const BROADCAST: Mac = Mac([0xFF; 6]);
+
+/// A device whose rank finds the others. See the [module](self).
+pub struct Discovery<'m, N> {
+    nic: N,
+    roster: Roster<'m>,
+    mac: Mac,
+    passed_over: u64,
+}
+
+impl<'m, N: Nic> Discovery<'m, N> {
+    /// The rank of `setup` on its device; an entry of the caller's memory for each rank of the job.
+    ///
+    /// # Errors
+    /// As [`Roster::new`]; [`Cause::TooBig`] for a device whose frames do not hold a message.
+    pub fn new(nic: N, setup: Setup, entries: &'m mut [Entry]) -> Result<Self, Cause> {
+        let need = HEADER_BYTES - MAC_HEADER_BYTES + MESSAGE_BYTES_MAX;
+        if need > nic.mtu() {
+            return Err(Cause::TooBig { len: need as u64, max: nic.mtu() as u64 });
+        }
+        let mac = nic.mac();
+        Ok(Self { nic, roster: Roster::new(setup, entries)?, mac, passed_over: 0 })
+    }
+
+    /// This rank's card is `card`, and the search begins with a hello to all. Before that nothing is sent. Again, with the
+    /// same card or another one, it begins a new search.
+    ///
+    /// # Errors
+    /// [`Cause::TooBig`] for more than [`CARD_BYTES_MAX`](aldis_protocols::card::CARD_BYTES_MAX) bytes.
+    pub fn announce(&mut self, card: &[u8], now: Instant) -> Result<(), Cause> {
+        self.roster.announce(card, now)?;
+        self.flush();
+        Ok(())
+    }
+
+    /// Goes on with the search; whether every rank's card is here. Until then it takes what the device has received, 32
+    /// frames at most, and drops what is not for discovery, as a lossy wire would: there is no connection yet. Once
+    /// all cards are here the device is left to the transport, and a poll only sends what is due by now.
+    ///
+    /// # Errors
+    /// [`Overdue`], again in every poll after the deadline until the last card comes or the rank is announced anew.
+    pub fn poll(&mut self, now: Instant) -> Result<bool, Overdue> {
+        self.roster.handle_timeout(now);
+        self.flush();
+        let mut left = FRAMES_A_POLL;
+        while left != 0 && !self.roster.is_complete() && self.hear() {
+            self.flush();
+            left -= 1;
+        }
+        match self.roster.overdue() {
+            None => Ok(self.roster.is_complete()),
+            Some(report) => Err(report),
+        }
+    }
+
+    /// Takes one frame from the device, whatever it is. False: there was none.
+    fn hear(&mut self) -> bool {
+        let Some(frame) = self.nic.receive() else { return false };
+        if !heard(&mut self.roster, self.mac, frame.bytes()) {
+            self.passed_over = self.passed_over.wrapping_add(1);
+        }
+        true
+    }
+
+    /// Sends what is to be sent, as long as the device takes it.
+    fn flush(&mut self) {
+        let mut buffer = [0; MESSAGE_BYTES_MAX];
+        for _ in 0..=REPLIES_MAX {
+            let Some((to, message)) = self.roster.poll_transmit(&mut buffer) else { return };
+            let Some(mut token) = self.nic.transmit(HEADER_BYTES + message.len()) else { return };
+            let header = EthernetHeader::new(to, self.mac, DISCOVERY_SUBTYPE);
+            fill(token.bytes(), [header.as_bytes(), message]);
+            token.send();
+            self.roster.transmitted();
+        }
+    }
+
+    /// The card of a rank, if it is here; this rank's own once it is announced.
+    pub fn card(&self, peer: PeerId) -> Option<&[u8]> {
+        self.roster.card(peer)
+    }
+
+    /// A rank whose card has come, or has been replaced by that of a new life, since this was last asked; each once for each
+    /// change.
+    pub fn news(&mut self) -> Option<PeerId> {
+        self.roster.news()
+    }
+
+    /// The ranks whose cards are not here, in order.
+    pub fn missing(&self) -> impl Iterator<Item = PeerId> {
+        self.roster.missing().map(PeerId)
+    }
+
+    /// When [`poll`](Self::poll) is to be called next at the latest, if no frame comes before; [`Instant::NEVER`] while
+    /// there is nothing to wait for.
+    pub fn poll_at(&self) -> Instant {
+        self.roster.poll_timeout().unwrap_or(Instant::NEVER)
+    }
+
+    /// What was seen and refused.
+    pub const fn counters(&self) -> &Counters {
+        self.roster.counters()
+    }
+
+    /// Frames of others that were dropped while the search went on.
+    pub const fn passed_over(&self) -> u64 {
+        self.passed_over
+    }
+
+    /// The device.
+    pub const fn nic(&self) -> &N {
+        &self.nic
+    }
+
+    /// The device, for what it needs besides frames.
+    pub const fn nic_mut(&mut self) -> &mut N {
+        &mut self.nic
+    }
+}
+
+impl<N> fmt::Debug for Discovery<'_, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { roster, mac, .. } = self;
+        f.debug_struct("Discovery").field("roster", roster).field("mac", mac).finish_non_exhaustive()
+    }
+}
+
+/// Whether a frame is one of discovery's; if so, it has been taken.
+fn heard(roster: &mut Roster<'_>, me: Mac, bytes: &[u8]) -> bool {
+    let takes = |to: Mac| to == BROADCAST || to == me;
+    match EthernetHeader::parse_as(DISCOVERY_SUBTYPE, bytes, takes) {
+        Ok((from, message)) => {
+            roster.handle(from, message);
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+impl<N: Nic> Nic for Discovery<'_, N> {
+    type Rx<'a>
+        = N::Rx<'a>
+    where
+        Self: 'a;
+    type Tx<'a>
+        = N::Tx<'a>
+    where
+        Self: 'a;
+
+    fn receive(&mut self) -> Option<N::Rx<'_>> {
+        self.flush();
+        let Self { nic, roster, mac, .. } = self;
+        let frame = nic.receive()?;
+        if heard(roster, *mac, frame.bytes()) { None } else { Some(frame) }
+    }
+
+    fn transmit(&mut self, len: usize) -> Option<N::Tx<'_>> {
+        self.nic.transmit(len)
+    }
+
+    fn mtu(&self) -> usize {
+        self.nic.mtu()
+    }
+
+    fn mac(&self) -> Mac {
+        self.mac
+    }
+
+    fn link(&self) -> Link {
+        self.nic.link()
+    }
+
+    fn offload(&self) -> Offload {
+        self.nic.offload()
+    }
+}
