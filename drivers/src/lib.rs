@@ -12,6 +12,7 @@
 //! | [`ethernet`] | ranks on a wire that loses, repeats and corrupts: a connection to each over any [`Nic`] |
 //! | [`discovery`] | below it, where nobody else brings the ranks together: each finds the others' cards on the wire |
 //! | [`serial`] | a [`Nic`] on any stream of bytes: Ethernet frames over a UART, in COBS |
+//! | [`spi`] | a [`Nic`] on an SPI bus: blocks exchanged both ways at a time, for either side |
 //!
 //! [`Nic`]: aldis_hal::Nic
 //!
@@ -56,12 +57,14 @@
 #[cfg(test)]
 extern crate std;
 
+mod aligned;
 mod copy;
 pub mod discovery;
 pub mod ethernet;
 pub mod loopback;
 pub mod serial;
 pub mod shm;
+pub mod spi;
 mod sync;
 
 pub use discovery::Discovery;
@@ -70,3 +73,4 @@ pub use loopback::Loopback;
 pub use serial::SerialNic;
 #[cfg(not(loom))]
 pub use shm::Shm;
+pub use spi::SpiNic;

@@ -6,6 +6,7 @@ use aldis_hal::nic::{Link, Mac, Nic, RxFrame, TxFrame};
 use embedded_io::{Read, ReadReady, Write, WriteReady};
 
 use super::cobs::{self, DELIMITER, Damage, Decoder, Encoder};
+use crate::aligned::Aligned;
 use crate::ethernet::header::MAC_HEADER_BYTES;
 
 /// Bytes that are read or written at once.
@@ -15,20 +16,16 @@ const CHUNK_BYTES: usize = 32;
 /// transport, whose headers are 48 bytes, can be read where they lie.
 ///
 /// `FRAME_BYTES` is the longest frame: 14 more than the MTU, and 62 more than the longest message of a transport above.
-#[repr(C, align(8))]
 pub struct SerialStorage<const FRAME_BYTES: usize> {
     incoming: Aligned<FRAME_BYTES>,
     outgoing: Aligned<FRAME_BYTES>,
 }
 
-#[repr(C, align(8))]
-struct Aligned<const BYTES: usize>([u8; BYTES]);
-
 impl<const FRAME_BYTES: usize> SerialStorage<FRAME_BYTES> {
     /// An empty storage.
     #[expect(clippy::new_without_default, reason = "a storage is made const, not by value at run time")]
     pub const fn new() -> Self {
-        Self { incoming: Aligned([0; FRAME_BYTES]), outgoing: Aligned([0; FRAME_BYTES]) }
+        Self { incoming: Aligned::EMPTY, outgoing: Aligned::EMPTY }
     }
 
     /// The memory for one device.

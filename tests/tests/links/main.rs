@@ -3,3 +3,4 @@
 
 mod rig;
 mod serial;
+mod spi;

@@ -1,0 +1,219 @@
+//! The machine of either side: frames in pieces, blocks in and out, no bus.
+
+use super::block::{BlockHeader, HEADER_BYTES};
+use crate::copy::copy;
+
+/// What a side has seen. Counts wrap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub struct Counters {
+    /// Blocks exchanged, idle ones too.
+    pub exchanges: u64,
+    /// Frames handed up.
+    pub frames_received: u64,
+    /// Frames whose last piece is out.
+    pub frames_sent: u64,
+    /// Blocks that are none: damaged, shifted, or of a peripheral that had loaded nothing.
+    pub damaged: u64,
+    /// Blocks that came again: the peripheral had loaded no other.
+    pub repeated: u64,
+    /// Blocks that never came, by the numbers of those that did.
+    pub missed: u64,
+    /// Frames given up for one of these reasons, or for being longer than the memory.
+    pub dropped: u64,
+    /// Errors of the bus.
+    pub errors: u64,
+}
+
+/// A frame that comes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Incoming {
+    /// None, or one of which a piece is missing.
+    #[default]
+    Nothing,
+    /// So many bytes of it.
+    Part(usize),
+    /// All of it.
+    Whole(usize),
+}
+
+/// A frame that goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Outgoing {
+    /// Bytes of it that are out.
+    at: usize,
+    len: usize,
+    /// Where the piece ends that was prepared and is not known to be out.
+    end: Option<usize>,
+}
+
+/// What a block was that came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Came {
+    /// One that had not come before.
+    New,
+    /// The last one again.
+    Again,
+    /// None.
+    Damaged,
+}
+
+/// Frames in and out of blocks: what the two sides of a bus have in common, without the bus.
+#[derive(Debug)]
+pub struct Exchange<'m> {
+    into: &'m mut [u8],
+    from: &'m mut [u8],
+    incoming: Incoming,
+    outgoing: Option<Outgoing>,
+    /// Number of the block that goes.
+    sequence: u8,
+    /// Number of the last block that came; `None` before the first.
+    heard: Option<u8>,
+    /// The other side had room when it wrote the last block that came.
+    room: bool,
+    /// The last block that is out ended a frame, which may take the room there was.
+    ended: bool,
+    counters: Counters,
+}
+
+impl<'m> Exchange<'m> {
+    /// Frames come `into` and go `from` these.
+    pub(super) fn new(into: &'m mut [u8], from: &'m mut [u8]) -> Self {
+        Self {
+            into,
+            from,
+            incoming: Incoming::Nothing,
+            outgoing: None,
+            sequence: 0,
+            heard: None,
+            room: false,
+            ended: false,
+            counters: Counters::default(),
+        }
+    }
+
+    /// What it has seen.
+    pub(super) const fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Whether there is something to exchange: a frame goes, or has come in part.
+    pub(super) const fn wants(&self) -> bool {
+        self.outgoing.is_some() || matches!(self.incoming, Incoming::Part(_))
+    }
+
+    /// The longest frame that can come and go.
+    pub(super) fn frame_bytes_max(&self) -> usize {
+        self.into.len().min(self.from.len())
+    }
+
+    /// Writes the block to go: the same as before unless that is [out](Self::is_out), but for whether there is room.
+    pub(super) fn prepare(&mut self, block: &mut [u8]) {
+        let mut flags = if self.has_frame() { 0 } else { BlockHeader::ROOM };
+        let mut piece = &[][..];
+        let may = self.room && !self.ended;
+        if let Some(frame) = self.outgoing.as_mut().filter(|frame| may || frame.end.is_some()) {
+            let end = frame.len.min(frame.at.saturating_add(block.len().saturating_sub(HEADER_BYTES)));
+            frame.end = Some(end);
+            piece = self.from.get(frame.at..end).unwrap_or_default();
+            flags |= if frame.at == 0 { BlockHeader::FIRST } else { 0 };
+            flags |= if frame.len == end { BlockHeader::LAST } else { 0 };
+        }
+        BlockHeader::write(flags, self.sequence, piece, block);
+    }
+
+    /// The block that was prepared is with the other side, or as good as.
+    pub(super) fn is_out(&mut self) {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.ended = false;
+        let Some(Outgoing { len, end: Some(end), .. }) = self.outgoing else { return };
+        self.outgoing = Some(Outgoing { at: end, len, end: None });
+        if end == len {
+            self.outgoing = None;
+            self.ended = true;
+            self.counters.frames_sent += 1;
+        }
+    }
+
+    /// Takes a block that came.
+    pub(super) fn take(&mut self, block: &[u8]) -> Came {
+        self.counters.exchanges += 1;
+        // What the other side had room for is known from a block that is whole and new.
+        self.room = false;
+        let Some((header, piece)) = BlockHeader::read(block) else {
+            self.counters.damaged += 1;
+            return Came::Damaged;
+        };
+        if self.heard == Some(header.sequence) {
+            self.counters.repeated += 1;
+            return Came::Again;
+        }
+        if let Some(heard) = self.heard.replace(header.sequence) {
+            let missed = header.sequence.wrapping_sub(heard).wrapping_sub(1);
+            self.counters.missed += u64::from(missed);
+            if missed != 0 {
+                self.drop_part();
+            }
+        }
+        self.room = header.has(BlockHeader::ROOM);
+        self.append(&header, piece);
+        Came::New
+    }
+
+    /// The bus has failed: nothing came.
+    pub(super) fn fail(&mut self) {
+        self.counters.errors += 1;
+        self.room = false;
+    }
+
+    /// Puts a piece behind the others of its frame.
+    fn append(&mut self, header: &BlockHeader, piece: &[u8]) {
+        if header.has(BlockHeader::FIRST) {
+            self.drop_part();
+            if self.incoming == Incoming::Nothing {
+                self.incoming = Incoming::Part(0);
+            }
+        }
+        // Not begun, or one waits to be handed up, of which the other side was told.
+        let Incoming::Part(at) = self.incoming else { return };
+        let end = at.saturating_add(piece.len());
+        match self.into.get_mut(at..end) {
+            Some(place) => copy(place, piece),
+            None => return self.drop_part(),
+        }
+        self.incoming =
+            if header.has(BlockHeader::LAST) { Incoming::Whole(end) } else { Incoming::Part(end) };
+    }
+
+    /// Gives up a frame of which a part has come.
+    fn drop_part(&mut self) {
+        if matches!(self.incoming, Incoming::Part(_)) {
+            self.incoming = Incoming::Nothing;
+            self.counters.dropped += 1;
+        }
+    }
+
+    /// Whether a frame waits to be handed up.
+    pub(super) const fn has_frame(&self) -> bool {
+        matches!(self.incoming, Incoming::Whole(_))
+    }
+
+    /// The frame that has come, whose memory is free again at the next call.
+    pub(super) fn frame(&mut self) -> Option<&[u8]> {
+        let Incoming::Whole(len) = self.incoming else { return None };
+        self.incoming = Incoming::Nothing;
+        self.counters.frames_received += 1;
+        self.into.get(..len)
+    }
+
+    /// The memory of a frame of `len` bytes, if no other is on its way.
+    pub(super) fn vacancy(&mut self, len: usize) -> Option<&mut [u8]> {
+        if self.outgoing.is_some() { None } else { self.from.get_mut(..len) }
+    }
+
+    /// What is in that memory goes.
+    pub(super) fn send(&mut self, len: usize) {
+        self.outgoing = Some(Outgoing { at: 0, len, end: None });
+    }
+}
