@@ -13,6 +13,7 @@
 //! | [`discovery`] | below it, where nobody else brings the ranks together: each finds the others' cards on the wire |
 //! | [`serial`] | a [`Nic`] on any stream of bytes: Ethernet frames over a UART, in COBS |
 //! | [`spi`] | a [`Nic`] on an SPI bus: blocks exchanged both ways at a time, for either side |
+//! | [`platform`] | time without an operating system: counters of x86_64, aarch64 and riscv64 |
 //!
 //! [`Nic`]: aldis_hal::Nic
 //!
@@ -28,7 +29,7 @@
 //!
 //! # Deliberately absent
 //!
-//! Mapping memory, sockets, sleeping, clocks: the host's or the board's. The machines of handshake and retransmission:
+//! Mapping memory, sockets, a host's clock: the host's or the board's. The machines of handshake and retransmission:
 //! the protocols', which [`ethernet`] only drives. Fragmentation: the kernel's. Zero-copy and one-sided classes: these
 //! transports copy once in and once out.
 //!
@@ -62,6 +63,7 @@ mod copy;
 pub mod discovery;
 pub mod ethernet;
 pub mod loopback;
+pub mod platform;
 pub mod serial;
 pub mod shm;
 pub mod spi;

@@ -1,0 +1,86 @@
+//! This module holds `unsafe` code: the `time` CSR, the timer's comparison register, and `wfi`.
+//!
+//! The time of a RISC-V machine counts at a rate that its device tree states (`/cpus/timebase-frequency`). A hart in machine
+//! mode that waits for interrupts (`wfi`) is woken by the timer even while interrupts are globally off: nothing is taken,
+//! the instruction returns. Sources: RISC-V Privileged Architecture, 3.1.10, 3.2.1 (mtime, mtimecmp), 3.3.3 (wfi); SiFive
+//! CLINT (core-local interruptor).
+
+use core::arch::asm;
+
+use aldis_hal::mmio::Mmio;
+use aldis_hal::{Instant, Platform};
+
+use super::{SPINS, Scale, mix};
+
+/// The longest that an idle hart waits.
+const NAP_NS: u64 = 50_000;
+
+/// In `mie`: the machine timer's interrupt.
+const TIMER: usize = 1 << 7;
+
+/// The time of a hart in machine mode as a platform.
+#[derive(Debug)]
+pub struct Timer {
+    scale: Scale,
+    seed: u64,
+    /// The hart's comparison register and the ticks of a nap, where there is a timer to wake it.
+    alarm: Option<(Mmio<u64>, u64)>,
+}
+
+impl Timer {
+    /// A time that counts `hz` ticks a second, and spins while idle. `None` for a rate of zero.
+    #[must_use]
+    pub const fn new(hz: u64, seed: u64) -> Option<Self> {
+        match Scale::of_hz(hz) {
+            Some(scale) => Some(Self { scale, seed, alarm: None }),
+            None => None,
+        }
+    }
+
+    /// The same with a timer that wakes the hart, so that it sleeps while idle. `comparison` is the hart's `mtimecmp`: in a
+    /// CLINT at its base plus 0x4000 and 8 bytes for each hart.
+    ///
+    /// # Safety
+    /// The caller runs in machine mode with interrupts globally off (`mstatus.MIE` clear) and keeps them so, and the timer
+    /// of this hart is used by nobody else.
+    #[must_use]
+    pub unsafe fn with_alarm(mut self, comparison: Mmio<u64>, hz: u64) -> Self {
+        let ticks = hz.saturating_mul(NAP_NS) / 1_000_000_000;
+        self.alarm = Some((comparison, ticks.max(1)));
+        // SAFETY: machine mode; what is enabled is never taken, since interrupts are globally off.
+        unsafe { asm!("csrs mie, {}", in(reg) TIMER, options(nomem, nostack, preserves_flags)) };
+        self
+    }
+}
+
+impl Platform for Timer {
+    #[inline]
+    fn now(&self) -> Instant {
+        Instant(self.scale.ns(counter()))
+    }
+
+    #[inline]
+    fn relax(&mut self, idle: u32) {
+        match &mut self.alarm {
+            Some((comparison, ticks)) if idle >= SPINS => {
+                comparison.write(counter().wrapping_add(*ticks));
+                // SAFETY: returns at the latest when the comparison is met, as `with_alarm` has enabled the interrupt.
+                unsafe { asm!("wfi", options(nomem, nostack, preserves_flags)) };
+            }
+            _ => core::hint::spin_loop(),
+        }
+    }
+
+    fn entropy(&mut self) -> u64 {
+        self.seed = mix(self.seed, counter());
+        self.seed
+    }
+}
+
+#[inline]
+fn counter() -> u64 {
+    let count;
+    // SAFETY: reading the time has no effect.
+    unsafe { asm!("rdtime {}", out(reg) count, options(nomem, nostack, preserves_flags)) };
+    count
+}

@@ -1,0 +1,147 @@
+//! This module holds `unsafe` code: the time-stamp counter and the ports of the timer that it is measured against.
+//!
+//! Every x86_64 core of the last fifteen years counts at a constant rate from power-on, in all states of power. What the
+//! rate is, it does not say; the programmable interval timer, in every PC since the first and in emulators, is the ruler.
+//! Neither HPET nor ACPI tables are needed. Sources: Intel SDM volume 3, 18.17 (time-stamp counter), volume 1, 7.3.17
+//! (`RDRAND`); Intel 8254 data sheet.
+
+use core::arch::asm;
+use core::arch::x86_64::{__cpuid, _rdtsc};
+
+use aldis_hal::{Instant, Platform};
+
+use super::{Scale, mix};
+
+/// Ticks of the PIT in a second.
+const PIT_HZ: u64 = 1_193_182;
+/// Ticks of a measurement: 5 ms.
+const SPAN_TICKS: u16 = 5966;
+/// The shortest of so many counts: whatever interrupts a measurement makes it longer.
+const MEASUREMENTS: u32 = 3;
+/// Looks at the PIT before it is taken for absent: seconds, where a look at a port takes a microsecond.
+const LOOKS_MAX: u32 = 10_000_000;
+
+/// Data of the PIT's channel 2, its command register, and the port with channel 2's gate and output.
+const CHANNEL_2: u16 = 0x42;
+const COMMAND: u16 = 0x43;
+const GATE: u16 = 0x61;
+/// In [`GATE`]: channel 2 counts; the speaker hears it; its output.
+const COUNTING: u8 = 1 << 0;
+const SPEAKER: u8 = 1 << 1;
+const OUTPUT: u8 = 1 << 5;
+/// In [`COMMAND`]: channel 2, low byte then high byte, mode 0 (the output rises at the end of the count).
+const ONE_SHOT: u8 = 0b1011_0000;
+
+/// CPUID leaf 1, ECX: `rdrand` is there.
+const HAS_RDRAND: u32 = 1 << 30;
+/// How often an empty random number generator is asked again: Intel SDM volume 1, 7.3.17.1.
+const RDRAND_TRIES: u32 = 10;
+
+/// The time-stamp counter as a platform.
+#[derive(Debug)]
+pub struct Tsc {
+    scale: Scale,
+    seed: u64,
+    has_rdrand: bool,
+}
+
+impl Tsc {
+    /// Measures the counter against the PIT, which takes 15 ms. `None` if no PIT answers.
+    ///
+    /// # Safety
+    /// The caller runs at privilege level 0 (or may use ports 0x42, 0x43 and 0x61), and nobody else uses channel 2 of the
+    /// PIT meanwhile.
+    #[must_use]
+    pub unsafe fn measured(seed: u64) -> Option<Self> {
+        let mut ticks_min = u64::MAX;
+        for _ in 0..MEASUREMENTS {
+            // SAFETY: as this function's own.
+            ticks_min = ticks_min.min(unsafe { count() }?);
+        }
+        let hz = ticks_min.saturating_mul(PIT_HZ) / u64::from(SPAN_TICKS);
+        let has_rdrand = __cpuid(1).ecx & HAS_RDRAND != 0;
+        Some(Self { scale: Scale::of_hz(hz)?, seed, has_rdrand })
+    }
+}
+
+impl Platform for Tsc {
+    #[inline]
+    fn now(&self) -> Instant {
+        Instant(self.scale.ns(counter()))
+    }
+
+    #[inline]
+    fn relax(&mut self, _idle: u32) {
+        core::hint::spin_loop();
+    }
+
+    fn entropy(&mut self) -> u64 {
+        self.seed = mix(self.seed, counter());
+        // SAFETY: asked only of a core that has the instruction.
+        let random = if self.has_rdrand { unsafe { random() } } else { 0 };
+        self.seed ^ random
+    }
+}
+
+/// Ticks of the counter while the PIT counts [`SPAN_TICKS`].
+///
+/// # Safety
+/// As [`Tsc::measured`].
+unsafe fn count() -> Option<u64> {
+    // SAFETY: the caller's promise covers these ports; no memory is touched.
+    unsafe {
+        let gate = input(GATE) & !(COUNTING | SPEAKER);
+        output(GATE, gate);
+        output(COMMAND, ONE_SHOT);
+        let [low, high] = SPAN_TICKS.to_le_bytes();
+        output(CHANNEL_2, low);
+        output(CHANNEL_2, high);
+        output(GATE, gate | COUNTING);
+        let start = counter();
+        let over = (0..LOOKS_MAX).any(|_| input(GATE) & OUTPUT != 0);
+        let ticks = counter().wrapping_sub(start);
+        output(GATE, gate);
+        over.then_some(ticks)
+    }
+}
+
+#[inline]
+fn counter() -> u64 {
+    // SAFETY: reading the counter has no effect; a core on which it is forbidden is no bare metal.
+    unsafe { _rdtsc() }
+}
+
+/// A random number of the core's own; zero if it has none left for now.
+///
+/// # Safety
+/// The core has the instruction `rdrand`.
+unsafe fn random() -> u64 {
+    for _ in 0..RDRAND_TRIES {
+        let (value, is_there): (u64, u8);
+        // SAFETY: the caller's promise; nothing but two registers and the flags changes.
+        unsafe {
+            asm!("rdrand {value}", "setc {is_there}", value = out(reg) value, is_there = out(reg_byte) is_there,
+                options(nomem, nostack));
+        }
+        if is_there != 0 {
+            return value;
+        }
+    }
+    0
+}
+
+/// # Safety
+/// Reading this port is the caller's to do.
+unsafe fn input(port: u16) -> u8 {
+    let value;
+    // SAFETY: the caller's promise; no memory is touched.
+    unsafe { asm!("in al, dx", out("al") value, in("dx") port, options(nomem, nostack, preserves_flags)) };
+    value
+}
+
+/// # Safety
+/// Writing this to the port is the caller's to do.
+unsafe fn output(port: u16, value: u8) {
+    // SAFETY: the caller's promise; no memory is touched.
+    unsafe { asm!("out dx, al", in("al") value, in("dx") port, options(nomem, nostack, preserves_flags)) };
+}
