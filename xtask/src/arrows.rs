@@ -35,6 +35,7 @@ const HOUSE: &[Floor] = &[
     ),
     ("aldis-tests", ALL),
     ("aldis-firmware", ALL),
+    ("aldis-board", ALL),
     ("xtask", &[]),
 ];
 

@@ -10,7 +10,7 @@ use crate::steps::Outcome;
 use crate::workspace::checkout;
 
 /// Where the workspace keeps what ships or is measured.
-const FOLDERS: [&str; 10] = [
+const FOLDERS: [&str; 11] = [
     "hal/src",
     "protocols/src",
     "drivers/src",
@@ -18,6 +18,7 @@ const FOLDERS: [&str; 10] = [
     "coll/src",
     "host-sim/src",
     "tests/src",
+    "tests/board/src",
     "tests/firmware/src",
     "tests/programs/src",
     "xtask/src",

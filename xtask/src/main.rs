@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 
 mod arrows;
 mod bench;
+mod board;
 mod conformance;
 mod demo;
 mod fences;
@@ -34,6 +35,7 @@ enum Command {
     /// Measure, side by side with the peers and with what the hardware alone can do
     #[command(subcommand)]
     Bench(bench::Command),
+    Board(board::Board),
     Conformance(conformance::Conformance),
     Demo(demo::Demo),
     Firmware(firmware::Firmware),
@@ -45,6 +47,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Bench(command) => command.run(),
+        Command::Board(board) => board.run(),
         Command::Conformance(conformance) => conformance.run(),
         Command::Demo(demo) => demo.run(),
         Command::Firmware(firmware) => firmware.run(),

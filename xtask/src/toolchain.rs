@@ -164,6 +164,11 @@ impl Toolchain {
         command
     }
 
+    /// Whether the target has no operating system; the hosted core's has one by name.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.origin != Origin::Hosted
+    }
+
     /// Where cargo puts the artifacts of the profile `firmware`.
     pub(crate) fn artifacts(&self) -> PathBuf {
         self.build.join(&self.triple).join("firmware")

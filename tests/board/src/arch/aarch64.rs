@@ -1,0 +1,193 @@
+//! This module holds `unsafe` code: QEMU's `virt` board from EL1 to Rust, its console and its way out.
+//!
+//! The boot code turns on floating point, and the MMU with a map of addresses as they are: without it all memory is
+//! device memory, in which unaligned accesses fault and exclusives need not work. The map has blocks of 2 MiB in the first
+//! 2 GiB: devices, then the window of PCI in which a device's shared memory is placed as ordinary memory, then RAM, but for
+//! one block below the stack. Sources: Arm Architecture Reference Manual for A-profile, D8 (address translation); Arm
+//! semihosting, 7.9 (SYS_EXIT_EXTENDED); PrimeCell PL011 manual, 3.3.
+
+use core::arch::{asm, global_asm};
+use core::fmt;
+use core::ptr::NonNull;
+
+use aldis_drivers::platform::aarch64::GenericTimer;
+use aldis_hal::mmio::Mmio;
+
+use super::Machine;
+use crate::dtb::DeviceTree;
+
+global_asm!(
+    r#"
+    .section .text.boot, "ax"
+    .global boot
+boot:
+    mov x0, #(3 << 20)          // floating point, for this level too
+    msr cpacr_el1, x0
+    adrp x0, bss_start
+    add x0, x0, :lo12:bss_start
+    adrp x1, bss_end
+    add x1, x1, :lo12:bss_end
+2:  cmp x0, x1
+    b.hs 3f
+    str xzr, [x0], #8
+    b 2b
+3:  adrp x0, ram_blocks         // a stack that overflows faults
+    add x0, x0, :lo12:ram_blocks
+    ldr x1, =guard_entry
+    str xzr, [x0, x1]
+    ldr x0, =0xFF               // attributes: 0 is ordinary, 1 is a device
+    msr mair_el1, x0
+    ldr x0, =0x803519           // 39 bits by 4 KiB pages, cached, shared; no second half
+    msr tcr_el1, x0
+    adrp x0, root
+    msr ttbr0_el1, x0
+    adrp x0, vectors
+    msr vbar_el1, x0
+    dsb sy
+    tlbi vmalle1
+    dsb sy
+    isb
+    mrs x0, sctlr_el1
+    mov x1, #0x1005             // MMU, data and instruction caches
+    orr x0, x0, x1
+    bic x0, x0, #2              // unaligned accesses are fine
+    msr sctlr_el1, x0
+    isb
+    ldr x0, =stack_end
+    mov sp, x0
+    bl start
+    b .
+
+    .balign 2048
+vectors:                        // sixteen, one as bad as the other
+    .rept 16
+    ldr x0, =stack_end          // the stack may be what is at fault
+    mov sp, x0
+    b fault
+    .balign 128
+    .endr
+
+    .section .data.boot, "aw"
+    .balign 4096
+root:
+    .quad low_blocks + 3, ram_blocks + 3
+    .fill 510, 8, 0
+low_blocks:
+    .set block, 0
+    .rept 512
+    .if block >= 0x20000000 && block < 0x30000000
+    .quad block + 0x60000000000701   // ordinary memory, not to be executed
+    .else
+    .quad block + 0x60000000000405   // a device, not to be executed
+    .endif
+    .set block, block + 0x200000
+    .endr
+ram_blocks:
+    .rept 512
+    .quad block + 0x701
+    .set block, block + 0x200000
+    .endr
+"#
+);
+
+/// Where QEMU puts the device tree for an ELF image: at the start of RAM.
+const DEVICE_TREE: usize = 0x4000_0000;
+/// The image starts here at the earliest.
+const DEVICE_TREE_BYTES_MAX: usize = 0x20_0000;
+
+/// The Rust entry.
+///
+/// # Safety
+/// Called by the boot code, once.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn start() -> ! {
+    let tree = core::ptr::with_exposed_provenance::<u8>(DEVICE_TREE);
+    // SAFETY: RAM below the image, which nobody writes.
+    let tree = unsafe { core::slice::from_raw_parts(tree, DEVICE_TREE_BYTES_MAX) };
+    crate::rank::main(Virt { tree: DeviceTree::new(tree) })
+}
+
+/// Where every exception ends: there are none that are expected.
+///
+/// # Safety
+/// Called by the vectors; nothing runs afterwards.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fault() -> ! {
+    let (syndrome, at, address): (u64, u64, u64);
+    // SAFETY: reading these has no effect.
+    unsafe {
+        asm!("mrs {}, esr_el1", "mrs {}, elr_el1", "mrs {}, far_el1", out(reg) syndrome, out(reg) at,
+            out(reg) address, options(nomem, nostack));
+    }
+    let why = format_args!("exception: syndrome {syndrome:#x} at {at:#x}, address {address:#x}");
+    aldis_programs::refuse(&why, &mut console());
+    exit(false)
+}
+
+/// The board.
+struct Virt {
+    tree: Option<DeviceTree<'static>>,
+}
+
+impl Machine for Virt {
+    type Clock = GenericTimer;
+
+    fn command_line(&self) -> Option<&'static str> {
+        self.tree.as_ref()?.text("chosen", "bootargs")
+    }
+
+    fn clock(&mut self) -> Option<GenericTimer> {
+        // SAFETY: the image runs at EL1, alone.
+        unsafe { GenericTimer::new(0) }
+    }
+}
+
+/// A register of a device of the board.
+fn register<W: aldis_hal::mmio::Word>(address: usize) -> Option<Mmio<W>> {
+    let register = NonNull::new(core::ptr::with_exposed_provenance_mut(address))?;
+    // SAFETY: addresses of the board's device registers, where no memory is.
+    Some(unsafe { Mmio::new(register) })
+}
+
+/// The PL011: its data and flag registers, and the flag of a full transmit FIFO. QEMU's is on at reset.
+const UART: usize = 0x0900_0000;
+const FLAGS: usize = 0x18;
+const IS_FULL: u32 = 1 << 5;
+
+/// The first serial line, to be written.
+struct Pl011 {
+    data: Option<Mmio<u32>>,
+    flags: Option<Mmio<u32>>,
+}
+
+impl fmt::Write for Pl011 {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let (Some(data), Some(flags)) = (&mut self.data, &self.flags) else { return Err(fmt::Error) };
+        for byte in text.bytes() {
+            while flags.read() & IS_FULL != 0 {
+                core::hint::spin_loop();
+            }
+            data.write(byte.into());
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn console() -> impl fmt::Write {
+    Pl011 { data: register(UART), flags: register(UART + FLAGS) }
+}
+
+/// Semihosting: the call that ends the program, and the reason for which it takes an exit code.
+const SYS_EXIT_EXTENDED: u64 = 0x20;
+const APPLICATION_EXIT: u64 = 0x20026;
+
+pub(super) fn exit(success: bool) -> ! {
+    let block = [APPLICATION_EXIT, u64::from(!success)];
+    // SAFETY: a call of the debugger or emulator, which reads the block; without one it is an exception, and the end too.
+    unsafe {
+        asm!("hlt #0xf000", in("x0") SYS_EXIT_EXTENDED, in("x1") block.as_ptr(), options(nostack, readonly))
+    };
+    loop {
+        core::hint::spin_loop();
+    }
+}

@@ -1,0 +1,36 @@
+//! What a board must bring, and the boards.
+
+use core::fmt::Write;
+
+use aldis_hal::Platform;
+
+#[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
+#[cfg_attr(target_arch = "riscv64", path = "riscv64.rs")]
+#[cfg_attr(target_arch = "arm", path = "cortex_m.rs")]
+mod board;
+
+/// A board, once its boot code has made a stack and cleared `.bss`: it hands itself to [`rank::main`](crate::rank::main).
+///
+/// Besides, its module has two functions that work at any time, also in a panic: `console()` gives where text goes, and
+/// `exit(success)` ends the emulator, or halts.
+pub(crate) trait Machine {
+    /// Time, and what to do while idle.
+    type Clock: Platform;
+
+    /// The command line, if the board was given one.
+    fn command_line(&self) -> Option<&'static str>;
+
+    /// The clock, once; `None` if it does not run.
+    fn clock(&mut self) -> Option<Self::Clock>;
+}
+
+/// Where text goes.
+pub(crate) fn console() -> impl Write {
+    board::console()
+}
+
+/// Ends the emulator, or halts.
+pub(crate) fn exit(success: bool) -> ! {
+    board::exit(success)
+}

@@ -1,0 +1,184 @@
+//! This module holds `unsafe` code: a PC from its 32-bit entry to Rust, and its ports.
+//!
+//! A loader that knows PVH (QEMU's `-kernel`, Xen, Firecracker, Cloud Hypervisor) finds the entry in an ELF note and jumps
+//! there in 32-bit protected mode without paging, with the address of the start info in `ebx`. The boot code switches to
+//! long mode on the image's own page tables: the first 4 GiB as they are, in pages of 2 MiB, but for one below the stack.
+//! Source: Xen, `docs/misc/pvh.pandoc` and `xen/include/public/arch-x86/hvm/start_info.h`.
+
+use core::arch::{asm, global_asm};
+use core::ffi::CStr;
+use core::fmt::Write;
+
+use aldis_drivers::platform::x86_64::Tsc;
+
+use super::Machine;
+use crate::uart::{Registers, Uart};
+
+global_asm!(
+    r#"
+    .section .note.pvh, "a", @note
+    .balign 4
+    .long 4, 8, 18              # name's and entry's bytes; type: the 32-bit entry
+    .asciz "Xen"
+    .quad pvh_start
+
+    .section .text.boot, "ax"
+    .code32
+    .global pvh_start
+pvh_start:
+    cld
+    xorl %eax, %eax
+    movl $bss_start, %edi
+    movl $bss_end, %ecx
+    subl %edi, %ecx
+    rep stosb
+    movl $guard_entry, %eax     # a stack that overflows faults
+    movl $0, directory(%eax)
+    movl %cr4, %eax
+    orl $0x20, %eax             # physical address extension
+    movl %eax, %cr4
+    movl $root, %eax
+    movl %eax, %cr3
+    movl $0xC0000080, %ecx      # EFER: long mode
+    rdmsr
+    orl $0x100, %eax
+    wrmsr
+    movl %cr0, %eax
+    orl $0x80000001, %eax       # paging, protection
+    movl %eax, %cr0
+    lgdt descriptors_end
+    ljmp $8, $2f
+    .code64
+2:  xorl %eax, %eax
+    movl %eax, %ds
+    movl %eax, %es
+    movl %eax, %ss
+    movq $stack_end, %rsp
+    movl %ebx, %edi
+    call start
+    ud2
+
+    .section .data.boot, "aw"
+    .balign 4096
+root:
+    .quad pointers + 3          # present, writable
+    .fill 511, 8, 0
+pointers:
+    .quad directory + 0x0003, directory + 0x1003, directory + 0x2003, directory + 0x3003
+    .fill 508, 8, 0
+directory:
+    .set page, 0
+    .rept 2048
+    .quad page + 0x83           # present, writable, 2 MiB
+    .set page, page + 0x200000
+    .endr
+descriptors:
+    .quad 0
+    .quad 0x00209A0000000000    # 64-bit code
+descriptors_end:
+    .short 15
+    .quad descriptors
+"#,
+    options(att_syntax)
+);
+
+/// What the loader hands over, as far as it is used.
+#[repr(C)]
+struct StartInfo {
+    magic: u32,
+    version: u32,
+    flags: u32,
+    modules: u32,
+    module_list: u64,
+    command_line: u64,
+}
+
+/// [`StartInfo::magic`].
+const MAGIC: u32 = 0x336E_C578;
+
+/// The Rust entry.
+///
+/// # Safety
+/// Called by the boot code, once, with the address that the loader gave.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn start(info: *const StartInfo) -> ! {
+    // SAFETY: by the boot protocol the info and its command line, which ends with a zero, are below 4 GiB, and nothing of
+    // this image lies there; nobody writes them.
+    let command_line = unsafe {
+        info.as_ref()
+            .filter(|info| info.magic == MAGIC && info.command_line != 0)
+            .map(|info| CStr::from_ptr(core::ptr::with_exposed_provenance(info.command_line as usize)))
+    };
+    let command_line = command_line.and_then(|line| line.to_str().ok());
+    console();
+    crate::rank::main(Pc { command_line })
+}
+
+/// A PC.
+struct Pc {
+    command_line: Option<&'static str>,
+}
+
+impl Machine for Pc {
+    type Clock = Tsc;
+
+    fn command_line(&self) -> Option<&'static str> {
+        self.command_line
+    }
+
+    fn clock(&mut self) -> Option<Tsc> {
+        // SAFETY: nothing has left privilege level 0, and nobody else uses the PIT.
+        unsafe { Tsc::measured(0) }
+    }
+}
+
+/// Eight I/O ports from this one on.
+struct Ports(u16);
+
+impl Registers for Ports {
+    fn read(&self, register: u16) -> u8 {
+        // SAFETY: the registers of a UART.
+        unsafe { input(self.0 + register) }
+    }
+
+    fn write(&mut self, register: u16, value: u8) {
+        // SAFETY: the registers of a UART.
+        unsafe { output(self.0 + register, value) }
+    }
+}
+
+/// The first serial line.
+const COM1: u16 = 0x3F8;
+
+pub(super) fn console() -> impl Write {
+    Uart::new(Ports(COM1))
+}
+
+/// Where QEMU's isa-debug-exit is: it ends with twice the value and one.
+const DEBUG_EXIT: u16 = 0xF4;
+const SUCCESS: u8 = 16;
+
+pub(super) fn exit(success: bool) -> ! {
+    // SAFETY: a port of the emulator's, or nobody's.
+    unsafe { output(DEBUG_EXIT, if success { SUCCESS } else { 0 }) };
+    loop {
+        // SAFETY: no interrupt is expected; the core sleeps for ever.
+        unsafe { asm!("cli", "hlt", options(nomem, nostack)) };
+    }
+}
+
+/// # Safety
+/// Reading this port is the caller's to do.
+unsafe fn input(port: u16) -> u8 {
+    let value;
+    // SAFETY: the caller's promise.
+    unsafe { asm!("in al, dx", out("al") value, in("dx") port, options(nomem, nostack, preserves_flags)) };
+    value
+}
+
+/// # Safety
+/// Writing this to the port is the caller's to do.
+unsafe fn output(port: u16, value: u8) {
+    // SAFETY: the caller's promise.
+    unsafe { asm!("out dx, al", in("al") value, in("dx") port, options(nomem, nostack, preserves_flags)) };
+}

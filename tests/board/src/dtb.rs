@@ -1,0 +1,202 @@
+//! The flattened device tree, as far as a rank needs it: a property of a node below the root. Devicetree Specification 0.4,
+//! chapter 5. Whatever the bytes say, nothing outside of them is read, and a walk ends where they do.
+
+const MAGIC: u32 = 0xD00D_FEED;
+/// Offsets of fields of the header.
+const STRUCTURE: usize = 8;
+const STRINGS: usize = 12;
+const STRINGS_BYTES: usize = 32;
+const STRUCTURE_BYTES: usize = 36;
+
+const BEGIN_NODE: u32 = 1;
+const END_NODE: u32 = 2;
+const PROPERTY: u32 = 3;
+const NOP: u32 = 4;
+
+/// A device tree somewhere in memory.
+#[derive(Clone, Copy)]
+pub(crate) struct DeviceTree<'t> {
+    structure: &'t [u8],
+    strings: &'t [u8],
+}
+
+impl<'t> DeviceTree<'t> {
+    /// The tree at the start of `bytes`; `None` if there is none, or it is longer.
+    pub(crate) fn new(bytes: &'t [u8]) -> Option<Self> {
+        let field = |offset| Cursor(bytes.get(offset..)?).word();
+        if field(0)? != MAGIC {
+            return None;
+        }
+        let block = |start: u32, len: u32| bytes.get(start as usize..)?.get(..len as usize);
+        Some(Self {
+            structure: block(field(STRUCTURE)?, field(STRUCTURE_BYTES)?)?,
+            strings: block(field(STRINGS)?, field(STRINGS_BYTES)?)?,
+        })
+    }
+
+    /// A property of a node below the root.
+    pub(crate) fn property(&self, node: &str, name: &str) -> Option<&'t [u8]> {
+        let mut cursor = Cursor(self.structure);
+        let (mut depth, mut is_it) = (0_u32, false);
+        loop {
+            match cursor.word()? {
+                BEGIN_NODE => {
+                    let found = cursor.string()?;
+                    cursor.align(self.structure)?;
+                    depth = depth.saturating_add(1);
+                    is_it = depth == 2 && found == node.as_bytes();
+                }
+                END_NODE => {
+                    depth = depth.checked_sub(1)?;
+                    is_it = false;
+                }
+                PROPERTY => {
+                    let (len, at) = (cursor.word()?, cursor.word()?);
+                    let value = cursor.take(len as usize)?;
+                    cursor.align(self.structure)?;
+                    let found = Cursor(self.strings.get(at as usize..)?).string()?;
+                    if is_it && found == name.as_bytes() {
+                        return Some(value);
+                    }
+                }
+                NOP => {}
+                _ => return None,
+            }
+        }
+    }
+
+    /// A property that is text.
+    pub(crate) fn text(&self, node: &str, name: &str) -> Option<&'t str> {
+        core::str::from_utf8(Cursor(self.property(node, name)?).string()?).ok()
+    }
+
+    /// A property that is a number of 32 bits.
+    pub(crate) fn number(&self, node: &str, name: &str) -> Option<u32> {
+        Cursor(self.property(node, name)?).word()
+    }
+}
+
+/// What is still to be read.
+struct Cursor<'t>(&'t [u8]);
+
+impl<'t> Cursor<'t> {
+    fn take(&mut self, len: usize) -> Option<&'t [u8]> {
+        let (taken, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn word(&mut self) -> Option<u32> {
+        let (word, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u32::from_be_bytes(*word))
+    }
+
+    /// Up to the next zero, which is skipped.
+    fn string(&mut self) -> Option<&'t [u8]> {
+        let len = self.0.iter().position(|byte| *byte == 0)?;
+        let string = self.take(len)?;
+        self.take(1)?;
+        Some(string)
+    }
+
+    /// Skips the padding to the next word of `whole`, whose end this is.
+    fn align(&mut self, whole: &[u8]) -> Option<()> {
+        let read = whole.len().checked_sub(self.0.len())?;
+        self.take(read.next_multiple_of(4) - read).map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A tree as `dtc` lays it out: `/ { model; cpus { timebase-frequency; cpu@0 { reg } }; chosen { bootargs } }`.
+    fn tree() -> Vec<u8> {
+        let mut strings = Vec::new();
+        let mut structure = Vec::new();
+        let pad = |bytes: &mut Vec<u8>| bytes.resize(bytes.len().next_multiple_of(4), 0);
+        let begin = |structure: &mut Vec<u8>, name: &str| {
+            structure.extend(BEGIN_NODE.to_be_bytes());
+            structure.extend(name.bytes().chain([0]));
+            pad(structure);
+        };
+        let mut property = |structure: &mut Vec<u8>, name: &str, value: &[u8]| {
+            structure.extend(PROPERTY.to_be_bytes());
+            structure.extend((value.len() as u32).to_be_bytes());
+            structure.extend((strings.len() as u32).to_be_bytes());
+            strings.extend(name.bytes().chain([0]));
+            structure.extend(value);
+            pad(structure);
+        };
+        let end = |structure: &mut Vec<u8>| structure.extend(END_NODE.to_be_bytes());
+        begin(&mut structure, "");
+        property(&mut structure, "model", b"test\0");
+        begin(&mut structure, "cpus");
+        property(&mut structure, "timebase-frequency", &10_000_000_u32.to_be_bytes());
+        begin(&mut structure, "cpu@0");
+        property(&mut structure, "bootargs", b"not these\0");
+        end(&mut structure);
+        end(&mut structure);
+        structure.extend(NOP.to_be_bytes());
+        begin(&mut structure, "chosen");
+        property(&mut structure, "bootargs", b"aldis.rank=1 aldis.size=2\0");
+        end(&mut structure);
+        end(&mut structure);
+        structure.extend(9_u32.to_be_bytes());
+        let (at, then) = (40, 40 + structure.len());
+        let header: [u32; 10] = [
+            MAGIC,
+            (then + strings.len()) as u32,
+            at as u32,
+            then as u32,
+            40,
+            17,
+            16,
+            0,
+            strings.len() as u32,
+            structure.len() as u32,
+        ];
+        let mut bytes: Vec<u8> = header.iter().flat_map(|word| word.to_be_bytes()).collect();
+        bytes.extend(structure);
+        bytes.extend(strings);
+        bytes
+    }
+
+    #[test]
+    fn properties_are_found_in_their_nodes_alone() {
+        let bytes = tree();
+        let tree = DeviceTree::new(&bytes).unwrap();
+        assert_eq!(tree.text("chosen", "bootargs"), Some("aldis.rank=1 aldis.size=2"));
+        assert_eq!(tree.number("cpus", "timebase-frequency"), Some(10_000_000));
+        assert_eq!(tree.property("cpus", "bootargs"), None);
+        assert_eq!(tree.property("cpu@0", "bootargs"), None, "not below the root");
+        assert_eq!(tree.property("chosen", "model"), None);
+    }
+
+    #[test]
+    fn a_tree_that_is_cut_off_anywhere_is_harmless() {
+        let bytes = tree();
+        for len in 0..bytes.len() {
+            assert!(DeviceTree::new(&bytes[..len]).is_none(), "{len}");
+        }
+    }
+
+    proptest! {
+        /// Any damage: nothing panics, and the walk ends.
+        #[test]
+        fn damage_is_harmless(damage in prop::collection::vec((0..300_usize, any::<u8>()), 1..20)) {
+            let mut bytes = tree();
+            let len = bytes.len();
+            for (at, byte) in damage {
+                bytes[at % len] = byte;
+            }
+            if let Some(tree) = DeviceTree::new(&bytes) {
+                tree.text("chosen", "bootargs");
+                tree.number("cpus", "timebase-frequency");
+            }
+        }
+    }
+}

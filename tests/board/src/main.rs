@@ -1,0 +1,46 @@
+//! # aldis-board: a rank as firmware
+//!
+//! Images that run the programs of `aldis-programs` without an operating system, on boards that QEMU emulates. The kernel
+//! command line says which rank a board is and what it runs; its console says the verdict, and its exit code too.
+//!
+//! | architecture | board | boots by | console | leaves by |
+//! |---|---|---|---|---|
+//! | x86_64 | `q35`, `microvm` | PVH note, 32-bit entry | COM1 | isa-debug-exit at 0xf4: code 33 is success |
+//! | aarch64 | `virt,highmem=off` | ELF at EL1 | PL011 | semihosting |
+//! | riscv64 | `virt` with `-bios none` | ELF in machine mode | 16550 | test finisher |
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `arch` | `Machine`, what a board must bring, and one module and linker script for each |
+//! | `rank` | from the command line to the verdict |
+//! | `memory` | every byte that a rank works in |
+//! | `dtb` | the command line in a flattened device tree |
+//! | `uart` | the 16550 of PCs and of most other boards |
+//!
+//! A new board is a module in `arch` that implements `Machine`, with boot code and a linker script; nothing else changes.
+//! On a host this is an empty program, so that `cargo build --workspace` needs no bare-metal target.
+#![cfg_attr(target_os = "none", no_std, no_main)]
+
+#[cfg(target_os = "none")]
+mod arch;
+#[cfg(any(all(target_os = "none", any(target_arch = "aarch64", target_arch = "riscv64")), test))]
+mod dtb;
+#[cfg(target_os = "none")]
+mod memory;
+#[cfg(target_os = "none")]
+mod rank;
+#[cfg(all(target_os = "none", any(target_arch = "x86_64", target_arch = "riscv64")))]
+mod uart;
+
+/// A panic is a failed verdict that says where.
+#[cfg(target_os = "none")]
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    aldis_programs::refuse(info, &mut arch::console());
+    arch::exit(false)
+}
+
+#[cfg(not(target_os = "none"))]
+fn main() {
+    println!("firmware for emulated boards: see `cargo xtask qemu`");
+}

@@ -1,0 +1,47 @@
+//! This module holds `unsafe` code: the one flag that makes a static value hand itself out once.
+//!
+//! Every byte that a rank works in but its stack, sized here. All of it is zero at first, so that it takes no room in an
+//! image.
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+/// Ranks of the largest job.
+pub(crate) const RANKS: usize = 16;
+
+aldis_kernel::storage! {
+    /// The kernel's tables: 64 requests, 16 envelopes and 4 blocks of 1 KiB for each rank.
+    pub(crate) static STORAGE: peers = RANKS, requests = 64, communicators = 8,
+        envelopes = 16, blocks = 4, block_bytes = 1024, pooled = 4, bins = 64
+}
+
+/// Bytes of the longest message on loopback.
+pub(crate) const FRAME_BYTES: u32 = 1096;
+/// Messages of a rank to itself that are under way at a time.
+const FRAMES: usize = 8;
+
+/// Memory of the loopback.
+pub(crate) static FRAMES_MEMORY: Once<[u8; FRAMES * (FRAME_BYTES as usize + 16)]> =
+    Once::new([0; FRAMES * (FRAME_BYTES as usize + 16)]);
+
+/// A value that is handed out once.
+pub(crate) struct Once<T> {
+    taken: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: `take` hands out one reference, once; another core finds it taken.
+unsafe impl<T: Send> Sync for Once<T> {}
+
+impl<T> Once<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self { taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
+    }
+
+    /// The value, the first time.
+    pub(crate) fn take(&'static self) -> Option<&'static mut T> {
+        let first = !self.taken.swap(true, Ordering::AcqRel);
+        // SAFETY: the swap lets one caller through, once.
+        first.then(|| unsafe { &mut *self.value.get() })
+    }
+}
