@@ -3,19 +3,18 @@
 //!
 //! Blocking calls: loops of poll and relax, with a deadline.
 
-use aldis_hal::{Activity, Cause, Handle, Instant, Operation, PeerId, Platform, Transport};
+use aldis_hal::{Activity, Cause, Handle, Instant, Operation, Platform, Transport};
 use core::ptr::NonNull;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::buffer::Buffer;
-use crate::call::{BUDGET, Call};
+use crate::call::BUDGET;
 use crate::comm::Comm;
 use crate::endpoint::Endpoint;
-use crate::engine::{Engine, Started, status};
+use crate::engine::{Engine, Started};
 use crate::error::Error;
-use crate::matching::Envelope;
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
-use crate::request::{Key, State};
+use crate::request::State;
 use crate::scope::Scope;
 
 /// Polls between two looks at the clock, while there is much to do; so many idle ones in a row, and it is looked at after
@@ -350,50 +349,6 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         result(receiving).map_err(as_one)
     }
 
-    /// See [`Endpoint::probe`].
-    ///
-    /// # Errors
-    /// As there, and [`Cause::TimedOut`].
-    pub fn probe(
-        &mut self,
-        comm: &Comm,
-        from: impl Into<Source>,
-        tag: impl Into<TagMatch>,
-    ) -> Result<Status, Error> {
-        let (from, tag) = (from.into(), tag.into());
-        let call = Call::recv(Operation::Probe, comm, from, tag);
-        let (pattern, peer) = match self.endpoint.pattern(comm, from, tag) {
-            Err(cause) if call.is_null(cause) => return Ok(Status::NULL),
-            pattern => pattern.map_err(|cause| self.endpoint.refuse(call, cause))?,
-        };
-        let found = self.wait(|_| call.activity(), |engine| engine.probe(&pattern, peer).transpose());
-        self.endpoint.engine.end_probe();
-        match found {
-            Ok(result) => result.map_err(|cause| self.endpoint.refuse(call, cause)),
-            Err(elapsed_ns) => {
-                let error = call.refused(Cause::TimedOut).after(elapsed_ns);
-                self.endpoint.raise(&error);
-                Err(error)
-            }
-        }
-    }
-
-    pub(crate) fn iprobe(
-        &mut self,
-        comm: &Comm,
-        from: Source,
-        tag: TagMatch,
-    ) -> Result<Option<Status>, Error> {
-        let call = Call::recv(Operation::Probe, comm, from, tag);
-        let (pattern, peer) = match self.endpoint.pattern(comm, from, tag) {
-            Err(cause) if call.is_null(cause) => return Ok(Some(Status::NULL)),
-            pattern => pattern.map_err(|cause| self.endpoint.refuse(call, cause))?,
-        };
-        self.endpoint.poll(BUDGET);
-        let found = self.endpoint.engine.probe(&pattern, peer);
-        found.map_err(|cause| self.endpoint.refuse(call, cause))
-    }
-
     /// See [`Endpoint::scope`]: every wait in it, and its end, is under the deadline.
     ///
     /// # Errors
@@ -410,16 +365,5 @@ impl Engine<'_> {
     /// What a rank that waits for a request is doing.
     pub(crate) fn activity(&mut self, handle: Handle) -> Activity {
         self.requests.get(handle).map(|request| request.progress().activity()).unwrap_or_default()
-    }
-
-    /// What a probe finds: here, or held back by its sender.
-    fn probe(&mut self, pattern: &Key, peer: Option<PeerId>) -> Result<Option<Status>, Cause> {
-        if let Some(index) = self.matcher.find_unexpected(pattern)
-            && let Some(&Envelope { key, length, .. }) = self.matcher.peek(index)
-        {
-            return Ok(Some(status(key, length)));
-        }
-        self.may_come(pattern.context, peer)?;
-        if self.overflowing { self.probe_held_back(*pattern, peer) } else { Ok(None) }
     }
 }

@@ -234,32 +234,6 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         self.forever().sendrecv(comm, data, to, tag, buffer, from, from_tag)
     }
 
-    /// Waits for a message without receiving it (MPI_Probe).
-    ///
-    /// # Errors
-    /// As for [`recv`](Self::recv).
-    pub fn probe(
-        &mut self,
-        comm: &Comm,
-        from: impl Into<Source>,
-        tag: impl Into<TagMatch>,
-    ) -> Result<Status, Error> {
-        self.forever().probe(comm, from, tag)
-    }
-
-    /// Whether a message is there, after one poll (MPI_Iprobe).
-    ///
-    /// # Errors
-    /// As for [`recv`](Self::recv).
-    pub fn iprobe(
-        &mut self,
-        comm: &Comm,
-        from: impl Into<Source>,
-        tag: impl Into<TagMatch>,
-    ) -> Result<Option<Status>, Error> {
-        self.forever().iprobe(comm, from.into(), tag.into())
-    }
-
     /// Receives a message of at most a block into a block of the storage, and hands that over: the user needs no
     /// buffer, and a message that has arrived already is not copied again.
     ///

@@ -9,7 +9,7 @@
 //! | `endpoint`, `blocking`, `scope` | the API: blocking calls, deadlines, nonblocking scopes |
 //! | `engine`, `arrival`, `injection` | the state of an endpoint, its ear and its mouth |
 //! | `matching` | posted receives and unexpected messages, O(1) for exact matches |
-//! | `matched`, `overflow` | messages taken out by a probe; messages matched at their sender for want of envelopes |
+//! | `probe`, `matched`, `overflow` | probes; messages taken out by one; messages matched at their sender for want of envelopes |
 //! | `request`, `peer`, `comm`, `blocks` | the tables: requests, peers, communicators, eager blocks |
 //! | `group` | ordered sets of processes: strides, ranges, bitmaps |
 //! | `pool`, `list`, `fifo`, `buffer` | freelists with generations, intrusive lists, bounded FIFOs, lent memory |
@@ -68,6 +68,7 @@ mod planted;
 mod policy;
 mod pool;
 mod pooled;
+mod probe;
 mod rank;
 mod rendezvous;
 mod request;

@@ -28,7 +28,6 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use crate::blocking::Within;
 use crate::buffer::{Buffer, Loan};
-use crate::call::{BUDGET, Call};
 use crate::comm::Comm;
 use crate::endpoint::Endpoint;
 use crate::engine::{Engine, Started, status};
@@ -94,7 +93,9 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         from: impl Into<Source>,
         tag: impl Into<TagMatch>,
     ) -> Result<Option<Matched>, Error> {
-        self.forever().improbe(comm, from, tag)
+        self.look_once(comm, from.into(), tag.into(), Matched::NOBODYS, |engine, pattern, peer| {
+            engine.match_probe(pattern, peer)
+        })
     }
 
     /// Receives a matched message into `buffer` (MPI_Mrecv).
@@ -157,43 +158,9 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
         from: impl Into<Source>,
         tag: impl Into<TagMatch>,
     ) -> Result<Matched, Error> {
-        let (from, tag) = (from.into(), tag.into());
-        let call = Call::recv(Operation::Probe, comm, from, tag);
-        let (pattern, peer) = match self.endpoint.pattern(comm, from, tag) {
-            Err(cause) if call.is_null(cause) => return Ok(Matched::NOBODYS),
-            pattern => pattern.map_err(|cause| self.endpoint.refuse(call, cause))?,
-        };
-        let found = self.wait(|_| call.activity(), |engine| engine.match_probe(&pattern, peer).transpose());
-        self.endpoint.engine.end_probe();
-        match found {
-            Ok(result) => result.map_err(|cause| self.endpoint.refuse(call, cause)),
-            Err(elapsed_ns) => {
-                let error = call.refused(Cause::TimedOut).after(elapsed_ns);
-                self.endpoint.raise(&error);
-                Err(error)
-            }
-        }
-    }
-
-    /// See [`Endpoint::improbe`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn improbe(
-        &mut self,
-        comm: &Comm,
-        from: impl Into<Source>,
-        tag: impl Into<TagMatch>,
-    ) -> Result<Option<Matched>, Error> {
-        let (from, tag) = (from.into(), tag.into());
-        let call = Call::recv(Operation::Probe, comm, from, tag);
-        let (pattern, peer) = match self.endpoint.pattern(comm, from, tag) {
-            Err(cause) if call.is_null(cause) => return Ok(Some(Matched::NOBODYS)),
-            pattern => pattern.map_err(|cause| self.endpoint.refuse(call, cause))?,
-        };
-        self.endpoint.poll(BUDGET);
-        let found = self.endpoint.engine.match_probe(&pattern, peer);
-        found.map_err(|cause| self.endpoint.refuse(call, cause))
+        self.look(comm, from.into(), tag.into(), Matched::NOBODYS, |engine, pattern, peer| {
+            engine.match_probe(pattern, peer)
+        })
     }
 
     /// See [`Endpoint::mrecv`].
@@ -235,7 +202,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         from: impl Into<Source>,
         tag: impl Into<TagMatch>,
     ) -> Result<Option<Matched>, Error> {
-        self.within.improbe(comm, from, tag)
+        self.within.endpoint.improbe(comm, from, tag)
     }
 
     /// See [`Endpoint::discard_matched`].
@@ -256,7 +223,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         from: impl Into<Source>,
         tag: impl Into<TagMatch>,
     ) -> Result<Option<Status>, Error> {
-        self.within.iprobe(comm, from.into(), tag.into())
+        self.within.endpoint.iprobe(comm, from, tag)
     }
 
     /// Starts the receive of a matched message (MPI_Imrecv).

@@ -1,0 +1,114 @@
+//! Probes (MPI 4.1 section 3.8): what is said of a message before it is received. [`matched`](crate::matched) probes also
+//! take it.
+
+use aldis_hal::{Cause, Operation, PeerId, Platform, Transport};
+
+use crate::blocking::Within;
+use crate::call::{BUDGET, Call};
+use crate::comm::Comm;
+use crate::endpoint::Endpoint;
+use crate::engine::{Engine, status};
+use crate::error::Error;
+use crate::matching::Envelope;
+use crate::rank::{Source, Status, TagMatch};
+use crate::request::Key;
+
+impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
+    /// Waits for a message without receiving it (MPI_Probe).
+    ///
+    /// # Errors
+    /// As for [`recv`](Self::recv).
+    pub fn probe(
+        &mut self,
+        comm: &Comm,
+        from: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+    ) -> Result<Status, Error> {
+        self.forever().probe(comm, from, tag)
+    }
+
+    /// Whether a message is there, after one poll (MPI_Iprobe).
+    ///
+    /// # Errors
+    /// As for [`recv`](Self::recv).
+    pub fn iprobe(
+        &mut self,
+        comm: &Comm,
+        from: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+    ) -> Result<Option<Status>, Error> {
+        self.look_once(comm, from.into(), tag.into(), Status::NULL, |engine, pattern, peer| {
+            engine.probe(pattern, peer)
+        })
+    }
+
+    /// What `look` finds of a message after one poll; of one from nobody, what is given.
+    pub(crate) fn look_once<R>(
+        &mut self,
+        comm: &Comm,
+        from: Source,
+        tag: TagMatch,
+        of_nobody: R,
+        look: impl FnOnce(&mut Engine<'_>, &Key, Option<PeerId>) -> Result<Option<R>, Cause>,
+    ) -> Result<Option<R>, Error> {
+        let call = Call::recv(Operation::Probe, comm, from, tag);
+        let (pattern, peer) = match self.pattern(comm, from, tag) {
+            Err(cause) if call.is_null(cause) => return Ok(Some(of_nobody)),
+            pattern => pattern.map_err(|cause| self.refuse(call, cause))?,
+        };
+        self.poll(BUDGET);
+        look(&mut self.engine, &pattern, peer).map_err(|cause| self.refuse(call, cause))
+    }
+}
+
+impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
+    /// See [`Endpoint::probe`].
+    ///
+    /// # Errors
+    /// As there, and [`Cause::TimedOut`].
+    pub fn probe(
+        &mut self,
+        comm: &Comm,
+        from: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+    ) -> Result<Status, Error> {
+        self.look(comm, from.into(), tag.into(), Status::NULL, |engine, pattern, peer| {
+            engine.probe(pattern, peer)
+        })
+    }
+
+    /// Waits until `look` finds something of a message; of one from nobody, what is given.
+    pub(crate) fn look<R>(
+        &mut self,
+        comm: &Comm,
+        from: Source,
+        tag: TagMatch,
+        of_nobody: R,
+        look: impl Fn(&mut Engine<'_>, &Key, Option<PeerId>) -> Result<Option<R>, Cause>,
+    ) -> Result<R, Error> {
+        let call = Call::recv(Operation::Probe, comm, from, tag);
+        let (pattern, peer) = match self.endpoint.pattern(comm, from, tag) {
+            Err(cause) if call.is_null(cause) => return Ok(of_nobody),
+            pattern => pattern.map_err(|cause| self.endpoint.refuse(call, cause))?,
+        };
+        let found = self.wait(|_| call.activity(), |engine| look(engine, &pattern, peer).transpose());
+        self.endpoint.engine.end_probe();
+        match found {
+            Ok(result) => result.map_err(|cause| self.endpoint.refuse(call, cause)),
+            Err(elapsed_ns) => Err(self.endpoint.raised(call.refused(Cause::TimedOut).after(elapsed_ns))),
+        }
+    }
+}
+
+impl Engine<'_> {
+    /// What a probe finds: here, or held back by its sender.
+    fn probe(&mut self, pattern: &Key, peer: Option<PeerId>) -> Result<Option<Status>, Cause> {
+        if let Some(index) = self.matcher.find_unexpected(pattern)
+            && let Some(&Envelope { key, length, .. }) = self.matcher.peek(index)
+        {
+            return Ok(Some(status(key, length)));
+        }
+        self.may_come(pattern.context, peer)?;
+        if self.overflowing { self.probe_held_back(*pattern, peer) } else { Ok(None) }
+    }
+}
