@@ -34,6 +34,7 @@ const HOUSE: &[Floor] = &[
         &["aldis-hal", "aldis-protocols", "aldis-drivers", "aldis-kernel", "aldis-coll", "aldis-programs"],
     ),
     ("aldis-tests", ALL),
+    ("aldis-endian", ALL),
     ("aldis-firmware", ALL),
     ("aldis-board", ALL),
     ("xtask", &[]),

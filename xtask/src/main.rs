@@ -10,6 +10,7 @@ mod bench;
 mod board;
 mod conformance;
 mod demo;
+mod endian;
 mod fences;
 mod firmware;
 mod licences;
@@ -38,6 +39,7 @@ enum Command {
     Board(board::Board),
     Conformance(conformance::Conformance),
     Demo(demo::Demo),
+    Endian(endian::Endian),
     Firmware(firmware::Firmware),
     Sim(sim::Sim),
     Size(size::Size),
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         Command::Board(board) => board.run(),
         Command::Conformance(conformance) => conformance.run(),
         Command::Demo(demo) => demo.run(),
+        Command::Endian(endian) => endian.run(),
         Command::Firmware(firmware) => firmware.run(),
         Command::Sim(sim) => sim.run(),
         Command::Size(size) => size.run(),

@@ -1,4 +1,5 @@
-//! Where a bare-metal target's `libcore` comes from, and how cargo is made to build with it.
+//! Where a bare-metal target's `libcore` comes from, and that of a foreign Linux target's `libstd`, and how cargo is made
+//! to build with it.
 //!
 //! For each target, in this order:
 //!
@@ -25,7 +26,7 @@ use crate::workspace::{self, Workspace};
 
 mod provider;
 
-use provider::Provider;
+use provider::{Library, Provider};
 
 /// A target that can be built.
 #[derive(Debug)]
@@ -83,47 +84,74 @@ impl Finder {
         let variable = format!("ALDIS_RUSTC_{}", target.to_uppercase().replace('-', "_"));
         if let Some(rustc) = std::env::var_os(&variable) {
             let provider = Provider::probe(Path::new(&rustc)).with_context(|| variable.clone())?;
-            let Some(core) = provider.core_of(target) else { bail!("{variable} has no core for {target}") };
-            return self.prepare(provider, target, Origin::Override, &core);
+            let Some(core) = provider.library_of(Library::Core, target) else {
+                bail!("{variable} has no core for {target}")
+            };
+            return self.prepare(provider, target, Origin::Override, (Library::Core, &core));
         }
         if let Some((provider, core)) =
-            self.in_path.as_ref().and_then(|one| Some((one, one.core_of(target)?)))
+            self.in_path.as_ref().and_then(|one| Some((one, one.library_of(Library::Core, target)?)))
         {
-            return self.prepare(provider.clone(), target, Origin::Installed, &core);
+            return self.prepare(provider.clone(), target, Origin::Installed, (Library::Core, &core));
         }
         if let Some(provider) = self.with_source.first() {
-            let built = self.folder("sysroots", provider).join(target);
-            let origin = if provider.has_built(&built) { Origin::Cached } else { Origin::Provisioned };
-            if origin == Origin::Provisioned {
-                provider.build_core(target, &built)?;
-                // What was built with the core that stood there before is of no use with this one.
-                let _ = fs::remove_dir_all(self.folder("firmware", provider).join(target));
-            }
-            return self.prepare(provider.clone(), target, origin, &built);
+            return self.provision(provider, Library::Core, target);
         }
         let hosted = self.in_path.as_ref().filter(|one| one.host.starts_with("x86_64-"));
         if let (Some(provider), "x86_64-unknown-none") = (hosted, target)
-            && let Some(core) = provider.core_of(&provider.host)
+            && let Some(core) = provider.library_of(Library::Core, &provider.host)
         {
-            return self.prepare(provider.clone(), &provider.host, Origin::Hosted, &core);
+            return self.prepare(provider.clone(), &provider.host, Origin::Hosted, (Library::Core, &core));
         }
         let enable = format!("rustup target add {target}, or apt-get install {}", provider::DEBIAN_PACKAGES);
         Ok(Found::Missing { enable })
+    }
+
+    /// Finds or provisions the whole library of a target with an operating system: rustup's, or built from source.
+    pub(crate) fn find_hosted(&self, target: &str) -> Result<Found> {
+        if let Some((provider, std)) =
+            self.in_path.as_ref().and_then(|one| Some((one, one.library_of(Library::Std, target)?)))
+        {
+            return self.prepare(provider.clone(), target, Origin::Installed, (Library::Std, &std));
+        }
+        if let Some(provider) = self.with_source.first() {
+            return self.provision(provider, Library::Std, target);
+        }
+        let enable = format!("rustup target add {target}, or apt-get install {}", provider::DEBIAN_PACKAGES);
+        Ok(Found::Missing { enable })
+    }
+
+    /// The library as built before, or built now.
+    fn provision(&self, provider: &Provider, library: Library, target: &str) -> Result<Found> {
+        let built = self.folder("sysroots", provider).join(target);
+        let origin = if provider.has_built(&built) { Origin::Cached } else { Origin::Provisioned };
+        if origin == Origin::Provisioned {
+            provider.build(library, target, &built)?;
+            // What was built with the library that stood there before is of no use with this one.
+            let _ = fs::remove_dir_all(self.folder("firmware", provider).join(target));
+        }
+        self.prepare(provider.clone(), target, origin, (library, &built))
     }
 
     fn folder(&self, kind: &str, provider: &Provider) -> PathBuf {
         self.target_folder.join(kind).join(provider.slug())
     }
 
-    /// Lays out the sysroot with core alone and the rustc that uses it.
-    fn prepare(&self, provider: Provider, triple: &str, origin: Origin, core: &Path) -> Result<Found> {
+    /// Lays out the sysroot with that library alone and the rustc that uses it.
+    fn prepare(
+        &self,
+        provider: Provider,
+        triple: &str,
+        origin: Origin,
+        (library, built): (Library, &Path),
+    ) -> Result<Found> {
         let sysroot = self.folder("bare", &provider).join(triple);
         let libraries = sysroot.join("lib/rustlib").join(triple).join("lib");
         fs::create_dir_all(&libraries)?;
         for stale in fs::read_dir(&libraries)? {
             fs::remove_file(stale?.path())?;
         }
-        for file in provider::core_files(core)? {
+        for file in provider::files(library, built)? {
             let Some(name) = file.file_name() else { continue };
             std::os::unix::fs::symlink(&file, libraries.join(name))?;
         }
@@ -154,10 +182,15 @@ fn write_wrapper(wrapper: &Path, rustc: &Path, sysroot: &Path) -> Result<()> {
 impl Toolchain {
     /// A cargo command that builds for this target with this compiler.
     pub(crate) fn cargo(&self, subcommand: &str) -> Command {
+        self.cargo_with(subcommand, "firmware")
+    }
+
+    /// The same with another profile.
+    pub(crate) fn cargo_with(&self, subcommand: &str, profile: &str) -> Command {
         let mut command = workspace::cargo();
         command
             .arg(subcommand)
-            .args(["--quiet", "--locked", "--profile", "firmware", "--target", &self.triple])
+            .args(["--quiet", "--locked", "--profile", profile, "--target", &self.triple])
             .env("RUSTC", &self.wrapper)
             .env("CARGO_TARGET_DIR", &self.build)
             .env_remove("RUSTC_WRAPPER");
@@ -171,7 +204,12 @@ impl Toolchain {
 
     /// Where cargo puts the artifacts of the profile `firmware`.
     pub(crate) fn artifacts(&self) -> PathBuf {
-        self.build.join(&self.triple).join("firmware")
+        self.artifacts_of("firmware")
+    }
+
+    /// Where it puts those of another profile, by the name of its folder.
+    pub(crate) fn artifacts_of(&self, folder: &str) -> PathBuf {
+        self.build.join(&self.triple).join(folder)
     }
 
     /// A linker for ELF: the compiler's own lld or the system's.
@@ -187,8 +225,8 @@ impl fmt::Display for Toolchain {
         match self.origin {
             Origin::Override => write!(f, "rustc {release} by override"),
             Origin::Installed => write!(f, "rustc {release}, target installed"),
-            Origin::Cached => write!(f, "rustc {release}, core built before"),
-            Origin::Provisioned => write!(f, "rustc {release}, core built now"),
+            Origin::Cached => write!(f, "rustc {release}, library built before"),
+            Origin::Provisioned => write!(f, "rustc {release}, library built now"),
             Origin::Hosted => write!(f, "rustc {release}, hosted core of {}", self.triple),
         }
     }

@@ -12,8 +12,48 @@ use crate::workspace::{self, parse_version};
 /// What brings a compiler with the library's source on Debian, and the linker for images.
 pub(crate) const DEBIAN_PACKAGES: &str = "rustc-web cargo-web rust-web-src lld";
 
-/// The libraries that firmware links.
-const CORE: [&str; 2] = ["libcore-", "libcompiler_builtins-"];
+/// What is built from the library's source.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Library {
+    /// What firmware links: core and compiler_builtins alone.
+    Core,
+    /// What programs under an operating system link, and their tests.
+    Std,
+}
+
+impl Library {
+    /// The crates that cargo is asked for.
+    const fn crates(self) -> &'static str {
+        match self {
+            Self::Core => "-Zbuild-std=core",
+            Self::Std => "-Zbuild-std=std,panic_unwind,test",
+        }
+    }
+
+    /// How the files of those begin without which it is not there.
+    const fn needed(self) -> &'static [&'static str] {
+        match self {
+            Self::Core => &["libcore-", "libcompiler_builtins-"],
+            Self::Std => &["libcore-", "libcompiler_builtins-", "libstd-"],
+        }
+    }
+
+    /// Whether a file is part of it.
+    fn has(self, file: &str) -> bool {
+        match self {
+            Self::Core => self.needed().iter().any(|part| file.starts_with(part)),
+            // The crate for whose sake it is built is not.
+            Self::Std => file.starts_with("lib") && !file.starts_with("libempty-"),
+        }
+    }
+
+    const fn flags(self) -> &'static str {
+        match self {
+            Self::Core => CORE_FLAGS,
+            Self::Std => "",
+        }
+    }
+}
 
 /// Core as the toolchains ship it, with bitcode for link-time optimisation, and with its frames stated for
 /// `cargo xtask size`.
@@ -86,38 +126,39 @@ impl Provider {
         format!("{}-{:08x}", self.release, hash >> 32)
     }
 
-    /// The folder of this compiler's core for `target`, if it has one.
-    pub(super) fn core_of(&self, target: &str) -> Option<PathBuf> {
+    /// The folder of this compiler's library for `target`, if it has one.
+    pub(super) fn library_of(&self, library: Library, target: &str) -> Option<PathBuf> {
         let folder = self.sysroot.join("lib/rustlib").join(target).join("lib");
-        core_files(&folder).is_ok().then_some(folder)
+        files(library, &folder).is_ok().then_some(folder)
     }
 
-    /// Whether this very compiler has built a core there.
+    /// Whether this very compiler has built a library there.
     pub(super) fn has_built(&self, folder: &Path) -> bool {
         fs::read_to_string(folder.join(STAMP)).is_ok_and(|stamp| stamp == self.identity)
     }
 
-    /// Builds core for `target` from this compiler's source into `folder`. Half a minute and 95 MB.
-    pub(super) fn build_core(&self, target: &str, folder: &Path) -> Result<()> {
-        eprintln!("  building core for {target} with {} (once)", self.rustc.display());
+    /// Builds a library for `target` from this compiler's source into `folder`. Core takes half a minute and 95 MB, std
+    /// two minutes.
+    pub(super) fn build(&self, library: Library, target: &str, folder: &Path) -> Result<()> {
+        eprintln!("  building {library:?} for {target} with {} (once)", self.rustc.display());
         // A half-built folder of an interrupted run is no use.
         let _ = fs::remove_dir_all(folder);
         let scratch = folder.join("build");
         let cargo_home = self.write_empty_crate(&scratch)?;
         let mut cargo = self.cargo();
         cargo
-            .args(["build", "--quiet", "--offline", "--release", "-Zbuild-std=core", "--target", target])
+            .args(["build", "--quiet", "--offline", "--release", library.crates(), "--target", target])
             .current_dir(&scratch)
             .env("RUSTC_BOOTSTRAP", "1")
             .env("RUSTC", &self.rustc)
             .env("CARGO_HOME", cargo_home)
             .env("CARGO_TARGET_DIR", scratch.join("target"))
-            .env("RUSTFLAGS", CORE_FLAGS)
+            .env("RUSTFLAGS", library.flags())
             .env_remove("RUSTC_WRAPPER")
             .env_remove("RUSTUP_TOOLCHAIN");
-        shell::output(&mut cargo).with_context(|| format!("building core for {target}"))?;
+        shell::output(&mut cargo).with_context(|| format!("building {library:?} for {target}"))?;
         let built = scratch.join("target").join(target).join("release/deps");
-        for file in core_files(&built)? {
+        for file in files(library, &built)? {
             let Some(name) = file.file_name() else { continue };
             fs::rename(&file, folder.join(name))?;
         }
@@ -149,21 +190,19 @@ impl Provider {
     }
 }
 
-/// The rlibs and metadata of core in a folder.
-pub(super) fn core_files(folder: &Path) -> Result<Vec<PathBuf>> {
+/// The rlibs and metadata of a library in a folder.
+pub(super) fn files(library: Library, folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if CORE.iter().any(|core| name.starts_with(core))
-            && (name.ends_with(".rlib") || name.ends_with(".rmeta"))
-        {
+        if library.has(&name) && (name.ends_with(".rlib") || name.ends_with(".rmeta")) {
             files.push(path);
         }
     }
-    let has = |library: &str| files.iter().any(|file| file.display().to_string().contains(library));
-    if !CORE.iter().all(|library| has(library)) {
-        bail!("{} holds no core", folder.display());
+    let has = |part: &str| files.iter().any(|file| file.display().to_string().contains(part));
+    if !library.needed().iter().all(|part| has(part)) {
+        bail!("{} holds no {library:?}", folder.display());
     }
     Ok(files)
 }

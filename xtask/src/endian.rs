@@ -1,0 +1,225 @@
+//! `cargo xtask endian`: a job of this machine and an emulated one of the other byte order, which exchange typed data.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::shell;
+use crate::steps::Outcome;
+use crate::toolchain::{Finder, Found, Toolchain};
+use crate::workspace::{self, Workspace};
+
+/// A foreign Linux machine, and what runs its programs here.
+struct Machine {
+    target: &'static str,
+    emulator: &'static str,
+    linker: &'static str,
+    /// Its libraries.
+    root: &'static str,
+    /// What brings all this on Debian.
+    packages: &'static str,
+}
+
+/// Big-endian, with words of eight bytes.
+const S390X: Machine = Machine {
+    target: "s390x-unknown-linux-gnu",
+    emulator: "qemu-s390x",
+    linker: "s390x-linux-gnu-gcc",
+    root: "/usr/s390x-linux-gnu",
+    packages: "qemu-user gcc-s390x-linux-gnu libc6-dev-s390x-cross",
+};
+
+/// The packages whose own tests the emulated machine can run.
+const SUITES: [&str; 4] = ["aldis-hal", "aldis-protocols", "aldis-kernel", "aldis-endian"];
+
+/// Runs a job of two processes, one native and one of an emulated big-endian machine (s390x), that exchange typed data.
+///
+/// The two share a cable of Ethernet frames and send each other vectors, structures and words by every protocol, both ways;
+/// each verifies what it gets to the last byte. Needs qemu-user, the cross linker and the target's library: an installed
+/// rustup target, or a rustc with library source, from which std is built once (two minutes, kept in the target folder).
+/// Nothing is downloaded; without them the job is skipped.
+#[derive(Args)]
+pub(crate) struct Endian {
+    /// Run the tests of hal, protocols, kernel and the network card on the emulated machine instead (some minutes)
+    #[arg(long)]
+    suites: bool,
+    /// A skipped job is a failure
+    #[arg(long)]
+    require: bool,
+}
+
+impl Endian {
+    pub(crate) fn run(self) -> Result<()> {
+        let workspace = Workspace::members()?;
+        let outcome = if self.suites { suites(&workspace, &S390X) } else { job(&workspace, &S390X) };
+        println!("endian: {}", Outcome::spell(&outcome));
+        match outcome? {
+            Outcome::Skipped { .. } if self.require => bail!("skipped, and --require allows none"),
+            Outcome::Passed(_) | Outcome::Skipped { .. } => Ok(()),
+        }
+    }
+}
+
+/// The step of `cargo xtask test`.
+pub(crate) fn step(workspace: &Workspace) -> Result<Outcome> {
+    job(workspace, &S390X)
+}
+
+/// What the machine needs, or how to get it.
+fn prepare(workspace: &Workspace, machine: &Machine) -> Result<Result<Toolchain, Outcome>> {
+    let skipped = |why: String, enable: String| Ok(Err(Outcome::Skipped { why, enable }));
+    for program in [machine.emulator, machine.linker] {
+        if !shell::has(program) {
+            return skipped(format!("no {program}"), format!("apt-get install {}", machine.packages));
+        }
+    }
+    match Finder::new(workspace)?.find_hosted(machine.target)? {
+        Found::Toolchain(toolchain) => Ok(Ok(*toolchain)),
+        Found::Missing { enable } => skipped(format!("no std for {}", machine.target), enable),
+    }
+}
+
+/// A cargo command for the machine.
+fn cargo(toolchain: &Toolchain, machine: &Machine, subcommand: &str) -> Command {
+    let mut cargo = toolchain.cargo_with(subcommand, "dev");
+    let variable =
+        |what: &str| format!("CARGO_TARGET_{}_{what}", machine.target.to_uppercase().replace('-', "_"));
+    cargo
+        .env(variable("LINKER"), machine.linker)
+        .env(variable("RUNNER"), format!("{} -L {}", machine.emulator, machine.root));
+    cargo
+}
+
+fn suites(workspace: &Workspace, machine: &Machine) -> Result<Outcome> {
+    let toolchain = match prepare(workspace, machine)? {
+        Ok(toolchain) => toolchain,
+        Err(skipped) => return Ok(skipped),
+    };
+    eprintln!("  {}: {toolchain}", machine.target);
+    let mut cargo = cargo(&toolchain, machine, "test");
+    cargo.args(["--no-fail-fast", "--tests"]);
+    for package in SUITES {
+        cargo.args(["-p", package]);
+    }
+    shell::run(&mut cargo)?;
+    Ok(Outcome::Passed(format!("the tests of {} on {}", SUITES.join(", "), machine.target)))
+}
+
+fn job(workspace: &Workspace, machine: &Machine) -> Result<Outcome> {
+    let toolchain = match prepare(workspace, machine)? {
+        Ok(toolchain) => toolchain,
+        Err(skipped) => return Ok(skipped),
+    };
+    eprintln!("  {}: {toolchain}", machine.target);
+    let program = ["-p", "aldis-endian"];
+    shell::run(cargo(&toolchain, machine, "build").args(program))?;
+    shell::run(workspace::cargo().args(["build", "--quiet", "--locked"]).args(program))?;
+    let cable = Cable::lay()?;
+    let mut native = Command::new(workspace.target.join("debug/aldis-endian"));
+    let mut foreign = Command::new(machine.emulator);
+    foreign.args(["-L", machine.root]).arg(toolchain.artifacts_of("debug").join("aldis-endian"));
+    let foreign = Process::start(foreign.arg("1").arg(&cable.folder))?;
+    let native = Process::start(native.arg("0").arg(&cable.folder))?;
+    let (native, foreign) = (native.finish("native"), foreign.finish(machine.target));
+    let (native, foreign) = (native?, foreign?);
+    judge(&native, &foreign)
+}
+
+/// Both must have verified everything, on machines that differ, and come to the same values.
+fn judge(native: &str, foreign: &str) -> Result<Outcome> {
+    let field = |verdict: &str, key: &str| {
+        let found = verdict.split(' ').find_map(|word| word.strip_prefix(key)?.strip_prefix('='));
+        found.map(String::from).with_context(|| format!("no {key} in `{verdict}`"))
+    };
+    if field(native, "order")? == field(foreign, "order")? {
+        bail!("both machines have the same byte order: {native}; {foreign}");
+    }
+    for key in ["digest", "messages"] {
+        if field(native, key)? != field(foreign, key)? {
+            bail!("the two disagree in {key}: {native}; {foreign}");
+        }
+    }
+    Ok(Outcome::Passed(format!(
+        "{} typed messages, digest {}",
+        field(native, "messages")?,
+        field(native, "digest")?
+    )))
+}
+
+/// A folder in which what goes into one member's port comes out of the other's: a switch of two ports, made of names.
+struct Cable {
+    folder: PathBuf,
+}
+
+impl Cable {
+    fn lay() -> Result<Self> {
+        let folder = std::env::temp_dir().join(format!("aldis-endian-{}", std::process::id()));
+        fs::create_dir(&folder).with_context(|| format!("making {}", folder.display()))?;
+        let cable = Self { folder };
+        for (port, member) in [(0, 1), (1, 0)] {
+            let port = cable.folder.join(format!("port{port}.sock"));
+            std::os::unix::fs::symlink(Path::new(&format!("member{member}.sock")), port)?;
+        }
+        Ok(cable)
+    }
+}
+
+impl Drop for Cable {
+    fn drop(&mut self) {
+        // Only names are left if this fails, in the system's folder for such.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A rank under way; ended with this value if it has not ended itself.
+struct Process(Child);
+
+impl Process {
+    fn start(command: &mut Command) -> Result<Self> {
+        let line = shell::spell(command);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        Ok(Self(child.with_context(|| format!("starting `{line}`"))?))
+    }
+
+    /// Its verdict. It gives up by itself when the other rank is silent for too long.
+    fn finish(mut self, name: &str) -> Result<String> {
+        let mut text = String::new();
+        if let Some(stdout) = self.0.stdout.as_mut() {
+            std::io::Read::read_to_string(stdout, &mut text)?;
+        }
+        let status = self.0.wait()?;
+        let last = text.lines().last().unwrap_or_default();
+        eprintln!("  [{name}] {last}");
+        match last.strip_prefix("verdict: OK ") {
+            Some(verdict) if status.success() => Ok(verdict.into()),
+            _ => bail!("{name}: {status}, {last}"),
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It has mostly ended long ago.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_unlike_machines_that_agree_are_good() {
+        let verdict =
+            |order, digest| format!("endian rank=0 order={order} words=Eight messages=9 digest={digest}");
+        let good = verdict("Little", "1f");
+        assert!(judge(&good, &verdict("Big", "1f")).is_ok());
+        for bad in [verdict("Little", "1f"), verdict("Big", "2f"), "endian".into()] {
+            assert!(judge(&good, &bad).is_err(), "{bad}");
+        }
+    }
+}
