@@ -75,6 +75,7 @@ impl Choice {
 
 /// A name that no algorithm of the operation has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct UnknownAlgorithm<'n> {
     /// The operation asked about.
     pub operation: Operation,

@@ -63,6 +63,7 @@ pub const PREDEFINED: usize = 2;
 /// Prints a context id as the user knows it: `communicator 3 (generation 2, collective)`. A slot's first generation
 /// goes without saying.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ContextName(
     /// The context id, as [`Comm::context`], errors and activities have it.
     pub u32,

@@ -57,6 +57,7 @@ impl<A: Transport, B: Transport> Composite<A, B> {
 
 /// A slot of either transport.
 #[derive(Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Either<A, B> {
     /// Of the first.
     First(A),

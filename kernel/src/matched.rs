@@ -40,6 +40,7 @@ use crate::scope::{Request, Scope};
 /// A message that a probe has matched: the one thing that can receive it (MPI_Message). See the module for what becomes
 /// of one that is dropped.
 #[derive(Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[must_use = "nothing else can receive the message; `discard_matched` lets go of it"]
 pub struct Matched {
     /// Its request; no handle of any for a message from nobody.

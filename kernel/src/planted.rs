@@ -7,6 +7,7 @@ use aldis_protocols::rendezvous::{Sender, SenderStep};
 
 /// A mistake that somebody could make in this kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u32)]
 pub enum Planted {
     /// Now and then a place that has become free is not counted, so its credit never goes back to the sender.

@@ -53,6 +53,15 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn golden_bytes() {
+        let mut buffer = [0; CONTROL_MESSAGE_BYTES_MAX];
+        assert_eq!(Control::Goodbye.encode(&mut buffer).unwrap(), [0]);
+        // Numbers of seven bits a byte, the low ones first; signed ones with the sign in the lowest bit.
+        let abort = Control::Abort { process: 300, code: -2 };
+        assert_eq!(abort.encode(&mut buffer).unwrap(), [1, 0xAC, 2, 3]);
+    }
+
     proptest! {
         #[test]
         fn every_code_survives(code in any::<i32>(), process in any::<u32>()) {

@@ -297,6 +297,7 @@ pub struct PartReceiver {
 
 /// A grant that is due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct GrantDue {
     /// Whom to tell.
     pub sender: Handle,

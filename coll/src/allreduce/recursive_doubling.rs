@@ -16,6 +16,7 @@ use crate::schedule::{Instance, Order, Schedule, Span, Step, Work};
 ///
 /// Scratch: as many elements as a segment.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct RecursiveDoubling;
 
 /// The largest power of two that is at most `size`, as its exponent.

@@ -17,6 +17,7 @@ use crate::schedule::{Instance, Order, Schedule, Span, Step, Work, divide};
 ///
 /// Scratch: one chunk.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Ring;
 
 impl Ring {

@@ -9,6 +9,7 @@ use crate::schedule::{Instance, Schedule, Span, Step, Work, log2_ceil};
 /// In round k each rank signals the rank 2^k places after it and awaits the one 2^k places before it. After round k
 /// a rank has heard, directly or not, of the 2^(k+1) ranks that end with itself.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Dissemination;
 
 impl Schedule for Dissemination {

@@ -9,6 +9,7 @@ use crate::schedule::{Instance, Schedule, Span, Step, Work, log2_ceil};
 /// Ranks count from the root. With R rounds, round k has every place that is a multiple of 2^(R-k) send to the place
 /// 2^(R-1-k) after it: the farthest child first, which has the largest subtree to serve.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Binomial;
 
 impl Schedule for Binomial {

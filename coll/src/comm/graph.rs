@@ -126,6 +126,7 @@ fn digest(index: &[u32], edges: &[u32]) -> u64 {
 
 /// A neighbour in a distributed graph.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Neighbour {
     /// Its rank.
     pub rank: Rank,
@@ -140,6 +141,7 @@ impl Neighbour {
 
 /// An edge of a distributed graph.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Edge {
     /// Who sends along it.
     pub source: Rank,

@@ -15,6 +15,7 @@ use crate::collective::Caller;
 
 /// A dimension of a grid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Dimension {
     /// Ranks along it, at least one.
     pub extent: u32,

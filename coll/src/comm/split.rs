@@ -11,6 +11,7 @@ use crate::collective::Caller;
 
 /// What a rank has chosen in a split. A split needs one for each rank, as scratch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(C)]
 pub struct Choice {
     colour: u32,

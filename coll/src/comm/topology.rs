@@ -4,6 +4,7 @@ use aldis_kernel::{Comm, Rank};
 
 /// The kinds of topologies (MPI_Topo_test).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum TopologyKind {
     /// A [`Grid`](super::Grid) (MPI_CART).
     Grid,

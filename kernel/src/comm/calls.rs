@@ -13,6 +13,7 @@ pub const CONTEXT_WORDS: usize = 4;
 
 /// Slots of the communicator table that are free here: what the members of a communicator-to-be agree on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ContextOffer {
     /// A bit for each slot from the one that was asked for on; set if it is free.
     pub free: [u64; CONTEXT_WORDS],

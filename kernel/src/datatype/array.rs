@@ -11,6 +11,7 @@ use super::{Combiner, DIMENSIONS_MAX, Datatype, Types};
 
 /// How an array of several dimensions lies in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Order {
     /// The last index runs fastest (`MPI_ORDER_C`).
     C,
@@ -20,6 +21,7 @@ pub enum Order {
 
 /// One dimension of a subarray.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Slice {
     /// Elements of the whole array.
     pub size: u64,
@@ -31,6 +33,7 @@ pub struct Slice {
 
 /// How one dimension of an array is spread over processes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Distribution {
     /// Not at all: one process in this dimension (`MPI_DISTRIBUTE_NONE`).
     None,
@@ -43,6 +46,7 @@ pub enum Distribution {
 
 /// One dimension of a distributed array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Spread {
     /// Elements of the whole array.
     pub size: u64,

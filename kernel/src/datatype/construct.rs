@@ -11,6 +11,7 @@ use super::{Combiner, Datatype, Types};
 
 /// `length` elements at `displacement`: in extents of the element, or in bytes for the constructors whose name has an h.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Block {
     /// Elements.
     pub length: u64,
@@ -20,6 +21,7 @@ pub struct Block {
 
 /// `length` elements of a type at `displacement` bytes: a field of a structure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Field {
     /// Elements.
     pub length: u64,

@@ -39,6 +39,7 @@ use super::{Committed, Form, Types};
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Convertor {
     datatype: Committed,
     form: Form,

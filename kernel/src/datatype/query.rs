@@ -23,6 +23,7 @@ pub struct Extent {
 
 /// One entry of a type map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Placed {
     /// Bytes from the origin of the type.
     pub displacement: i64,
@@ -32,6 +33,7 @@ pub struct Placed {
 
 /// One piece of data for [`Types::overlaps`] to sort.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Span {
     start: i64,
     end: i64,

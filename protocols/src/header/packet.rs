@@ -11,6 +11,7 @@ use super::{
 
 /// The part of a message that depends on its kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Body<'a> {
     /// A whole message's payload.
     Eager(&'a [u8]),
@@ -105,6 +106,7 @@ pub enum Body<'a> {
 
 /// A received message, checked: every length in it agrees with the bytes that came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Packet<'a> {
     /// The fixed part.
     pub header: Header,

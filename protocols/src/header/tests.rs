@@ -42,6 +42,49 @@ fn golden_bytes_of_a_clear_to_send_body() {
     );
 }
 
+/// What follows the header, for each shape of it; the header is the same for all.
+#[test]
+fn golden_bytes_of_all_other_bodies() {
+    let (sender, receiver) = ([0xA, 0, 0, 0, 0xB, 0, 0, 0], [0xC, 0, 0, 0, 0xD, 0, 0, 0]);
+    for kind in [Kind::Announce, Kind::Defer, Kind::Settle] {
+        assert_eq!(header(kind, 1).emit_about(SENDER)[32..], sender);
+    }
+    for kind in [Kind::Seek, Kind::Nothing] {
+        assert_eq!(header(kind, 0).emit_about(RECEIVER)[32..], receiver);
+    }
+    for kind in [Kind::Offer, Kind::Grant] {
+        assert_eq!(header(kind, 0).emit_about_both(SENDER, RECEIVER)[32..], [sender, receiver].concat());
+    }
+    let data = header(Kind::Data, 5).emit_data(RECEIVER, 0x0102_0304_0506_0708);
+    assert_eq!(data[32..], [receiver, [8, 7, 6, 5, 4, 3, 2, 1]].concat());
+    let finish = header(Kind::Finish, 0).emit_finish(RECEIVER, Finish::Withdrawn, &Label::NONE);
+    assert_eq!(finish[32..], [receiver, [1, 0, 0, 0, 0, 0, 0, 0]].concat());
+}
+
+#[test]
+fn the_number_of_each_kind_is_fixed() {
+    let kinds = [
+        Kind::Eager,
+        Kind::Announce,
+        Kind::Defer,
+        Kind::ClearToSend,
+        Kind::Data,
+        Kind::Finish,
+        Kind::Credit,
+        Kind::Control,
+        Kind::Stalled,
+        Kind::Seek,
+        Kind::Offer,
+        Kind::Nothing,
+        Kind::Settle,
+        Kind::Labelled,
+        Kind::Grant,
+    ];
+    let numbers = kinds.map(|kind| header(kind, 0).emit()[0]);
+    assert_eq!(numbers, core::array::from_fn(|index| index as u8 + 1));
+    assert_eq!(GRANT_STARTED, 0x8000_0000);
+}
+
 fn label() -> Label {
     Label::new(Some(0x0102_0304), Some(0x0506_0708))
 }

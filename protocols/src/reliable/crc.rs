@@ -81,6 +81,7 @@ fn after_word(crc: u32, word: [u8; 8]) -> u32 {
 
 /// A checksum under way: the same value however the bytes are cut into pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Crc32c(u32);
 
 impl Crc32c {
