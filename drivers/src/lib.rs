@@ -13,7 +13,7 @@
 //! | [`discovery`] | below it, where nobody else brings the ranks together: each finds the others' cards on the wire |
 //! | [`serial`] | a [`Nic`] on any stream of bytes: Ethernet frames over a UART, in COBS |
 //! | [`spi`] | a [`Nic`] on an SPI bus: blocks exchanged both ways at a time, for either side |
-//! | [`platform`] | time without an operating system: counters of x86_64, aarch64 and riscv64 |
+//! | [`platform`] | time without an operating system: counters of x86_64, aarch64, riscv64 and Cortex-M |
 //!
 //! [`Nic`]: aldis_hal::Nic
 //!

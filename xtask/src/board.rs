@@ -18,6 +18,8 @@ pub(crate) enum Arch {
     X86_64,
     Aarch64,
     Riscv64,
+    #[value(name = "cortex-m")]
+    CortexM,
 }
 
 impl Arch {
@@ -27,6 +29,7 @@ impl Arch {
             Self::X86_64 => "x86_64-unknown-none",
             Self::Aarch64 => "aarch64-unknown-none",
             Self::Riscv64 => "riscv64gc-unknown-none-elf",
+            Self::CortexM => "thumbv7em-none-eabihf",
         }
     }
 }
@@ -64,6 +67,8 @@ pub(crate) fn build(workspace: &Workspace, arch: Arch) -> Result<PathBuf> {
     let Some(linker) = toolchain.linker() else { bail!("no linker for ELF: apt-get install lld") };
     eprintln!("  {PACKAGE} for {target}: {toolchain}");
     let variable = format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"));
-    shell::run(toolchain.cargo("build").args(["-p", PACKAGE]).env(variable, linker))?;
+    let mut build = toolchain.cargo("build");
+    // What the kernel logs is at the level of debugging. Only the microcontroller's image has defmt.
+    shell::run(build.args(["-p", PACKAGE]).env(variable, linker).env("DEFMT_LOG", "debug"))?;
     Ok(toolchain.artifacts().join(PACKAGE))
 }

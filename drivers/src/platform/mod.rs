@@ -6,6 +6,7 @@
 //! | `x86_64::Tsc` | time-stamp counter, its rate measured once against the PIT | `pause` | `rdrand`, else the counter |
 //! | `aarch64::GenericTimer` | virtual count and its stated frequency | `wfe`, woken by the event stream | the counter |
 //! | `riscv64::Timer` | `time` CSR, at the machine's stated rate | `wfi`, woken by its timer | the counter |
+//! | `cortex_m::SysTick` | 24 bits at the processor's clock, extended by looking | `wfi`, woken by itself | the counter |
 //!
 //! The counters run from power-on and are not stopped by idleness; [`Scale`] makes nanoseconds of their ticks by
 //! multiplications alone. A board whose clock is another one implements `Platform` in as many lines, or takes
@@ -18,10 +19,14 @@
 //! something better (a noise source, a count of its boots in flash, a real-time clock) hands it in as `seed`, which is
 //! mixed with the counter. x86_64 has `rdrand`.
 
+#[cfg(any(target_arch = "arm", test))]
+mod down_counter;
 mod scale;
 
 #[cfg(target_arch = "aarch64")]
 pub mod aarch64;
+#[cfg(target_arch = "arm")]
+pub mod cortex_m;
 #[cfg(target_arch = "riscv64")]
 pub mod riscv64;
 #[cfg(target_arch = "x86_64")]
@@ -30,7 +35,7 @@ pub mod x86_64;
 pub use scale::Scale;
 
 /// Polls that find nothing before a core waits for events instead of asking again at once.
-#[cfg(any(target_arch = "aarch64", target_arch = "riscv64"))]
+#[cfg(any(target_arch = "aarch64", target_arch = "arm", target_arch = "riscv64"))]
 const SPINS: u32 = 256;
 
 /// Spreads the differences between two values over 64 bits: SplitMix64 (Steele, Lea, Flood 2014).
