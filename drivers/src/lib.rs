@@ -11,6 +11,7 @@
 //! | [`shm`] | ranks that can map each other's memory: rings of cache lines, credit, blocks, doorbells |
 //! | [`ethernet`] | ranks on a wire that loses, repeats and corrupts: a connection to each over any [`Nic`] |
 //! | [`discovery`] | below it, where nobody else brings the ranks together: each finds the others' cards on the wire |
+//! | `virtio`, `ivshmem`, `pci` | with feature `virtio`, devices of emulators and hypervisors: a [`Nic`], shared memory, their bus |
 //! | [`serial`] | a [`Nic`] on any stream of bytes: Ethernet frames over a UART, in COBS |
 //! | [`spi`] | a [`Nic`] on an SPI bus: blocks exchanged both ways at a time, for either side |
 //! | [`platform`] | time without an operating system: counters of x86_64, aarch64, riscv64 and Cortex-M |
@@ -62,12 +63,18 @@ mod aligned;
 mod copy;
 pub mod discovery;
 pub mod ethernet;
+#[cfg(feature = "virtio")]
+pub mod ivshmem;
 pub mod loopback;
+#[cfg(feature = "virtio")]
+pub mod pci;
 pub mod platform;
 pub mod serial;
 pub mod shm;
 pub mod spi;
 mod sync;
+#[cfg(feature = "virtio")]
+pub mod virtio;
 
 pub use discovery::Discovery;
 pub use ethernet::Ethernet;
@@ -76,3 +83,5 @@ pub use serial::SerialNic;
 #[cfg(not(loom))]
 pub use shm::Shm;
 pub use spi::SpiNic;
+#[cfg(feature = "virtio")]
+pub use virtio::VirtioNet;

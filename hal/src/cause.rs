@@ -35,6 +35,8 @@ pub enum Resource {
     DatatypeWords,
     /// The memory lent for attributes of communicators.
     Attributes,
+    /// The memory lent to devices, or the addresses set aside for them.
+    DeviceMemory,
 }
 
 impl fmt::Display for Resource {
@@ -54,6 +56,7 @@ impl fmt::Display for Resource {
             }
             Self::DatatypeWords => "words for datatypes (a `TypeTable`'s `WORDS`)",
             Self::Sleepers => "sleepers of futures (the argument of `Endpoint::futures`)",
+            Self::DeviceMemory => "device memory (what was lent to a driver, or its window of addresses)",
             Self::Attributes => "attribute slots (`Endpoint::lend_attributes`)",
             Self::Scratch => "scratch bytes (the collective's `scratch` argument)",
         })

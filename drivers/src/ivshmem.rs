@@ -1,0 +1,228 @@
+//! This module holds `unsafe` code: the memory that a hypervisor shares between guests, divided among ranks.
+//!
+//! QEMU's ivshmem-plain (docs/specs/ivshmem-spec.rst of QEMU) is a PCI device, 1af4:1110, whose base address 2 is memory of
+//! the host that other guests and processes have as well. [`Shared`] finds it and divides it: a place for each rank's card,
+//! so that ranks find each other, and an inbox for each, in which [`shm`](crate::shm) runs as it does anywhere.
+//!
+//! ```text
+//! let mut root = PciRoot::new(access);                          // see `pci`
+//! let shared = unsafe { Shared::find(&mut root, 1, &mut window) }?.ok_or(no_device)?;
+//! let identity = Identity { job, owner: PeerId(rank), epoch };
+//! shm::format(&shared.inbox(&geometry, PeerId(rank))?, geometry, identity)?;
+//! let mut transport = Shm::new(identity, shared.inbox(&geometry, PeerId(rank))?, &mut lanes, cost)?;
+//! shared.announce(&identity, card)?;                            // the inbox is ready: now, and not before
+//! // for each other rank, until its card is there:
+//! if let Some((epoch, card)) = shared.card(job, peer, &mut buffer) {
+//!     let theirs = Identity { job, owner: peer, epoch };
+//!     transport.attach(peer, shared.inbox(&geometry, peer)?, theirs)?;
+//! }
+//! ```
+//!
+//! # What is asked of the memory
+//!
+//! * It is mapped as normal, cached memory, not as device memory: it is RAM of the host. (Device memory would forbid
+//!   accesses that are not aligned, and messages are copied in any way.)
+//! * Aligned 32-bit loads and stores are single accesses, and release and acquire order holds between all who have the
+//!   memory. Nothing else is used: no read-modify-write, no wait for a store to be seen. Guests of one QEMU host with
+//!   hardware virtualisation have that; with `-accel tcg` a guest must run as if it had several processors
+//!   (`-smp 1,maxcpus=2`), since QEMU leaves barriers out for a guest that can have one only.
+//! * It is all zero when the job begins, or no job before had the same key: a card tells a job by its key, and a rank of an
+//!   earlier job by the same key would be taken for one of this.
+//!
+//! There are no interrupts: ivshmem-plain has none, and ranks poll.
+
+use core::fmt;
+use core::ptr::NonNull;
+
+use aldis_hal::{Cause, Epoch, PeerId, Resource};
+use aldis_protocols::card::CARD_BYTES_MAX;
+use aldis_protocols::reliable::Crc32c;
+use virtio_drivers::transport::pci::bus::DeviceFunctionInfo;
+
+use crate::pci::{self, ConfigurationAccess, PciRoot, Window};
+use crate::shm::{Geometry, Identity, Region};
+use crate::sync::{Ordering, Word};
+
+#[cfg(test)]
+mod tests;
+
+/// Red Hat's, and the device's number there.
+const VENDOR: u16 = 0x1AF4;
+const DEVICE: u16 = 0x1110;
+/// The base address that is the memory.
+const MEMORY_BAR: u8 = 2;
+
+/// Bytes from one inbox to the next are a multiple of this, and so is the place of the first.
+const PAGE_BYTES: usize = 4096;
+
+/// Words of a card.
+const CARD_WORDS: usize = CARD_BYTES_MAX / 4;
+
+/// A rank's card in shared memory: four cache lines, written by the rank alone.
+#[repr(C, align(256))]
+struct Place {
+    /// The rank's epoch once all below is there; zero before, and while it changes.
+    epoch: Word,
+    /// Of the job's key, the epoch, the length and the card.
+    checksum: Word,
+    job: [Word; 2],
+    length: Word,
+    card: [Word; CARD_WORDS],
+}
+
+/// Memory that the ranks of a job share. All of them divide it alike, by the same [`Geometry`].
+pub struct Shared {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+impl Shared {
+    /// The first ivshmem-plain device on the buses below `buses`; its base addresses get places of `window` if no firmware
+    /// has given them any. `Ok(None)`: there is none.
+    ///
+    /// # Safety
+    /// What PCI devices answer to is mapped where it is, this device's memory as the [module](self) asks. Whoever else has
+    /// the memory uses it as this driver does.
+    ///
+    /// # Errors
+    /// As [`pci::enable`] and [`pci::memory`].
+    pub unsafe fn find<C: ConfigurationAccess>(
+        root: &mut PciRoot<C>,
+        buses: u8,
+        window: &mut Window,
+    ) -> Result<Option<Self>, Cause> {
+        let wanted = |info: &DeviceFunctionInfo| (info.vendor_id, info.device_id) == (VENDOR, DEVICE);
+        let Some(function) = pci::find(root, buses, wanted) else { return Ok(None) };
+        pci::enable(root, function, window)?;
+        let (start, len) = pci::memory(root, function, MEMORY_BAR)?;
+        let (start, len) = usize::try_from(start).ok().zip(usize::try_from(len).ok()).ok_or(Cause::Device)?;
+        let start = NonNull::new(core::ptr::with_exposed_provenance_mut(start)).ok_or(Cause::Device)?;
+        // SAFETY: the device says that it is its memory, and the caller vouches for the mapping and the users.
+        Ok(Some(unsafe { Self::new(start, len) }))
+    }
+
+    /// The `len` bytes from `start`: of a host's process, which has mapped the same memory, or of a board whose memory is
+    /// shared in another way.
+    ///
+    /// # Safety
+    /// The memory is valid for reads and writes for good, as the [module](self) asks, and whoever else has it uses it as
+    /// this driver does.
+    pub const unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
+        Self { start, len }
+    }
+
+    /// Bytes that a job with this geometry needs.
+    pub const fn bytes_needed(geometry: &Geometry) -> usize {
+        inbox_at(geometry, geometry.peers)
+    }
+
+    /// The inbox of `rank`.
+    ///
+    /// # Errors
+    /// As [`Geometry::check`]; [`Cause::RankOutOfRange`]; [`Cause::TooBig`] if the memory does not hold all inboxes, with
+    /// what is needed and what there is; [`Cause::Unaligned`] for memory that does not begin at a page.
+    pub fn inbox(&self, geometry: &Geometry, rank: PeerId) -> Result<Region<'static>, Cause> {
+        geometry.check()?;
+        if rank.0 >= geometry.peers {
+            return Err(Cause::RankOutOfRange { rank: rank.0, size: geometry.peers });
+        }
+        let need = Self::bytes_needed(geometry);
+        if need > self.len {
+            return Err(Cause::TooBig { len: need as u64, max: self.len as u64 });
+        }
+        if !self.start.addr().get().is_multiple_of(PAGE_BYTES) {
+            return Err(Cause::Unaligned { need: PAGE_BYTES as u32 });
+        }
+        // SAFETY: the inbox lies within the memory as just checked, apart from other inboxes and the cards; `new`'s caller
+        // vouched for the memory and its users.
+        Ok(unsafe { Region::new(self.start.add(inbox_at(geometry, rank.0)), geometry.inbox_bytes()) })
+    }
+
+    /// Puts this rank's card where the others look for it. Its inbox has been formatted.
+    ///
+    /// # Errors
+    /// [`Cause::TooBig`] for more than [`CARD_BYTES_MAX`] bytes, [`Cause::Full`] with [`Resource::DeviceMemory`] if the
+    /// memory has no place for the rank, [`Cause::Incompatible`] for an epoch of zero.
+    pub fn announce(&self, identity: &Identity, card: &[u8]) -> Result<(), Cause> {
+        let Identity { job, owner, epoch } = *identity;
+        if card.len() > CARD_BYTES_MAX {
+            return Err(Cause::TooBig { len: card.len() as u64, max: CARD_BYTES_MAX as u64 });
+        }
+        if epoch == Epoch(0) {
+            return Err(Cause::Incompatible);
+        }
+        let place = self.place(owner).ok_or(Cause::Full(Resource::DeviceMemory))?;
+        place.epoch.store(0, Ordering::Relaxed);
+        // Whoever sees one of the stores below sees that one as well.
+        core::sync::atomic::fence(Ordering::Release);
+        for (word, piece) in place.card.iter().zip(card.chunks(4)) {
+            let mut bytes = [0; 4];
+            bytes.iter_mut().zip(piece).for_each(|(byte, from)| *byte = *from);
+            word.store(u32::from_le_bytes(bytes), Ordering::Relaxed);
+        }
+        let [low, high] = &place.job;
+        low.store(job as u32, Ordering::Relaxed);
+        high.store((job >> 32) as u32, Ordering::Relaxed);
+        place.length.store(card.len() as u32, Ordering::Relaxed);
+        place.checksum.store(sum(job, epoch, card), Ordering::Relaxed);
+        place.epoch.store(epoch.0, Ordering::Release);
+        Ok(())
+    }
+
+    /// The card of a rank of this job and the epoch of its life, if it is there. It is copied to `buffer`.
+    pub fn card<'b>(
+        &self,
+        job: u64,
+        rank: PeerId,
+        buffer: &'b mut [u8; CARD_BYTES_MAX],
+    ) -> Option<(Epoch, &'b [u8])> {
+        let place = self.place(rank)?;
+        let epoch = Epoch(place.epoch.load(Ordering::Acquire));
+        let length = place.length.load(Ordering::Relaxed) as usize;
+        let checksum = place.checksum.load(Ordering::Relaxed);
+        let [low, high] = place.job.each_ref().map(|word| u64::from(word.load(Ordering::Relaxed)));
+        for (bytes, word) in buffer.chunks_mut(4).zip(&place.card) {
+            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+        core::sync::atomic::fence(Ordering::Acquire);
+        let steady = place.epoch.load(Ordering::Relaxed) == epoch.0;
+        let card = buffer.get(..length)?;
+        let whole = steady && epoch != Epoch(0) && checksum == sum(job, epoch, card);
+        (whole && low | high << 32 == job).then_some((epoch, card))
+    }
+
+    /// Where the card of a rank is.
+    fn place(&self, rank: PeerId) -> Option<&Place> {
+        let end = rank.index().checked_add(1)?.checked_mul(size_of::<Place>())?;
+        let place = self.start.cast::<Place>();
+        if end > self.len || !place.is_aligned() {
+            return None;
+        }
+        // SAFETY: within the memory and aligned as just checked; made of atomics, so that others may write it.
+        Some(unsafe { place.add(rank.index()).as_ref() })
+    }
+}
+
+/// Where the inbox of `rank` begins, behind the cards and the inboxes of lower ranks.
+const fn inbox_at(geometry: &Geometry, rank: u32) -> usize {
+    let cards = pages((geometry.peers as usize).saturating_mul(size_of::<Place>()));
+    cards.saturating_add(pages(geometry.inbox_bytes()).saturating_mul(rank as usize))
+}
+
+/// Whole pages.
+const fn pages(bytes: usize) -> usize {
+    bytes.div_ceil(PAGE_BYTES).saturating_mul(PAGE_BYTES)
+}
+
+/// The checksum of a card.
+fn sum(job: u64, epoch: Epoch, card: &[u8]) -> u32 {
+    let length = card.len() as u32;
+    let head = Crc32c::new().update(&job.to_le_bytes()).update(&epoch.0.to_le_bytes());
+    head.update(&length.to_le_bytes()).update(card).finish()
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("start", &self.start).field("len", &self.len).finish()
+    }
+}

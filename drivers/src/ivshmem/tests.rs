@@ -1,0 +1,158 @@
+//! A device whose memory is this process's, and ranks that share it.
+
+use core::alloc::Layout;
+use std::alloc::alloc_zeroed;
+use std::boxed::Box;
+use std::vec::Vec;
+
+use aldis_hal::{Cost, Instant, Post, Sink, Token, Transport};
+use proptest::prelude::*;
+
+use super::*;
+use crate::pci::tests::{Function, Space};
+use crate::shm::{Lane, Shm, format};
+
+const JOB: u64 = 0xA1D1_5001_0000_0007;
+const GEOMETRY: Geometry = Geometry { peers: 3, slots: 8, blocks: 2, block_bytes: 256 };
+const MEMORY_BYTES: usize = 1 << 16;
+
+/// Memory of the host, aligned to its size, all zero.
+fn memory() -> NonNull<u8> {
+    let layout = Layout::from_size_align(MEMORY_BYTES, MEMORY_BYTES).unwrap();
+    // SAFETY: the layout has a size; the memory is never given back.
+    NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap()
+}
+
+/// A guest's view of the host's memory: a bus with a device that has it, found as a guest finds it.
+fn guest(memory: NonNull<u8>) -> Shared {
+    let address = memory.as_ptr().expose_provenance() as u64;
+    let device = Function { identity: 0x1110_1AF4, ..Function::default() };
+    let device = device.bar32(0, 0x100, 0xFEB0_0000).bar64(2, MEMORY_BYTES as u64, address);
+    let network = Function { identity: 0x1041_1AF4, ..Function::default() };
+    let space = Space::default().with((0, 2, 0), network).with((0, 4, 0), device);
+    let mut root = PciRoot::new(space.clone());
+    // SAFETY: the memory is valid for good, and used by these tests through `Shared` alone.
+    let shared = unsafe { Shared::find(&mut root, 1, &mut { Window::NONE }) }.unwrap().unwrap();
+    assert_eq!(space.get((0, 4, 0)).command, 0b110);
+    assert_eq!((shared.start, shared.len), (memory, MEMORY_BYTES));
+    shared
+}
+
+#[test]
+fn a_bus_without_it_has_none_and_one_without_addresses_says_so() {
+    // SAFETY: there is nothing to be used.
+    let find =
+        |space| unsafe { Shared::find(&mut PciRoot::new(space), 1, &mut { Window::NONE }) }.map(|_| ());
+    assert!(matches!(find(Space::default()), Ok(())));
+    let device = Function { identity: 0x1110_1AF4, ..Function::default() };
+    let full = Err(Cause::Full(Resource::DeviceMemory));
+    assert_eq!(find(Space::default().with((0, 1, 0), device.clone().bar64(2, 4096, 0))), full);
+    assert_eq!(find(Space::default().with((0, 1, 0), device)), Err(Cause::Device), "no memory");
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let shared = guest(memory());
+    let inbox = |geometry: &Geometry, rank| shared.inbox(geometry, PeerId(rank)).map(|_| ());
+    assert_eq!(inbox(&GEOMETRY, 2), Ok(()));
+    assert_eq!(inbox(&GEOMETRY, 3), Err(Cause::RankOutOfRange { rank: 3, size: 3 }));
+    let large = Geometry { block_bytes: 1 << 15, ..GEOMETRY };
+    let need = Shared::bytes_needed(&large) as u64;
+    assert_eq!(inbox(&large, 0), Err(Cause::TooBig { len: need, max: MEMORY_BYTES as u64 }));
+    // SAFETY: a part of the same memory.
+    let odd = unsafe { Shared::new(shared.start.add(64), MEMORY_BYTES - 64) };
+    assert!(matches!(odd.inbox(&GEOMETRY, PeerId(0)), Err(Cause::Unaligned { need: 4096 })));
+    let identity = |rank, epoch| Identity { job: JOB, owner: PeerId(rank), epoch: Epoch(epoch) };
+    assert_eq!(shared.announce(&identity(256, 1), b"x"), Err(Cause::Full(Resource::DeviceMemory)));
+    assert_eq!(shared.announce(&identity(0, 0), b"x"), Err(Cause::Incompatible));
+    let long = Cause::TooBig { len: 129, max: 128 };
+    assert_eq!(shared.announce(&identity(0, 1), &[0; 129]), Err(long));
+    assert_eq!(shared.card(JOB, PeerId(u32::MAX), &mut [0; CARD_BYTES_MAX]), None);
+}
+
+#[derive(Default)]
+struct Log(Vec<(u32, Vec<u8>)>);
+
+impl Sink for Log {
+    fn arrived(&mut self, from: PeerId, message: &[u8]) {
+        self.0.push((from.0, message.to_vec()));
+    }
+    fn completed(&mut self, _token: Token, _result: Result<(), Cause>) {}
+    fn ready(&mut self, _peer: PeerId) {}
+    fn lost(&mut self, peer: PeerId, cause: Cause) {
+        panic!("{peer} is lost: {cause}");
+    }
+}
+
+/// A rank as a guest brings it up; its own card is out.
+fn boot(memory: NonNull<u8>, rank: u32) -> (Shared, Shm<'static>) {
+    let shared = guest(memory);
+    let identity = Identity { job: JOB, owner: PeerId(rank), epoch: Epoch(rank + 70) };
+    let inbox = || shared.inbox(&GEOMETRY, PeerId(rank)).unwrap();
+    format(&inbox(), GEOMETRY, identity).unwrap();
+    let lanes = Box::leak(Box::new([const { Lane::EMPTY }; 3]));
+    let transport = Shm::new(identity, inbox(), lanes, Cost::default()).unwrap();
+    shared.announce(&identity, &[rank as u8; 5]).unwrap();
+    (shared, transport)
+}
+
+#[test]
+fn guests_find_each_others_cards_and_talk_through_the_memory() {
+    let memory = memory();
+    let mut guests = [0, 1, 2].map(|rank| boot(memory, rank));
+    for (rank, (shared, transport)) in guests.iter_mut().enumerate() {
+        for peer in (0..3).filter(|peer| *peer != rank as u32) {
+            let mut buffer = [0; CARD_BYTES_MAX];
+            let (epoch, card) = shared.card(JOB, PeerId(peer), &mut buffer).unwrap();
+            assert_eq!((epoch, card), (Epoch(peer + 70), &[peer as u8; 5][..]));
+            let identity = Identity { job: JOB, owner: PeerId(peer), epoch };
+            let inbox = shared.inbox(&GEOMETRY, PeerId(peer)).unwrap();
+            transport.attach(PeerId(peer), inbox, identity).unwrap();
+        }
+    }
+    for (rank, (_, transport)) in guests.iter_mut().enumerate() {
+        for peer in (0..3).filter(|peer| *peer != rank as u32) {
+            assert_eq!(transport.short(PeerId(peer), &[rank as u8], &[peer as u8; 40]), Post::Done);
+        }
+    }
+    for (rank, (_, transport)) in guests.iter_mut().enumerate() {
+        let mut log = Log::default();
+        transport.poll(16, Instant(0), &mut log);
+        log.0.sort();
+        let expected = (0..3_u32).filter(|peer| *peer != rank as u32).map(|peer| {
+            let message = [&[peer as u8][..], &[rank as u8; 40]].concat();
+            (peer, message)
+        });
+        assert_eq!(log.0, expected.collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_card_of_another_job_or_in_pieces_is_none() {
+    let shared = guest(memory());
+    let mut buffer = [0; CARD_BYTES_MAX];
+    assert_eq!(shared.card(0, PeerId(1), &mut buffer), None, "memory that is all zero");
+    let identity = Identity { job: JOB, owner: PeerId(1), epoch: Epoch(9) };
+    shared.announce(&identity, b"a card").unwrap();
+    assert_eq!(shared.card(JOB, PeerId(1), &mut buffer), Some((Epoch(9), &b"a card"[..])));
+    assert_eq!(shared.card(JOB + (1 << 32), PeerId(1), &mut buffer), None);
+    assert_eq!(shared.card(JOB, PeerId(0), &mut buffer), None);
+    let place = shared.place(PeerId(1)).unwrap();
+    place.card[1].store(7, Ordering::Relaxed);
+    assert_eq!(shared.card(JOB, PeerId(1), &mut buffer), None, "a piece of another card");
+    shared.announce(&identity, b"a card").unwrap();
+    place.length.store(u32::MAX, Ordering::Relaxed);
+    assert_eq!(shared.card(JOB, PeerId(1), &mut buffer), None);
+}
+
+proptest! {
+    #[test]
+    fn every_card_survives(card in proptest::collection::vec(any::<u8>(), 0..=CARD_BYTES_MAX), epoch in 1..=u32::MAX, job: u64) {
+        let shared = guest(memory());
+        let identity = Identity { job, owner: PeerId(2), epoch: Epoch(epoch) };
+        shared.announce(&identity, &[0xFF; CARD_BYTES_MAX]).unwrap();
+        shared.announce(&identity, &card).unwrap();
+        let mut buffer = [0; CARD_BYTES_MAX];
+        prop_assert_eq!(shared.card(job, PeerId(2), &mut buffer), Some((Epoch(epoch), &card[..])));
+    }
+}

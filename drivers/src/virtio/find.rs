@@ -1,0 +1,58 @@
+//! This module holds `unsafe` code: from the addresses of a board to the transport of a virtio device.
+
+use core::ptr::NonNull;
+
+use aldis_hal::Cause;
+use virtio_drivers::transport::mmio::MmioTransport;
+use virtio_drivers::transport::pci::{PciTransport, VirtioPciError, virtio_device_type};
+use virtio_drivers::transport::{DeviceType, Transport};
+
+use super::arena::Lent;
+use crate::pci::{self, ConfigurationAccess, PciRoot, Window};
+
+/// Where a board has the registers of virtio devices (VIRTIO 1.2, 4.2): slots of equal length, some without a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slots {
+    /// Address of the first.
+    pub base: usize,
+    /// Bytes from one to the next; 512 at least.
+    pub stride: usize,
+    /// How many.
+    pub count: usize,
+}
+
+/// The first network device in the slots.
+///
+/// # Safety
+/// Each slot is mapped as device memory where it is, is either a virtio device's or reads as something that is none, and
+/// is used by nobody else as long as the transport lives.
+pub unsafe fn find_mmio(slots: Slots) -> Option<MmioTransport<'static>> {
+    let Slots { base, stride, count } = slots;
+    (0..count).find_map(|slot| {
+        let at = slot.checked_mul(stride).and_then(|offset| base.checked_add(offset))?;
+        let header = NonNull::new(core::ptr::with_exposed_provenance_mut(at))?;
+        // SAFETY: this function's caller vouches for the slot.
+        let transport = unsafe { MmioTransport::new(header, stride) }.ok()?;
+        (transport.device_type() == DeviceType::Network).then_some(transport)
+    })
+}
+
+/// The first virtio network device on the buses below `buses`, made ready to be used; its registers get addresses from
+/// `window` if no firmware has given it any. `Ok(None)`: there is none.
+///
+/// # Errors
+/// As [`pci::enable`]; [`Cause::Device`] for a device that is not as VIRTIO 1.2, 4.1, wants it.
+pub fn find_pci<C: ConfigurationAccess>(
+    root: &mut PciRoot<C>,
+    buses: u8,
+    window: &mut Window,
+) -> Result<Option<PciTransport>, Cause> {
+    let network = |info: &_| virtio_device_type(info) == Some(DeviceType::Network);
+    let Some(function) = pci::find(root, buses, network) else { return Ok(None) };
+    pci::enable(root, function, window)?;
+    match PciTransport::new::<Lent, _>(root, function) {
+        Ok(transport) => Ok(Some(transport)),
+        Err(VirtioPciError::BarNotAllocated(_)) => Err(Cause::Full(aldis_hal::Resource::DeviceMemory)),
+        Err(_) => Err(Cause::Device),
+    }
+}
