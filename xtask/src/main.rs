@@ -14,6 +14,7 @@ mod endian;
 mod fences;
 mod firmware;
 mod licences;
+mod qemu;
 mod shell;
 mod sim;
 mod size;
@@ -41,6 +42,8 @@ enum Command {
     Demo(demo::Demo),
     Endian(endian::Endian),
     Firmware(firmware::Firmware),
+    #[command(subcommand)]
+    Qemu(qemu::Command),
     Sim(sim::Sim),
     Size(size::Size),
     Test(test::Test),
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Command::Demo(demo) => demo.run(),
         Command::Endian(endian) => endian.run(),
         Command::Firmware(firmware) => firmware.run(),
+        Command::Qemu(command) => command.run(),
         Command::Sim(sim) => sim.run(),
         Command::Size(size) => size.run(),
         Command::Test(test) => test.run(),

@@ -10,16 +10,17 @@ use crate::steps::Outcome;
 use crate::table::Table;
 use crate::toolchain::Finder;
 use crate::workspace::{self, Workspace};
-use crate::{arrows, bench, conformance, endian, fences, licences, shell, sim, size};
+use crate::{arrows, bench, conformance, endian, fences, licences, qemu, shell, sim, size};
 
 /// Runs everything that proves the project and says plainly what it skipped and how to enable it.
 ///
 /// Formatting, dependency arrows, fences of unsafe code, licences, clippy for each package and feature, documentation, unit and
 /// integration tests, bugs planted for them; then, unless skipped as slow, a campaign of the simulator, the conformance suite on a thousand seeds, the loom models, the firmware
-/// builds, the firmware's size and contents, a job with an emulated big-endian machine, and a short run of the benchmark against the peers. Needs no root and no package.
+/// builds, the firmware's size and contents, a job with an emulated big-endian machine, jobs of firmware in emulators, and a
+/// short run of the benchmark against the peers. Needs no root and no package.
 #[derive(Args)]
 pub(crate) struct Test {
-    /// Leave out the simulator, conformance, loom, firmware, size, endian and the peers
+    /// Leave out the simulator, conformance, loom, firmware, size, endian, emulators and the peers
     #[arg(long)]
     skip_slow: bool,
     /// A skipped step is a failure
@@ -53,7 +54,7 @@ impl Test {
         run.step("tests", tests);
         run.step("planted", planted);
         if self.skip_slow {
-            for name in ["simulator", "conformance", "loom", "firmware", "size", "endian", "peers"] {
+            for name in ["simulator", "conformance", "loom", "firmware", "size", "endian", "qemu", "peers"] {
                 run.step(name, skipped_as_slow);
             }
         } else {
@@ -63,6 +64,7 @@ impl Test {
             self.firmware(&workspace, &mut run)?;
             run.step("size", || size::check(&workspace));
             run.step("endian", || endian::step(&workspace));
+            run.step("qemu", qemu::step);
             run.step("peers", bench::peers);
         }
         self.judge(&run)

@@ -1,5 +1,7 @@
 //! What the transport has seen, by kind. Counts wrap.
 
+use core::fmt;
+
 /// Counts since the transport was made. None of what is refused here has any other effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -39,4 +41,42 @@ pub struct Counters {
     pub unknown: u64,
     /// Frames with a valid checksum and nonsense in them.
     pub malformed: u64,
+}
+
+/// What came and went, and why frames were refused, as words of `name=count` on one line.
+impl fmt::Display for Counters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "received={} sent={}", self.frames_received, self.frames_sent)?;
+        for (name, count) in [
+            ("again", self.retransmitted),
+            ("duplicate", self.duplicates),
+            ("early", self.reordered),
+            ("foreign", self.foreign),
+            ("truncated", self.truncated),
+            ("checksum", self.checksum),
+            ("version", self.version),
+            ("stale", self.stale),
+            ("impostor", self.impostor),
+            ("unknown", self.unknown),
+            ("malformed", self.malformed),
+        ] {
+            write!(f, " {name}={count}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn every_reason_has_its_word() {
+        let counters = Counters { frames_received: 9, stale: 7, malformed: 1, ..Counters::default() };
+        let told = "received=9 sent=0 again=0 duplicate=0 early=0 foreign=0 truncated=0 checksum=0 version=0 stale=7 \
+                    impostor=0 unknown=0 malformed=1";
+        assert_eq!(counters.to_string(), told);
+    }
 }
