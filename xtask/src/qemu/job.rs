@@ -110,6 +110,7 @@ impl Job {
     fn words(&self, rank: usize, arch: Arch) -> String {
         let link = match (arch, self.link) {
             (Arch::Host, _) => "nic",
+            _ if self.members.len() == 1 => "loopback",
             (_, Link::VirtioNet) => "virtio-net",
             (_, Link::Ivshmem) => "ivshmem",
             (_, Link::Serial) => "serial",

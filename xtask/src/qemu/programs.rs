@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 
 use super::machine::Arch;
+use crate::board;
 use crate::shell;
 use crate::steps::Outcome;
 use crate::workspace::{self, Workspace};
@@ -28,11 +29,12 @@ impl Programs {
         let mut cargo = workspace::cargo();
         cargo.args(["build", "--locked", "--quiet", "-p", "aldis-host-sim", "--bin", "aldis-switch"]);
         shell::run(cargo.args(["-p", "aldis-tests", "--bin", "aldis-rank"]))?;
-        let debug = Workspace::members()?.target.join("debug");
+        let workspace = Workspace::members()?;
+        let debug = workspace.target.join("debug");
         let mut images: Vec<(Arch, PathBuf)> = Vec::new();
         for arch in members {
             if *arch != Arch::Host && !images.iter().any(|(built, _)| built == arch) {
-                images.push((*arch, image(*arch)?));
+                images.push((*arch, image(&workspace, *arch)?));
             }
         }
         Ok(Self { switch: debug.join("aldis-switch"), host: debug.join("aldis-rank"), images })
@@ -45,6 +47,12 @@ impl Programs {
     }
 }
 
-fn image(arch: Arch) -> Result<PathBuf> {
-    bail!("there is no image for {} yet", arch.name())
+fn image(workspace: &Workspace, arch: Arch) -> Result<PathBuf> {
+    let arch = match arch {
+        Arch::X86_64 => board::Arch::X86_64,
+        Arch::Aarch64 => board::Arch::Aarch64,
+        Arch::Riscv64 => board::Arch::Riscv64,
+        Arch::CortexM | Arch::Host => bail!("there is no image for {}", arch.name()),
+    };
+    board::build(workspace, arch)
 }
