@@ -6,11 +6,15 @@ use std::rc::Rc;
 use aldis_drivers::ethernet::{self, Ethernet, EthernetStorage};
 use aldis_hal::{Cost, Epoch, Instant, Nic, PeerId, Platform};
 use aldis_kernel::{Config, Endpoint, Error, Rank, Request, Scope, Status, Tag};
+use aldis_protocols::Card;
 
 /// The longest message that the transport takes.
 pub(crate) const MESSAGE_BYTES: usize = 456;
 /// The longest frame of the devices.
 pub(crate) const FRAME_BYTES: usize = MESSAGE_BYTES + ethernet::HEADERS_BYTES;
+/// What both ranks are of, and the life that each is in.
+pub(crate) const JOB: u64 = 0xA1D1_5001;
+pub(crate) const EPOCHS: [Epoch; 2] = [Epoch(11), Epoch(12)];
 /// What the clock moves by while both ranks poll once.
 const TURN_NS: u64 = 20_000;
 /// Turns after which a test has failed: some minutes of virtual time.
@@ -21,7 +25,7 @@ const TURNS_MAX: u32 = 10_000_000;
 pub(crate) struct Clock(Rc<Cell<u64>>);
 
 impl Clock {
-    fn turn(&self) {
+    pub(crate) fn turn(&self) {
         self.0.set(self.0.get() + TURN_NS);
     }
 }
@@ -65,22 +69,31 @@ pub(crate) struct Pair<N: Nic> {
 }
 
 impl<N: Nic> Pair<N> {
-    /// Two endpoints that know each other.
-    pub(crate) fn new(nics: [N; 2]) -> Self {
+    /// Two endpoints that do not know each other.
+    pub(crate) fn strangers(nics: [N; 2]) -> Self {
         let clock = Clock::default();
         let mut rank = 0;
-        let mut ends = nics.map(|nic| {
+        let ends = nics.map(|nic| {
             rank += 1;
             end(&clock, nic, rank - 1)
         });
-        let cards = [0, 1].map(|rank: usize| {
-            let mut card = ends[rank].card();
-            card.address.extend_from_slice(&ends[rank].transport().address()).unwrap();
-            card
-        });
-        ends[0].connect(&cards[1]).unwrap();
-        ends[1].connect(&cards[0]).unwrap();
         Self { clock, ends }
+    }
+
+    /// Two endpoints that know each other.
+    pub(crate) fn new(nics: [N; 2]) -> Self {
+        let mut pair = Self::strangers(nics);
+        let [zero, one] = [0, 1].map(|rank| pair.card(rank));
+        pair.ends[0].connect(&one).unwrap();
+        pair.ends[1].connect(&zero).unwrap();
+        pair
+    }
+
+    /// What a rank tells the other of itself.
+    pub(crate) fn card(&self, rank: usize) -> Card {
+        let mut card = self.ends[rank].card();
+        card.address.extend_from_slice(&self.ends[rank].transport().address()).unwrap();
+        card
     }
 
     /// One message from rank `from` to the other, as it arrives.
@@ -127,10 +140,11 @@ impl<N: Nic> Pair<N> {
 /// A rank's endpoint that knows nobody yet.
 fn end<N: Nic>(clock: &Clock, nic: N, rank: u32) -> End<N> {
     type Kernel = aldis_kernel::storage_type!(2, 8, 2, 8, 4, 1024, 0, 16);
-    let (me, epoch) = (PeerId(rank), Epoch(11 + rank));
+    let (me, epoch) = (PeerId(rank), EPOCHS[rank as usize]);
     let cost = Cost { overhead_ns: 1_500, latency_ns: 20_000, per_kib_ns: 80_000 };
     let storage = Box::leak(Box::new(EthernetStorage::<1, 16, MESSAGE_BYTES>::new()));
-    let transport = Ethernet::new(nic, storage.memory(), ethernet::Config::new(me, epoch, 1, cost)).unwrap();
+    let transport =
+        Ethernet::new(nic, storage.memory(), ethernet::Config::new(me, epoch, JOB, cost)).unwrap();
     let memory = Box::leak(Box::new(Kernel::new())).memory();
     Endpoint::new(memory, transport, clock.clone(), Config { me, size: 2, epoch }).unwrap()
 }

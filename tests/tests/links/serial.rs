@@ -13,12 +13,16 @@ use crate::rig::{Draw, FRAME_BYTES, Pair};
 /// Bytes that a pipe holds: the queue of a UART.
 const PIPE_BYTES: usize = 64;
 
-/// One direction of a line. Of `every` bytes one is lost, one has a bit flipped, and one has a companion.
+/// One direction of a line. Of `every` bytes one is lost, one has a bit flipped, and one has a companion; now and then there
+/// is a burst of noise.
 struct Pipe {
     bytes: VecDeque<u8>,
     draw: Draw,
     every: Option<u64>,
 }
+
+/// Bytes of a burst of noise at most: more than the longest frame.
+const BURST_BYTES: u64 = 2_000;
 
 impl Pipe {
     fn carry(&mut self, byte: u8) {
@@ -31,11 +35,17 @@ impl Pipe {
         if self.draw.once_in(every) {
             self.bytes.push_back(self.draw.next() as u8);
         }
+        if self.draw.once_in(50 * every) {
+            // One in two without a zero in it: a frame that is too long.
+            let (len, or) = (self.draw.next() % BURST_BYTES, self.draw.next() as u8 & 1);
+            let noise = core::iter::repeat_with(|| self.draw.next() as u8 | or);
+            self.bytes.extend(noise.take(len as usize));
+        }
     }
 }
 
 /// One end of a line.
-struct Line {
+pub(crate) struct Line {
     into: Rc<RefCell<Pipe>>,
     from: Rc<RefCell<Pipe>>,
 }
@@ -79,31 +89,36 @@ impl embedded_io::WriteReady for Line {
     }
 }
 
-/// Two ranks on a line with these faults.
-fn pair(seed: u64, every: Option<u64>) -> Pair<SerialNic<'static, Line>> {
+/// Two devices on a line with these faults.
+pub(crate) fn devices(seed: u64, every: Option<u64>) -> [SerialNic<'static, Line>; 2] {
     let pipe = |seed| Rc::new(RefCell::new(Pipe { bytes: VecDeque::new(), draw: Draw(seed), every }));
     let (there, back) = (pipe(seed), pipe(!seed));
     let ends = [(&there, &back, 1), (&back, &there, 2)];
-    Pair::new(ends.map(|(into, from, number)| {
+    ends.map(|(into, from, number)| {
         let storage = Box::leak(Box::new(SerialStorage::<FRAME_BYTES>::new()));
         let line = Line { into: into.clone(), from: from.clone() };
         SerialNic::new(line, storage.memory(), Mac([2, 0, 0, 0, 0, number]))
-    }))
+    })
+}
+
+fn pair(seed: u64, every: Option<u64>) -> Pair<SerialNic<'static, Line>> {
+    Pair::new(devices(seed, every))
 }
 
 #[test]
 fn ping_pong_on_a_line_that_damages_bytes() {
-    let (mut truncated, mut checksum) = (0, 0);
+    let (mut truncated, mut too_long, mut checksum) = (0, 0, 0);
     for seed in 0..10 {
         let mut pair = pair(seed, Some(2_000));
         pair.ping_pong(24);
         for end in &pair.ends {
             let transport = end.transport();
             truncated += transport.nic().counters().truncated;
+            too_long += transport.nic().counters().too_long;
             checksum += transport.counters().checksum;
         }
     }
-    assert!(truncated > 10 && checksum > 10, "the line was bad: {truncated}, {checksum}");
+    assert!(truncated > 10 && too_long > 0 && checksum > 10, "{truncated}, {too_long}, {checksum}");
 }
 
 #[test]

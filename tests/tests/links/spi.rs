@@ -34,7 +34,7 @@ impl Unit {
 }
 
 #[derive(Clone)]
-struct Bus(Rc<RefCell<Unit>>);
+pub(crate) struct Bus(Rc<RefCell<Unit>>);
 
 impl ErrorType for Bus {
     type Error = Infallible;
@@ -65,7 +65,7 @@ impl BlockPort for Bus {
 }
 
 /// Either side: a job has devices of one type.
-enum Either {
+pub(crate) enum Either {
     Controller(Controller<Bus>),
     Peripheral(Peripheral<Bus>),
 }
@@ -79,18 +79,23 @@ impl Side for Either {
     }
 }
 
-fn pair(seed: u64, every: Option<u64>) -> Pair<SpiNic<'static, Either>> {
+/// Both sides of a bus with these faults.
+pub(crate) fn devices(seed: u64, every: Option<u64>) -> [SpiNic<'static, Either>; 2] {
     let bus = Bus(Rc::new(RefCell::new(Unit { loaded: None, came: None, draw: Draw(seed), every })));
     let sides = [
         Either::Controller(Controller::new(bus.clone(), NoPin)),
         Either::Peripheral(Peripheral::new(bus.clone(), NoPin)),
     ];
     let mut number = 0;
-    Pair::new(sides.map(|side| {
+    sides.map(|side| {
         number += 1;
         let storage = Box::leak(Box::new(SpiStorage::<FRAME_BYTES, BLOCK_BYTES>::new()));
         SpiNic::new(side, storage.memory(), Mac([2, 0, 0, 0, 0, number])).unwrap()
-    }))
+    })
+}
+
+fn pair(seed: u64, every: Option<u64>) -> Pair<SpiNic<'static, Either>> {
+    Pair::new(devices(seed, every))
 }
 
 #[test]
