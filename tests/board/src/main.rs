@@ -14,6 +14,7 @@
 //! |---|---|
 //! | `arch` | `Machine`, what a board must bring, and one module and linker script for each |
 //! | `rank` | from the command line to the verdict |
+//! | `wire` | a job over frames: the ranks find each other, and connect |
 //! | `memory` | every byte that a rank works in |
 //! | `dtb` | the command line in a flattened device tree |
 //! | `uart` | the 16550 of PCs and of most other boards |
@@ -26,12 +27,16 @@
 mod arch;
 #[cfg(any(all(target_os = "none", any(target_arch = "aarch64", target_arch = "riscv64")), test))]
 mod dtb;
+#[cfg(all(target_os = "none", any(target_arch = "aarch64", target_arch = "riscv64")))]
+mod mapped;
 #[cfg(target_os = "none")]
 mod memory;
 #[cfg(target_os = "none")]
 mod rank;
-#[cfg(all(target_os = "none", any(target_arch = "x86_64", target_arch = "riscv64")))]
+#[cfg(all(target_os = "none", not(target_arch = "arm")))]
 mod uart;
+#[cfg(target_os = "none")]
+mod wire;
 
 /// A panic is a failed verdict that says where.
 #[cfg(target_os = "none")]

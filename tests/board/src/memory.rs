@@ -6,8 +6,13 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use aldis_drivers::discovery::Entry;
+use aldis_drivers::ethernet::{EthernetStorage, HEADERS_BYTES};
+use aldis_drivers::serial::SerialStorage;
+use aldis_programs::{MESSAGE_BYTES, WINDOW};
+
 /// Ranks of the largest job.
-pub(crate) const RANKS: usize = 16;
+pub(crate) const RANKS: usize = 8;
 
 aldis_kernel::storage! {
     /// The kernel's tables: 64 requests, 16 envelopes and 4 blocks of 1 KiB for each rank.
@@ -15,14 +20,27 @@ aldis_kernel::storage! {
         envelopes = 16, blocks = 4, block_bytes = 1024, pooled = 4, bins = 64
 }
 
-/// Bytes of the longest message on loopback.
+/// Bytes of the longest message of a rank to itself.
 pub(crate) const FRAME_BYTES: u32 = 1096;
-/// Messages of a rank to itself that are under way at a time.
+/// How many of them are under way at a time.
 const FRAMES: usize = 8;
+const FRAMES_BYTES: usize = FRAMES * (FRAME_BYTES as usize + 16);
 
 /// Memory of the loopback.
-pub(crate) static FRAMES_MEMORY: Once<[u8; FRAMES * (FRAME_BYTES as usize + 16)]> =
-    Once::new([0; FRAMES * (FRAME_BYTES as usize + 16)]);
+pub(crate) static LOOPBACK: Once<[u8; FRAMES_BYTES]> = Once::new([0; FRAMES_BYTES]);
+
+/// The cards of all ranks.
+pub(crate) static CARDS: Once<[Entry; RANKS]> = Once::new([Entry::EMPTY; RANKS]);
+
+/// Rings of messages to and from each other rank: most of an image's RAM.
+pub(crate) static RINGS: Once<EthernetStorage<{ RANKS - 1 }, WINDOW, MESSAGE_BYTES>> =
+    Once::new(EthernetStorage::new());
+
+/// Bytes of the longest frame.
+pub(crate) const FRAME: usize = HEADERS_BYTES + MESSAGE_BYTES;
+
+/// Frames on the serial line.
+pub(crate) static LINE: Once<SerialStorage<FRAME>> = Once::new(SerialStorage::new());
 
 /// A value that is handed out once.
 pub(crate) struct Once<T> {

@@ -3,15 +3,18 @@
 use core::fmt;
 
 use aldis_drivers::Loopback;
+use aldis_drivers::discovery::Overdue;
+use aldis_drivers::serial::SerialNic;
+use aldis_hal::nic::Mac;
 use aldis_hal::{Cause, Epoch, PeerId, Platform, Transport};
 use aldis_kernel::{Config, Endpoint, Error};
 use aldis_programs::{Failure, Link, OptionError, Options, refuse, run};
 
 use crate::arch::{self, Machine};
-use crate::memory::{FRAME_BYTES, FRAMES_MEMORY, STORAGE};
+use crate::{memory, wire};
 
 /// Why a rank does not come to run its program.
-enum Trouble {
+pub(crate) enum Trouble {
     /// The command line is wrong.
     Options(OptionError<'static>),
     /// The board lacks something.
@@ -20,6 +23,8 @@ enum Trouble {
     Refused(Cause),
     /// The job does not come together.
     Kernel(Error),
+    /// Ranks are missing.
+    Overdue(Overdue),
 }
 
 impl fmt::Display for Trouble {
@@ -29,6 +34,7 @@ impl fmt::Display for Trouble {
             Self::Missing(what) => write!(f, "this board has no {what}"),
             Self::Refused(cause) => cause.fmt(f),
             Self::Kernel(error) => error.fmt(f),
+            Self::Overdue(report) => report.fmt(f),
         }
     }
 }
@@ -36,6 +42,12 @@ impl fmt::Display for Trouble {
 impl From<Cause> for Trouble {
     fn from(cause: Cause) -> Self {
         Self::Refused(cause)
+    }
+}
+
+impl From<Overdue> for Trouble {
+    fn from(report: Overdue) -> Self {
+        Self::Overdue(report)
     }
 }
 
@@ -55,37 +67,50 @@ pub(crate) fn main<M: Machine>(mut machine: M) -> ! {
     arch::exit(matches!(ended, Ok(Ok(()))))
 }
 
-/// Runs the program that the command line names. The outer error has not been told yet, the inner one has.
+/// Joins the job of the command line and runs its program. The outer error has not been told yet, the inner one has.
 fn play<M: Machine>(machine: &mut M) -> Result<Result<(), Failure>, Trouble> {
     let line = machine.command_line().unwrap_or_default();
     let options = Options::parse(line).map_err(Trouble::Options)?;
-    let clock = machine.clock().ok_or(Trouble::Missing("clock"))?;
+    let mut clock = machine.clock().ok_or(Trouble::Missing("clock"))?;
     match options.link {
-        Link::Loopback => alone(&options, clock),
+        Link::Loopback => {
+            let epoch = Epoch::from_entropy(clock.entropy());
+            let itself = itself(&options)?;
+            Ok(job(&options, assemble(&options, itself, clock, epoch)?))
+        }
+        Link::Serial => {
+            let line = machine.serial().ok_or(Trouble::Missing("second serial line"))?;
+            let memory = memory::LINE.take().ok_or(TAKEN)?.memory();
+            let nic = SerialNic::new(line, memory, mac(options.rank));
+            Ok(job(&options, wire::join(&options, nic, clock)?))
+        }
         _ => Err(Trouble::Missing("link of that kind")),
     }
 }
 
-/// A job of this rank alone.
-fn alone(options: &Options, mut clock: impl Platform) -> Result<Result<(), Failure>, Trouble> {
-    let epoch = Epoch::from_entropy(clock.entropy());
-    let endpoint = assemble(options, itself(options)?, clock, epoch)?;
-    Ok(job(options, endpoint))
+/// What a rank is told that wants more than there is.
+pub(crate) const TAKEN: Trouble = Trouble::Missing("memory for a second job");
+
+/// The address of a rank that has no card with one of its own.
+const fn mac(rank: u32) -> Mac {
+    let [_, _, high, low] = rank.to_be_bytes();
+    Mac([0x02, 0xA1, 0xD1, 0, high, low])
 }
 
 /// Messages of the rank to itself.
-fn itself(options: &Options) -> Result<Loopback<'static>, Trouble> {
-    let memory = FRAMES_MEMORY.take().ok_or(Trouble::Missing("second job"))?;
-    Ok(Loopback::new(PeerId(options.rank), memory, FRAME_BYTES)?)
+pub(crate) fn itself(options: &Options) -> Result<Loopback<'static>, Trouble> {
+    let memory = memory::LOOPBACK.take().ok_or(TAKEN)?;
+    Ok(Loopback::new(PeerId(options.rank), memory, memory::FRAME_BYTES)?)
 }
 
-fn assemble<T: Transport, P: Platform>(
+/// An endpoint that knows itself alone.
+pub(crate) fn assemble<T: Transport, P: Platform>(
     options: &Options,
     transport: T,
     clock: P,
     epoch: Epoch,
 ) -> Result<Endpoint<'static, T, P>, Trouble> {
-    let memory = STORAGE.take().ok_or(Trouble::Missing("second job"))?;
+    let memory = memory::STORAGE.take().ok_or(TAKEN)?;
     let config = Config { me: PeerId(options.rank), size: options.size, epoch };
     Ok(Endpoint::new(memory, transport, clock, config)?)
 }

@@ -44,6 +44,11 @@ impl<R: Registers> Uart<R> {
         Self(registers)
     }
 
+    /// Whether its registers keep what is written to them: where none is, all bits are set.
+    pub(crate) fn is_there(&self) -> bool {
+        self.0.read(FORMAT) == EIGHT_BITS
+    }
+
     fn has(&self, flag: u8) -> bool {
         self.0.read(STATUS) & flag != 0
     }

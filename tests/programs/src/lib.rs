@@ -109,6 +109,13 @@ impl fmt::Display for Failure {
 
 impl core::error::Error for Failure {}
 
+/// Frames in flight between two ranks of a job that talk by frames, and bytes of the longest message in one: what the
+/// ranks of an Ethernet transport must agree on, be they boards or processes. A message and its headers fit an MTU of 1500,
+/// in UDP too.
+pub const WINDOW: usize = 32;
+/// See [`WINDOW`].
+pub const MESSAGE_BYTES: usize = 1432;
+
 /// How long a rank that is done says good-bye. The last word of all stays unanswered, and this is waited for then.
 const LEAVE_LIMIT: Duration = Duration::from_millis(500);
 

@@ -8,13 +8,14 @@
 
 use core::arch::{asm, global_asm};
 use core::fmt;
-use core::ptr::NonNull;
 
 use aldis_drivers::platform::aarch64::GenericTimer;
 use aldis_hal::mmio::Mmio;
 
 use super::Machine;
 use crate::dtb::DeviceTree;
+use crate::mapped::{Bytes, register};
+use crate::uart::Uart;
 
 global_asm!(
     r#"
@@ -131,6 +132,7 @@ struct Virt {
 
 impl Machine for Virt {
     type Clock = GenericTimer;
+    type Serial = Uart<Bytes>;
 
     fn command_line(&self) -> Option<&'static str> {
         self.tree.as_ref()?.text("chosen", "bootargs")
@@ -140,13 +142,11 @@ impl Machine for Virt {
         // SAFETY: the image runs at EL1, alone.
         unsafe { GenericTimer::new(0) }
     }
-}
 
-/// A register of a device of the board.
-fn register<W: aldis_hal::mmio::Word>(address: usize) -> Option<Mmio<W>> {
-    let register = NonNull::new(core::ptr::with_exposed_provenance_mut(address))?;
-    // SAFETY: addresses of the board's device registers, where no memory is.
-    Some(unsafe { Mmio::new(register) })
+    /// The board has one line.
+    fn serial(&mut self) -> Option<Uart<Bytes>> {
+        None
+    }
 }
 
 /// The PL011: its data and flag registers, and the flag of a full transmit FIFO. QEMU's is on at reset.
@@ -156,18 +156,17 @@ const IS_FULL: u32 = 1 << 5;
 
 /// The first serial line, to be written.
 struct Pl011 {
-    data: Option<Mmio<u32>>,
-    flags: Option<Mmio<u32>>,
+    data: Mmio<u32>,
+    flags: Mmio<u32>,
 }
 
 impl fmt::Write for Pl011 {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let (Some(data), Some(flags)) = (&mut self.data, &self.flags) else { return Err(fmt::Error) };
         for byte in text.bytes() {
-            while flags.read() & IS_FULL != 0 {
+            while self.flags.read() & IS_FULL != 0 {
                 core::hint::spin_loop();
             }
-            data.write(byte.into());
+            self.data.write(byte.into());
         }
         Ok(())
     }

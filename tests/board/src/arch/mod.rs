@@ -3,6 +3,7 @@
 use core::fmt::Write;
 
 use aldis_hal::Platform;
+use embedded_io::{Read, ReadReady, WriteReady};
 
 #[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
@@ -18,11 +19,17 @@ pub(crate) trait Machine {
     /// Time, and what to do while idle.
     type Clock: Platform;
 
+    /// A serial line.
+    type Serial: Read + ReadReady + embedded_io::Write + WriteReady;
+
     /// The command line, if the board was given one.
     fn command_line(&self) -> Option<&'static str>;
 
     /// The clock, once; `None` if it does not run.
     fn clock(&mut self) -> Option<Self::Clock>;
+
+    /// The serial line that joins it to other ranks, besides the console's.
+    fn serial(&mut self) -> Option<Self::Serial>;
 }
 
 /// Where text goes.

@@ -6,14 +6,13 @@
 
 use core::arch::{asm, global_asm};
 use core::fmt::Write;
-use core::ptr::NonNull;
 
 use aldis_drivers::platform::riscv64::Timer;
-use aldis_hal::mmio::{Mmio, Word};
 
 use super::Machine;
 use crate::dtb::DeviceTree;
-use crate::uart::{Registers, Uart};
+use crate::mapped::{Bytes, register};
+use crate::uart::Uart;
 
 global_asm!(
     r#"
@@ -94,6 +93,7 @@ const COMPARISON: usize = 0x200_4000;
 
 impl Machine for Virt {
     type Clock = Timer;
+    type Serial = Uart<Bytes>;
 
     fn command_line(&self) -> Option<&'static str> {
         self.tree.as_ref()?.text("chosen", "bootargs")
@@ -105,26 +105,10 @@ impl Machine for Virt {
         // SAFETY: the image runs in machine mode with interrupts off, and the timer is nobody else's.
         Timer::new(hz, 0).map(|timer| unsafe { timer.with_alarm(register(COMPARISON), hz) })
     }
-}
 
-/// A register of a device of the board.
-fn register<W: Word>(address: usize) -> Mmio<W> {
-    let register = core::ptr::with_exposed_provenance_mut::<W>(address);
-    let register = NonNull::new(register).unwrap_or(NonNull::dangling());
-    // SAFETY: addresses of the board's device registers, where no memory is; none is zero.
-    unsafe { Mmio::new(register) }
-}
-
-/// Eight registers from this address on.
-struct Bytes(usize);
-
-impl Registers for Bytes {
-    fn read(&self, number: u16) -> u8 {
-        register(self.0 + usize::from(number)).read()
-    }
-
-    fn write(&mut self, number: u16, value: u8) {
-        register(self.0 + usize::from(number)).write(value);
+    /// The board has one line.
+    fn serial(&mut self) -> Option<Uart<Bytes>> {
+        None
     }
 }
 

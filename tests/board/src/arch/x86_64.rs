@@ -110,17 +110,17 @@ unsafe extern "C" fn start(info: *const StartInfo) -> ! {
             .map(|info| CStr::from_ptr(core::ptr::with_exposed_provenance(info.command_line as usize)))
     };
     let command_line = command_line.and_then(|line| line.to_str().ok());
-    console();
     crate::rank::main(Pc { command_line })
 }
 
 /// A PC.
-struct Pc {
+pub(super) struct Pc {
     command_line: Option<&'static str>,
 }
 
 impl Machine for Pc {
     type Clock = Tsc;
+    type Serial = Uart<Ports>;
 
     fn command_line(&self) -> Option<&'static str> {
         self.command_line
@@ -130,10 +130,14 @@ impl Machine for Pc {
         // SAFETY: nothing has left privilege level 0, and nobody else uses the PIT.
         unsafe { Tsc::measured(0) }
     }
+
+    fn serial(&mut self) -> Option<Uart<Ports>> {
+        Some(Uart::new(Ports(COM2))).filter(Uart::is_there)
+    }
 }
 
 /// Eight I/O ports from this one on.
-struct Ports(u16);
+pub(super) struct Ports(u16);
 
 impl Registers for Ports {
     fn read(&self, register: u16) -> u8 {
@@ -147,8 +151,9 @@ impl Registers for Ports {
     }
 }
 
-/// The first serial line.
+/// The serial lines: the console's, and the one to other ranks.
 const COM1: u16 = 0x3F8;
+const COM2: u16 = 0x2F8;
 
 pub(super) fn console() -> impl Write {
     Uart::new(Ports(COM1))
