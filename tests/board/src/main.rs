@@ -14,6 +14,8 @@
 //! |---|---|
 //! | `arch` | `Machine`, what a board must bring, and one module and linker script for each |
 //! | `rank` | from the command line to the verdict |
+//! | `devices` | the network card and the shared memory, found |
+//! | `shared` | a job over shared memory: inboxes, cards, lanes |
 //! | `wire` | a job over frames: the ranks find each other, and connect |
 //! | `memory` | every byte that a rank works in |
 //! | `dtb` | the command line in a flattened device tree |
@@ -25,6 +27,8 @@
 
 #[cfg(target_os = "none")]
 mod arch;
+#[cfg(target_os = "none")]
+mod devices;
 #[cfg(any(all(target_os = "none", any(target_arch = "aarch64", target_arch = "riscv64")), test))]
 mod dtb;
 #[cfg(all(target_os = "none", any(target_arch = "aarch64", target_arch = "riscv64")))]
@@ -33,6 +37,8 @@ mod mapped;
 mod memory;
 #[cfg(target_os = "none")]
 mod rank;
+#[cfg(target_os = "none")]
+mod shared;
 #[cfg(all(target_os = "none", not(target_arch = "arm")))]
 mod uart;
 #[cfg(target_os = "none")]

@@ -9,6 +9,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use aldis_drivers::discovery::Entry;
 use aldis_drivers::ethernet::{EthernetStorage, HEADERS_BYTES};
 use aldis_drivers::serial::SerialStorage;
+use aldis_drivers::shm::{Geometry, Lane};
+use aldis_drivers::virtio;
 use aldis_programs::{MESSAGE_BYTES, WINDOW};
 
 /// Ranks of the largest job.
@@ -39,6 +41,21 @@ pub(crate) static RINGS: Once<EthernetStorage<{ RANKS - 1 }, WINDOW, MESSAGE_BYT
 /// Bytes of the longest frame.
 pub(crate) const FRAME: usize = HEADERS_BYTES + MESSAGE_BYTES;
 
+/// Descriptors of a network card each way: as many frames as two peers have in flight.
+pub(crate) const QUEUE: usize = 64;
+
+/// Queues and frames of a network card.
+pub(crate) static CARD: Once<[u8; virtio::bytes_needed(QUEUE, FRAME)]> =
+    Once::new([0; virtio::bytes_needed(QUEUE, FRAME)]);
+
+/// The inbox of each rank in memory that all ranks share.
+pub(crate) const fn inbox(ranks: u32) -> Geometry {
+    Geometry { peers: ranks, slots: 64, blocks: 4, block_bytes: 2048 }
+}
+
+/// The lanes to and from the other ranks there.
+pub(crate) static LANES: Once<[Lane; RANKS]> = Once::new([const { Lane::EMPTY }; RANKS]);
+
 /// Frames on the serial line.
 pub(crate) static LINE: Once<SerialStorage<FRAME>> = Once::new(SerialStorage::new());
 
@@ -48,8 +65,8 @@ pub(crate) struct Once<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: `take` hands out one reference, once; another core finds it taken.
-unsafe impl<T: Send> Sync for Once<T> {}
+// SAFETY: `take` hands out one reference, once, and an image runs on one core: nothing ever passes between threads.
+unsafe impl<T> Sync for Once<T> {}
 
 impl<T> Once<T> {
     pub(crate) const fn new(value: T) -> Self {

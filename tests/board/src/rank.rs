@@ -11,7 +11,7 @@ use aldis_kernel::{Config, Endpoint, Error};
 use aldis_programs::{Failure, Link, OptionError, Options, refuse, run};
 
 use crate::arch::{self, Machine};
-use crate::{memory, wire};
+use crate::{devices, memory, shared, wire};
 
 /// Why a rank does not come to run its program.
 pub(crate) enum Trouble {
@@ -25,6 +25,8 @@ pub(crate) enum Trouble {
     Kernel(Error),
     /// Ranks are missing.
     Overdue(Overdue),
+    /// A rank is missing.
+    Absent(PeerId, Cause),
 }
 
 impl fmt::Display for Trouble {
@@ -35,6 +37,7 @@ impl fmt::Display for Trouble {
             Self::Refused(cause) => cause.fmt(f),
             Self::Kernel(error) => error.fmt(f),
             Self::Overdue(report) => report.fmt(f),
+            Self::Absent(peer, cause) => write!(f, "rank {} does not appear: {cause}", peer.0),
         }
     }
 }
@@ -82,9 +85,17 @@ fn play<M: Machine>(machine: &mut M) -> Result<Result<(), Failure>, Trouble> {
             let line = machine.serial().ok_or(Trouble::Missing("second serial line"))?;
             let memory = memory::LINE.take().ok_or(TAKEN)?.memory();
             let nic = SerialNic::new(line, memory, mac(options.rank));
-            Ok(job(&options, wire::join(&options, nic, clock)?))
+            Ok(job(&options, wire::join(&options, nic, wire::SERIAL, clock)?))
         }
-        _ => Err(Trouble::Missing("link of that kind")),
+        Link::VirtioNet => {
+            let nic = devices::network_card(machine)?;
+            Ok(job(&options, wire::join(&options, nic, wire::NETWORK, clock)?))
+        }
+        Link::Ivshmem => {
+            let shared = devices::shared_memory(machine)?;
+            Ok(job(&options, shared::join(&options, &shared, clock)?))
+        }
+        Link::Nic => Err(Trouble::Missing("network card of its own")),
     }
 }
 

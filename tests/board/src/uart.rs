@@ -22,8 +22,8 @@ const STATUS: u16 = 5;
 /// In [`FORMAT`]: 8 bits, no parity, one stop bit; the divisor shows in the first two registers.
 const EIGHT_BITS: u8 = 0b11;
 const DIVISOR: u8 = 1 << 7;
-/// In [`FIFO`]: on, both cleared.
-const FIFO_ON: u8 = 0b111;
+/// In [`FIFO`]: on, both cleared, and told of as late as can be, which makes emulators fill it.
+const FIFO_ON: u8 = 0b1100_0111;
 /// In [`STATUS`]: a byte has come; the transmitter takes bytes.
 const HAS_BYTE: u8 = 1 << 0;
 const TAKES_BYTE: u8 = 1 << 5;

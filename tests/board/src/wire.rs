@@ -8,14 +8,35 @@ use aldis_drivers::ethernet::{Config, Ethernet};
 use aldis_hal::{Cause, Cost, Epoch, Nic, PeerId, Platform};
 use aldis_kernel::{Composite, Endpoint};
 use aldis_programs::Options;
-use aldis_protocols::Card;
 use aldis_protocols::card::CARD_BYTES_MAX;
+use aldis_protocols::{Card, reliable};
 
 use crate::memory;
 use crate::rank::{TAKEN, Trouble, assemble, itself};
 
-/// What a message costs through an emulated device and a switch: protocols are selected by it.
-const COST: Cost = Cost { overhead_ns: 5_000, latency_ns: 30_000, per_kib_ns: 2_000 };
+/// What messages cost, by which protocols are selected, and how soon a frame is missed.
+pub(crate) struct Pace {
+    cost: Cost,
+    link: reliable::Config,
+}
+
+/// Through an emulated network card and a switch.
+pub(crate) const NETWORK: Pace = Pace {
+    cost: Cost { overhead_ns: 5_000, latency_ns: 30_000, per_kib_ns: 2_000 },
+    link: reliable::Config::DEFAULT,
+};
+
+/// Through a serial line, on which a long frame alone takes a tenth of a second.
+pub(crate) const SERIAL: Pace = Pace {
+    cost: Cost { overhead_ns: 100_000, latency_ns: 5_000_000, per_kib_ns: 90_000_000 },
+    link: reliable::Config {
+        rto_first_ns: 400_000_000,
+        rto_min_ns: 50_000_000,
+        rto_max_ns: 2_000_000_000,
+        ack_delay_ns: 2_000_000,
+        ..reliable::Config::DEFAULT
+    },
+};
 
 /// How long the ranks may take to find each other: emulators start slowly on busy machines.
 const SEARCH: Duration = Duration::from_secs(60);
@@ -27,6 +48,7 @@ type Wire<N> = Composite<Loopback<'static>, Ethernet<'static, Discovery<'static,
 pub(crate) fn join<N: Nic, P: Platform>(
     options: &Options,
     nic: N,
+    pace: Pace,
     mut clock: P,
 ) -> Result<Endpoint<'static, Wire<N>, P>, Trouble> {
     let (me, epoch) = (PeerId(options.rank), Epoch::from_entropy(clock.entropy()));
@@ -38,7 +60,8 @@ pub(crate) fn join<N: Nic, P: Platform>(
     let entries = entries.get_mut(..size as usize).ok_or(too_many)?;
     let discovery = Discovery::new(nic, setup, entries)?;
     let rings = memory::RINGS.take().ok_or(TAKEN)?.memory();
-    let ethernet = Ethernet::new(discovery, rings, Config::new(me, epoch, job, COST))?;
+    let config = Config { link: pace.link, ..Config::new(me, epoch, job, pace.cost) };
+    let ethernet = Ethernet::new(discovery, rings, config)?;
     let mut endpoint = assemble(options, Composite::new(itself(options)?, ethernet), clock, epoch)?;
     find_the_others(&mut endpoint)?;
     Ok(endpoint)

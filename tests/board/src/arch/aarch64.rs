@@ -9,12 +9,14 @@
 use core::arch::{asm, global_asm};
 use core::fmt;
 
+use aldis_drivers::pci::{Layout, Mapped, PciRoot, Window};
 use aldis_drivers::platform::aarch64::GenericTimer;
+use aldis_drivers::virtio::Slots;
 use aldis_hal::mmio::Mmio;
 
-use super::Machine;
+use super::{BUSES, Machine, Pci};
 use crate::dtb::DeviceTree;
-use crate::mapped::{Bytes, register};
+use crate::mapped::{Bytes, register, serial_card};
 use crate::uart::Uart;
 
 global_asm!(
@@ -125,6 +127,9 @@ unsafe extern "C" fn fault() -> ! {
     exit(false)
 }
 
+/// Where the I/O ports of PCI cards are.
+const PORTS: usize = 0x3EFF_0000;
+
 /// The board.
 struct Virt {
     tree: Option<DeviceTree<'static>>,
@@ -133,6 +138,7 @@ struct Virt {
 impl Machine for Virt {
     type Clock = GenericTimer;
     type Serial = Uart<Bytes>;
+    type Access = Mapped;
 
     fn command_line(&self) -> Option<&'static str> {
         self.tree.as_ref()?.text("chosen", "bootargs")
@@ -143,9 +149,20 @@ impl Machine for Virt {
         unsafe { GenericTimer::new(0) }
     }
 
-    /// The board has one line.
+    /// The board has one line; another is a PCI card.
     fn serial(&mut self) -> Option<Uart<Bytes>> {
-        None
+        serial_card(&mut self.pci()?.root, PORTS)
+    }
+
+    fn pci(&mut self) -> Option<Pci<Mapped>> {
+        // SAFETY: the board has its configuration space there, mapped as it is, and nobody else uses it.
+        let root = PciRoot::new(unsafe { Mapped::new(0x3F00_0000, Layout::Ecam, BUSES) });
+        let registers = Window::new(0x1000_0000, 0x1000_0000);
+        Some(Pci { root, registers, memory: Window::new(0x2000_0000, 0x1000_0000) })
+    }
+
+    fn slots(&self) -> Option<Slots> {
+        Some(Slots { base: 0x0A00_0000, stride: 0x200, count: 32 })
     }
 }
 

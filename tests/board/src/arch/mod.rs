@@ -2,6 +2,8 @@
 
 use core::fmt::Write;
 
+use aldis_drivers::pci::{ConfigurationAccess, PciRoot, Window};
+use aldis_drivers::virtio::Slots;
 use aldis_hal::Platform;
 use embedded_io::{Read, ReadReady, WriteReady};
 
@@ -22,6 +24,9 @@ pub(crate) trait Machine {
     /// A serial line.
     type Serial: Read + ReadReady + embedded_io::Write + WriteReady;
 
+    /// The way to the configuration of PCI devices.
+    type Access: ConfigurationAccess;
+
     /// The command line, if the board was given one.
     fn command_line(&self) -> Option<&'static str>;
 
@@ -30,7 +35,26 @@ pub(crate) trait Machine {
 
     /// The serial line that joins it to other ranks, besides the console's.
     fn serial(&mut self) -> Option<Self::Serial>;
+
+    /// Its PCI bus, if it has one.
+    fn pci(&mut self) -> Option<Pci<Self::Access>>;
+
+    /// Where virtio devices are that are behind no bus.
+    fn slots(&self) -> Option<Slots>;
 }
+
+/// A PCI bus and, where no firmware has placed what the devices have, addresses for it.
+pub(crate) struct Pci<A: ConfigurationAccess> {
+    /// Its root.
+    pub(crate) root: PciRoot<A>,
+    /// Addresses that are mapped for registers.
+    pub(crate) registers: Window,
+    /// Addresses that are mapped for memory of a device that is shared with others.
+    pub(crate) memory: Window,
+}
+
+/// Buses that are looked at: there are no bridges.
+pub(crate) const BUSES: u8 = 1;
 
 /// Where text goes.
 pub(crate) fn console() -> impl Write {

@@ -7,11 +7,13 @@
 use core::arch::{asm, global_asm};
 use core::fmt::Write;
 
+use aldis_drivers::pci::{Layout, Mapped, PciRoot, Window};
 use aldis_drivers::platform::riscv64::Timer;
+use aldis_drivers::virtio::Slots;
 
-use super::Machine;
+use super::{BUSES, Machine, Pci};
 use crate::dtb::DeviceTree;
-use crate::mapped::{Bytes, register};
+use crate::mapped::{Bytes, register, serial_card};
 use crate::uart::Uart;
 
 global_asm!(
@@ -81,6 +83,9 @@ unsafe extern "C" fn fault() -> ! {
     exit(false)
 }
 
+/// Where the I/O ports of PCI cards are.
+const PORTS: usize = 0x0300_0000;
+
 /// The board.
 struct Virt {
     tree: Option<DeviceTree<'static>>,
@@ -94,6 +99,7 @@ const COMPARISON: usize = 0x200_4000;
 impl Machine for Virt {
     type Clock = Timer;
     type Serial = Uart<Bytes>;
+    type Access = Mapped;
 
     fn command_line(&self) -> Option<&'static str> {
         self.tree.as_ref()?.text("chosen", "bootargs")
@@ -106,9 +112,20 @@ impl Machine for Virt {
         Timer::new(hz, 0).map(|timer| unsafe { timer.with_alarm(register(COMPARISON), hz) })
     }
 
-    /// The board has one line.
+    /// The board has one line; another is a PCI card.
     fn serial(&mut self) -> Option<Uart<Bytes>> {
-        None
+        serial_card(&mut self.pci()?.root, PORTS)
+    }
+
+    fn pci(&mut self) -> Option<Pci<Mapped>> {
+        // SAFETY: the board has its configuration space there, mapped as it is, and nobody else uses it.
+        let root = PciRoot::new(unsafe { Mapped::new(0x3000_0000, Layout::Ecam, BUSES) });
+        let registers = Window::new(0x4000_0000, 0x1000_0000);
+        Some(Pci { root, registers, memory: Window::new(0x5000_0000, 0x1000_0000) })
+    }
+
+    fn slots(&self) -> Option<Slots> {
+        Some(Slots { base: 0x1000_1000, stride: 0x1000, count: 8 })
     }
 }
 

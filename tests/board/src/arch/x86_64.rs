@@ -9,9 +9,11 @@ use core::arch::{asm, global_asm};
 use core::ffi::CStr;
 use core::fmt::Write;
 
+use aldis_drivers::pci::{self, PciRoot, Window};
 use aldis_drivers::platform::x86_64::Tsc;
+use aldis_drivers::virtio::Slots;
 
-use super::Machine;
+use super::{Machine, Pci};
 use crate::uart::{Registers, Uart};
 
 global_asm!(
@@ -121,6 +123,7 @@ pub(super) struct Pc {
 impl Machine for Pc {
     type Clock = Tsc;
     type Serial = Uart<Ports>;
+    type Access = pci::Ports;
 
     fn command_line(&self) -> Option<&'static str> {
         self.command_line
@@ -133,6 +136,18 @@ impl Machine for Pc {
 
     fn serial(&mut self) -> Option<Uart<Ports>> {
         Some(Uart::new(Ports(COM2))).filter(Uart::is_there)
+    }
+
+    /// The firmware below the loader has placed everything. A `microvm` has no bus: nothing answers.
+    fn pci(&mut self) -> Option<Pci<pci::Ports>> {
+        // SAFETY: nobody else uses these ports, and the first 4 GiB are mapped as they are.
+        let root = PciRoot::new(unsafe { pci::Ports::new() });
+        Some(Pci { root, registers: Window::NONE, memory: Window::NONE })
+    }
+
+    /// Those of a `microvm`.
+    fn slots(&self) -> Option<Slots> {
+        Some(Slots { base: 0xFEB0_0000, stride: 0x200, count: 24 })
     }
 }
 

@@ -1,0 +1,71 @@
+//! A job over shared memory: a rank formats its inbox, announces itself in the memory, and attaches to each other rank as
+//! its card appears.
+
+use core::time::Duration;
+
+use aldis_drivers::ivshmem::Shared;
+use aldis_drivers::shm::{self, Identity};
+use aldis_drivers::{Loopback, Shm};
+use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Platform};
+use aldis_kernel::{Composite, Endpoint};
+use aldis_programs::Options;
+use aldis_protocols::Card;
+use aldis_protocols::card::CARD_BYTES_MAX;
+
+use crate::memory::{self, inbox};
+use crate::rank::{TAKEN, Trouble, assemble, itself};
+
+/// What a message costs between two emulators on two cores.
+const COST: Cost = Cost { overhead_ns: 500, latency_ns: 1_000, per_kib_ns: 1_000 };
+
+/// How long the ranks may take to appear: emulators start slowly on busy machines.
+const SEARCH: Duration = Duration::from_secs(60);
+
+/// Inboxes of others, and memory to itself.
+type Inboxes = Composite<Loopback<'static>, Shm<'static>>;
+
+/// The endpoint of this rank in the memory, connected to all others.
+pub(crate) fn join<P: Platform>(
+    options: &Options,
+    shared: &Shared,
+    mut clock: P,
+) -> Result<Endpoint<'static, Inboxes, P>, Trouble> {
+    let &Options { job, rank, size, .. } = options;
+    let me = Identity { job, owner: PeerId(rank), epoch: Epoch::from_entropy(clock.entropy()) };
+    let geometry = inbox(size);
+    let own = shared.inbox(&geometry, me.owner)?;
+    shm::format(&own, geometry, me)?;
+    let lanes = memory::LANES.take().ok_or(TAKEN)?;
+    let shm = Shm::new(me, own, lanes, COST)?;
+    let deadline = clock.now().after(SEARCH);
+    let mut endpoint = assemble(options, Composite::new(itself(options)?, shm), clock, me.epoch)?;
+    let mut buffer = [0; CARD_BYTES_MAX];
+    shared.announce(&me, endpoint.card().encode(&mut buffer)?)?;
+    for peer in (0..size).map(PeerId).filter(|peer| *peer != me.owner) {
+        let card = wait_for(shared, job, peer, &endpoint, deadline)?;
+        let theirs = Identity { job, owner: peer, epoch: card.epoch() };
+        endpoint.transport_mut().second_mut().attach(peer, shared.inbox(&geometry, peer)?, theirs)?;
+        endpoint.connect(&card)?;
+    }
+    Ok(endpoint)
+}
+
+/// The card of a rank, once it has formatted its inbox.
+fn wait_for<P: Platform>(
+    shared: &Shared,
+    job: u64,
+    peer: PeerId,
+    endpoint: &Endpoint<'_, Inboxes, P>,
+    deadline: Instant,
+) -> Result<Card, Trouble> {
+    let mut buffer = [0; CARD_BYTES_MAX];
+    loop {
+        if let Some((_, card)) = shared.card(job, peer, &mut buffer) {
+            return Ok(Card::decode(card)?);
+        }
+        if endpoint.platform().now() > deadline {
+            return Err(Trouble::Absent(peer, Cause::TimedOut));
+        }
+        core::hint::spin_loop();
+    }
+}
