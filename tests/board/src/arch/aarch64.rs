@@ -156,7 +156,7 @@ impl Machine for Virt {
 
     fn pci(&mut self) -> Option<Pci<Mapped>> {
         // SAFETY: the board has its configuration space there, mapped as it is, and nobody else uses it.
-        let root = PciRoot::new(unsafe { Mapped::new(0x3F00_0000, Layout::Ecam, BUSES) });
+        let root = PciRoot::new(unsafe { Mapped::new(0x3F00_0000, Layout::Ecam, BUSES as u16) });
         let registers = Window::new(0x1000_0000, 0x1000_0000);
         Some(Pci { root, registers, memory: Window::new(0x2000_0000, 0x1000_0000) })
     }

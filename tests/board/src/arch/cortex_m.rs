@@ -8,9 +8,11 @@
 use core::arch::{asm, global_asm};
 use core::fmt;
 
+use aldis_drivers::pci::Mapped;
 use aldis_drivers::platform::cortex_m::SysTick;
+use aldis_drivers::virtio::Slots;
 
-use super::Machine;
+use super::{Machine, Pci};
 
 #[path = "cortex_m/cmsdk.rs"]
 mod cmsdk;
@@ -108,6 +110,8 @@ struct Mps2;
 
 impl Machine for Mps2 {
     type Clock = SysTick;
+    type Serial = Uart;
+    type Access = Mapped;
 
     fn command_line(&self) -> Option<&'static str> {
         let line = semihosting::command_line();
@@ -119,10 +123,23 @@ impl Machine for Mps2 {
         // SAFETY: the image runs privileged, alone; the boot code has masked exceptions.
         Some(unsafe { SysTick::new(CLOCK_HZ, 0)?.with_naps() })
     }
+
+    fn serial(&mut self) -> Option<Uart> {
+        Some(Uart::new(UART_LINK))
+    }
+
+    fn pci(&mut self) -> Option<Pci<Mapped>> {
+        None
+    }
+
+    fn slots(&self) -> Option<Slots> {
+        None
+    }
 }
 
-/// The line for text.
+/// The line for text, and the one to other ranks.
 const UART_TEXT: usize = 0x4000_4000;
+const UART_LINK: usize = 0x4000_5000;
 
 pub(super) fn console() -> impl fmt::Write {
     Uart::new(UART_TEXT)
