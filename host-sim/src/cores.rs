@@ -30,12 +30,12 @@ use core::error::Error;
 use core::panic::AssertUnwindSafe;
 use core::time::Duration;
 use std::panic;
-use std::sync::{Barrier, Mutex};
+use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use aldis_drivers::shm::{Cores, Geometry, Lane};
 use aldis_drivers::{Loopback, Shm};
-use aldis_hal::{Cause, Epoch, PeerId};
+use aldis_hal::{Cause, Cost, Epoch, PeerId, Platform, Transport};
 use aldis_kernel::{Composite, Config, Endpoint, Storage, storage_type};
 use aldis_protocols::Card;
 
@@ -43,8 +43,8 @@ use crate::entropy;
 use crate::platform::{HostPlatform, Patience, allowed_cores};
 use crate::transport::{COST, FRAME_BYTES};
 
-/// A core's endpoint.
-pub type CoreEndpoint<'m> = Endpoint<'m, Composite<Loopback<'m>, Shm<'m>>, HostPlatform>;
+/// A core's endpoint; on a platform of one's own with [`run_on`].
+pub type CoreEndpoint<'m, P = HostPlatform> = Endpoint<'m, Composite<Loopback<'m>, Shm<'m>>, P>;
 
 /// Why a core failed.
 pub type Failure = Box<dyn Error + Send + Sync>;
@@ -74,105 +74,159 @@ pub fn run<R: Send>(
     cores: u32,
     program: impl Fn(&mut CoreEndpoint<'_>) -> Result<R, Failure> + Sync,
 ) -> Result<Vec<R>, Failure> {
+    let patience = Patience::of(cores, allowed_cores().len() as u32);
+    run_on(cores, |_| HostPlatform::unwatched(patience), program)
+}
+
+/// As [`run`], each core on what `platform` makes for it: a clock and a way to rest of one's own.
+///
+/// # Errors
+/// As [`run`].
+///
+/// # Panics
+/// As [`run`].
+pub fn run_on<P: Platform, R: Send>(
+    cores: u32,
+    platform: impl Fn(u32) -> P + Sync,
+    program: impl Fn(&mut CoreEndpoint<'_, P>) -> Result<R, Failure> + Sync,
+) -> Result<Vec<R>, Failure> {
     if cores == 0 || cores > CORES_MAX {
         return Err(Cause::TooBig { len: u64::from(cores), max: u64::from(CORES_MAX) }.into());
     }
     let geometry = Geometry { peers: cores, slots: 64, blocks: 8, block_bytes: 16 << 10 };
-    let mut memory = vec![0; Cores::memory_bytes(&geometry)];
-    let mut lanes: Vec<Lane> = (0..Cores::lanes(&geometry)).map(|_| Lane::EMPTY).collect();
+    let (meeting, first) = (Meeting::of(cores), Mutex::new(None));
     let epoch = Epoch::from_entropy(entropy::random());
-    let ends = Cores::new(&mut memory, &mut lanes, geometry, epoch, COST)?;
-    let ends: Vec<Shm<'_>> = ends.collect::<Result<_, _>>()?;
-    let job = Job { size: cores, epoch, cards: Mutex::default(), met: Barrier::new(cores as usize) };
-    let first = Mutex::new(None);
-    let (job, first, program) = (&job, &first, &program);
-    let results: Vec<Option<R>> = thread::scope(|scope| {
-        let core = |(me, end)| scope.spawn(move || job.core(me, end, program, first));
-        let threads: Vec<_> = (0..).zip(ends).map(core).collect();
-        // Joined all before one's panic goes on: the others end, since it has aborted the job.
-        let ended: Vec<_> = threads.into_iter().map(thread::ScopedJoinHandle::join).collect();
-        ended.into_iter().map(|result| result.unwrap_or_else(|panic| panic::resume_unwind(panic))).collect()
-    });
-    let failure = first.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
-    match failure {
+    let core = |me: u32, end: Shm<'_>| {
+        let mut storage = boxed();
+        let mut frames = vec![0; FRAMES * (FRAME_BYTES as usize + 16)];
+        let config = Config { me: PeerId(me), size: cores, epoch };
+        let joined = join(config, end, &mut storage, &mut frames, platform(me), &meeting);
+        finish(joined, &program, &first)
+    };
+    let ended = spread(geometry, epoch, COST, |_, _| true, core)?;
+    // Joined all before one's panic goes on: the others end, since it has aborted the job.
+    let results = ended.into_iter().map(|result| result.unwrap_or_else(|panic| panic::resume_unwind(panic)));
+    let results: Vec<Option<R>> = results.collect();
+    match first.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(failure) => Err(failure),
         None => Ok(results.into_iter().flatten().collect()),
     }
 }
 
-/// What the cores of a job have in common.
-struct Job {
-    size: u32,
+/// Threads for the ranks of `geometry`, each with its end of rings in memory of this process to all that are its `mates`.
+/// All have the boot id `epoch`. What each came to, by rank.
+///
+/// # Errors
+/// As [`Cores::new`].
+pub fn spread<R: Send>(
+    geometry: Geometry,
     epoch: Epoch,
+    cost: Cost,
+    mates: fn(PeerId, PeerId) -> bool,
+    core: impl Fn(u32, Shm<'_>) -> R + Sync,
+) -> Result<Vec<thread::Result<R>>, Cause> {
+    let mut memory = vec![0; Cores::memory_bytes(&geometry)];
+    let mut lanes: Vec<Lane> = (0..Cores::lanes(&geometry)).map(|_| Lane::EMPTY).collect();
+    let ends = Cores::new(&mut memory, &mut lanes, geometry, epoch, cost)?.among(mates);
+    let ends: Vec<Shm<'_>> = ends.collect::<Result<_, _>>()?;
+    let core = &core;
+    Ok(thread::scope(|scope| {
+        let threads: Vec<_> = (0..).zip(ends).map(|(me, end)| scope.spawn(move || core(me, end))).collect();
+        threads.into_iter().map(thread::ScopedJoinHandle::join).collect()
+    }))
+}
+
+/// Where the cores of a job introduce themselves to each other. Everybody comes, or tells that it does not.
+#[derive(Debug)]
+pub struct Meeting {
     cards: Mutex<Vec<Card>>,
     met: Barrier,
 }
 
-impl Job {
-    /// One core from start to end. A failure is kept if it is the first.
-    fn core<R>(
-        &self,
-        me: u32,
-        end: Shm<'_>,
-        program: impl Fn(&mut CoreEndpoint<'_>) -> Result<R, Failure>,
-        first: &Mutex<Option<Failure>>,
-    ) -> Option<R> {
-        let mut storage = boxed();
-        let mut frames = vec![0; FRAMES * (FRAME_BYTES as usize + 16)];
-        let joined = self.join(me, end, &mut storage, &mut frames);
-        let result = joined.and_then(|mut endpoint| {
-            let outcome = panic::catch_unwind(AssertUnwindSafe(|| program(&mut endpoint)));
-            match outcome {
-                Ok(Ok(result)) => endpoint.leave(LEAVE_LIMIT).map(|()| result).map_err(Failure::from),
-                Ok(Err(failure)) => {
-                    keep(first, failure);
-                    endpoint.abort(FAILED);
-                    Err(Cause::Aborted { code: FAILED }.into())
-                }
-                Err(panic) => {
-                    endpoint.abort(FAILED);
-                    panic::resume_unwind(panic)
-                }
-            }
-        });
-        result.map_err(|failure| keep(first, failure)).ok()
+impl Meeting {
+    /// A meeting of so many.
+    pub fn of(cores: u32) -> Self {
+        Self { cards: Mutex::default(), met: Barrier::new(cores as usize) }
     }
 
-    /// A core's endpoint, connected to all others. Everybody comes to both meetings, also who has failed.
-    fn join<'m>(
+    /// Connects an endpoint, of which `card` is the card, with those of all others who come. Returns when all have done so.
+    ///
+    /// # Errors
+    /// As [`Endpoint::connect`].
+    pub fn join<T: Transport, P: Platform>(
         &self,
-        me: u32,
-        end: Shm<'m>,
-        storage: &'m mut CoreStorage,
-        frames: &'m mut [u8],
-    ) -> Result<CoreEndpoint<'m>, Failure> {
-        let patience = Patience::of(self.size, allowed_cores().len() as u32);
-        let config = Config { me: PeerId(me), size: self.size, epoch: self.epoch };
-        let endpoint =
-            Loopback::new(PeerId(me), frames, FRAME_BYTES).map_err(Failure::from).and_then(|own| {
-                let transport = Composite::new(own, end);
-                Ok(Endpoint::new(storage.memory(), transport, HostPlatform::unwatched(patience), config)?)
-            });
-        if let Ok(endpoint) = &endpoint {
-            self.cards.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(endpoint.card());
-        }
+        endpoint: &mut Endpoint<'_, T, P>,
+        card: Card,
+    ) -> Result<(), aldis_kernel::Error> {
+        let me = card.peer();
+        self.cards().push(card);
         self.met.wait();
-        let cards = self.cards.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
-        let endpoint = endpoint.and_then(|mut endpoint| {
-            for card in cards.iter().filter(|card| card.peer() != PeerId(me)) {
-                endpoint.connect(card)?;
-            }
-            Ok(endpoint)
-        });
+        let cards = self.cards().clone();
+        let connected =
+            cards.iter().filter(|card| card.peer() != me).try_for_each(|card| endpoint.connect(card));
         // Nobody sends before all have been introduced.
         self.met.wait();
-        endpoint
+        connected
     }
+
+    /// For who has no endpoint: the others do not wait for it.
+    pub fn miss(&self) {
+        self.met.wait();
+        self.met.wait();
+    }
+
+    fn cards(&self) -> MutexGuard<'_, Vec<Card>> {
+        self.cards.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A core's endpoint, connected to all others.
+fn join<'m, P: Platform>(
+    config: Config,
+    end: Shm<'m>,
+    storage: &'m mut CoreStorage,
+    frames: &'m mut [u8],
+    platform: P,
+    meeting: &Meeting,
+) -> Result<CoreEndpoint<'m, P>, Failure> {
+    let made = Loopback::new(config.me, frames, FRAME_BYTES)
+        .map_err(Failure::from)
+        .and_then(|own| Ok(Endpoint::new(storage.memory(), Composite::new(own, end), platform, config)?));
+    let Ok(mut endpoint) = made else {
+        meeting.miss();
+        return made;
+    };
+    let card = endpoint.card();
+    meeting.join(&mut endpoint, card)?;
+    Ok(endpoint)
+}
+
+/// Runs the program on a core and leaves. A failure is kept if it is the first.
+fn finish<P: Platform, R>(
+    joined: Result<CoreEndpoint<'_, P>, Failure>,
+    program: impl Fn(&mut CoreEndpoint<'_, P>) -> Result<R, Failure>,
+    first: &Mutex<Option<Failure>>,
+) -> Option<R> {
+    let result = joined.and_then(|mut endpoint| {
+        match panic::catch_unwind(AssertUnwindSafe(|| program(&mut endpoint))) {
+            Ok(Ok(result)) => endpoint.leave(LEAVE_LIMIT).map(|()| result).map_err(Failure::from),
+            Ok(Err(failure)) => {
+                keep(first, failure);
+                endpoint.abort(FAILED);
+                Err(Cause::Aborted { code: FAILED }.into())
+            }
+            Err(panic) => {
+                endpoint.abort(FAILED);
+                panic::resume_unwind(panic)
+            }
+        }
+    });
+    result.map_err(|failure| keep(first, failure)).ok()
 }
 
 /// Keeps the first failure.
 fn keep(first: &Mutex<Option<Failure>>, failure: Failure) {
-    first.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(failure);
+    first.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
 }
 
 /// In a frame of its own: a storage is large.

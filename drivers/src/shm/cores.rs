@@ -38,6 +38,7 @@ pub struct Cores<'m> {
     cost: Cost,
     lanes: ChunksExactMut<'m, Lane>,
     next: u32,
+    mates: fn(PeerId, PeerId) -> bool,
     memory: PhantomData<&'m mut [u8]>,
 }
 
@@ -81,11 +82,19 @@ impl<'m> Cores<'m> {
         let whole = whole.ok_or(Cause::TooBig { len: len as u64, max })?;
         let start = NonNull::from(whole).cast();
         let lanes = lanes.chunks_exact_mut(geometry.peers as usize);
-        let cores = Self { start, geometry, epoch, cost, lanes, next: 0, memory: PhantomData };
+        let mates = |_, _| true;
+        let cores = Self { start, geometry, epoch, cost, lanes, next: 0, mates, memory: PhantomData };
         for owner in 0..geometry.peers {
             format(&cores.region(owner), geometry, cores.identity(owner))?;
         }
         Ok(cores)
+    }
+
+    /// Joins only those pairs of cores for which `mates` is true, asked both ways round: the others have another way to
+    /// each other.
+    #[must_use]
+    pub const fn among(self, mates: fn(PeerId, PeerId) -> bool) -> Self {
+        Self { mates, ..self }
     }
 
     const fn identity(&self, owner: u32) -> Identity {
@@ -104,7 +113,8 @@ impl<'m> Cores<'m> {
 
     fn transport(&self, me: u32, lanes: &'m mut [Lane]) -> Result<Shm<'m>, Cause> {
         let mut shm = Shm::new(self.identity(me), self.region(me), lanes, self.cost)?;
-        for peer in (0..self.geometry.peers).filter(|peer| *peer != me) {
+        let mates = |peer: &u32| *peer != me && (self.mates)(PeerId(me), PeerId(*peer));
+        for peer in (0..self.geometry.peers).filter(mates) {
             shm.attach(PeerId(peer), self.region(peer), self.identity(peer))?;
         }
         Ok(shm)
@@ -176,6 +186,18 @@ mod tests {
                 assert_eq!(heard.0, expected);
             }
         }
+    }
+
+    #[test]
+    fn only_mates_are_joined() {
+        let mut memory = vec![0; Cores::memory_bytes(&GEOMETRY)];
+        let mut lanes = [const { Lane::EMPTY }; Cores::lanes(&GEOMETRY)];
+        let cores = Cores::new(&mut memory, &mut lanes, GEOMETRY, Epoch(9), COST).unwrap();
+        let pair = |one: PeerId, other: PeerId| one.0 < 2 && other.0 < 2;
+        let cores: Vec<Shm<'_>> = cores.among(pair).map(Result::unwrap).collect();
+        let joined = |from: u32, to: u32| cores[from as usize].reach(PeerId(to)).is_ok();
+        assert!(joined(0, 1) && joined(1, 0));
+        assert!(!joined(0, 2) && !joined(2, 0) && !joined(1, 2) && !joined(2, 1));
     }
 
     #[test]
