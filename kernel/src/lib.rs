@@ -63,6 +63,7 @@ mod modes;
 mod overflow;
 mod partitioned;
 mod peer;
+mod pending;
 mod persistent;
 mod planted;
 mod policy;
@@ -95,6 +96,7 @@ pub use future::{Futures, Sleeper};
 pub use group::{Comparison, Group, Piece, RankRange};
 pub use hints::Hints;
 pub use matched::Matched;
+pub use pending::{Pending, Standing};
 #[cfg(feature = "planted-bugs")]
 pub use planted::{Planted, plant};
 pub use policy::Policy;
