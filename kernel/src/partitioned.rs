@@ -411,6 +411,9 @@ impl Engine<'_> {
             && let Some(Machine::PartRecv(receiver)) = self.requests.at(index).map(|slot| &mut slot.machine)
         {
             receiver.granted();
+            if self.requests.at(index).is_some_and(|slot| slot.orphan) {
+                self.complete(index, None);
+            }
         }
         turn
     }
@@ -435,7 +438,10 @@ impl Engine<'_> {
         self.disown(handle.slot);
         let Some(request) = self.requests.get(handle) else { return };
         let (index, peer, state, machine) = (handle.slot, request.peer, request.state, request.machine);
-        (request.orphan, request.buffer) = (true, Buffer::NONE);
+        let differs =
+            matches!((machine, request.cause), (Machine::PartRecv(_), Some(Cause::LengthMismatch { .. })));
+        let left = if differs { Buffer::scattered(request.buffer.len()) } else { Buffer::NONE };
+        (request.orphan, request.buffer) = (true, left);
         let told = match (machine, state) {
             (Machine::PartSend(_), State::Queued) if self.is_offered(peer, handle) => {
                 return self.give_up_offer(handle);
@@ -449,6 +455,10 @@ impl Engine<'_> {
             // It may be granted still, or turned away: then it answers.
             (Machine::PartSend(channel), _) if channel.receiver().is_none() || channel.is_granted() => {
                 Some((State::Sending, Machine::Send(withdrawn(channel.receiver()))))
+            }
+            // Its grant, with its length, is what tells the sender.
+            (Machine::PartRecv(channel), _) if !channel.is_told() && differs => {
+                Some((State::Receiving, machine))
             }
             (Machine::PartRecv(channel), _) if !channel.is_told() => {
                 channel.sender().map(|sender| (State::Receiving, Machine::Recv(Receiver::new(sender, 0, 0))))

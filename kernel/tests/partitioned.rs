@@ -256,6 +256,39 @@ fn sides_that_do_not_agree_both_hear_of_it() {
     assert_eq!((ranks[0].requests_in_use(), ranks[1].requests_in_use()), (0, 0));
 }
 
+/// The receiver has found out, and is gone before it could tell.
+#[test]
+fn a_sender_hears_that_lengths_differ_from_a_receiver_that_is_gone() {
+    let mut job = Job::new(2, Shape { depth: 1, bcopy_bytes_max: 128 });
+    let mut ranks = job.ranks();
+    let worlds = worlds(&ranks);
+    let (mut out, mut into) = ([0u8; 12], [0u8; 8]);
+    let [first, second] = &mut ranks[..] else { panic!("two ranks") };
+    first
+        .scope(|one| {
+            let out = one.lend(&mut out);
+            let mut send = one.psend_init(&worlds[0], out, 0..12, 1, Rank(1), TAG)?;
+            one.start(&mut send)?;
+            // The only place of the wire is taken, so that nothing can be told in the scope.
+            while second.poll(64) > 0 {}
+            second.send(&worlds[1], &[1u8], Rank(0), TAG)?;
+            second.scope(|other| {
+                let into = other.lend(&mut into);
+                let mut receive = other.precv_init(&worlds[1], into, 0..8, 1, Rank(0), TAG)?;
+                let mismatch = Cause::LengthMismatch { left: 8, right: 12 };
+                assert_eq!(other.start(&mut receive).unwrap_err().cause, mismatch);
+                Ok(())
+            })?;
+            assert_eq!(second.requests_in_use(), 1, "it has to tell the sender");
+            while one.poll(64) + second.poll(64) > 0 {}
+            let mismatch = Cause::LengthMismatch { left: 12, right: 8 };
+            assert_eq!(one.wait_for(&mut send).unwrap_err().cause, mismatch);
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!((ranks[0].requests_in_use(), ranks[1].requests_in_use()), (0, 0));
+}
+
 #[test]
 fn who_goes_on_alone_hears_that_the_other_is_gone() {
     let mut job = Job::new(2, Shape::default());
