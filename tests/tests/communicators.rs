@@ -20,7 +20,7 @@ use aldis_kernel::{
 use rig::{Endpoint, run};
 
 /// Every rank's process number summed up: the same on all, and only right if all ranks of it and no others are there.
-fn roll_call(endpoint: &mut Endpoint<'_>, comm: &Comm, expected: &[u32]) {
+fn roll_call(endpoint: &mut Endpoint<'_, '_>, comm: &Comm, expected: &[u32]) {
     let mut sum = [u64::from(endpoint.process().0)];
     allreduce(endpoint, comm, Sum, &mut sum, &mut [0]).unwrap();
     assert_eq!(sum[0], expected.iter().map(|&process| u64::from(process)).sum::<u64>());

@@ -19,7 +19,7 @@ use rig::{Endpoint, run};
 const TAG: Tag = Tag(77);
 
 /// Splits the world at `middle`, and makes an intercommunicator between the two parts, led by their last ranks.
-fn halves(endpoint: &mut Endpoint<'_>, middle: u32) -> (Comm, Comm) {
+fn halves(endpoint: &mut Endpoint<'_, '_>, middle: u32) -> (Comm, Comm) {
     let (world, mut scratch) = (endpoint.world(), [Choice::NONE; 9]);
     let is_upper = world.rank().0 >= middle;
     let half = split(endpoint, &world, Some(is_upper.into()), 0, &mut scratch).unwrap().unwrap();
@@ -33,7 +33,7 @@ fn processes(group: &Group<'_>) -> Vec<u32> {
 }
 
 /// Both groups of an intercommunicator, and a message of each rank to each of the other side.
-fn check(endpoint: &mut Endpoint<'_>, inter: &Comm, local: &[u32], remote: &[u32]) {
+fn check(endpoint: &mut Endpoint<'_, '_>, inter: &Comm, local: &[u32], remote: &[u32]) {
     assert_eq!(processes(&endpoint.group(inter).unwrap()), local);
     assert_eq!(processes(&endpoint.remote_group(inter).unwrap()), remote);
     assert_eq!((inter.size(), inter.remote_size()), (local.len() as u32, remote.len() as u32));
@@ -296,7 +296,7 @@ fn what_keeps_leaders_apart_is_a_typed_error() {
         let half = split(endpoint, &world, Some(me / 2), 0, &mut scratch).unwrap().unwrap();
         let other = Rank(if me < 2 { 2 } else { 0 });
         let limit = Duration::from_millis(50);
-        let mut make = |endpoint: &mut Endpoint<'_>, leader, peer: &Comm, other, tag| {
+        let mut make = |endpoint: &mut Endpoint<'_, '_>, leader, peer: &Comm, other, tag| {
             let (way, limit) = ((peer, other), &mut endpoint.within(limit));
             inter::create(limit, &half, leader, way, tag, &mut scratch).unwrap_err()
         };

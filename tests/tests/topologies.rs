@@ -17,7 +17,7 @@ use rig::{Endpoint, run};
 
 /// A word to each destination, and one from each source: what it must be is told by the sender's rank and the position of the
 /// edge among those between the two.
-fn exchange<G: Topology>(endpoint: &mut Endpoint<'_>, topology: &G) {
+fn exchange<G: Topology>(endpoint: &mut Endpoint<'_, '_>, topology: &G) {
     let (comm, me) = (*topology.comm(), topology.comm().rank().0);
     // No ring leads from a rank to itself here.
     let to: Vec<Rank> = topology.destinations().filter(|rank| rank.0 != me).collect();

@@ -8,8 +8,9 @@ use super::rank::play;
 
 /// Request slots of `aldis_host_sim::storage`, which every rank has.
 const STORAGE_REQUESTS: usize = 1024;
-/// Seconds after which a job hangs: the launcher then tells what every rank was doing.
-const HANG_S: &str = "60";
+/// Seconds after which a job hangs: the launcher then tells what every rank was doing. They are the machine's, so there are
+/// some thousand times as many as a job needs on one that has time for it.
+const HANG_S: &str = "300";
 
 /// Where the two programs are.
 #[derive(Debug)]

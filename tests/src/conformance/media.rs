@@ -12,6 +12,9 @@ use super::storage::{RANKS_MAX, REQUESTS, Room};
 use super::threads::{self, Host};
 use super::{launched, simulated, wired};
 
+/// Request slots of a core of `aldis_host_sim::cores`.
+const CORE_REQUESTS: usize = 256;
+
 /// How many seeds are worth their time on a medium.
 #[derive(Clone, Copy)]
 enum Seeds {
@@ -51,6 +54,13 @@ pub const MEDIA: &[Medium] = &[
         ranks: (1, RANKS_MAX as u32),
         seeds: Seeds::Rooms,
         run: |plan| threads::run(plan.ranks, plan.room(), |ep| told(play(plan.case, ep, REQUESTS))).map(drop),
+    },
+    Medium {
+        name: "cores",
+        about: "the cores of a job of `aldis_host_sim::cores`: threads with the rings and the storage of a host",
+        ranks: (1, RANKS_MAX as u32),
+        seeds: Seeds::One,
+        run: |plan| threads::run_on_cores(plan.ranks, |ep| told(play(plan.case, ep, CORE_REQUESTS))),
     },
     Medium {
         name: "processes",

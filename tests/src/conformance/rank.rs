@@ -1,19 +1,17 @@
 //! One rank of a case, and what is checked of its endpoint whatever the case.
 
 use core::any::Any;
+use core::fmt::Write as _;
 use core::panic::AssertUnwindSafe;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use std::panic::catch_unwind;
-use std::time::Instant;
 
 use aldis_hal::{Activity, PeerId, Platform, Transport};
 use aldis_kernel::Endpoint;
 
 use super::chapter::{Outcome, cases};
 
-/// A job that takes longer hangs: some thousand times what any of them needs.
-const HANG: Duration = Duration::from_secs(20);
 /// Idle turns between two looks at the clock.
 const TURNS: u32 = 1024;
 
@@ -55,40 +53,48 @@ fn bounded<T: Transport, P: Platform>(
 #[derive(Debug)]
 pub(super) struct Watch {
     size: u32,
-    start: Instant,
+    /// What a rank may spend on its part. Never the time of the machine: however little of that there is for this job, one
+    /// that gets on is not taken for one that hangs.
+    limit: Duration,
+    /// Whether a rank may end with something left.
+    may_leave: bool,
     /// Ranks that are over, and once more those that have nothing left.
     over: AtomicU32,
-    failed: AtomicBool,
+    /// A bit for each rank that has failed.
+    failed: AtomicU32,
 }
 
 impl Watch {
-    pub(super) fn new(size: u32) -> Self {
-        Self { size, start: Instant::now(), over: AtomicU32::new(0), failed: AtomicBool::new(false) }
+    pub(super) const fn new(size: u32, limit: Duration) -> Self {
+        Self { size, limit, may_leave: false, over: AtomicU32::new(0), failed: AtomicU32::new(0) }
     }
 
-    /// Whether so many have been over, or it does not matter any more.
-    fn reached(&self, count: u32) -> bool {
-        self.over.load(Ordering::SeqCst) >= count || self.failed.load(Ordering::SeqCst)
+    /// The same for a job whose ranks may leave messages and requests behind.
+    pub(super) const fn that_may_leave(self, may_leave: bool) -> Self {
+        Self { may_leave, ..self }
     }
 
-    /// Ends a rank that waits for one that has failed, or for ever; `activity` is what it waits for.
+    /// Ends rank `me` if it waits for one that has failed, or for ever: if it has spent more than the limit. `activity` is
+    /// what it waits for. It is looked for every so many idle turns.
     ///
     /// # Panics
     /// To end it.
-    pub(super) fn look(&self, idle: u32, activity: &Activity) {
-        if !idle.is_multiple_of(TURNS) {
+    pub(super) fn look(&self, me: u32, idle: u32, activity: &Activity, spent: impl FnOnce() -> Duration) {
+        let failed = self.failed.load(Ordering::SeqCst);
+        if !idle.is_multiple_of(TURNS) || failed & (1 << me) != 0 {
             return;
         }
-        assert!(!self.failed.load(Ordering::SeqCst), "another rank has failed");
+        assert!(failed == 0, "another rank has failed");
+        let spent = spent();
         let Activity { operation, peer, tag, bytes, .. } = activity;
         assert!(
-            self.start.elapsed() < HANG,
-            "hangs in {operation} with {peer:?}, tag {tag:?}, {bytes} bytes"
+            spent < self.limit,
+            "hangs in {operation} with {peer:?}, tag {tag:?}, {bytes} bytes, after {spent:.1?} of its own time"
         );
     }
 
     /// Runs `body` on a rank, and then serves the others until all are over and have nothing left. What went wrong, in
-    /// words. `rest` is called where there is nothing to do.
+    /// words, with every request that was left. `rest` is called where there is nothing to do.
     pub(super) fn run<'s, T: Transport, P: Platform, R>(
         &self,
         endpoint: &mut Endpoint<'s, T, P>,
@@ -99,19 +105,22 @@ impl Watch {
             let result = body(endpoint)?;
             self.serve(endpoint, &mut rest, |_| true, self.size);
             // Who has nothing left may still be needed by another to get there.
-            self.serve(endpoint, &mut rest, settled, 2 * self.size);
+            self.serve(endpoint, &mut rest, |endpoint| self.may_leave || settled(endpoint), 2 * self.size);
             Ok(result)
         }));
         let went = went.unwrap_or_else(|panic| Err(words(&*panic)));
         went.map_err(|what| {
-            self.failed.store(true, Ordering::SeqCst);
+            let left = left(endpoint);
+            self.failed.fetch_or(1 << endpoint.world().rank().0, Ordering::SeqCst);
             endpoint.abort(1);
-            let ((posted, unexpected), requests) = (endpoint.queue_depths(), endpoint.requests_in_use());
-            format!("{what} ({posted} receives posted, {unexpected} messages kept, {requests} requests)")
+            what + &left
         })
     }
 
     /// Polls until `done` holds here, says so, and goes on until `count` have said so.
+    ///
+    /// # Panics
+    /// If another rank has failed.
     fn serve<T: Transport, P: Platform>(
         &self,
         endpoint: &mut Endpoint<'_, T, P>,
@@ -120,7 +129,8 @@ impl Watch {
         count: u32,
     ) {
         let (mut said, mut idle) = (false, 0);
-        while !self.reached(count) {
+        while self.over.load(Ordering::SeqCst) < count {
+            assert!(self.failed.load(Ordering::SeqCst) == 0, "another rank has failed");
             if !said && done(endpoint) {
                 said = true;
                 self.over.fetch_add(1, Ordering::SeqCst);
@@ -130,6 +140,22 @@ impl Watch {
             }
         }
     }
+}
+
+/// What is left of a rank: its queues, its requests, and where others have credit for places that are not free.
+fn left<T: Transport, P: Platform>(endpoint: &mut Endpoint<'_, T, P>) -> String {
+    let (posted, unexpected) = endpoint.queue_depths();
+    let mut told = format!(" ({posted} receives posted, {unexpected} messages kept)");
+    endpoint.pending(|request| told += &format!("\n    {request}"));
+    for peer in 0..endpoint.world().size() {
+        if let Some(credits) = endpoint.credits(PeerId(peer)) {
+            let held = (credits.envelopes.held(), credits.blocks.held());
+            if held != (0, 0) {
+                let _ = write!(told, "\n    {} envelopes and {} blocks held for rank {peer}", held.0, held.1);
+            }
+        }
+    }
+    told
 }
 
 /// Whether every place that others have credit for is free, and no request slot in use.
@@ -152,7 +178,7 @@ pub(super) fn verdict<R>(ranks: Vec<Result<R, String>>) -> Result<Vec<R>, String
 }
 
 /// What a panic said.
-fn words(panic: &(dyn Any + Send)) -> String {
+pub(super) fn words(panic: &(dyn Any + Send)) -> String {
     let owned = panic.downcast_ref::<String>().cloned();
     owned.or_else(|| panic.downcast_ref::<&str>().map(|words| (*words).into())).unwrap_or_default()
 }

@@ -1,20 +1,22 @@
-//! This module holds `unsafe` code: it declares memory of its own as the inboxes of shared-memory transports.
-//!
 //! Ranks as threads of this process: shared-memory rings on the heap between them, a loopback for each to itself.
 
 use core::cell::Cell;
-use core::ptr::NonNull;
-use std::sync::{Barrier, Mutex};
+use core::panic::AssertUnwindSafe;
+use core::time::Duration;
+use std::panic::catch_unwind;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant as Clock;
 
-use aldis_drivers::shm::{Geometry, Identity, Lane, Region, format};
+use aldis_drivers::shm::Geometry;
 use aldis_drivers::{Loopback, Shm};
 use aldis_hal::{Activity, Cost, Epoch, Instant, PeerId, Platform, Transport};
+use aldis_host_sim::cores::{self, Meeting};
 use aldis_kernel::{Composite, Config, Endpoint, Memory};
+use nix::time::{ClockId, clock_gettime};
 
-use super::rank::{Watch, verdict};
-use super::storage::{RANKS_MAX, Room, boxed};
+use super::rank::{Watch, verdict, words};
+use super::storage::{Room, Store, boxed};
 
 /// What a rank talks over.
 pub type Threads<'m> = Composite<Loopback<'m>, Shm<'m>>;
@@ -22,22 +24,41 @@ pub type Threads<'m> = Composite<Loopback<'m>, Shm<'m>>;
 pub type ThreadEndpoint<'m, 'w> = Endpoint<'m, Threads<'m>, Host<'w>>;
 
 pub(super) const COST: Cost = Cost { overhead_ns: 60, latency_ns: 120, per_kib_ns: 100 };
+/// The boot id of all ranks.
+pub(super) const EPOCH: Epoch = Epoch(1);
 /// Bytes of a loopback frame, and how many there are.
 const FRAME_BYTES: u32 = 256;
 const FRAMES: usize = 6;
+/// Time on a core that a rank may use for its part: a thousand times what any of them needs. While it waits it yields, so
+/// that the others of its job have had as much by then.
+const HANG: Duration = Duration::from_secs(6);
 
 /// The host's clock, and its scheduler to rest with.
 #[derive(Debug)]
 pub struct Host<'w> {
+    me: u32,
     start: Clock,
+    used: Duration,
     watch: &'w Watch,
     activity: Cell<Activity>,
 }
 
 impl<'w> Host<'w> {
-    fn new(watch: &'w Watch) -> Self {
-        Self { start: Clock::now(), watch, activity: Cell::default() }
+    /// The platform of rank `me`, made on the thread that it is for.
+    fn new(me: u32, watch: &'w Watch) -> Self {
+        Self { me, start: Clock::now(), used: used(), watch, activity: Cell::default() }
     }
+
+    fn look(&self, idle: u32) {
+        let spent = || used().saturating_sub(self.used);
+        self.watch.look(self.me, idle, &self.activity.get(), spent);
+    }
+}
+
+/// Time that this thread has had on a core.
+fn used() -> Duration {
+    // The call cannot fail for this clock.
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 impl Platform for Host<'_> {
@@ -45,7 +66,7 @@ impl Platform for Host<'_> {
         Instant(self.start.elapsed().as_nanos() as u64)
     }
     fn relax(&mut self, idle: u32) {
-        self.watch.look(idle, &self.activity.get());
+        self.look(idle);
         if idle > 32 { thread::yield_now() } else { core::hint::spin_loop() }
     }
     fn entropy(&mut self) -> u64 {
@@ -54,63 +75,6 @@ impl Platform for Host<'_> {
     fn note(&mut self, activity: Activity) {
         self.activity.set(activity);
     }
-}
-
-/// An inbox's memory, a line at a time for its alignment.
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-struct Line(#[expect(dead_code, reason = "looked at through regions only")] [u8; 64]);
-
-/// The inboxes of all ranks.
-pub(super) struct Inboxes {
-    memory: Vec<Vec<Line>>,
-}
-
-impl Inboxes {
-    pub(super) fn new(size: u32) -> Self {
-        let geometry = Geometry { peers: size, slots: 8, blocks: 2, block_bytes: 512 };
-        let lines = geometry.inbox_bytes().div_ceil(64);
-        let mut inboxes = Self { memory: vec![vec![Line([0; 64]); lines]; size as usize] };
-        for (owner, region) in (0..).zip(inboxes.regions()) {
-            format(&region, geometry, identity(owner)).expect("a sound geometry");
-        }
-        inboxes
-    }
-
-    /// Regions of all inboxes, for one rank.
-    pub(super) fn regions(&mut self) -> Vec<Region<'static>> {
-        let region = |lines: &mut Vec<Line>| {
-            let len = lines.len() * 64;
-            let start = NonNull::from(lines.as_mut_slice()).cast::<u8>();
-            // SAFETY: whoever made the inboxes keeps the memory until every thread has ended and touches it only
-            // through regions; all ranks are ours and keep the protocol.
-            unsafe { Region::new(start, len) }
-        };
-        self.memory.iter_mut().map(region).collect()
-    }
-}
-
-const fn identity(owner: u32) -> Identity {
-    Identity { job: 7, owner: PeerId(owner), epoch: Epoch(owner + 1) }
-}
-
-/// Shared memory between rank `me` and those that are its `mates`.
-pub(super) fn shm<'m>(
-    me: u32,
-    regions: Vec<Region<'m>>,
-    lanes: &'m mut [Lane],
-    mates: impl Fn(u32) -> bool,
-) -> Shm<'m> {
-    let (mut own, mut others) = (None, Vec::new());
-    for (peer, region) in (0..).zip(regions) {
-        if peer == me { own = Some(region) } else { others.push((peer, region)) }
-    }
-    let own = own.expect("the rank is one of the job");
-    let mut shm = Shm::new(identity(me), own, lanes, COST).expect("a formatted inbox");
-    for (peer, region) in others.into_iter().filter(|(peer, _)| mates(*peer)) {
-        shm.attach(PeerId(peer), region, identity(peer)).expect("an inbox of the same job");
-    }
-    shm
 }
 
 /// Memory for [`loopback`].
@@ -128,11 +92,15 @@ pub(super) fn endpoint<'m, T: Transport, P: Platform>(
     memory: Memory<'m>,
     transport: T,
     platform: P,
-    me: u32,
-    size: u32,
+    (me, size): (u32, u32),
 ) -> Endpoint<'m, T, P> {
-    let config = Config { me: PeerId(me), size, epoch: Epoch(me + 1) };
+    let config = Config { me: PeerId(me), size, epoch: EPOCH };
     Endpoint::new(memory, transport, platform, config).expect("a storage for the job")
+}
+
+/// The rings of a job of so many ranks.
+pub(super) const fn rings(size: u32) -> Geometry {
+    Geometry { peers: size, slots: 8, blocks: 2, block_bytes: 512 }
 }
 
 /// Runs `body` on every rank of a job of `size` and gives their results, or what went wrong on which.
@@ -144,34 +112,54 @@ pub fn run<R: Send>(
     room: Room,
     body: impl Fn(&mut ThreadEndpoint<'_, '_>) -> Result<R, String> + Sync,
 ) -> Result<Vec<R>, String> {
-    let (mut inboxes, watch) = (Inboxes::new(size), Watch::new(size));
-    let (cards, met) = (Mutex::new(Vec::new()), Barrier::new(size as usize));
-    let rank = |me: u32, regions| {
-        let mut storage = boxed(room);
-        let mut lanes = [const { Lane::EMPTY }; RANKS_MAX];
-        let mut frames = frames();
-        let lanes = lanes.get_mut(..size as usize).expect("lanes for all ranks");
-        let transport = Composite::new(loopback(me, &mut frames), shm(me, regions, lanes, |_| true));
-        let mut endpoint = endpoint(storage.memory(), transport, Host::new(&watch), me, size);
-        cards.lock().expect("no panic yet").push(endpoint.card());
-        met.wait();
-        for card in cards.lock().expect("no panic yet").iter().filter(|card| card.peer() != PeerId(me)) {
-            endpoint.connect(card).expect("a rank of the job");
-        }
-        met.wait();
-        let rest = |idle| {
-            watch.look(idle, &Activity::default());
-            thread::yield_now();
-        };
-        watch.run(&mut endpoint, rest, &body)
+    run_in(Job { rings: rings(size), store: || boxed(room), may_leave: false }, body)
+}
+
+/// What a job is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<S> {
+    /// The rings, and how many ranks there are.
+    pub rings: Geometry,
+    /// Makes the storage of a rank.
+    pub store: S,
+    /// Whether ranks may be over with messages and requests left.
+    pub may_leave: bool,
+}
+
+/// As [`run`], of a job of one's own make.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_in<R: Send>(
+    Job { rings, store, may_leave }: Job<impl Fn() -> Box<dyn Store> + Sync>,
+    body: impl Fn(&mut ThreadEndpoint<'_, '_>) -> Result<R, String> + Sync,
+) -> Result<Vec<R>, String> {
+    let watch = Watch::new(rings.peers, HANG).that_may_leave(may_leave);
+    let meeting = Meeting::of(rings.peers);
+    let rank = |me: u32, end: Shm<'_>| {
+        let (mut storage, mut frames) = (store(), frames());
+        let transport = Composite::new(loopback(me, &mut frames), end);
+        let mut endpoint = endpoint(storage.memory(), transport, Host::new(me, &watch), (me, rings.peers));
+        let card = endpoint.card();
+        meeting.join(&mut endpoint, card).expect("ranks of one job");
+        serve(&watch, &mut endpoint, &body)
     };
-    let regions: Vec<_> = (0..size).map(|_| inboxes.regions()).collect();
-    verdict(thread::scope(|scope| {
-        let rank = &rank;
-        let ranks: Vec<_> =
-            (0..).zip(regions).map(|(me, regions)| scope.spawn(move || rank(me, regions))).collect();
-        ranks.into_iter().map(|rank| rank.join().unwrap_or_else(|_| Err("its start failed".into()))).collect()
-    }))
+    let ended = cores::spread(rings, EPOCH, COST, |_, _| true, rank).map_err(|cause| cause.to_string())?;
+    verdict(ended.into_iter().map(|rank| rank.unwrap_or_else(|panic| Err(words(&*panic)))).collect())
+}
+
+/// A rank's part, and what it does for the others afterwards.
+fn serve<'s, T: Transport, R>(
+    watch: &Watch,
+    endpoint: &mut Endpoint<'s, T, Host<'_>>,
+    body: impl FnOnce(&mut Endpoint<'s, T, Host<'_>>) -> Result<R, String>,
+) -> Result<R, String> {
+    let host = Host::new(endpoint.world().rank().0, watch);
+    let rest = |idle| {
+        host.look(idle);
+        thread::yield_now();
+    };
+    watch.run(endpoint, rest, body)
 }
 
 /// Runs `body` on a job of one rank that has nothing but itself.
@@ -182,8 +170,32 @@ pub fn run_alone(
     room: Room,
     body: impl Fn(&mut Endpoint<'_, Loopback<'_>, Host<'_>>) -> Result<(), String>,
 ) -> Result<(), String> {
-    let (watch, mut storage, mut frames) = (Watch::new(1), boxed(room), frames());
-    let mut endpoint = endpoint(storage.memory(), loopback(0, &mut frames), Host::new(&watch), 0, 1);
-    let went = watch.run(&mut endpoint, |idle| watch.look(idle, &Activity::default()), body);
-    verdict(vec![went]).map(drop)
+    let (watch, mut storage, mut frames) = (Watch::new(1, HANG), boxed(room), frames());
+    let alone = loopback(0, &mut frames);
+    let mut endpoint = endpoint(storage.memory(), alone, Host::new(0, &watch), (0, 1));
+    verdict(vec![serve(&watch, &mut endpoint, body)]).map(drop)
+}
+
+/// Runs `body` on the cores of a job of [`cores::run_on`], with the storage and rings that it has.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_on_cores(
+    size: u32,
+    body: impl Fn(&mut ThreadEndpoint<'_, '_>) -> Result<(), String> + Sync,
+) -> Result<(), String> {
+    let (watch, told) = (Watch::new(size, HANG), Mutex::new(Vec::new()));
+    let program = |endpoint: &mut ThreadEndpoint<'_, '_>| {
+        let me = endpoint.world().rank().0;
+        let went = serve(&watch, endpoint, &body);
+        let failed = went.as_ref().err().cloned();
+        told.lock().unwrap_or_else(PoisonError::into_inner).push((me, went));
+        failed.map_or(Ok(()), |what| Err(what.into()))
+    };
+    let run = || cores::run_on(size, |me| Host::new(me, &watch), program);
+    let went = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(words(&*panic).into()));
+    let mut told = told.into_inner().unwrap_or_else(PoisonError::into_inner);
+    told.sort_by_key(|(me, _)| *me);
+    verdict(told.into_iter().map(|(_, went)| went).collect())?;
+    went.map(drop).map_err(|failure| failure.to_string())
 }

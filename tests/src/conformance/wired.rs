@@ -3,21 +3,20 @@
 //! nothing but its seed.
 
 use core::cell::Cell;
-use core::iter::zip;
-use std::sync::{Arc, Barrier, Condvar, Mutex};
-use std::thread;
+use core::time::Duration;
+use std::sync::{Arc, Condvar, Mutex};
 
 use aldis_drivers::ethernet::{Config, EthernetStorage, MTU_OVERHEAD_BYTES};
-use aldis_drivers::shm::Lane;
 use aldis_drivers::{Ethernet, Loopback, Shm};
 use aldis_hal::nic::{Link, Mac, Nic};
-use aldis_hal::{Activity, Cost, Epoch, Instant, PeerId, Platform};
+use aldis_hal::{Activity, Cost, Instant, PeerId, Platform};
+use aldis_host_sim::cores::{self, Meeting};
 use aldis_kernel::Composite;
 
 use self::hub::{Faults, Hub, HubNic};
-use super::rank::{Watch, play, verdict};
+use super::rank::{Watch, play, verdict, words};
 use super::storage::{RANKS_MAX, REQUESTS, Room, boxed};
-use super::threads::{Inboxes, endpoint, frames, loopback, shm};
+use super::threads::{self, EPOCH, endpoint, frames, loopback, rings};
 
 #[path = "../../../drivers/src/ethernet/tests/hub.rs"]
 #[allow(dead_code, reason = "the file is shared with tests that use other parts of it")]
@@ -32,6 +31,8 @@ const WINDOW: usize = 16;
 const COST: Cost = Cost { overhead_ns: 1_500, latency_ns: 20_000, per_kib_ns: 8_500 };
 /// What the clock moves by when all ranks have had their turn.
 const ROUND_NS: u64 = 20_000;
+/// A job that takes longer hangs, by the clock of the wire.
+const HANG: Duration = Duration::from_secs(20);
 /// Looks at an empty queue after which a rank's turn is over.
 const LOOKS: u32 = 4;
 
@@ -82,22 +83,48 @@ impl Turns {
     }
 }
 
-/// A rank's card on the hub: a rank that looks for frames in vain again and again loses its turn.
-struct Card {
-    nic: HubNic,
+/// What a rank knows of its job.
+struct Seat<'w> {
     turns: Arc<Turns>,
-    me: usize,
+    me: u32,
+    watch: &'w Watch,
+    activity: Cell<Activity>,
+}
+
+impl<'w> Seat<'w> {
+    fn new(me: u32, turns: &Arc<Turns>, watch: &'w Watch) -> Self {
+        Self { turns: turns.clone(), me, watch, activity: Cell::default() }
+    }
+
+    /// The others' turn, unless the job hangs.
+    fn rest(&self) {
+        let spent = || Duration::from_nanos(self.turns.hub.now().0);
+        self.watch.look(self.me, 0, &self.activity.get(), spent);
+        self.turns.pass(self.me as usize, false);
+    }
+}
+
+/// A rank's card on the hub: a rank that looks for frames in vain again and again loses its turn.
+struct Card<'w> {
+    nic: HubNic,
+    seat: Seat<'w>,
     looks: u32,
 }
 
-impl Nic for Card {
-    type Rx<'a> = <HubNic as Nic>::Rx<'a>;
-    type Tx<'a> = <HubNic as Nic>::Tx<'a>;
+impl Nic for Card<'_> {
+    type Rx<'a>
+        = <HubNic as Nic>::Rx<'a>
+    where
+        Self: 'a;
+    type Tx<'a>
+        = <HubNic as Nic>::Tx<'a>
+    where
+        Self: 'a;
 
     fn receive(&mut self) -> Option<Self::Rx<'_>> {
         self.looks += 1;
         if self.looks.is_multiple_of(LOOKS) {
-            self.turns.pass(self.me, false);
+            self.seat.rest();
         }
         let frame = self.nic.receive()?;
         self.looks = 0;
@@ -122,20 +149,12 @@ impl Nic for Card {
 }
 
 /// A rank's clock is the hub's, and its rest is the others' turn.
-struct Board<'w> {
-    turns: Arc<Turns>,
-    me: usize,
-    watch: &'w Watch,
-    activity: Cell<Activity>,
-}
-
-impl Platform for Board<'_> {
+impl Platform for Seat<'_> {
     fn now(&self) -> Instant {
         self.turns.hub.now()
     }
-    fn relax(&mut self, idle: u32) {
-        self.watch.look(idle, &self.activity.get());
-        self.turns.pass(self.me, false);
+    fn relax(&mut self, _: u32) {
+        self.rest();
     }
     fn entropy(&mut self) -> u64 {
         1
@@ -146,17 +165,16 @@ impl Platform for Board<'_> {
 }
 
 /// Itself by the loopback, its mates by shared memory, the others by Ethernet.
-type Ways<'m> = Composite<Loopback<'m>, Composite<Shm<'m>, Ethernet<'m, Card>>>;
+type Ways<'m, 'w> = Composite<Loopback<'m>, Composite<Shm<'m>, Ethernet<'m, Card<'w>>>>;
 
 /// A case over Ethernet alone.
 pub(super) fn ethernet(case: usize, size: u32, room: Room, seed: u64) -> Result<(), String> {
     run(case, size, room, seed, |_, _| false)
 }
 
-/// A case over shared memory within each half of the job, and Ethernet between them.
+/// A case over shared memory within each half of the job, and Ethernet between them: the ranks are dealt in turn.
 pub(super) fn composite(case: usize, size: u32, room: Room, seed: u64) -> Result<(), String> {
-    let half = |rank| rank < size / 2;
-    run(case, size, room, seed, |one, other| half(one) == half(other))
+    run(case, size, room, seed, |one, other| one.0 % 2 == other.0 % 2)
 }
 
 /// Runs a case on a hub, with shared memory between mates.
@@ -165,56 +183,40 @@ fn run(
     size: u32,
     room: Room,
     seed: u64,
-    mates: impl Fn(u32, u32) -> bool + Sync,
+    mates: fn(PeerId, PeerId) -> bool,
 ) -> Result<(), String> {
     let hub = Hub::new(seed);
     hub.set_faults(FAULTS);
-    let (mut inboxes, watch, turns) = (Inboxes::new(size), Watch::new(size), Turns::new(size, hub.clone()));
-    let (cards, met) = (Mutex::new(Vec::new()), Barrier::new(size as usize));
-    let rank = |me: u32, regions, nic| {
-        let (mut storage, mut link) = (boxed(room), storage());
-        let mut lanes = [const { Lane::EMPTY }; RANKS_MAX];
-        let mut frames = frames();
-        let lanes = lanes.get_mut(..size as usize).expect("lanes for all ranks");
-        let index = me as usize;
-        let card = Card { nic, turns: turns.clone(), me: index, looks: 0 };
-        let config = Config::new(PeerId(me), Epoch(me + 1), 1, COST);
+    let nic = |me| Mutex::new(Some(hub.nic(me as u8 + 1, MESSAGE_BYTES + MTU_OVERHEAD_BYTES)));
+    let nics: Vec<_> = (0..size).map(nic).collect();
+    let (watch, meeting, turns) = (Watch::new(size, HANG), Meeting::of(size), Turns::new(size, hub));
+    let rank = |me: u32, shm: Shm<'_>| {
+        let (mut storage, mut link, mut frames) = (boxed(room), storage(), frames());
+        let seat = || Seat::new(me, &turns, &watch);
+        let nic = nics[me as usize].lock().expect("no panic yet").take().expect("a card of its own");
+        let card = Card { nic, seat: seat(), looks: 0 };
+        let config = Config::new(PeerId(me), EPOCH, 1, COST);
         let ethernet = Ethernet::new(card, link.memory(), config).expect("a sound configuration");
-        let shm = shm(me, regions, lanes, |peer| mates(me, peer));
-        let ways: Ways<'_> = Composite::new(loopback(me, &mut frames), Composite::new(shm, ethernet));
-        let board = Board { turns: turns.clone(), me: index, watch: &watch, activity: Cell::default() };
-        let mut endpoint = endpoint(storage.memory(), ways, board, me, size);
+        let ways: Ways<'_, '_> = Composite::new(loopback(me, &mut frames), Composite::new(shm, ethernet));
+        let mut endpoint = endpoint(storage.memory(), ways, seat(), (me, size));
         let mut own = endpoint.card();
         let address = endpoint.transport().second().second().address();
         own.address.extend_from_slice(&address).expect("room for an address");
-        cards.lock().expect("no panic yet").push(own);
-        met.wait();
-        for card in cards.lock().expect("no panic yet").iter().filter(|card| card.peer() != PeerId(me)) {
-            endpoint.connect(card).expect("a rank of the job");
-        }
-        met.wait();
-        turns.enter(index);
-        let rest = |idle| {
-            watch.look(idle, &Activity::default());
-            turns.pass(index, false);
-        };
-        let went = watch.run(&mut endpoint, rest, |endpoint| {
-            play(case, endpoint, REQUESTS).map_err(|error| error.to_string())
-        });
-        turns.pass(index, true);
+        meeting.join(&mut endpoint, own).expect("ranks of one job");
+        turns.enter(me as usize);
+        let rest = seat();
+        let went = watch.run(
+            &mut endpoint,
+            |_| rest.rest(),
+            |endpoint| play(case, endpoint, REQUESTS).map_err(|error| error.to_string()),
+        );
+        turns.pass(me as usize, true);
         went
     };
-    let nics: Vec<_> =
-        (0..size).map(|me| hub.nic(me as u8 + 1, MESSAGE_BYTES + MTU_OVERHEAD_BYTES)).collect();
-    let regions: Vec<_> = (0..size).map(|_| inboxes.regions()).collect();
-    let ranks = thread::scope(|scope| {
-        let rank = &rank;
-        let parts = (0..).zip(zip(regions, nics));
-        let ranks: Vec<_> =
-            parts.map(|(me, (regions, nic))| scope.spawn(move || rank(me, regions, nic))).collect();
-        ranks.into_iter().map(|rank| rank.join().unwrap_or_else(|_| Err("its start failed".into()))).collect()
-    });
-    verdict(ranks).map(drop)
+    let ended = cores::spread(rings(size), EPOCH, threads::COST, mates, rank);
+    let ended = ended.map_err(|cause| cause.to_string())?;
+    verdict(ended.into_iter().map(|rank| rank.unwrap_or_else(|panic| Err(words(&*panic)))).collect())
+        .map(drop)
 }
 
 /// A link's memory, in a frame of its own.

@@ -136,7 +136,7 @@ fn large_messages_go_through_little_scratch() {
                 let mut data = inputs::<u64>(3, rank, count);
                 let mut scratch = vec![0; scratch];
                 options.allreduce(endpoint, &world, BitXor, &mut data, &mut scratch).unwrap();
-                assert_eq!(data, fold(BitXor, 3, 3, count));
+                assert_eq!(data, fold::<u64, _>(BitXor, 3, 3, count));
             }
         }
         let mut data = inputs::<u64>(4, rank, count);
@@ -229,7 +229,7 @@ fn a_program_brings_an_algorithm_of_its_own() {
                 Options::using(&Direct)
                     .allreduce(endpoint, &world, Compose, &mut data, &mut scratch)
                     .unwrap();
-                assert_eq!(data, fold(Compose, 5, size, count));
+                assert_eq!(data, fold::<Affine, _>(Compose, 5, size, count));
             }
         });
     }
@@ -255,7 +255,7 @@ fn a_deadline_names_who_is_missing() {
 #[test]
 fn a_full_request_pool_is_an_error_that_passes() {
     let starved = AtomicU32::new(0);
-    run_with_requests::<4, ()>(2, |endpoint: &mut Endpoint<'_>| {
+    run_with_requests::<4, ()>(2, |endpoint: &mut Endpoint<'_, '_>| {
         let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
         let other = Rank(1 - rank);
         let mut held = [[0u8; 4]; 4];

@@ -143,7 +143,7 @@ impl Call {
 
     pub(crate) fn start<'scope>(
         &self,
-        scope: &mut Scope<'scope, '_, '_>,
+        scope: &mut Scope<'scope, '_, '_, '_>,
         world: &Comm,
         data: &'scope mut Data,
     ) -> Result<Collective<'scope>, Error> {
@@ -171,13 +171,13 @@ impl Call {
                 assert_eq!(*data, inputs::<i32>(seed, root, count));
             }
             (_, Data::None) => {}
-            (_, Data::I8(data, _)) => assert_eq!(*data, fold(Sum, seed, size, count)),
-            (_, Data::U16(data, _)) => assert_eq!(*data, fold(BitXor, seed, size, count)),
-            (_, Data::I32(data, _)) => assert_eq!(*data, fold(Min, seed, size, count)),
-            (_, Data::U64(data, _)) => assert_eq!(*data, fold(Product, seed, size, count)),
-            (_, Data::F32(data, _)) => assert_eq!(*data, fold(Max, seed, size, count)),
-            (_, Data::F64(data, _)) => assert_eq!(*data, fold(Sum, seed, size, count)),
-            (_, Data::Affine(data, _)) => assert_eq!(*data, fold(Compose, seed, size, count)),
+            (_, Data::I8(data, _)) => assert_eq!(*data, fold::<i8, _>(Sum, seed, size, count)),
+            (_, Data::U16(data, _)) => assert_eq!(*data, fold::<u16, _>(BitXor, seed, size, count)),
+            (_, Data::I32(data, _)) => assert_eq!(*data, fold::<i32, _>(Min, seed, size, count)),
+            (_, Data::U64(data, _)) => assert_eq!(*data, fold::<u64, _>(Product, seed, size, count)),
+            (_, Data::F32(data, _)) => assert_eq!(*data, fold::<f32, _>(Max, seed, size, count)),
+            (_, Data::F64(data, _)) => assert_eq!(*data, fold::<f64, _>(Sum, seed, size, count)),
+            (_, Data::Affine(data, _)) => assert_eq!(*data, fold::<Affine, _>(Compose, seed, size, count)),
         }
     }
 }
