@@ -18,6 +18,7 @@
 #[macro_use]
 mod chapter;
 mod chapter_03_point_to_point;
+mod chapter_04_partitioned;
 mod chapter_05_datatypes;
 mod chapter_06_collectives;
 mod chapter_07_communicators;

@@ -7,8 +7,8 @@ use aldis_hal::{Platform, Transport};
 use aldis_kernel::Endpoint;
 
 use super::{
-    chapter_03_point_to_point, chapter_05_datatypes, chapter_06_collectives, chapter_07_communicators,
-    chapter_08_topologies, chapter_09_environment,
+    chapter_03_point_to_point, chapter_04_partitioned, chapter_05_datatypes, chapter_06_collectives,
+    chapter_07_communicators, chapter_08_topologies, chapter_09_environment,
 };
 
 /// How a rank's part of a case ends. A wrong result is a panic, which every medium catches and tells of.
@@ -35,6 +35,7 @@ impl<T, P> fmt::Debug for Case<T, P> {
 /// All cases for endpoints of one kind, chapter by chapter. The order is the same for every kind.
 pub fn cases<T: Transport, P: Platform>() -> Vec<Case<T, P>> {
     let mut cases = chapter_03_point_to_point::cases();
+    cases.extend(chapter_04_partitioned::cases());
     cases.extend(chapter_05_datatypes::cases());
     cases.extend(chapter_06_collectives::cases());
     cases.extend(chapter_07_communicators::cases());

@@ -1,8 +1,10 @@
 //! Chapter 3: point-to-point communication.
 
 mod blocking;
+mod buffers;
 mod cancel;
 mod completion;
+mod detached;
 mod flow_control;
 mod matched;
 mod modes;
@@ -20,10 +22,13 @@ use super::chapter::Case;
 pub(super) fn cases<T: Transport, P: Platform>() -> Vec<Case<T, P>> {
     let mut cases = blocking::cases();
     cases.extend(modes::cases());
+    cases.extend(buffers::cases());
+
     cases.extend(order::cases());
     cases.extend(wildcards::cases());
     cases.extend(flow_control::cases());
     cases.extend(completion::cases());
+    cases.extend(detached::cases());
     cases.extend(probe::cases());
     cases.extend(matched::cases());
     cases.extend(cancel::cases());

@@ -14,6 +14,10 @@ cases! {
     "3.8.3", 2: matched_messages_are_received_in_any_order;
     "3.8.3", 2: a_matched_message_too_long_for_its_buffer_is_cut;
     "3.8.2", 1: a_matched_probe_of_nobody_is_over_at_once;
+    "3.8.3", 2: matched_receives_are_requests_like_others;
+    "3.8.2", 2: a_matched_message_is_probed_and_cancelled_no_more;
+    "3.8.2", 2: a_matched_message_that_is_discarded_is_over_for_its_sender;
+    "3.8.2", 2: a_synchronous_send_is_over_when_its_message_is_received;
 }
 
 fn a_matched_message_is_received_by_its_token_and_by_nothing_else<T: Transport, P: Platform>(
@@ -166,5 +170,103 @@ fn a_matched_probe_of_nobody_is_over_at_once<T: Transport, P: Platform>(
     let matched = ep.mprobe(&world, Rank::NULL, TagMatch::Any)?;
     let status = ep.mrecv(matched, &mut buffer)?;
     assert_eq!((status.source, status.tag, status.bytes, buffer), (Rank::NULL, Tag::NONE, 0, [7; 4]));
+    Ok(())
+}
+
+fn matched_receives_are_requests_like_others<T: Transport, P: Platform>(
+    ep: &mut Endpoint<'_, T, P>,
+) -> Outcome {
+    let world = ep.world();
+    let data: Vec<_> = (0..).zip(LENGTHS).map(|(number, len)| message(number, len)).collect();
+    if world.rank() == Rank(0) {
+        ep.scope(|scope| {
+            let mut sends = Vec::new();
+            for data in &data {
+                sends.push(scope.isend(&world, data, Rank(1), Tag(1))?);
+            }
+            scope.wait_all(&mut sends)
+        })?;
+        return Ok(());
+    }
+    let mut buffers: Vec<_> = LENGTHS.iter().map(|len| vec![0; *len]).collect();
+    ep.scope(|scope| {
+        let mut requests = Vec::new();
+        // Every other one is matched first; the messages behind it are for plain receives.
+        for (index, buffer) in buffers.iter_mut().enumerate() {
+            requests.push(if index % 2 == 0 {
+                let matched = scope.mprobe(&world, Source::Any, TagMatch::Any)?;
+                assert_eq!(matched.status().bytes, LENGTHS[index] as u64);
+                scope.imrecv(matched, buffer)?
+            } else {
+                scope.irecv(&world, buffer, Rank(0), Tag(1))?
+            });
+        }
+        scope.wait_all(&mut requests)
+    })?;
+    assert_eq!(buffers, data);
+    Ok(())
+}
+
+fn a_matched_message_is_probed_and_cancelled_no_more<T: Transport, P: Platform>(
+    ep: &mut Endpoint<'_, T, P>,
+) -> Outcome {
+    let world = ep.world();
+    for (number, len) in (0..).zip(LENGTHS) {
+        let (due, mut buffer) = (message(number, len), vec![0; len]);
+        if world.rank() == Rank(0) {
+            ep.send(&world, &due, Rank(1), Tag(1))?;
+            ep.recv::<u8>(&world, &mut [], Rank(1), Tag(2))?;
+            continue;
+        }
+        ep.scope(|scope| {
+            let matched = scope.mprobe(&world, Rank(0), Tag(1))?;
+            assert!(scope.iprobe(&world, Source::Any, TagMatch::Any)?.is_none());
+            assert!(scope.improbe(&world, Rank(0), Tag(1))?.is_none());
+            let mut receiving = scope.imrecv(matched, &mut buffer)?;
+            assert!(!scope.cancel(&mut receiving), "it has its message");
+            assert!(!scope.wait(receiving)?.is_cancelled());
+            let telling = scope.isend::<u8>(&world, &[], Rank(0), Tag(2))?;
+            scope.wait(telling)
+        })?;
+        assert_eq!(buffer, due);
+    }
+    Ok(())
+}
+
+fn a_matched_message_that_is_discarded_is_over_for_its_sender<T: Transport, P: Platform>(
+    ep: &mut Endpoint<'_, T, P>,
+) -> Outcome {
+    let world = ep.world();
+    for (number, len) in (0..).zip(LENGTHS) {
+        if world.rank() == Rank(0) {
+            // A send that is over only when somebody has taken its message may be told that nobody wants it.
+            let sent = ep.ssend(&world, &message(number, len), Rank(1), Tag(1));
+            assert!(matches!(sent.map_err(|error| error.cause), Ok(_) | Err(Cause::Declined)));
+            ep.send(&world, &message(number, len), Rank(1), Tag(1))?;
+            continue;
+        }
+        let matched = ep.mprobe(&world, Rank(0), Tag(1))?;
+        ep.discard_matched(matched)?;
+        let mut buffer = vec![0; len];
+        ep.recv(&world, &mut buffer, Rank(0), Tag(1))?;
+        assert_eq!(buffer, message(number, len), "the next one");
+    }
+    Ok(())
+}
+
+fn a_synchronous_send_is_over_when_its_message_is_received<T: Transport, P: Platform>(
+    ep: &mut Endpoint<'_, T, P>,
+) -> Outcome {
+    let world = ep.world();
+    for (number, len) in (0..).zip(LENGTHS) {
+        let (due, mut buffer) = (message(number, len), vec![0; len]);
+        if world.rank() == Rank(0) {
+            assert_eq!(ep.ssend(&world, &due, Rank(1), Tag(1))?.bytes, len as u64);
+            continue;
+        }
+        let matched = ep.mprobe(&world, Rank(0), Tag(1))?;
+        ep.mrecv(matched, &mut buffer)?;
+        assert_eq!(buffer, due);
+    }
     Ok(())
 }

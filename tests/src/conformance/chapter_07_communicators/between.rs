@@ -19,10 +19,10 @@ cases! {
     "7.6.2", 3: two_groups_of_an_intercommunicator_share_nobody;
 }
 
-type Made = Result<(Comm, Comm), Box<dyn core::error::Error>>;
+pub(super) type Made = Result<(Comm, Comm), Box<dyn core::error::Error>>;
 
 /// The first two ranks, the others, and an intercommunicator between them: this rank's group and that.
-fn halves<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Made {
+pub(super) fn halves<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Made {
     let (world, mut scratch) = (ep.world(), [Choice::NONE; 10]);
     let is_upper = world.rank().0 >= 2;
     let half = comm::split(ep, &world, Some(is_upper.into()), 0, &mut scratch)?.ok_or("two colours")?;
@@ -31,7 +31,10 @@ fn halves<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Made {
     Ok((half, between))
 }
 
-fn free<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, (half, between): (Comm, Comm)) -> Outcome {
+pub(super) fn free<T: Transport, P: Platform>(
+    ep: &mut Endpoint<'_, T, P>,
+    (half, between): (Comm, Comm),
+) -> Outcome {
     inter::free(ep, between)?;
     Ok(comm::free(ep, half)?)
 }
