@@ -35,6 +35,7 @@
 //! Both sides cut the same number of bytes, each into as many partitions as it likes, up to
 //! [`PARTITIONS_MAX`]. They are matched by communicator, rank and tag, without wildcards, and apart from all other
 //! messages. One request slot each, and while it is not matched one envelope at the receiver.
+//! [`psend_init_typed`](Scope::psend_init_typed) and [`precv_init_typed`](Scope::precv_init_typed) take elements of datatypes.
 //!
 //! Memory of a round under way can be read and written where the other side does not: by the sender in partitions that are
 //! not ready, by the receiver in those that have arrived. A round cannot be cancelled (section 4.2.2). The scope's end waits
@@ -169,7 +170,13 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
 /// The user's side.
 impl Engine<'_> {
     /// Takes a slot for a channel, and announces or posts it.
-    fn open(&mut self, call: Call, comm: &Comm, buffer: Buffer, machine: Machine) -> Result<Handle, Cause> {
+    pub(crate) fn open(
+        &mut self,
+        call: Call,
+        comm: &Comm,
+        buffer: Buffer,
+        machine: Machine,
+    ) -> Result<Handle, Cause> {
         let (is_send, plane) = (matches!(machine, Machine::PartSend(_)), comm.collective());
         let (rank, tag) = call.other_side();
         let target = match self.target(&plane, rank, tag) {
@@ -486,7 +493,7 @@ impl Engine<'_> {
 }
 
 /// The machine of an announced send that has been given up, and asked for by `receiver` if there is one.
-fn withdrawn(receiver: Option<Handle>) -> Sender {
+pub(crate) fn withdrawn(receiver: Option<Handle>) -> Sender {
     let mut sender = Sender::new(0);
     sender.announced();
     sender.withdraw();

@@ -82,7 +82,9 @@ impl Engine<'_> {
             }
             Machine::PartRecv(channel) if request.peer == from && request.state == State::Receiving => {
                 let is_over = channel.data(request.buffer.len() as u64, offset, payload.len() as u64)?;
-                request.buffer.write(offset, payload);
+                if !request.buffer.write(offset, payload) {
+                    self.unpack_piece(receiver.slot, piece);
+                }
                 self.counters.bytes_received += payload.len() as u64;
                 if is_over {
                     self.complete(receiver.slot, None);

@@ -195,6 +195,12 @@ impl Request {
         }
     }
 
+    /// Whether it is a partitioned one whose data lies in pieces.
+    pub(crate) const fn is_typed_channel(&self) -> bool {
+        matches!(self.backing, Backing::Typed(_))
+            && matches!(self.machine, Machine::PartSend(_) | Machine::PartRecv(_))
+    }
+
     /// Whether a part of the user's memory is not the user's now; to be read only, if it is not to be written.
     pub(crate) fn uses(&self, part: Buffer, to_be_written: bool) -> bool {
         let all = self.memory();

@@ -62,7 +62,7 @@ use crate::blocking::Within;
 use crate::buffer::{self, Buffer, Loan};
 use crate::comm::Comm;
 use crate::endpoint::Endpoint;
-use crate::engine::{Engine, Started};
+use crate::engine::Started;
 use crate::error::Error;
 use crate::list::List;
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
@@ -374,13 +374,13 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
 
     /// Whether a request of this scope uses `memory`; sends count only if it is to be written.
     fn in_use(&mut self, memory: Buffer, to_be_written: bool) -> bool {
-        let Engine { requests, detached, .. } = &mut self.within.endpoint.engine;
-        [self.requests.front(), detached.front()].into_iter().any(|mut next| {
+        let engine = &mut self.within.endpoint.engine;
+        [self.requests.front(), engine.detached.front()].into_iter().any(|mut next| {
             while let Some(index) = next {
-                if requests.at(index).is_some_and(|request| request.uses(memory, to_be_written)) {
+                if engine.uses(index, memory, to_be_written) {
                     return true;
                 }
-                next = List::<InScope>::after(requests, index);
+                next = List::<InScope>::after(&mut engine.requests, index);
             }
             false
         })

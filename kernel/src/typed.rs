@@ -66,6 +66,7 @@ use crate::rank::Mode;
 
 mod calls;
 mod layout;
+mod parts;
 mod receiving;
 mod sending;
 mod tools;

@@ -152,6 +152,11 @@ impl PartSender {
         if self.theirs > 0 { Some(self.receiver) } else { None }
     }
 
+    /// Own partitions.
+    pub const fn partitions(&self) -> u32 {
+        self.own as u32
+    }
+
     /// Whether the receiver has started the round, and waits.
     pub const fn is_granted(&self) -> bool {
         self.is_granted
@@ -331,6 +336,11 @@ impl PartReceiver {
     /// The sending request, once it is matched.
     pub const fn sender(&self) -> Option<Handle> {
         if self.is_matched { Some(self.sender) } else { None }
+    }
+
+    /// Own partitions.
+    pub const fn partitions(&self) -> u32 {
+        self.own as u32
     }
 
     /// Whether the sender has been told that it is matched.

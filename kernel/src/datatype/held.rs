@@ -4,7 +4,7 @@ use aldis_hal::Cause;
 
 use super::external::Form;
 use super::handle::Child;
-use super::layout::word;
+use super::layout::{steps, word};
 use super::query::Prefix;
 use super::transfer::{Gather, Scatter, Transfer, transfer};
 use super::walk::Walk;
@@ -85,6 +85,16 @@ impl Types<'_> {
         let origin = 0usize.wrapping_add_signed(lowest.wrapping_neg() as isize);
         transfer(&mut walk, form, origin, way)?;
         if way.room() > 0 { Err(Cause::Stale) } else { Ok(()) }
+    }
+
+    /// The lowest byte and the end of the highest one of a partition of the elements.
+    pub(crate) fn reach_of_part(&self, held: &Held, partition: u64, partitions: u32) -> Option<(i64, i64)> {
+        let layout = self.view().layout(held.child);
+        let count = held.count.checked_div(partitions.into())?;
+        let first = steps(partition.checked_mul(count)?, layout.extent()).ok()?;
+        let more = steps(count.checked_sub(1)?, layout.extent()).ok()?;
+        let lowest = first.checked_add(more.min(0))?.checked_add(layout.true_lb)?;
+        Some((lowest, first.checked_add(more.max(0))?.checked_add(layout.true_ub)?))
     }
 
     /// Bytes of the packed stream in this form.

@@ -1,5 +1,7 @@
 //! Where the data of a typed request lies.
 
+use core::ops::Range;
+
 use aldis_hal::{Cause, Resource};
 use aldis_protocols::header::Label;
 use aldis_protocols::reliable::Crc32c;
@@ -125,6 +127,18 @@ impl Layout {
     /// Bytes that all elements have in this form.
     pub(super) fn room(&self, types: &Types<'_>, form: Form) -> u64 {
         types.packed_len(&self.held, form)
+    }
+
+    /// What a partition of its elements covers of the memory, from the first byte to the last.
+    pub(super) fn partition(
+        &self,
+        types: &Types<'_>,
+        partition: u64,
+        partitions: u32,
+    ) -> Option<Range<usize>> {
+        let (start, end) = types.reach_of_part(&self.held, partition, partitions)?;
+        let place = |at: i64| usize::try_from(at.checked_sub(self.lowest)?).ok();
+        Some(place(start)?..place(end)?)
     }
 
     /// Bytes in memory that `len` bytes in this form fill; `None` if they end inside an element.

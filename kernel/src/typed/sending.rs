@@ -145,12 +145,10 @@ impl Engine<'_> {
     /// What is under way cannot be packed, for a number that does not fit or since its type is not in the table any more:
     /// the receiver is told.
     fn give_up(&mut self, index: u32, cause: Cause) -> Turn {
-        if let Some(request) = self.requests.at(index) {
-            request.cause = Some(cause);
-            if let Machine::Send(sender) = &mut request.machine {
-                sender.withdraw();
-            }
-        }
+        let Some(request) = self.requests.at(index) else { return Turn::Sent };
+        let Machine::Send(sender) = &mut request.machine else { return self.give_up_channel(index, cause) };
+        sender.withdraw();
+        request.cause = Some(cause);
         Turn::Sent
     }
 

@@ -5,9 +5,12 @@ use aldis_hal::{Cause, Handle, PeerId};
 use aldis_protocols::header::{Finish, Header, Label};
 
 use super::{Fragment, Piece};
+use crate::buffer::Buffer;
 use crate::datatype::Types;
 use crate::engine::Engine;
 use crate::injection::{Injected, Turn, Wire};
+#[cfg(doc)]
+use crate::request::Request;
 
 /// A table of datatypes, and the functions that work with it. [`attach_types`](crate::Endpoint::attach_types) installs
 /// both, and the engine calls these through the table alone: so firmware that never attaches types does not link the
@@ -56,6 +59,9 @@ pub(crate) trait Tools: Sync {
 
     /// Puts a piece of a message where the types of the receive in slot `index` say.
     fn unpack(&self, engine: &mut Engine<'_>, index: u32, piece: &Piece<'_>);
+
+    /// Whether the partitioned request in slot `index` uses a part of the user's memory.
+    fn channel_uses(&self, engine: &mut Engine<'_>, index: u32, part: Buffer, to_be_written: bool) -> bool;
 
     /// The receive in slot `index` has all it can take of a message of `length` bytes with that label.
     fn received(&self, engine: &mut Engine<'_>, index: u32, length: u64, label: &Label);
@@ -109,6 +115,10 @@ impl Tools for Convert {
         engine.unpack_typed(index, piece);
     }
 
+    fn channel_uses(&self, engine: &mut Engine<'_>, index: u32, part: Buffer, to_be_written: bool) -> bool {
+        engine.typed_channel_uses(index, part, to_be_written)
+    }
+
     fn received(&self, engine: &mut Engine<'_>, index: u32, length: u64, label: &Label) {
         engine.received_typed(index, length, label);
     }
@@ -150,6 +160,18 @@ impl Engine<'_> {
         match self.tools() {
             Some(tools) => tools.received(self, index, length, label),
             None => self.received_all(index, length),
+        }
+    }
+
+    /// See [`Request::uses`].
+    pub(crate) fn uses(&mut self, index: u32, part: Buffer, to_be_written: bool) -> bool {
+        let tools = self.tools();
+        match (self.requests.at(index), tools) {
+            (Some(request), Some(tools)) if request.is_typed_channel() => {
+                tools.channel_uses(self, index, part, to_be_written)
+            }
+            (Some(request), _) => request.uses(part, to_be_written),
+            (None, _) => false,
         }
     }
 

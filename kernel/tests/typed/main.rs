@@ -5,6 +5,7 @@ mod kept;
 mod labels;
 #[path = "../datatype/naive.rs"]
 mod naive;
+mod parts;
 mod random;
 #[path = "../datatype/recipes.rs"]
 mod recipes;
