@@ -80,7 +80,7 @@
 //! # On the wire
 //!
 //! The 16 bytes in front of every frame of the transport ([`header`](crate::ethernet::header)) with the subtype
-//! 0xA2, and the message of discovery: 192 bytes at most.
+//! 0xA2, and the message of discovery: 192 bytes at most. Or in UDP ([`Discovery::framed`]), 224 bytes at most.
 //!
 //! # Limits
 //!
@@ -93,10 +93,10 @@ use core::fmt;
 use aldis_hal::nic::{Link, Mac, Offload, RxFrame, TxFrame};
 use aldis_hal::{Cause, Instant, Nic, PeerId};
 use aldis_protocols::discovery::{MESSAGE_BYTES_MAX, REPLIES_MAX, Roster};
-use zerocopy::IntoBytes;
 
-use crate::ethernet::header::{DISCOVERY_SUBTYPE, EthernetHeader, HEADER_BYTES, MAC_HEADER_BYTES};
+use crate::ethernet::header::{DISCOVERY_SUBTYPE, MAC_HEADER_BYTES};
 use crate::ethernet::transmit::fill;
+use crate::ethernet::{Framing, Station};
 
 pub use aldis_protocols::discovery::{Counters, Entry, Overdue, Refused, Setup};
 
@@ -106,13 +106,13 @@ mod tests;
 /// Frames that one poll takes from the device at most.
 const FRAMES_A_POLL: u32 = 32;
 
-const BROADCAST: Mac = Mac([0xFF; 6]);
-
 /// A device whose rank finds the others. See the [module](self).
 pub struct Discovery<'m, N> {
     nic: N,
     roster: Roster<'m>,
-    mac: Mac,
+    framing: Framing,
+    here: Station,
+    offload: Offload,
     passed_over: u64,
 }
 
@@ -122,12 +122,23 @@ impl<'m, N: Nic> Discovery<'m, N> {
     /// # Errors
     /// As [`Roster::new`]; [`Cause::TooBig`] for a device whose frames do not hold a message.
     pub fn new(nic: N, setup: Setup, entries: &'m mut [Entry]) -> Result<Self, Cause> {
-        let need = HEADER_BYTES - MAC_HEADER_BYTES + MESSAGE_BYTES_MAX;
-        if need > nic.mtu() {
-            return Err(Cause::TooBig { len: need as u64, max: nic.mtu() as u64 });
+        let roster = Roster::new(setup, entries)?;
+        let (here, offload) = (Framing::Ethernet.station(nic.mac()), nic.offload());
+        Self { nic, roster, framing: Framing::Ethernet, here, offload, passed_over: 0 }
+            .framed(Framing::Ethernet)
+    }
+
+    /// The same with another framing, as the transport above has it: with UDP its messages are datagrams to
+    /// 255.255.255.255 on the transport's port.
+    ///
+    /// # Errors
+    /// [`Cause::TooBig`] for a device whose frames do not hold a message.
+    pub fn framed(self, framing: Framing) -> Result<Self, Cause> {
+        let (need, max) = (framing.header_bytes() - MAC_HEADER_BYTES + MESSAGE_BYTES_MAX, self.nic.mtu());
+        if need > max {
+            return Err(Cause::TooBig { len: need as u64, max: max as u64 });
         }
-        let mac = nic.mac();
-        Ok(Self { nic, roster: Roster::new(setup, entries)?, mac, passed_over: 0 })
+        Ok(Self { framing, here: framing.station(self.here.mac), ..self })
     }
 
     /// This rank's card is `card`, and the search begins with a hello to all. Before that nothing is sent. Again, with the
@@ -164,7 +175,7 @@ impl<'m, N: Nic> Discovery<'m, N> {
     /// Takes one frame from the device, whatever it is. False: there was none.
     fn hear(&mut self) -> bool {
         let Some(frame) = self.nic.receive() else { return false };
-        if !heard(&mut self.roster, self.mac, frame.bytes()) {
+        if !heard(&mut self.roster, self.framing, self.here, self.offload, frame.bytes()) {
             self.passed_over = self.passed_over.wrapping_add(1);
         }
         true
@@ -175,9 +186,13 @@ impl<'m, N: Nic> Discovery<'m, N> {
         let mut buffer = [0; MESSAGE_BYTES_MAX];
         for _ in 0..=REPLIES_MAX {
             let Some((to, message)) = self.roster.poll_transmit(&mut buffer) else { return };
-            let Some(mut token) = self.nic.transmit(HEADER_BYTES + message.len()) else { return };
-            let header = EthernetHeader::new(to, self.mac, DISCOVERY_SUBTYPE);
-            fill(token.bytes(), [header.as_bytes(), message]);
+            let len = self.framing.header_bytes() + message.len();
+            let Some(mut token) = self.nic.transmit(len) else { return };
+            // Nobody's IPv4 address is known before its card is: the MAC says who is meant.
+            let to = Station { mac: to, ..Station::ALL };
+            let heading =
+                self.framing.heading(DISCOVERY_SUBTYPE, to, self.here, [message, &[]], self.offload);
+            fill(token.bytes(), [&heading, message]);
             token.send();
             self.roster.transmitted();
         }
@@ -228,17 +243,16 @@ impl<'m, N: Nic> Discovery<'m, N> {
 
 impl<N> fmt::Debug for Discovery<'_, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { roster, mac, .. } = self;
-        f.debug_struct("Discovery").field("roster", roster).field("mac", mac).finish_non_exhaustive()
+        let Self { roster, here, .. } = self;
+        f.debug_struct("Discovery").field("roster", roster).field("here", here).finish_non_exhaustive()
     }
 }
 
 /// Whether a frame is one of discovery's; if so, it has been taken.
-fn heard(roster: &mut Roster<'_>, me: Mac, bytes: &[u8]) -> bool {
-    let takes = |to: Mac| to == BROADCAST || to == me;
-    match EthernetHeader::parse_as(DISCOVERY_SUBTYPE, bytes, takes) {
+fn heard(roster: &mut Roster<'_>, framing: Framing, here: Station, offload: Offload, bytes: &[u8]) -> bool {
+    match framing.parse(DISCOVERY_SUBTYPE, bytes, here, true, offload) {
         Ok((from, message)) => {
-            roster.handle(from, message);
+            roster.handle(from.mac, message);
             true
         }
         Err(_) => false,
@@ -257,9 +271,9 @@ impl<N: Nic> Nic for Discovery<'_, N> {
 
     fn receive(&mut self) -> Option<N::Rx<'_>> {
         self.flush();
-        let Self { nic, roster, mac, .. } = self;
+        let Self { nic, roster, framing, here, offload, .. } = self;
         let frame = nic.receive()?;
-        if heard(roster, *mac, frame.bytes()) { None } else { Some(frame) }
+        if heard(roster, *framing, *here, *offload, frame.bytes()) { None } else { Some(frame) }
     }
 
     fn transmit(&mut self, len: usize) -> Option<N::Tx<'_>> {
@@ -271,7 +285,7 @@ impl<N: Nic> Nic for Discovery<'_, N> {
     }
 
     fn mac(&self) -> Mac {
-        self.mac
+        self.here.mac
     }
 
     fn link(&self) -> Link {

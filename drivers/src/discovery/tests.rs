@@ -8,7 +8,7 @@ use aldis_hal::{Cause, Cost, Epoch, Instant, Nic, PeerId, Post, Sink, Token, Tra
 
 use super::{Discovery, Entry, Setup};
 use crate::ethernet::tests::hub::{Faults, Hub, HubNic, mac};
-use crate::ethernet::{Config, Ethernet, EthernetStorage};
+use crate::ethernet::{Config, Ethernet, EthernetStorage, Framing, Udp};
 
 const JOB: u64 = 7;
 const MTU: usize = 400;
@@ -16,9 +16,14 @@ const MTU: usize = 400;
 type Node = Discovery<'static, HubNic>;
 
 fn node(hub: &Hub, rank: u32, size: u32, epoch: u32) -> Node {
+    framed(hub, rank, size, epoch, Framing::Ethernet)
+}
+
+fn framed(hub: &Hub, rank: u32, size: u32, epoch: u32, framing: Framing) -> Node {
     let setup = Setup { job: JOB, rank, size, epoch: Epoch(epoch), ..Setup::DEFAULT };
     let entries = Box::leak(Box::new([Entry::EMPTY; 16]));
-    let mut node = Discovery::new(hub.nic(rank as u8 + 1, MTU), setup, entries).unwrap();
+    let nic = hub.nic(rank as u8 + 1, MTU);
+    let mut node = Discovery::new(nic, setup, entries).unwrap().framed(framing).unwrap();
     node.announce(&[rank as u8, epoch as u8], hub.now()).unwrap();
     node
 }
@@ -52,7 +57,9 @@ fn ranks_find_each_other_whatever_the_wire_does() {
     for seed in 0..20 {
         let hub = Hub::new(seed);
         hub.set_faults(Faults::all(80, 3_000_000));
-        let mut nodes: Vec<Node> = (0..6).map(|rank| node(&hub, rank, 6, 100 + rank)).collect();
+        let framing = |rank| if seed % 2 == 0 { Framing::Ethernet } else { Framing::Udp(Udp::of_rank(rank)) };
+        let mut nodes: Vec<Node> =
+            (0..6).map(|rank| framed(&hub, rank, 6, 100 + rank, framing(rank))).collect();
         until(&hub, &mut nodes, |nodes| complete(nodes));
         for node in &mut nodes {
             for rank in 0..6 {
@@ -107,6 +114,9 @@ fn a_device_that_is_too_small_is_refused() {
     let setup = Setup { rank: 0, size: 1, epoch: Epoch(1), ..Setup::DEFAULT };
     let refused = Discovery::new(hub.nic(1, 177), setup, &mut [Entry::EMPTY]).unwrap_err();
     assert_eq!(refused, Cause::TooBig { len: 178, max: 177 });
+    let entries = &mut [Entry::EMPTY];
+    let udp = Discovery::new(hub.nic(1, 209), setup, entries).unwrap().framed(Framing::Udp(Udp::of_rank(0)));
+    assert_eq!(udp.unwrap_err(), Cause::TooBig { len: 210, max: 209 });
 }
 
 #[derive(Default)]

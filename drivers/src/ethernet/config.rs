@@ -3,6 +3,8 @@
 use aldis_hal::{Cost, Epoch, PeerId};
 use aldis_protocols::{connect, reliable};
 
+use super::Framing;
+
 /// Who a rank is, the times of its handshakes and connections, and what a message costs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -13,6 +15,8 @@ pub struct Config {
     pub link: reliable::Config,
     /// Measured or assumed: protocols are selected by it.
     pub cost: Cost,
+    /// What frames carry messages in: an EtherType of their own, or UDP.
+    pub framing: Framing,
 }
 
 impl Config {
@@ -23,6 +27,7 @@ impl Config {
             connect: connect::Setup { job, rank: me.0, epoch, ..connect::Setup::DEFAULT },
             link: reliable::Config::DEFAULT,
             cost,
+            framing: Framing::Ethernet,
         }
     }
 }

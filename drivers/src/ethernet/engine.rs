@@ -2,11 +2,12 @@
 
 use core::fmt;
 
-use aldis_hal::nic::Mac;
+use aldis_hal::nic::{Mac, Offload};
 use aldis_hal::{Again, Caps, Cause, Epoch, Instant, PeerId, Refusal, Sink};
 use aldis_protocols::connect::{Connect, Event, Offer, Setup};
 use aldis_protocols::reliable::{self, Link, Order};
 
+use super::framing::{Framing, Station};
 use super::peer::{Presence, Row};
 use super::queue::{Line, Queue};
 use super::storage::{Memory, Slots};
@@ -20,7 +21,11 @@ const POLLS_UNDRAINED_MAX: u32 = 64;
 /// Everything but the device.
 pub(super) struct Engine<'m> {
     pub(super) me: PeerId,
-    pub(super) mac: Mac,
+    pub(super) framing: Framing,
+    /// Checksums that the device takes over.
+    pub(super) offload: Offload,
+    /// Where this rank is.
+    pub(super) here: Station,
     pub(super) rows: &'m mut [Row],
     pub(super) outgoing: Slots<'m>,
     pub(super) incoming: Slots<'m>,
@@ -41,9 +46,15 @@ pub(super) struct Engine<'m> {
 }
 
 impl<'m> Engine<'m> {
-    pub(super) fn new(memory: Memory<'m>, mac: Mac, config: Config, caps: Caps) -> Result<Self, Cause> {
+    pub(super) fn new(
+        memory: Memory<'m>,
+        mac: Mac,
+        offload: Offload,
+        config: Config,
+        caps: Caps,
+    ) -> Result<Self, Cause> {
         let Memory { rows, outgoing, incoming } = memory;
-        let Config { link, connect, .. } = config;
+        let Config { link, connect, framing, .. } = config;
         if connect.epoch == Epoch(0) {
             return Err(Cause::Incompatible);
         }
@@ -52,7 +63,9 @@ impl<'m> Engine<'m> {
         let offer = Offer { window, frame_bytes };
         Ok(Self {
             me: PeerId(connect.rank),
-            mac,
+            framing,
+            offload,
+            here: framing.station(mac),
             rows,
             outgoing,
             incoming,
@@ -96,17 +109,18 @@ impl<'m> Engine<'m> {
         }
     }
 
-    pub(super) fn introduce(&mut self, peer: PeerId, epoch: Epoch, mac: Mac) -> Result<(), Cause> {
+    pub(super) fn introduce(&mut self, peer: PeerId, epoch: Epoch, address: &[u8]) -> Result<(), Cause> {
+        let station = self.framing.locate(address).ok_or(Cause::Unreachable)?;
         let index = self.index(peer).ok_or(Cause::Unreachable)?;
-        let group = mac.0.first().is_none_or(|first| first & 1 == 1);
-        if group || mac == self.mac {
+        let group = station.mac.0.first().is_none_or(|first| first & 1 == 1);
+        if group || station.mac == self.here.mac {
             return Err(Cause::Unreachable);
         }
         let Some(row) = self.rows.get_mut(index) else { return Err(Cause::Unreachable) };
         if row.presence == Presence::Unknown {
             row.connect = Connect::new(&self.setup, peer.0, index as u16);
         }
-        row.mac = mac;
+        row.station = station;
         if row.connect.introduce(epoch) {
             row.close(Presence::Known);
         }
@@ -320,10 +334,10 @@ impl<'m> Engine<'m> {
 
 impl fmt::Debug for Engine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { me, mac, due, news, timers, now, .. } = self;
+        let Self { me, here, due, news, timers, now, .. } = self;
         f.debug_struct("Engine")
             .field("me", me)
-            .field("mac", mac)
+            .field("here", here)
             .field("due", due)
             .field("news", news)
             .field("timers", timers)

@@ -51,6 +51,8 @@ pub(crate) enum Foreign {
     Version,
     /// For another station, or for all.
     Destination,
+    /// A checksum of IPv4 or UDP that is not that of the bytes.
+    Checksum,
 }
 
 impl EthernetHeader {
@@ -64,13 +66,8 @@ impl EthernetHeader {
         }
     }
 
-    /// Who sent the frame of the transport to `me`, and what is behind the header.
-    pub(super) fn parse(bytes: &[u8], me: Mac) -> Result<(Mac, &[u8]), Foreign> {
-        Self::parse_as(SUBTYPE, bytes, |destination| destination == me)
-    }
-
     /// Who sent the frame of this subtype to a station that `takes` its destination, and what is behind the header.
-    pub(crate) fn parse_as(
+    pub(crate) fn parse(
         wanted: u8,
         bytes: &[u8],
         takes: impl FnOnce(Mac) -> bool,
@@ -97,14 +94,15 @@ mod tests {
     const A: Mac = Mac([2, 0, 0, 0, 0, 0xA]);
     const B: Mac = Mac([2, 0, 0, 0, 0, 0xB]);
 
+    fn parse(bytes: &[u8]) -> Result<(Mac, &[u8]), Foreign> {
+        EthernetHeader::parse(SUBTYPE, bytes, |to| to == B)
+    }
+
     #[test]
     fn golden_bytes() {
         let golden = [2, 0, 0, 0, 0, 0xB, 2, 0, 0, 0, 0, 0xA, 0x88, 0xB5, 0xA1, 1];
         assert_eq!(EthernetHeader::new(B, A, SUBTYPE).as_bytes(), golden);
-        assert_eq!(
-            EthernetHeader::parse(&[golden.as_slice(), b"body"].concat(), B),
-            Ok((A, b"body".as_slice()))
-        );
+        assert_eq!(parse(&[golden.as_slice(), b"body"].concat()), Ok((A, b"body".as_slice())));
     }
 
     #[test]
@@ -113,19 +111,19 @@ mod tests {
         let wrong = |change: fn(&mut EthernetHeader)| {
             let mut header = ours;
             change(&mut header);
-            EthernetHeader::parse(header.as_bytes(), B).unwrap_err()
+            parse(header.as_bytes()).unwrap_err()
         };
         assert_eq!(wrong(|header| header.ethertype = U16::new(0x0800)), Foreign::Protocol);
         assert_eq!(wrong(|header| header.subtype = 0), Foreign::Protocol);
         assert_eq!(wrong(|header| header.version = 2), Foreign::Version);
         assert_eq!(wrong(|header| header.destination = [0xFF; 6]), Foreign::Destination);
-        assert_eq!(EthernetHeader::parse(&ours.as_bytes()[..15], B), Err(Foreign::Short));
+        assert_eq!(parse(&ours.as_bytes()[..15]), Err(Foreign::Short));
     }
 
     proptest! {
         #[test]
         fn total_on_any_bytes(bytes: Vec<u8>) {
-            let _ = EthernetHeader::parse(&bytes, B);
+            let _ = parse(&bytes);
         }
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! A [`Nic`](aldis_hal::Nic) loses, repeats, reorders and corrupts frames. [`Ethernet`] makes a
 //! [`Transport`](aldis_hal::Transport) of it, by a connection to each peer: the handshake of
-//! [`connect`](aldis_protocols::connect) and the selective repeat of [`reliable`](aldis_protocols::reliable). No IP
-//! and no ARP: the address on a rank's card is its MAC.
+//! [`connect`](aldis_protocols::connect) and the selective repeat of [`reliable`](aldis_protocols::reliable). Frames have
+//! an EtherType of their own or are UDP over IPv4 ([`Framing`]). No ARP: the address on a rank's card is its MAC, and
+//! with UDP its IPv4 address too.
 //!
 //! # How it is put together
 //!
@@ -75,7 +76,8 @@
 //! # What is on the wire
 //!
 //! [16 bytes](header) with the addresses and the EtherType for local experiments, the 32 bytes of a
-//! [`Frame`](aldis_protocols::reliable::Frame), the message. Padding behind it is ignored.
+//! [`Frame`](aldis_protocols::reliable::Frame), the message. Padding behind it is ignored. With UDP the first 16 are
+//! [48 bytes](udp), so that of an MTU of 1500 a message has 1432 instead of 1464.
 //!
 //! # Copies
 //!
@@ -100,6 +102,7 @@
 mod config;
 mod counters;
 mod engine;
+mod framing;
 pub mod header;
 mod peer;
 mod queue;
@@ -108,6 +111,7 @@ mod storage;
 mod timers;
 pub(crate) mod transmit;
 mod transport;
+pub mod udp;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -116,11 +120,14 @@ use aldis_protocols::reliable::FRAME_BYTES;
 
 pub use config::Config;
 pub use counters::Counters;
+pub(crate) use framing::Station;
+pub use framing::{Address, Framing, Ipv4, Udp};
 pub use storage::{EthernetStorage, Memory, PEERS_MAX, bytes_per_peer};
 pub use transport::{Ethernet, EthernetSlot};
 
-/// Bytes of a frame in front of the message.
+/// Bytes of a frame in front of the message, with an EtherType of its own; see [`Framing::headers_bytes`].
 pub const HEADERS_BYTES: usize = header::HEADER_BYTES + FRAME_BYTES;
 
-/// Those among them that an MTU counts: a message takes a device whose MTU is this much longer.
+/// Those among them that an MTU counts: a message takes a device whose MTU is this much longer. See
+/// [`Framing::mtu_overhead_bytes`].
 pub const MTU_OVERHEAD_BYTES: usize = HEADERS_BYTES - header::MAC_HEADER_BYTES;

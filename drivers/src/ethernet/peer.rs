@@ -1,10 +1,10 @@
 //! What the transport keeps for each peer.
 
-use aldis_hal::nic::Mac;
 use aldis_hal::{Cause, Instant};
 use aldis_protocols::connect::Connect;
 use aldis_protocols::reliable::Link;
 
+use super::framing::Station;
 use super::queue::{Line, Place};
 
 /// What is known of a peer.
@@ -23,7 +23,7 @@ pub(super) struct Row {
     pub(super) link: Link,
     pub(super) connect: Connect,
     /// Where it lives.
-    pub(super) mac: Mac,
+    pub(super) station: Station,
     pub(super) presence: Presence,
     /// A post was refused since the sink last heard that the peer is ready.
     pub(super) waiting: bool,
@@ -43,7 +43,7 @@ impl Row {
     pub(super) const EMPTY: Self = Self {
         link: Link::CLOSED,
         connect: Connect::NONE,
-        mac: Mac([0; 6]),
+        station: Station::NONE,
         presence: Presence::Unknown,
         waiting: false,
         backlog: false,

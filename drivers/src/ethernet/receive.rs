@@ -1,13 +1,13 @@
 //! From frames of the device to messages. Everything here is said by strangers until it has been checked.
 
 use aldis_hal::cause::Malformed;
-use aldis_hal::nic::Mac;
 use aldis_hal::{Cause, PeerId, Sink};
 use aldis_protocols::connect::{Message, slot};
 use aldis_protocols::reliable::{Fate, Frame, FrameKind, Taken, open};
 
 use super::engine::Engine;
-use super::header::{EthernetHeader, Foreign};
+use super::framing::Station;
+use super::header::{Foreign, SUBTYPE};
 use super::peer::Presence;
 use crate::copy::copy;
 
@@ -15,7 +15,7 @@ impl Engine<'_> {
     /// Takes a frame in; at most `budget` events come of it, and one at least: the frame itself.
     pub(super) fn take_in<S: Sink>(&mut self, bytes: &[u8], budget: u32, sink: &mut S) -> u32 {
         self.counters.frames_received += 1;
-        let (from, body) = match EthernetHeader::parse(bytes, self.mac) {
+        let (from, body) = match self.framing.parse(SUBTYPE, bytes, self.here, false, self.offload) {
             Ok(parts) => parts,
             Err(why) => return self.refuse_foreign(why),
         };
@@ -34,6 +34,7 @@ impl Engine<'_> {
         let counter = match why {
             Foreign::Short => &mut self.counters.truncated,
             Foreign::Version => &mut self.counters.version,
+            Foreign::Checksum => &mut self.counters.checksum,
             Foreign::Protocol | Foreign::Destination => &mut self.counters.foreign,
         };
         *counter += 1;
@@ -53,7 +54,7 @@ impl Engine<'_> {
 
     /// A message of the handshake. It is looked at only if it comes from where the rank was said to live.
     #[cold]
-    fn take_handshake(&mut self, from: Mac, message: &[u8]) {
+    fn take_handshake(&mut self, from: Station, message: &[u8]) {
         let message = match Message::decode(message) {
             Ok(message) => message,
             Err(why) => return self.refuse(why),
@@ -64,7 +65,7 @@ impl Engine<'_> {
             self.counters.unknown += 1;
             return;
         };
-        if row.mac != from {
+        if row.station != from {
             self.counters.impostor += 1;
             return;
         }
@@ -80,7 +81,7 @@ impl Engine<'_> {
     #[inline]
     fn take_frame<S: Sink>(
         &mut self,
-        from: Mac,
+        from: Station,
         frame: &Frame,
         payload: &[u8],
         budget: u32,
@@ -92,7 +93,7 @@ impl Engine<'_> {
             self.counters.stale += 1;
             return 1;
         };
-        if row.mac != from {
+        if row.station != from {
             self.counters.impostor += 1;
             return 1;
         }

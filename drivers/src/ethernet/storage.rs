@@ -12,7 +12,7 @@ use super::peer::Row;
 ///   rate needs at least the frames of a round trip: 10 Gbit/s and 100 µs are 83 frames of 1500 bytes.
 /// * `MESSAGE_BYTES`: the largest message; a multiple of 8 and below 2^16. A frame is [`HEADERS_BYTES`] longer, and the
 ///   device's MTU must hold it less the 14 that an MTU does not count: 1464 with the usual MTU of 1500, and 8960 with
-///   one of 9000. All ranks of a job choose the same `WINDOW` and `MESSAGE_BYTES`; others refuse to connect.
+///   one of 9000. With UDP it is 32 less. All ranks of a job choose the same `WINDOW` and `MESSAGE_BYTES`; others refuse to connect.
 ///
 /// [`bytes_per_peer`] says what that costs.
 ///

@@ -1,14 +1,14 @@
 //! From what is due to frames of the device.
 
 use aldis_hal::Nic;
-use aldis_hal::nic::{Mac, TxFrame};
+use aldis_hal::nic::TxFrame;
 use aldis_protocols::connect::{MESSAGE_BYTES_MAX, Message};
 use aldis_protocols::reliable::{Frame, FrameKind, Transmit, seal};
 use zerocopy::IntoBytes;
 
-use super::HEADERS_BYTES;
 use super::engine::Engine;
-use super::header::{EthernetHeader, SUBTYPE};
+use super::framing::Station;
+use super::header::SUBTYPE;
 use super::transport::Ethernet;
 use crate::copy::copy;
 
@@ -67,10 +67,13 @@ impl<N: Nic> Ethernet<'_, N> {
                 (*frame, payload.map_or(&[][..], |sequence| engine.payload(index, sequence)))
             }
         };
-        let Some(mut token) = nic.transmit(HEADERS_BYTES + payload.len()) else { return Turn::NoDescriptor };
+        let Some(mut token) = nic.transmit(engine.framing.headers_bytes() + payload.len()) else {
+            return Turn::NoDescriptor;
+        };
         let Some(frame) = seal(frame, payload) else { return Turn::Idle };
-        let header = EthernetHeader::new(to, engine.mac, SUBTYPE);
-        fill(token.bytes(), [header.as_bytes(), frame.as_bytes(), payload]);
+        let parts = [frame.as_bytes(), payload];
+        let heading = engine.framing.heading(SUBTYPE, to, engine.here, parts, engine.offload);
+        fill(token.bytes(), [&heading, frame.as_bytes(), payload]);
         token.send();
         engine.transmitted(index, &due);
         Turn::Sent
@@ -90,11 +93,11 @@ pub(crate) fn fill<const PARTS: usize>(mut to: &mut [u8], parts: [&[u8]; PARTS])
 impl Engine<'_> {
     /// What a row has to send, and to whom. This changes nothing.
     #[inline]
-    fn due(&self, index: usize) -> Option<(Mac, Due)> {
+    fn due(&self, index: usize) -> Option<(Station, Due)> {
         let row = self.rows.get(index)?;
         let handshake = || row.connect.poll_transmit(&self.setup).map(Due::Handshake);
         let due = handshake().or_else(|| row.link.poll_transmit().map(Due::Frame))?;
-        Some((row.mac, due))
+        Some((row.station, due))
     }
 
     /// The payload with this number.

@@ -2,14 +2,15 @@
 
 use core::fmt;
 
-use aldis_hal::nic::{Mac, RxFrame};
+use aldis_hal::nic::RxFrame;
 use aldis_hal::transport::{Quiesce, Sink, Slot, Transport};
 use aldis_hal::{Caps, Cause, Epoch, Features, Instant, Limits, Nic, PeerId, Post, Refusal};
 use aldis_protocols::connect::MESSAGE_BYTES_MAX;
 
 use super::engine::Engine;
+use super::framing::Address;
 use super::storage::Memory;
-use super::{Config, Counters, MTU_OVERHEAD_BYTES};
+use super::{Config, Counters};
 use crate::copy::copy;
 
 /// The transport of one rank over an Ethernet device. See the [module](super).
@@ -27,7 +28,7 @@ impl<'m, N: Nic> Ethernet<'m, N> {
     /// the one there is; [`Cause::Incompatible`] for an epoch of zero; and what is wrong with the times
     /// ([`checked`](aldis_protocols::reliable::Config::checked)).
     pub fn new(nic: N, memory: Memory<'m>, config: Config) -> Result<Self, Cause> {
-        let need = memory.outgoing.message_bytes.max(MESSAGE_BYTES_MAX) + MTU_OVERHEAD_BYTES;
+        let need = memory.outgoing.message_bytes.max(MESSAGE_BYTES_MAX) + config.framing.mtu_overhead_bytes();
         if need > nic.mtu() {
             return Err(Cause::TooBig { len: need as u64, max: nic.mtu() as u64 });
         }
@@ -36,13 +37,13 @@ impl<'m, N: Nic> Ethernet<'m, N> {
         let bytes = memory.outgoing.message_bytes as u32;
         let limits = Limits { short_bytes_max: bytes, bcopy_bytes_max: bytes, ..Limits::default() };
         let caps = Caps { features, limits, cost: config.cost };
-        let engine = Engine::new(memory, nic.mac(), config, caps)?;
+        let engine = Engine::new(memory, nic.mac(), nic.offload(), config, caps)?;
         Ok(Self { nic, engine })
     }
 
-    /// The address to put on this rank's card: what peers hand to `introduce`.
-    pub fn address(&self) -> [u8; 6] {
-        self.engine.mac.0
+    /// The address to put on this rank's card: what peers hand to `introduce`. With UDP it has the IPv4 address too.
+    pub fn address(&self) -> Address {
+        self.engine.framing.address(self.engine.here)
     }
 
     /// What it has seen.
@@ -112,8 +113,7 @@ impl<'m, N: Nic> Transport for Ethernet<'m, N> {
 
     /// `address` is the six bytes of [`Ethernet::address`].
     fn introduce(&mut self, peer: PeerId, epoch: Epoch, address: &[u8]) -> Result<(), Cause> {
-        let mac = address.try_into().map(Mac).map_err(|_| Cause::Unreachable)?;
-        self.engine.introduce(peer, epoch, mac)
+        self.engine.introduce(peer, epoch, address)
     }
 
     #[inline]

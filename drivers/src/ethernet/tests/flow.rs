@@ -5,6 +5,7 @@ use std::vec;
 use aldis_hal::transport::Quiesce;
 use aldis_hal::{Again, Caps, Features};
 
+use super::super::MTU_OVERHEAD_BYTES;
 use super::hub::{DESCRIPTORS, LATENCY_NS};
 use super::*;
 

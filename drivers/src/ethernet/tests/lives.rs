@@ -2,6 +2,7 @@
 
 use std::vec;
 
+use super::super::MTU_OVERHEAD_BYTES;
 use super::hub::Faults;
 use super::*;
 

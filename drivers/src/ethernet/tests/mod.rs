@@ -7,13 +7,14 @@ use aldis_hal::transport::{Sink, Slot, Transport};
 use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Post, Token};
 
 use self::hub::{Hub, HubNic, mac};
-use super::{Config, Ethernet, EthernetStorage, MTU_OVERHEAD_BYTES};
+use super::{Config, Ethernet, EthernetStorage, Framing, Udp};
 
 mod flow;
 mod hostile;
 pub(crate) mod hub;
 mod lives;
 mod torture;
+mod udp;
 
 /// Largest message of the tests.
 const BYTES: usize = 256;
@@ -75,7 +76,12 @@ impl Node {
     }
 
     fn introduce(&mut self, peer: u32, epoch: u32) {
-        self.ethernet.introduce(PeerId(peer), Epoch(epoch), &mac(station(peer)).0).unwrap();
+        let framing = match self.ethernet.engine.framing {
+            Framing::Ethernet => Framing::Ethernet,
+            Framing::Udp(_) => Framing::Udp(Udp::of_rank(peer)),
+        };
+        let address = framing.address(framing.station(mac(station(peer))));
+        self.ethernet.introduce(PeerId(peer), Epoch(epoch), &address).unwrap();
     }
 
     fn take(&mut self) -> Log {
@@ -106,9 +112,14 @@ struct Net {
 impl Net {
     /// Every rank introduced to every other.
     fn new(ranks: u32, seed: u64) -> Self {
+        Self::framed(ranks, seed, |_| Framing::Ethernet)
+    }
+
+    /// The same with a framing for each rank.
+    fn framed(ranks: u32, seed: u64, framing: fn(u32) -> Framing) -> Self {
         let mut net = Self { hub: Hub::new(seed), nodes: Vec::new() };
         for rank in 0..ranks {
-            let node = net.node(config(rank, epoch(rank)));
+            let node = net.node(Config { framing: framing(rank), ..config(rank, epoch(rank)) });
             net.nodes.push(node);
         }
         for rank in 0..ranks {
@@ -131,7 +142,7 @@ impl Net {
 
     /// A rank that knows nobody.
     fn node(&self, config: Config) -> Node {
-        let nic = self.hub.nic(station(config.connect.rank), BYTES + MTU_OVERHEAD_BYTES);
+        let nic = self.hub.nic(station(config.connect.rank), BYTES + config.framing.mtu_overhead_bytes());
         let storage = Box::leak(Box::new(EthernetStorage::<OTHERS, WINDOW, BYTES>::new()));
         Node { ethernet: Ethernet::new(nic, storage.memory(), config).unwrap(), log: Log::default() }
     }

@@ -73,7 +73,10 @@ impl Traffic {
 
 /// Runs it all; the time it took, in virtual nanoseconds.
 fn torture(ranks: u32, seed: u64, faults: Faults, count: u32, budget: u32) -> u64 {
-    let mut net = Net::new(ranks, seed);
+    // Every other history is one of datagrams.
+    let plain: fn(u32) -> Framing = |_| Framing::Ethernet;
+    let framing = if seed.is_multiple_of(2) { plain } else { |rank| Framing::Udp(Udp::of_rank(rank)) };
+    let mut net = Net::framed(ranks, seed, framing);
     net.hub.set_faults(faults);
     let mut traffic = Traffic::new(ranks, count);
     let mut steps = 0;
