@@ -5,8 +5,8 @@
 use std::collections::VecDeque;
 
 use aldis_drivers::discovery::{Discovery, Entry, Setup};
-use aldis_drivers::ethernet::Counters;
 use aldis_drivers::ethernet::header::{DISCOVERY_SUBTYPE, HEADER_BYTES, MAC_HEADER_BYTES, SUBTYPE};
+use aldis_drivers::ethernet::{Counters, HEADERS_BYTES};
 use aldis_hal::nic::{Link, Mac, Nic, RxFrame};
 use aldis_hal::{Epoch, Platform};
 use aldis_protocols::card::CARD_BYTES_MAX;
@@ -56,10 +56,10 @@ impl<N: Nic> Nic for Thrown<N> {
             return Some(Received(self.throw()));
         }
         let frame = self.nic.receive()?.bytes().to_vec();
-        if self.genuine.len() == REMEMBERED {
-            self.genuine.pop_front();
+        if frame.len() >= HEADERS_BYTES {
+            self.genuine.truncate(REMEMBERED - 1);
+            self.genuine.push_front(frame.clone());
         }
-        self.genuine.push_back(frame.clone());
         Some(Received(frame))
     }
     fn transmit(&mut self, len: usize) -> Option<N::Tx<'_>> {
