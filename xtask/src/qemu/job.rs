@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::children::{Child, Folder};
 use super::cli::{Faults, Framing, Link};
+use super::defmt::Decoded;
 use super::machine::{self, Arch, Place};
 use super::programs::Programs;
 use super::rank::Rank;
@@ -96,7 +97,14 @@ impl Job {
             let program = programs.of(*arch);
             let place = Place { folder: folder.path(), rank, link: self.link, words: &words, program };
             let mut child = Child::start(&machine::command(*arch, &place))?;
-            child.streams().for_each(|stream| listen(rank, stream, sender.clone()));
+            for (number, stream) in child.streams().enumerate() {
+                // The emulator's errors, among which a microcontroller's image logs.
+                let stream = match (*arch, number) {
+                    (Arch::CortexM, 1) => Box::new(Decoded::of_image(program, stream)?),
+                    _ => stream,
+                };
+                listen(rank, stream, sender.clone());
+            }
             children.push(child);
         }
         drop(sender);
@@ -202,11 +210,12 @@ fn next(events: &Receiver<Event>, until: Instant) -> Option<Event> {
 }
 
 /// Passes on what a stream says, until it ends: a thread that ends with the rank.
-fn listen(rank: usize, mut stream: Box<dyn Read + Send>, events: Sender<Event>) {
+fn listen(rank: usize, stream: Box<dyn Read + Send>, events: Sender<Event>) {
     std::thread::spawn(move || {
-        let mut buffer = [0; 4096];
-        while let Ok(count @ 1..) = stream.read(&mut buffer) {
-            if events.send(Event::Said(rank, buffer[..count].to_vec())).is_err() {
+        // Line by line: a rank's two streams are told as one.
+        let (mut stream, mut line) = (BufReader::new(stream), Vec::new());
+        while let Ok(1..) = stream.read_until(b'\n', &mut line) {
+            if events.send(Event::Said(rank, core::mem::take(&mut line))).is_err() {
                 return;
             }
         }

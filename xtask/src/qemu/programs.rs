@@ -52,7 +52,8 @@ fn image(workspace: &Workspace, arch: Arch) -> Result<PathBuf> {
         Arch::X86_64 => board::Arch::X86_64,
         Arch::Aarch64 => board::Arch::Aarch64,
         Arch::Riscv64 => board::Arch::Riscv64,
-        Arch::CortexM | Arch::Host => bail!("there is no image for {}", arch.name()),
+        Arch::CortexM => board::Arch::CortexM,
+        Arch::Host => bail!("there is no image for {}", arch.name()),
     };
     board::build(workspace, arch)
 }
