@@ -3,14 +3,15 @@
 mod recursive_doubling;
 mod ring;
 
-use aldis_kernel::hal::{Operation, Platform, Transport};
+use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Comm, Error, Scope};
 pub use recursive_doubling::RecursiveDoubling;
 pub use ring::Ring;
+use zerocopy::IntoBytes;
 
-use crate::collective::{Caller, Collective, Memory};
+use crate::collective::{Caller, Collective, Planned};
 use crate::op::{Element, Kernel, Reduce};
-use crate::schedule::{Algorithm, Instance};
+use crate::schedule::Algorithm;
 use crate::select::{Call, Options};
 
 /// Every algorithm for it.
@@ -85,15 +86,17 @@ impl Options {
     /// # Errors
     /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of another
     /// operation, or one that does not keep rank order when the reduction does not commute.
+    #[inline(always)]
     pub fn allreduce<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
         comm: &Comm,
-        op: R,
+        _op: R,
         data: &mut [E],
         scratch: &mut [E],
     ) -> Result<(), Error> {
-        caller.enter(|scope| self.iallreduce(scope, comm, op, data, scratch)?.wait(scope))
+        let planned = self.plan_allreduce::<R, E>(comm, data.len(), scratch.len());
+        planned.run(caller, comm, data.as_mut_bytes(), scratch.as_mut_bytes())
     }
 
     /// [`iallreduce`] with these options.
@@ -109,16 +112,15 @@ impl Options {
         data: &'scope mut [E],
         scratch: &'scope mut [E],
     ) -> Result<Collective<'scope>, Error> {
-        let refused = |cause| Error::new(Operation::Allreduce, cause);
-        let whole = Instance::new(comm.rank().0, comm.size(), 0, data.len()).map_err(refused)?;
-        let call = Call::allreduce::<R, E>(comm.size(), data.len(), scratch.len());
-        let plan = call.select(&ALGORITHMS, self).map_err(refused)?;
-        let memory = Memory {
-            data: scope.lend(data),
-            scratch: scope.lend(scratch),
-            element_bytes: call.element_bytes,
-            kernel: Some(Kernel::of::<R, E>()),
-        };
-        Collective::start(scope, comm, plan, whole, memory)
+        let planned = self.plan_allreduce::<R, E>(comm, data.len(), scratch.len());
+        let (data, scratch) = (scope.lend(data), scope.lend(scratch));
+        Collective::start(scope, comm, planned, data, scratch)
+    }
+
+    #[inline(always)]
+    fn plan_allreduce<R: Reduce<E>, E: Element>(&self, comm: &Comm, count: usize, scratch: usize) -> Planned {
+        let call = Call::allreduce::<R, E>(comm.size(), count, scratch);
+        let plan = call.select(&ALGORITHMS, self);
+        Planned { call, root: 0, plan, kernel: Some(Kernel::of::<R, E>()) }
     }
 }

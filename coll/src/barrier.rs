@@ -2,12 +2,12 @@
 
 mod dissemination;
 
-use aldis_kernel::hal::{Operation, Platform, Transport};
+use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Comm, Error, Scope};
 pub use dissemination::Dissemination;
 
-use crate::collective::{Caller, Collective, Memory};
-use crate::schedule::{Algorithm, Instance};
+use crate::collective::{Caller, Collective, Planned};
+use crate::schedule::Algorithm;
 use crate::select::{Call, Options};
 
 /// Every algorithm for it.
@@ -46,7 +46,7 @@ impl Options {
         caller: &mut impl Caller<'s, T, P>,
         comm: &Comm,
     ) -> Result<(), Error> {
-        caller.enter(|scope| self.ibarrier(scope, comm)?.wait(scope))
+        self.plan_barrier(comm).run(caller, comm, &mut [], &mut [])
     }
 
     /// [`ibarrier`] with these options.
@@ -59,15 +59,13 @@ impl Options {
         scope: &mut Scope<'scope, '_, '_, T, P>,
         comm: &Comm,
     ) -> Result<Collective<'scope>, Error> {
-        let refused = |cause| Error::new(Operation::Barrier, cause);
-        let whole = Instance::new(comm.rank().0, comm.size(), 0, 0).map_err(refused)?;
-        let plan = Call::barrier(comm.size()).select(&ALGORITHMS, self).map_err(refused)?;
-        let memory = Memory {
-            data: scope.lend::<u8>(&mut []),
-            scratch: scope.lend::<u8>(&mut []),
-            element_bytes: 1,
-            kernel: None,
-        };
-        Collective::start(scope, comm, plan, whole, memory)
+        let (data, scratch) = (scope.lend::<u8>(&mut []), scope.lend::<u8>(&mut []));
+        Collective::start(scope, comm, self.plan_barrier(comm), data, scratch)
+    }
+
+    #[inline]
+    fn plan_barrier(&self, comm: &Comm) -> Planned {
+        let call = Call::barrier(comm.size());
+        Planned { call, root: 0, plan: call.select(&ALGORITHMS, self), kernel: None }
     }
 }

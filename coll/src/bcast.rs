@@ -2,13 +2,14 @@
 
 mod binomial;
 
-use aldis_kernel::hal::{Operation, Platform, Transport};
+use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Comm, Error, Rank, Scope};
 pub use binomial::Binomial;
+use zerocopy::IntoBytes;
 
-use crate::collective::{Caller, Collective, Memory};
+use crate::collective::{Caller, Collective, Planned};
 use crate::op::Element;
-use crate::schedule::{Algorithm, Instance};
+use crate::schedule::Algorithm;
 use crate::select::{Call, Options};
 
 /// Every algorithm for it.
@@ -53,7 +54,8 @@ impl Options {
         data: &mut [E],
         root: Rank,
     ) -> Result<(), Error> {
-        caller.enter(|scope| self.ibcast(scope, comm, data, root)?.wait(scope))
+        let planned = self.plan_bcast::<E>(comm, data.len(), root);
+        planned.run(caller, comm, data.as_mut_bytes(), &mut [])
     }
 
     /// [`ibcast`] with these options.
@@ -68,16 +70,14 @@ impl Options {
         data: &'scope mut [E],
         root: Rank,
     ) -> Result<Collective<'scope>, Error> {
-        let refused = |cause| Error::new(Operation::Bcast, cause);
-        let whole = Instance::new(comm.rank().0, comm.size(), root.0, data.len()).map_err(refused)?;
-        let call = Call::bcast::<E>(comm.size(), data.len());
-        let plan = call.select(&ALGORITHMS, self).map_err(refused)?;
-        let memory = Memory {
-            data: scope.lend(data),
-            scratch: scope.lend::<u8>(&mut []),
-            element_bytes: call.element_bytes,
-            kernel: None,
-        };
-        Collective::start(scope, comm, plan, whole, memory)
+        let planned = self.plan_bcast::<E>(comm, data.len(), root);
+        let (data, scratch) = (scope.lend(data), scope.lend::<u8>(&mut []));
+        Collective::start(scope, comm, planned, data, scratch)
+    }
+
+    #[inline]
+    fn plan_bcast<E: Element>(&self, comm: &Comm, count: usize, root: Rank) -> Planned {
+        let call = Call::bcast::<E>(comm.size(), count);
+        Planned { call, root: root.0, plan: call.select(&ALGORITHMS, self), kernel: None }
     }
 }

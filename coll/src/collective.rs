@@ -23,7 +23,7 @@ use aldis_kernel::{Comm, Endpoint, Error, Loan, Rank, Request, Scope, Tag, Withi
 
 use crate::op::Kernel;
 use crate::schedule::{Buffer, IN_FLIGHT_MAX, Instance, Order, Span, Step};
-use crate::select::Plan;
+use crate::select::{Call, Plan};
 
 /// Stages that one call goes through at most, before it returns: what bounds its work.
 const STAGES_A_CALL: u32 = 128;
@@ -40,8 +40,35 @@ pub(crate) struct Memory<'scope> {
     pub(crate) kernel: Option<Kernel>,
 }
 
+/// A collective that is to be started: everything but its memory.
+pub(crate) struct Planned {
+    pub(crate) call: Call,
+    pub(crate) root: u32,
+    /// How it is to be carried out, or why it cannot be.
+    pub(crate) plan: Result<Plan, Cause>,
+    pub(crate) kernel: Option<Kernel>,
+}
+
+impl Planned {
+    /// Carries it out on the bytes of the elements: a scope, a start and a wait.
+    #[inline(never)]
+    pub(crate) fn run<'s, T: Transport, P: Platform>(
+        self,
+        caller: &mut impl Caller<'s, T, P>,
+        comm: &Comm,
+        data: &mut [u8],
+        scratch: &mut [u8],
+    ) -> Result<(), Error> {
+        caller.enter(|scope| {
+            let (data, scratch) = (scope.lend(data), scope.lend(scratch));
+            Collective::start(scope, comm, self, data, scratch)?.wait(scope)
+        })
+    }
+}
+
 impl<'scope> Memory<'scope> {
     /// The loan and byte range of `span` in the segment that starts at element `base`.
+    #[inline(never)]
     fn part(&self, span: Span, base: usize) -> (Loan<'scope>, Range<usize>) {
         let (loan, first) = match span.buffer {
             Buffer::Data => (self.data, base.saturating_add(span.start)),
@@ -105,11 +132,15 @@ impl<'scope> Collective<'scope> {
     pub(crate) fn start<T: Transport, P: Platform>(
         scope: &mut Scope<'scope, '_, '_, T, P>,
         comm: &Comm,
-        plan: Plan,
-        whole: Instance,
-        memory: Memory<'scope>,
+        planned: Planned,
+        data: Loan<'scope>,
+        scratch: Loan<'scope>,
     ) -> Result<Self, Error> {
-        let operation = plan.algorithm.operation();
+        let Planned { call: Call { operation, count, element_bytes, .. }, root, plan, kernel } = planned;
+        let whole = Instance::new(comm.rank().0, comm.size(), root, count);
+        let planned = whole.and_then(|whole| plan.map(|plan| (whole, plan)));
+        let (whole, plan) = planned.map_err(|cause| Error::new(operation, cause))?;
+        let memory = Memory { data, scratch, element_bytes, kernel };
         let tag = scope.collective_tag(comm).map_err(|error| error.within(operation))?;
         let idle = plan.algorithm.rounds(&whole.with_count(plan.segment)) == 0;
         let mut started = Self {

@@ -256,15 +256,12 @@ pub struct Work {
 /// An algorithm: pure, without storage and without I/O. See the [module](self) for the rules it keeps.
 ///
 /// Implementations are unit structs, passed around as [`Algorithm`].
-pub trait Schedule: fmt::Debug + Sync {
+pub trait Schedule: Sync {
     /// The collective that it carries out.
     fn operation(&self) -> Operation;
 
     /// Its name within the operation, as Open MPI, MPICH or gloo call it.
     fn name(&self) -> &'static str;
-
-    /// Where it is published, and which of the big three has it under what name.
-    fn source(&self) -> &'static str;
 
     /// Rounds, the same on every rank. O(1).
     fn rounds(&self, instance: &Instance) -> u32;
@@ -282,6 +279,12 @@ pub trait Schedule: fmt::Debug + Sync {
     /// Whether operands are combined in the order of their ranks, as an operation that does not commute needs.
     fn keeps_rank_order(&self) -> bool {
         true
+    }
+}
+
+impl fmt::Debug for dyn Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

@@ -13,6 +13,9 @@ use core::fmt;
 
 use aldis_kernel::hal::{Cause, Cost, Operation, Resource};
 
+use crate::allreduce::{RecursiveDoubling, Ring};
+use crate::barrier::Dissemination;
+use crate::bcast::Binomial;
 use crate::op::{Element, Kernel, Reduce};
 use crate::schedule::{Algorithm, Work};
 
@@ -102,6 +105,17 @@ pub fn algorithms(operation: Operation) -> &'static [Algorithm] {
     }
 }
 
+/// Where an algorithm is published, and which of the big three has it under what name; `None` for a program's own.
+pub fn source(algorithm: Algorithm) -> Option<&'static str> {
+    const SOURCES: [(&str, &str); 4] = [
+        ("dissemination", Dissemination::SOURCE),
+        ("binomial", Binomial::SOURCE),
+        ("recursive_doubling", RecursiveDoubling::SOURCE),
+        ("ring", Ring::SOURCE),
+    ];
+    SOURCES.iter().find(|(name, _)| *name == algorithm.name()).map(|(_, source)| *source)
+}
+
 /// Per-call options. The same on every rank.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
@@ -112,9 +126,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// Options that use `algorithm`.
+    /// Options that use `algorithm`. A program whose calls name theirs holds no other, nor what would choose among them.
+    #[inline(always)]
     pub fn using(algorithm: Algorithm) -> Self {
-        Self { choice: Choice::Named(algorithm), ..Self::default() }
+        Self { choice: Choice::Named(algorithm), prices: Prices::SHARED_MEMORY }
     }
 }
 
@@ -184,10 +199,16 @@ impl Call {
     ///
     /// # Errors
     /// As [`plan`](Self::plan); for [`Choice::Auto`] the last candidate's refusal when all are refused.
+    #[inline(always)]
     pub fn select(&self, candidates: &[Algorithm], options: &Options) -> Result<Plan, Cause> {
-        if let Choice::Named(algorithm) = options.choice {
-            return self.plan(algorithm);
+        match options.choice {
+            Choice::Named(algorithm) => self.plan(algorithm),
+            Choice::Auto => self.cheapest(candidates, &options.prices),
         }
+    }
+
+    #[inline(never)]
+    fn cheapest(&self, candidates: &[Algorithm], prices: &Prices) -> Result<Plan, Cause> {
         if let [only] = candidates {
             return self.plan(*only);
         }
@@ -196,7 +217,7 @@ impl Call {
         for &algorithm in candidates {
             match self.plan(algorithm) {
                 Ok(plan) => {
-                    let ns = options.prices.of(&plan.work(self), self.element_bytes);
+                    let ns = prices.of(&plan.work(self), self.element_bytes);
                     if best.is_none_or(|(least, _)| ns < least) {
                         best = Some((ns, plan));
                     }

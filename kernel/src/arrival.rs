@@ -112,9 +112,14 @@ impl Engine<'_> {
             Body::Nothing { receiver, more } => self.take_nothing(from, receiver, more),
             Body::Settle { sender, taken: true } => self.take_up_offer(from, sender),
             Body::Settle { sender, taken: false } => self.take_decline(from, sender),
-            Body::Grant { sender, receiver, partitions, started } => {
-                self.take_grant(from, (sender, receiver), (partitions, header.length), started)
-            }
+            Body::Grant { sender, receiver, partitions, started } => match self.channels {
+                Some(channels) => {
+                    let cut = (partitions, header.length);
+                    channels.take_grant(self, from, (sender, receiver), cut, started)
+                }
+                // There has never been a channel that it could be for.
+                None => Err(Malformed::Control),
+            },
             Body::Control(bytes) => self.take_control(from, bytes),
         }
     }

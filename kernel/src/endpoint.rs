@@ -101,6 +101,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
             aborted: None,
             attributes: &mut [],
             rules: None,
+            channels: None,
             bereft: false,
             lingering: false,
         };

@@ -19,6 +19,7 @@ use crate::fifo::Fifo;
 use crate::hints::Rules;
 use crate::list::List;
 use crate::matching::{Envelope, Matcher, Payload};
+use crate::partitioned::Channels;
 use crate::peer::{Peer, Presence};
 use crate::planted::{self, Planted};
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
@@ -61,6 +62,8 @@ pub(crate) struct Engine<'s> {
     pub(crate) attributes: &'s mut [Attribute],
     /// What hints change, once some communicator has been given any.
     pub(crate) rules: Option<&'static Rules>,
+    /// What works with channels, once some has been set up.
+    pub(crate) channels: Option<&'static dyn Channels>,
     /// Some peer has gone, so some communicator may have nobody left on it.
     pub(crate) bereft: bool,
     /// A receive of any source waits on such a communicator for what this process has sent to itself.
@@ -336,7 +339,9 @@ impl Engine<'_> {
 
     /// The receive in slot `index` has matched an announcement: the data is to be asked for.
     pub(crate) fn fetch(&mut self, index: u32, peer: PeerId, sender: Handle, length: u64) {
-        if self.is_bound(index, sender, length) {
+        if let Some(channels) = self.channels
+            && channels.bind(self, index, sender, length)
+        {
             return;
         }
         let Some(request) = self.requests.at(index) else { return };

@@ -7,7 +7,7 @@
 
 use aldis_hal::{Cause, Handle, PeerId, Post, Refusal, Slot, Transport};
 use aldis_protocols::Protocol;
-use aldis_protocols::header::Kind;
+use aldis_protocols::header::{Kind, about};
 use aldis_protocols::rendezvous::Sender;
 
 use crate::buffer::Buffer;
@@ -187,21 +187,29 @@ impl Engine<'_> {
         if !peer.credit_due() {
             return Turn::Idle;
         }
-        let header = self.header(peer, Kind::Credit, Key::NONE, 0, 0);
-        let turn = self.say(transport, id, &header.emit());
+        let turn = self.say(transport, id, Kind::Credit, (Key::NONE, 0), &[]);
         if let Turn::Sent = turn {
             self.counters.credits_sent += 1;
         }
         turn
     }
 
-    /// Posts a message without payload; on success the credits in it count as told.
-    pub(crate) fn say<T: Transport>(&mut self, transport: &mut T, id: PeerId, message: &[u8]) -> Turn {
-        match post(transport, id, message, &[]) {
+    /// Posts a message that is not matched, with what its header says in place of a key and a length; on success the
+    /// credits in it count as told.
+    #[inline(never)]
+    pub(crate) fn say(
+        &mut self,
+        wire: &mut dyn Wire,
+        id: PeerId,
+        kind: Kind,
+        (key, length): (Key, u64),
+        body: &[u8],
+    ) -> Turn {
+        let Some(peer) = self.peers.get_mut(id.index()) else { return Turn::Idle };
+        let header = peer.header(self.epoch, kind, key, 0, length);
+        match wire.post(id, &header.emit(), body) {
             Post::Done | Post::Queued => {
-                if let Some(peer) = self.peer(id) {
-                    peer.limits_told();
-                }
+                peer.limits_told();
                 Turn::Sent
             }
             Post::Again(_) => {
@@ -244,17 +252,25 @@ impl Engine<'_> {
         }
         match injected {
             Err(cause) => self.end(index, cause),
-            Ok(Injected::Announced) if mode == Mode::Partitioned => self.is_announced(index),
-            Ok(Injected::Announced) => {
-                if let Some(request) = self.requests.at(index) {
-                    let mut sender = Sender::new(request.length);
-                    sender.announced();
-                    (request.state, request.machine) = (State::Sending, Machine::Send(sender));
-                }
-            }
+            Ok(Injected::Announced) => self.announced(index),
             Ok(_) => self.complete(index, None),
         }
         Turn::Sent
+    }
+
+    /// The send in slot `index` is announced, or its offer taken up. One that was given up meanwhile tells whoever asks.
+    pub(crate) fn announced(&mut self, index: u32) {
+        let Some(request) = self.requests.at(index) else { return };
+        if request.mode == Mode::Partitioned && request.cause.is_none() {
+            request.state = if request.is_idle() { State::Idle } else { State::Sending };
+            return;
+        }
+        let mut sender = Sender::new(request.length);
+        sender.announced();
+        if request.cause.is_some() {
+            sender.withdraw();
+        }
+        (request.state, request.machine) = (State::Sending, Machine::Send(sender));
     }
 
     /// Puts one message on the wire if credits and transport allow. Changes nothing if not.
@@ -303,7 +319,7 @@ impl Engine<'_> {
                 Ok(()) => Post::Done,
                 Err(refusal) => refusal.into(),
             },
-            (_, Some(own)) => post(transport, id, &header.emit_about(own), &[]),
+            (_, Some(own)) => post(transport, id, &header.emit(), &about(own)),
             (_, None) => return Ok(Injected::NeedsRequest),
         };
         self.injected(id, kind, kind == Kind::Eager, len, post)
@@ -325,7 +341,7 @@ impl Engine<'_> {
             return Ok(Injected::NoCredit);
         }
         let header = self.header(peer, kind, key, peer.sequence_out, len as u64);
-        let post = wire.post(id, &header.emit_about(own), &[]);
+        let post = wire.post(id, &header.emit(), &about(own));
         self.injected(id, kind, false, len, post)
     }
 
@@ -374,21 +390,23 @@ pub(crate) fn post<T: Transport>(transport: &mut T, peer: PeerId, header: &[u8],
 }
 
 /// Packs header and payload straight into a slot of the transport.
-pub(crate) fn pack<T: Transport>(
-    transport: &mut T,
-    peer: PeerId,
-    header: &[u8],
-    payload: &[u8],
-) -> Result<(), Refusal> {
-    transport.fill(peer, header.len() + payload.len(), &mut |slot| {
+pub(crate) fn pack(wire: &mut dyn Wire, peer: PeerId, header: &[u8], payload: &[u8]) -> Result<(), Refusal> {
+    wire.fill(peer, header.len() + payload.len(), &mut |slot| {
         if let Some((head, body)) = slot.split_at_mut_checked(header.len())
             && body.len() == payload.len()
         {
-            head.copy_from_slice(header);
-            body.copy_from_slice(payload);
+            copy(head, header);
+            copy(body, payload);
         }
         Ok(())
     })
+}
+
+/// Copies as much as both have, without a way to panic.
+fn copy(to: &mut [u8], from: &[u8]) {
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = *from;
+    }
 }
 
 /// A transport, whichever it is: for what is reached through a table of functions.

@@ -16,7 +16,10 @@ impl Engine<'_> {
     pub(crate) fn abandon_live(&mut self, handle: Handle) {
         let Some(request) = self.requests.get(handle) else { return };
         if request.mode == Mode::Partitioned && !request.orphan {
-            return self.abandon_channel(handle);
+            if let Some(channels) = self.channels {
+                channels.abandon(self, handle);
+            }
+            return;
         }
         let (index, peer, state) = (handle.slot, request.peer, request.state);
         request.orphan = true;
@@ -38,6 +41,32 @@ impl Engine<'_> {
             State::Sending => self.withdraw(index),
             State::Receiving => self.decline(index),
             State::Complete | State::Free => self.complete(index, None),
+        }
+    }
+
+    /// A request that is in no list any more is over for `cause`; one between its rounds will not be started again.
+    pub(crate) fn end(&mut self, index: u32, cause: Cause) {
+        match self.requests.at(index) {
+            Some(request) if request.is_idle() => (request.state, request.cause) = (State::Idle, Some(cause)),
+            _ => self.complete(index, Some(cause)),
+        }
+    }
+
+    /// A channel is of no use any more: a round under way fails, and none can be started.
+    pub(crate) fn close(&mut self, index: u32, cause: Cause) {
+        if self.requests.at(index).is_some_and(|request| request.state != State::Complete) {
+            self.end(index, cause);
+        }
+    }
+
+    /// Takes a request out of its peer's owed list.
+    pub(crate) fn disown(&mut self, index: u32) {
+        let Some(request) = self.requests.at(index) else { return };
+        let peer = request.peer;
+        if core::mem::take(&mut request.owed)
+            && let Some(row) = self.peers.get_mut(peer.index())
+        {
+            row.owed.remove(&mut self.requests, index);
         }
     }
 

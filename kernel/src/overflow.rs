@@ -4,9 +4,8 @@
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, Handle, PeerId, Transport};
-use aldis_protocols::header::{Header, Kind};
+use aldis_protocols::header::{Header, Kind, about, about_both};
 use aldis_protocols::overflow::{Next, Posted, Seek};
-use aldis_protocols::rendezvous::Sender;
 
 use crate::buffer::Buffer;
 use crate::comm::{is_freed, is_tag};
@@ -14,7 +13,7 @@ use crate::engine::{Engine, status};
 use crate::injection::Turn;
 use crate::list::List;
 use crate::peer::Presence;
-use crate::rank::{Mode, Status, WILD};
+use crate::rank::{Status, WILD};
 use crate::request::{Key, Machine, Queue, Request, State};
 
 /// Polls after which an offer that a matched probe holds is declined. A program that looks for messages comes back for
@@ -255,17 +254,9 @@ impl Engine<'_> {
         self.mark(from);
         self.counters.messages_sent += 1;
         self.counters.overflows += 1;
-        let Some(request) = self.requests.get(sender) else { return Ok(()) };
-        if request.mode == Mode::Partitioned && request.cause.is_none() {
-            self.is_announced(sender.slot);
-            return Ok(());
+        if self.requests.get(sender).is_some() {
+            self.announced(sender.slot);
         }
-        let mut machine = Sender::new(request.length);
-        machine.announced();
-        if request.cause.is_some() {
-            machine.withdraw();
-        }
-        (request.state, request.machine) = (State::Sending, Machine::Send(machine));
         Ok(())
     }
 
@@ -313,8 +304,8 @@ impl Engine<'_> {
             return self.answer(transport, id, seek);
         }
         if let Some((sender, taken)) = seeker.verdict_due() {
-            let header = self.header(row, Kind::Settle, Key::NONE, 0, u64::from(taken));
-            let turn = self.say(transport, id, &header.emit_about(sender));
+            let says = (Key::NONE, u64::from(taken));
+            let turn = self.say(transport, id, Kind::Settle, says, &about(sender));
             if let (Turn::Sent, Some(row)) = (&turn, self.peer(id)) {
                 row.seeker.settled(sender);
                 self.seek_next(id);
@@ -335,8 +326,7 @@ impl Engine<'_> {
         if !(dry && holder.is_notice_due()) {
             return Turn::Idle;
         }
-        let header = self.header(row, Kind::Stalled, Key::NONE, 0, 0);
-        let turn = self.say(transport, id, &header.emit());
+        let turn = self.say(transport, id, Kind::Stalled, (Key::NONE, 0), &[]);
         if let (Turn::Sent, Some(row)) = (&turn, self.peer(id)) {
             row.holder.noticed();
         }
@@ -344,9 +334,8 @@ impl Engine<'_> {
     }
 
     fn ask_about<T: Transport>(&mut self, transport: &mut T, id: PeerId, receiver: Handle, key: Key) -> Turn {
-        let Some(row) = self.peers.get(id.index()) else { return Turn::Idle };
-        let header = self.header(row, Kind::Seek, Key { source: 0, ..key }, 0, 0);
-        let turn = self.say(transport, id, &header.emit_about(receiver));
+        let says = (Key { source: 0, ..key }, 0);
+        let turn = self.say(transport, id, Kind::Seek, says, &about(receiver));
         if let (Turn::Sent, Some(row)) = (&turn, self.peer(id)) {
             row.seeker.asked();
         }
@@ -374,17 +363,15 @@ impl Engine<'_> {
         let Some(row) = self.peers.get(id.index()) else { return Turn::Idle };
         let Some(sender) = found else {
             let more = u64::from(!row.ordered.is_empty());
-            let header = self.header(row, Kind::Nothing, Key::NONE, 0, more);
-            let turn = self.say(transport, id, &header.emit_about(seek.receiver));
+            let turn = self.say(transport, id, Kind::Nothing, (Key::NONE, more), &about(seek.receiver));
             if let (Turn::Sent, Some(row)) = (&turn, self.peer(id)) {
                 row.holder.answered_nothing();
             }
             return turn;
         };
         let Some(request) = self.requests.get(sender) else { return Turn::Idle };
-        let (key, length) = (request.key, request.length);
-        let header = self.header(row, Kind::Offer, key, 0, length);
-        let turn = self.say(transport, id, &header.emit_about_both(sender, seek.receiver));
+        let says = (request.key, request.length);
+        let turn = self.say(transport, id, Kind::Offer, says, &about_both(sender, seek.receiver));
         if let (Turn::Sent, Some(row)) = (&turn, self.peer(id)) {
             row.holder.offer(sender);
         }

@@ -45,7 +45,7 @@ use core::ops::Range;
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, Handle, Operation, PeerId, Platform, Transport};
-use aldis_protocols::header::{GRANT_STARTED, Kind};
+use aldis_protocols::header::{GRANT_STARTED, Kind, about_both};
 use aldis_protocols::partitioned::{GrantDue, PARTITIONS_MAX, PartReceiver, PartSender, PartStep, check};
 use aldis_protocols::rendezvous::{Receiver, Sender, SenderStep};
 
@@ -54,11 +54,16 @@ use crate::call::{BUDGET, Call};
 use crate::comm::{Comm, PARTITIONED};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::injection::Turn;
+use crate::injection::{Turn, Wire};
 use crate::persistent::NOBODY;
 use crate::rank::{Mode, Rank, Status, Tag};
-use crate::request::{Key, Machine, State};
+use crate::request::{self, Key, Machine, State};
 use crate::scope::{Request, Scope, Stage, part};
+use crate::typed::Piece;
+
+mod tools;
+
+pub(crate) use tools::Channels;
 
 impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// Sets a partitioned send of a byte range of lent memory up (MPI_Psend_init): `partitions` parts of equal length.
@@ -177,6 +182,7 @@ impl Engine<'_> {
         buffer: Buffer,
         machine: Machine,
     ) -> Result<Handle, Cause> {
+        self.channels = Some(&tools::Partitioned);
         let (is_send, plane) = (matches!(machine, Machine::PartSend(_)), comm.collective());
         let (rank, tag) = call.other_side();
         let target = match self.target(&plane, rank, tag) {
@@ -280,8 +286,7 @@ impl Engine<'_> {
 /// What arrives.
 impl Engine<'_> {
     /// The receive in slot `index` is matched with the channel of `sender`. False if it is no partitioned one.
-    #[inline]
-    pub(crate) fn is_bound(&mut self, index: u32, sender: Handle, length: u64) -> bool {
+    fn bind(&mut self, index: u32, sender: Handle, length: u64) -> bool {
         let Some(request) = self.requests.at(index) else { return false };
         let Machine::PartRecv(receiver) = &mut request.machine else { return false };
         receiver.matched(sender);
@@ -295,15 +300,8 @@ impl Engine<'_> {
         true
     }
 
-    /// The send in slot `index` is announced, or its offer taken up.
-    pub(crate) fn is_announced(&mut self, index: u32) {
-        let Some(request) = self.requests.at(index) else { return };
-        request.state = if request.is_idle() { State::Idle } else { State::Sending };
-    }
-
     /// The receiver of one of our channels has matched it, or started a round.
-    #[cold]
-    pub(crate) fn take_grant(
+    fn take_grant(
         &mut self,
         from: PeerId,
         (sender, receiver): (Handle, Handle),
@@ -351,69 +349,54 @@ impl Engine<'_> {
     }
 
     /// The other side of a channel wants nothing of it, and waits to hear that this has been understood.
-    #[cold]
-    pub(crate) fn take_refusal(&mut self, from: PeerId, sender: Handle, receiver: Handle) {
+    fn take_refusal(&mut self, from: PeerId, sender: Handle, receiver: Handle) {
         self.close(sender.slot, Cause::Declined);
         self.refuse_round(from, receiver);
     }
 
-    /// The channel is of no use any more: a round under way fails, and none can be started.
-    pub(crate) fn close(&mut self, index: u32, cause: Cause) {
-        if self.requests.at(index).is_some_and(|request| request.state != State::Complete) {
-            self.end(index, cause);
+    /// A fragment of the channel in slot `index` has arrived.
+    fn take_part(&mut self, index: u32, piece: &Piece<'_>) -> Result<(), Malformed> {
+        let &Piece { offset, payload, .. } = piece;
+        let Some(request) = self.requests.at(index) else { return Ok(()) };
+        let Machine::PartRecv(channel) = &mut request.machine else { return Err(Malformed::Control) };
+        let is_over = channel.data(request.buffer.len() as u64, offset, payload.len() as u64)?;
+        if !request.buffer.write(offset, payload) {
+            self.unpack_piece(index, piece);
         }
-    }
-
-    /// A request that is in no list any more is over for `cause`; one between its rounds will not be started again.
-    pub(crate) fn end(&mut self, index: u32, cause: Cause) {
-        match self.requests.at(index) {
-            Some(request) if request.is_idle() => (request.state, request.cause) = (State::Idle, Some(cause)),
-            _ => self.complete(index, Some(cause)),
+        self.counters.bytes_received += payload.len() as u64;
+        if is_over {
+            self.complete(index, None);
         }
+        Ok(())
     }
 }
 
 /// What is to be said.
 impl Engine<'_> {
     /// One step of the channel in slot `index`, in the owed list of its peer.
-    pub(crate) fn step_channel<T: Transport>(
-        &mut self,
-        transport: &mut T,
-        id: PeerId,
-        index: u32,
-        fragment_max: u32,
-    ) -> Turn {
+    fn step_channel(&mut self, wire: &mut dyn Wire, id: PeerId, index: u32, fragment_max: u32) -> Turn {
         let Some(request) = self.requests.at(index) else { return Turn::Idle };
         let length = request.buffer.len() as u64;
         match request.machine {
             Machine::PartSend(sender) => match sender.step(length, fragment_max) {
                 PartStep::Data { receiver, offset, len } => {
-                    self.send_fragment(transport, id, index, receiver, offset, len)
+                    self.send_fragment(wire, id, index, receiver, offset, len)
                 }
                 PartStep::Wait => Turn::Idle,
             },
             Machine::PartRecv(receiver) => match receiver.due() {
-                Some(due) => self.grant(transport, id, index, due, length),
+                Some(due) => self.grant(wire, id, index, due, length),
                 None => Turn::Idle,
             },
             _ => Turn::Idle,
         }
     }
 
-    fn grant<T: Transport>(
-        &mut self,
-        transport: &mut T,
-        id: PeerId,
-        index: u32,
-        due: GrantDue,
-        length: u64,
-    ) -> Turn {
-        let (Some(peer), Some(own)) = (self.peers.get(id.index()), self.requests.handle(index)) else {
-            return Turn::Idle;
-        };
+    fn grant(&mut self, wire: &mut dyn Wire, id: PeerId, index: u32, due: GrantDue, length: u64) -> Turn {
+        let Some(own) = self.requests.handle(index) else { return Turn::Idle };
         let tag = due.partitions | if due.started { GRANT_STARTED } else { 0 };
-        let header = self.header(peer, Kind::Grant, Key { tag, ..Key::NONE }, 0, length);
-        let turn = self.say(transport, id, &header.emit_about_both(due.sender, own));
+        let says = (Key { tag, ..Key::NONE }, length);
+        let turn = self.say(wire, id, Kind::Grant, says, &about_both(due.sender, own));
         if let Turn::Sent = turn
             && let Some(Machine::PartRecv(receiver)) = self.requests.at(index).map(|slot| &mut slot.machine)
         {
@@ -426,7 +409,7 @@ impl Engine<'_> {
     }
 
     /// A fragment of the channel in slot `index` is on its way.
-    pub(crate) fn sent_part(&mut self, index: u32, len: u32) {
+    fn sent_part(&mut self, index: u32, len: u32) {
         let Some(request) = self.requests.at(index) else { return };
         let length = request.buffer.len() as u64;
         if let Machine::PartSend(sender) = &mut request.machine
@@ -437,11 +420,31 @@ impl Engine<'_> {
     }
 }
 
+/// What channels use and have to say.
+impl request::Request {
+    /// Whether bytes of the memory of a channel are not the user's now; to be read only, if they are not to be written.
+    fn uses_part(&self, bytes: Range<u64>, to_be_written: bool) -> bool {
+        let length = self.buffer.len() as u64;
+        match &self.machine {
+            Machine::PartSend(channel) => to_be_written && channel.has_ready(bytes, length),
+            Machine::PartRecv(channel) => channel.has_missing(bytes, length),
+            _ => false,
+        }
+    }
+
+    fn has_more_parts(&self) -> bool {
+        match &self.machine {
+            Machine::PartSend(channel) => channel.step(self.buffer.len() as u64, 1) != PartStep::Wait,
+            Machine::PartRecv(channel) => channel.due().is_some(),
+            _ => false,
+        }
+    }
+}
+
 /// How channels end.
 impl Engine<'_> {
     /// The owner lets go of a channel: the other side is told, if it waits to hear from this one.
-    #[cold]
-    pub(crate) fn abandon_channel(&mut self, handle: Handle) {
+    fn abandon_channel(&mut self, handle: Handle) {
         self.disown(handle.slot);
         let Some(request) = self.requests.get(handle) else { return };
         let (index, peer, state, machine) = (handle.slot, request.peer, request.state, request.machine);
@@ -477,17 +480,6 @@ impl Engine<'_> {
         (request.state, request.machine) = (state, machine);
         if !matches!(machine, Machine::Send(sender) if sender.step(1) == SenderStep::Wait) {
             self.owe(index);
-        }
-    }
-
-    /// Takes a request out of its peer's owed list.
-    pub(crate) fn disown(&mut self, index: u32) {
-        let Some(request) = self.requests.at(index) else { return };
-        let peer = request.peer;
-        if core::mem::take(&mut request.owed)
-            && let Some(row) = self.peers.get_mut(peer.index())
-        {
-            row.owed.remove(&mut self.requests, index);
         }
     }
 }

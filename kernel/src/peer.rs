@@ -91,20 +91,13 @@ impl Peer {
         let (Ok(envelopes_out), Ok(blocks_out), Ok(envelopes_in), Ok(blocks_in)) = windows else {
             return Err(Cause::Incompatible);
         };
-        *self = Self {
-            presence: Presence::Connected,
-            epoch: card.epoch(),
-            room: card.room,
-            order: card.order,
-            words: card.words,
-            thresholds,
-            envelopes_out,
-            blocks_out,
-            envelopes_in,
-            blocks_in,
-            marked: self.marked,
-            ..Self::EMPTY
-        };
+        let marked = self.marked;
+        *self = Self::EMPTY;
+        (self.presence, self.epoch, self.marked) = (Presence::Connected, card.epoch(), marked);
+        (self.room, self.thresholds) = (card.room, thresholds);
+        (self.order, self.words) = (card.order, card.words);
+        (self.envelopes_out, self.blocks_out) = (envelopes_out, blocks_out);
+        (self.envelopes_in, self.blocks_in) = (envelopes_in, blocks_in);
         Ok(())
     }
 

@@ -5,12 +5,11 @@ use core::ops::Range;
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, Handle, PeerId, Refusal, Transport};
-use aldis_protocols::header::{Finish, Kind, Label};
-use aldis_protocols::partitioned::PartStep;
+use aldis_protocols::header::{Finish, Kind, Label, clear_to_send, finish};
 use aldis_protocols::rendezvous::{ReceiverStep, Sender, SenderStep};
 
 use crate::engine::Engine;
-use crate::injection::{Turn, pack};
+use crate::injection::{Turn, Wire, pack};
 use crate::planted;
 use crate::rank::Mode;
 use crate::request::{Key, Machine, State};
@@ -46,7 +45,9 @@ impl Engine<'_> {
                 Ok(())
             }
             Machine::PartSend(_) if request.peer == from => {
-                self.take_refusal(from, sender, receiver);
+                if let Some(channels) = self.channels {
+                    channels.take_refusal(self, from, sender, receiver);
+                }
                 Ok(())
             }
             _ => Err(Malformed::Control),
@@ -80,16 +81,9 @@ impl Engine<'_> {
                 }
                 Ok(())
             }
-            Machine::PartRecv(channel) if request.peer == from && request.state == State::Receiving => {
-                let is_over = channel.data(request.buffer.len() as u64, offset, payload.len() as u64)?;
-                if !request.buffer.write(offset, payload) {
-                    self.unpack_piece(receiver.slot, piece);
-                }
-                self.counters.bytes_received += payload.len() as u64;
-                if is_over {
-                    self.complete(receiver.slot, None);
-                }
-                Ok(())
+            Machine::PartRecv(_) if request.peer == from && request.state == State::Receiving => {
+                let Some(channels) = self.channels else { return Err(Malformed::Control) };
+                channels.take_part(self, receiver.slot, piece)
             }
             _ => Err(Malformed::Control),
         }
@@ -142,7 +136,8 @@ impl Engine<'_> {
                 ReceiverStep::Wait | ReceiverStep::Piece | ReceiverStep::Done(_) => Turn::Idle,
             },
             Some(Machine::PartSend(_) | Machine::PartRecv(_)) => {
-                self.step_channel(transport, id, index, fragment_max)
+                let Some(channels) = self.channels else { return Turn::Idle };
+                channels.step(self, transport, id, index, fragment_max)
             }
             Some(Machine::None | Machine::Announced(_) | Machine::Kept(_)) | None => Turn::Idle,
         };
@@ -165,8 +160,9 @@ impl Engine<'_> {
                 matches!(sender.step(1), SenderStep::Data { .. } | SenderStep::Finish { .. })
             }
             Machine::Recv(receiver) => matches!(receiver.step(), ReceiverStep::Ask { .. }),
-            Machine::PartSend(channel) => channel.step(request.buffer.len() as u64, 1) != PartStep::Wait,
-            Machine::PartRecv(channel) => channel.due().is_some(),
+            Machine::PartSend(_) | Machine::PartRecv(_) => {
+                self.channels.is_some_and(|channels| channels.has_more(request))
+            }
             Machine::None | Machine::Announced(_) | Machine::Kept(_) => false,
         };
         request.owed = more;
@@ -185,13 +181,10 @@ impl Engine<'_> {
         range: Range<u64>,
         more: bool,
     ) -> Turn {
-        let (Some(peer), Some(own)) = (self.peers.get(id.index()), self.requests.handle(index)) else {
-            return Turn::Idle;
-        };
+        let Some(own) = self.requests.handle(index) else { return Turn::Idle };
         let late = self.requests.at(index).is_some_and(|request| request.late);
-        let key = Key { tag: u32::from(late) | u32::from(more) << 1, ..Key::NONE };
-        let header = self.header(peer, Kind::ClearToSend, key, 0, range.end);
-        let turn = self.say(transport, id, &header.emit_clear_to_send(sender, own, range.start));
+        let says = (Key { tag: u32::from(late) | u32::from(more) << 1, ..Key::NONE }, range.end);
+        let turn = self.say(transport, id, Kind::ClearToSend, says, &clear_to_send(sender, own, range.start));
         if let Turn::Sent = turn
             && let Some(Machine::Recv(receiver)) = self.requests.at(index).map(|request| &mut request.machine)
         {
@@ -215,9 +208,8 @@ impl Engine<'_> {
             }
             SenderStep::Finish { receiver, status } => {
                 let label = self.label(index, status);
-                let Some(peer) = self.peers.get(id.index()) else { return Turn::Idle };
-                let header = self.header(peer, Kind::Finish, Key::NONE, 0, 0);
-                let turn = self.say(transport, id, &header.emit_finish(receiver, status, &label));
+                let says = (Key::NONE, label.values());
+                let turn = self.say(transport, id, Kind::Finish, says, &finish(receiver, status, &label));
                 if let Turn::Sent = turn {
                     self.finish_send(id, index);
                 }
@@ -242,9 +234,9 @@ impl Engine<'_> {
         self.complete(index, cause);
     }
 
-    pub(crate) fn send_fragment<T: Transport>(
+    pub(crate) fn send_fragment(
         &mut self,
-        transport: &mut T,
+        wire: &mut dyn Wire,
         id: PeerId,
         index: u32,
         receiver: Handle,
@@ -256,16 +248,10 @@ impl Engine<'_> {
         let Some(request) = self.requests.at(index) else { return Turn::Idle };
         if request.buffer.is_scattered() {
             let Some(tools) = self.tools() else { return Turn::Idle };
-            return tools.send_fragment(
-                self,
-                transport,
-                id,
-                index,
-                Fragment { header, receiver, offset, len },
-            );
+            return tools.send_fragment(self, wire, id, index, Fragment { header, receiver, offset, len });
         }
         let payload = request.buffer.read(offset, len as usize);
-        let sent = pack(transport, id, &header.emit_data(receiver, offset), payload);
+        let sent = pack(wire, id, &header.emit_data(receiver, offset), payload);
         self.sent_fragment(id, index, len, sent)
     }
 
@@ -281,7 +267,11 @@ impl Engine<'_> {
             Ok(()) => {
                 match self.requests.at(index).map(|request| &mut request.machine) {
                     Some(Machine::Send(sender)) => sender.sent(len),
-                    _ => self.sent_part(index, len),
+                    _ => {
+                        if let Some(channels) = self.channels {
+                            channels.sent(self, index, len);
+                        }
+                    }
                 }
                 self.counters.bytes_sent += u64::from(len);
                 if let Some(peer) = self.peer(id) {

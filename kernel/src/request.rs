@@ -9,6 +9,7 @@ use crate::buffer::{Buffer, overlap};
 use crate::datatype::Held;
 use crate::error::Error;
 use crate::list::{Links, Nodes};
+use crate::partitioned::Channels;
 use crate::pool::{Entry, Pool};
 use crate::rank::{Mode, Rank, Status, Tag, WILD};
 use crate::typed::Layout;
@@ -202,7 +203,7 @@ impl Request {
     }
 
     /// Whether a part of the user's memory is not the user's now; to be read only, if it is not to be written.
-    pub(crate) fn uses(&self, part: Buffer, to_be_written: bool) -> bool {
+    pub(crate) fn uses(&self, part: Buffer, to_be_written: bool, channels: Option<&dyn Channels>) -> bool {
         let all = self.memory();
         if !overlap(all, part) || self.is_idle() || self.state == State::Complete {
             return false;
@@ -210,8 +211,9 @@ impl Request {
         let start = part.address().saturating_sub(all.address()) as u64;
         let end = (part.address() + part.len()).saturating_sub(all.address()).min(all.len()) as u64;
         match &self.machine {
-            Machine::PartSend(channel) => to_be_written && channel.has_ready(start..end, all.len() as u64),
-            Machine::PartRecv(channel) => channel.has_missing(start..end, all.len() as u64),
+            Machine::PartSend(_) | Machine::PartRecv(_) => {
+                channels.is_some_and(|channels| channels.uses(self, start..end, to_be_written))
+            }
             _ => to_be_written || self.operation == Operation::Recv,
         }
     }
@@ -230,7 +232,7 @@ impl Request {
             Machine::Send(sender) => sender.bytes_sent(),
             Machine::Recv(receiver) => receiver.bytes_received(),
             Machine::PartSend(sender) => sender.bytes_sent(self.length),
-            Machine::PartRecv(receiver) => receiver.bytes_received(self.length),
+            Machine::PartRecv(receiver) => receiver.bytes_received(),
             Machine::None if self.state == State::Complete && self.has_moved() => {
                 self.length.min(self.buffer.len() as u64)
             }

@@ -9,7 +9,7 @@ use std::panic::catch_unwind;
 
 use aldis_kernel::hal::cause::Malformed;
 use aldis_kernel::hal::{Cause, Epoch, Operation, Resource};
-use aldis_kernel::protocols::header::{Header, Kind};
+use aldis_kernel::protocols::header::{Header, Kind, clear_to_send};
 use aldis_kernel::protocols::{Card, Control};
 use aldis_kernel::{Comm, Error, Rank, Source, Tag, TagMatch};
 use proptest::prelude::*;
@@ -380,7 +380,8 @@ fn whoever_breaks_the_protocol_is_cut_off_by_name() {
     assert_eq!(verdict(&big), malformed(Malformed::Length), "larger than a block");
     let handle = aldis_kernel::hal::Handle { slot: 3, generation: 1 };
     let unmatched = Header { tag: 0, ..honest(Kind::ClearToSend) };
-    assert_eq!(verdict(&unmatched.emit_clear_to_send(handle, handle, 0)), malformed(Malformed::Control));
+    let unmatched = [&unmatched.emit()[..], &clear_to_send(handle, handle, 0)].concat();
+    assert_eq!(verdict(&unmatched), malformed(Malformed::Control));
 }
 
 #[test]

@@ -9,7 +9,9 @@ use core::task::{Context, Poll, Waker};
 
 use aldis_kernel::hal::cause::Malformed;
 use aldis_kernel::hal::{Cause, Epoch, Handle};
-use aldis_kernel::protocols::header::{Body, Finish, Header, Kind, Label, Packet};
+use aldis_kernel::protocols::header::{
+    self, Body, Finish, Header, Kind, Label, Packet, about, clear_to_send,
+};
 use aldis_kernel::{Rank, Sleeper, Tag};
 use rig::{Job, Queue, REQUESTS, Shape, pattern};
 
@@ -34,6 +36,10 @@ fn asked(queue: &Queue) -> Option<(Handle, u64, u64, bool)> {
     })
 }
 
+fn whole(header: Header, body: &[u8]) -> Vec<u8> {
+    [&header.emit()[..], body].concat()
+}
+
 /// A fragment of rank 0.
 fn data(receiver: Handle, offset: u64, bytes: &[u8]) -> Vec<u8> {
     let header = header(Kind::Data, 0, bytes.len() as u64);
@@ -41,7 +47,7 @@ fn data(receiver: Handle, offset: u64, bytes: &[u8]) -> Vec<u8> {
 }
 
 fn finish(receiver: Handle) -> Vec<u8> {
-    header(Kind::Finish, 0, 0).emit_finish(receiver, Finish::Complete, &Label::NONE).to_vec()
+    whole(header(Kind::Finish, 0, 0), &header::finish(receiver, Finish::Complete, &Label::NONE))
 }
 
 #[test]
@@ -51,9 +57,7 @@ fn any_announced_length_is_received_as_far_as_there_is_room() {
         let (there, back) = (job.queue(0, 1), job.queue(1, 0));
         let mut ranks = job.ranks();
         let world = ranks[1].world();
-        there
-            .borrow_mut()
-            .push_back(header(Kind::Announce, world.context(), sent).emit_about(SENDER).to_vec());
+        there.borrow_mut().push_back(whole(header(Kind::Announce, world.context(), sent), &about(SENDER)));
         let found = ranks[1].probe(&world, Rank(0), Tag(1)).unwrap();
         assert_eq!(found.bytes, sent);
         let mut buffer = [0_u8; 8];
@@ -79,9 +83,7 @@ fn a_future_asks_for_as_much_as_it_has_room_for_of_a_message_without_end() {
     let (there, back) = (job.queue(0, 1), job.queue(1, 0));
     let mut ranks = job.ranks();
     let world = ranks[1].world();
-    there
-        .borrow_mut()
-        .push_back(header(Kind::Announce, world.context(), u64::MAX).emit_about(SENDER).to_vec());
+    there.borrow_mut().push_back(whole(header(Kind::Announce, world.context(), u64::MAX), &about(SENDER)));
     let mut sleepers = [const { Sleeper::EMPTY }; REQUESTS];
     let futures = ranks[1].futures(&mut sleepers).unwrap();
     let (whole, mut buffer) = (pattern(1, 150), [0_u8; 150]);
@@ -112,9 +114,7 @@ fn after_fragment(offset: u64) -> Cause {
     let (there, back) = (job.queue(0, 1), job.queue(1, 0));
     let mut ranks = job.ranks();
     let world = ranks[1].world();
-    there
-        .borrow_mut()
-        .push_back(header(Kind::Announce, world.context(), 1 << 33).emit_about(SENDER).to_vec());
+    there.borrow_mut().push_back(whole(header(Kind::Announce, world.context(), 1 << 33), &about(SENDER)));
     ranks[1].poll(8);
     let mut buffer = [0x55_u8; 64];
     let error = ranks[1]
@@ -167,7 +167,7 @@ fn ranges_beyond_a_message_are_not_sent() {
                     tag: u32::from(more) << 1,
                     ..header(Kind::ClearToSend, 0, end)
                 };
-                back.borrow_mut().push_back(clear.emit_clear_to_send(sender, SENDER, start).to_vec());
+                back.borrow_mut().push_back(whole(clear, &clear_to_send(sender, SENDER, start)));
                 scope.wait(sending)
             })
             .unwrap_err();

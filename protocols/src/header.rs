@@ -26,7 +26,6 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 mod label;
 mod packet;
 
-use label::RawLabel;
 pub use label::{LABEL_BYTES, Label};
 pub use packet::{Body, Packet};
 
@@ -273,42 +272,38 @@ impl Header {
         zerocopy::transmute!(self.raw())
     }
 
-    /// Header and body of a message about one request: an announcement or a settle names the sender's, a seek and
-    /// its answer nothing the receiver's.
-    pub fn emit_about(&self, request: Handle) -> [u8; HEADER_BYTES + 8] {
-        zerocopy::transmute!((self.raw(), RawHandle::from(request)).pack())
-    }
-
-    /// Header and body of a message about two requests: an offer, a grant.
-    pub fn emit_about_both(&self, sender: Handle, receiver: Handle) -> [u8; HEADER_BYTES + 16] {
-        let body = RawPair { sender: sender.into(), receiver: receiver.into() };
-        zerocopy::transmute!((self.raw(), body).pack())
-    }
-
-    /// Header and body of a clear-to-send from `offset` up to `self.length`.
-    pub fn emit_clear_to_send(
-        &self,
-        sender: Handle,
-        receiver: Handle,
-        offset: u64,
-    ) -> [u8; CONTROL_BYTES_MAX] {
-        let body = RawClearToSend { sender: sender.into(), receiver: receiver.into(), offset: offset.into() };
-        zerocopy::transmute!((self.raw(), body).pack())
-    }
-
     /// Header and fixed body of a data fragment; its payload follows on the wire.
     pub fn emit_data(&self, receiver: Handle, offset: u64) -> [u8; DATA_HEADER_BYTES] {
         let body = RawData { receiver: receiver.into(), offset: offset.into() };
         zerocopy::transmute!((self.raw(), body).pack())
     }
+}
 
-    /// Header and body of a finish, whose label, if it has one, takes the place of the length.
-    pub fn emit_finish(&self, receiver: Handle, status: Finish, label: &Label) -> [u8; HEADER_BYTES + 16] {
-        let RawLabel { flags, values } = label.raw();
-        let header = RawHeader { length: values, ..self.raw() };
-        let body = RawFinish { receiver: receiver.into(), status: (status as u32).into(), label: flags };
-        zerocopy::transmute!((header, body).pack())
-    }
+/// The body of a message about one request: an announcement or a settle names the sender's, a seek and its answer nothing
+/// the receiver's.
+pub fn about(request: Handle) -> [u8; 8] {
+    zerocopy::transmute!(RawHandle::from(request))
+}
+
+/// The body of a message about two requests: an offer, a grant.
+pub fn about_both(sender: Handle, receiver: Handle) -> [u8; 16] {
+    zerocopy::transmute!(RawPair { sender: sender.into(), receiver: receiver.into() })
+}
+
+/// The body of a clear-to-send from `offset` up to the length in its header.
+pub fn clear_to_send(
+    sender: Handle,
+    receiver: Handle,
+    offset: u64,
+) -> [u8; CONTROL_BYTES_MAX - HEADER_BYTES] {
+    let (sender, receiver) = (sender.into(), receiver.into());
+    zerocopy::transmute!(RawClearToSend { sender, receiver, offset: offset.into() })
+}
+
+/// The body of a finish. [`Label::values`] take the place of the length in its header.
+pub fn finish(receiver: Handle, status: Finish, label: &Label) -> [u8; 16] {
+    let (status, label) = ((status as u32).into(), label.raw().flags);
+    zerocopy::transmute!(RawFinish { receiver: receiver.into(), status, label })
 }
 
 /// Two wire structs one after the other.
@@ -342,18 +337,6 @@ fn short(got: usize, need: usize) -> Malformed {
         got: got.min(usize::from(u16::MAX)) as u16,
         need: need.min(usize::from(u16::MAX)) as u16,
     }
-}
-
-fn handle(bytes: &[u8]) -> Result<Handle, Malformed> {
-    exactly::<RawHandle>(bytes).map(Handle::from)
-}
-
-/// The struct that `bytes` holds and nothing more.
-fn exactly<R: FromBytes>(bytes: &[u8]) -> Result<R, Malformed> {
-    if bytes.len() < size_of::<R>() {
-        return Err(short(bytes.len(), size_of::<R>()));
-    }
-    R::read_from_bytes(bytes).map_err(|_| Malformed::Length)
 }
 
 #[cfg(test)]

@@ -116,8 +116,8 @@ pub struct PartSender {
     ready: Set,
     /// The receiver's that have been sent.
     sent: Set,
-    /// Bytes sent of the one under way.
-    done: u64,
+    /// Bytes sent in this round.
+    moved: u64,
     receiver: Handle,
     own: u8,
     theirs: u8,
@@ -132,7 +132,7 @@ impl PartSender {
         Self {
             ready: 0,
             sent: 0,
-            done: 0,
+            moved: 0,
             receiver: Handle { slot: 0, generation: 0 },
             own: partitions as u8,
             theirs: 0,
@@ -229,9 +229,15 @@ impl PartSender {
     pub fn step(&self, length: u64, fragment_max: u32) -> PartStep {
         let Some(partition) = self.next(length) else { return PartStep::Wait };
         let bytes = Cut::on_wire(length, self.theirs).bytes();
-        let offset = u64::from(partition).saturating_mul(bytes).saturating_add(self.done);
-        let len = bytes.saturating_sub(self.done).min(fragment_max.into()) as u32;
+        let done = self.done(bytes);
+        let offset = u64::from(partition).saturating_mul(bytes).saturating_add(done);
+        let len = bytes.saturating_sub(done).min(fragment_max.into()) as u32;
         PartStep::Data { receiver: self.receiver, offset, len }
+    }
+
+    /// Bytes sent of the partition under way, if each has so many.
+    fn done(&self, bytes: u64) -> u64 {
+        self.moved.saturating_sub(u64::from(self.sent.count_ones()).saturating_mul(bytes))
     }
 
     /// The receiver's partition that is under way, or the first that can be.
@@ -239,10 +245,10 @@ impl PartSender {
         if !(self.is_active && self.is_granted) {
             return None;
         }
-        if self.done > 0 {
+        let theirs = Cut::on_wire(length, self.theirs);
+        if self.done(theirs.bytes()) > 0 {
             return Some(self.current);
         }
-        let theirs = Cut::on_wire(length, self.theirs);
         let own = Cut { length, partitions: self.own.into() };
         let mut left = theirs.all() & !self.sent;
         while left != 0 {
@@ -262,23 +268,21 @@ impl PartSender {
         let Some(partition) = self.next(length) else { return false };
         let theirs = Cut::on_wire(length, self.theirs);
         self.current = partition;
-        self.done = self.done.saturating_add(len.into());
-        if self.done < theirs.bytes() {
+        self.moved = self.moved.saturating_add(len.into());
+        if self.done(theirs.bytes()) < theirs.bytes() {
             return false;
         }
-        self.done = 0;
         self.sent |= 1 << partition;
         if self.sent != theirs.all() {
             return false;
         }
-        (self.sent, self.is_active, self.is_granted) = (0, false, false);
+        (self.sent, self.moved, self.is_active, self.is_granted) = (0, 0, false, false);
         true
     }
 
     /// Bytes sent in this round; all of them between rounds.
-    pub fn bytes_sent(&self, length: u64) -> u64 {
-        let each = Cut::on_wire(length, self.theirs.max(1)).bytes();
-        if self.is_active { u64::from(self.sent.count_ones()) * each + self.done } else { length }
+    pub const fn bytes_sent(&self, length: u64) -> u64 {
+        if self.is_active { self.moved } else { length }
     }
 }
 
@@ -287,8 +291,8 @@ impl PartSender {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct PartReceiver {
     arrived: Set,
-    /// Bytes that have come of the one under way.
-    done: u64,
+    /// Bytes that have come in the round under way or, between rounds, in the last one.
+    moved: u64,
     sender: Handle,
     own: u8,
     current: u8,
@@ -317,7 +321,7 @@ impl PartReceiver {
     pub const fn new(partitions: u32) -> Self {
         Self {
             arrived: 0,
-            done: 0,
+            moved: 0,
             sender: Handle { slot: 0, generation: 0 },
             own: partitions as u8,
             current: 0,
@@ -355,7 +359,7 @@ impl PartReceiver {
 
     /// Starts a round: nothing has arrived.
     pub const fn start(&mut self) {
-        (self.is_active, self.arrived) = (true, 0);
+        (self.is_active, self.arrived, self.moved) = (true, 0, 0);
     }
 
     /// The grant that is to be sent, if any.
@@ -384,18 +388,20 @@ impl PartReceiver {
         let cut = Cut::on_wire(length, self.own);
         let partition = offset.checked_div(cut.bytes()).unwrap_or(0);
         let bit = 1u64.checked_shl(u32::try_from(partition).unwrap_or(Set::BITS)).unwrap_or(0);
-        let due = partition.saturating_mul(cut.bytes()).saturating_add(self.done);
-        let continues = self.done == 0 || partition == u64::from(self.current);
+        let before = u64::from(self.arrived.count_ones()).saturating_mul(cut.bytes());
+        let done = self.moved.saturating_sub(before);
+        let due = partition.saturating_mul(cut.bytes()).saturating_add(done);
+        let continues = done == 0 || partition == u64::from(self.current);
         let is_missing = bit & cut.all() & !self.arrived != 0;
-        let fits = len <= cut.bytes().saturating_sub(self.done) && (len > 0 || length == 0);
+        let fits = len <= cut.bytes().saturating_sub(done) && (len > 0 || length == 0);
         if !(continues && is_missing && fits) || offset != due {
             return Err(Malformed::Length);
         }
-        (self.current, self.done) = (partition as u8, self.done + len);
-        if self.done < cut.bytes() {
+        (self.current, self.moved) = (partition as u8, self.moved.saturating_add(len));
+        if done.saturating_add(len) < cut.bytes() {
             return Ok(false);
         }
-        (self.done, self.arrived) = (0, self.arrived | bit);
+        self.arrived |= bit;
         if self.arrived != cut.all() {
             return Ok(false);
         }
@@ -424,9 +430,8 @@ impl PartReceiver {
     }
 
     /// Bytes that have come in the round under way or, between rounds, in the last one.
-    pub fn bytes_received(&self, length: u64) -> u64 {
-        let each = Cut { length, partitions: self.own.into() }.bytes();
-        u64::from(self.arrived.count_ones()) * each + self.done
+    pub const fn bytes_received(&self) -> u64 {
+        self.moved
     }
 }
 

@@ -9,7 +9,7 @@ use aldis_kernel::hal::transport::Quiesce;
 use aldis_kernel::hal::{
     Caps, Cause, Epoch, Features, Handle, Instant, PeerId, Post, Refusal, Sink, Slot, Transport,
 };
-use aldis_kernel::protocols::header::{Body, Finish, Header, Kind, Label, Packet};
+use aldis_kernel::protocols::header::{Body, Finish, Header, Kind, Label, Packet, finish};
 use aldis_kernel::{Planted, plant};
 
 /// Seeds within which each must be found.
@@ -31,8 +31,8 @@ impl<T: Transport> Late<T> {
             let last_user = Handle { slot, generation: earlier };
             // Where there is no room it is not late, it is lost.
             let withdrawn = Header { kind: Kind::Finish, tag: 0, length: 0, ..header };
-            let _ =
-                put(&mut self.0, peer, &withdrawn.emit_finish(last_user, Finish::Withdrawn, &Label::NONE));
+            let body = finish(last_user, Finish::Withdrawn, &Label::NONE);
+            let _ = put(&mut self.0, peer, &[&withdrawn.emit()[..], &body].concat());
         }
         Ok(())
     }

@@ -298,10 +298,6 @@ impl Schedule for Wrong {
         "wrong"
     }
 
-    fn source(&self) -> &'static str {
-        "made up"
-    }
-
     fn rounds(&self, _: &Instance) -> u32 {
         1
     }

@@ -99,6 +99,12 @@ fn whole(instance: &Instance) -> (Span, Span) {
     (Span::data(0, instance.count()), Span::scratch(instance.count()))
 }
 
+impl RecursiveDoubling {
+    /// Where it is published, and which of the big three has it under what name.
+    pub const SOURCE: &str = "Thakur, Rabenseifner, Gropp 2005, section 4.5; MPICH allreduce_intra_recursive_doubling; Open MPI \
+         ompi_coll_base_allreduce_intra_recursivedoubling";
+}
+
 impl Schedule for RecursiveDoubling {
     fn operation(&self) -> Operation {
         Operation::Allreduce
@@ -106,11 +112,6 @@ impl Schedule for RecursiveDoubling {
 
     fn name(&self) -> &'static str {
         "recursive_doubling"
-    }
-
-    fn source(&self) -> &'static str {
-        "Thakur, Rabenseifner, Gropp 2005, section 4.5; MPICH allreduce_intra_recursive_doubling; Open MPI \
-         ompi_coll_base_allreduce_intra_recursivedoubling"
     }
 
     fn rounds(&self, instance: &Instance) -> u32 {

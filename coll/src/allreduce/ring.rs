@@ -54,6 +54,12 @@ fn present<const N: usize>(steps: [(Step, usize); N]) -> impl Iterator<Item = St
     steps.into_iter().filter(|(_, len)| *len > 0).map(|(step, _)| step)
 }
 
+impl Ring {
+    /// Where it is published, and which of the big three has it under what name.
+    pub const SOURCE: &str = "Patarasuk, Yuan 2009; Open MPI ompi_coll_base_allreduce_intra_ring; MPICH allreduce_intra_ring; gloo \
+         allreduce.cc ring";
+}
+
 impl Schedule for Ring {
     fn operation(&self) -> Operation {
         Operation::Allreduce
@@ -61,11 +67,6 @@ impl Schedule for Ring {
 
     fn name(&self) -> &'static str {
         "ring"
-    }
-
-    fn source(&self) -> &'static str {
-        "Patarasuk, Yuan 2009; Open MPI ompi_coll_base_allreduce_intra_ring; MPICH allreduce_intra_ring; gloo \
-         allreduce.cc ring"
     }
 
     fn rounds(&self, instance: &Instance) -> u32 {

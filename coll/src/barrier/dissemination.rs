@@ -12,6 +12,11 @@ use crate::schedule::{Instance, Schedule, Span, Step, Work, log2_ceil};
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Dissemination;
 
+impl Dissemination {
+    /// Where it is published, and which of the big three has it under what name.
+    pub const SOURCE: &str = "Hensgen, Finkel, Manber 1988; Open MPI ompi_coll_base_barrier_intra_bruck; MPICH barrier_intra_k_dissemination";
+}
+
 impl Schedule for Dissemination {
     fn operation(&self) -> Operation {
         Operation::Barrier
@@ -19,10 +24,6 @@ impl Schedule for Dissemination {
 
     fn name(&self) -> &'static str {
         "dissemination"
-    }
-
-    fn source(&self) -> &'static str {
-        "Hensgen, Finkel, Manber 1988; Open MPI ompi_coll_base_barrier_intra_bruck; MPICH barrier_intra_k_dissemination"
     }
 
     fn rounds(&self, instance: &Instance) -> u32 {

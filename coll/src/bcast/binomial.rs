@@ -12,6 +12,12 @@ use crate::schedule::{Instance, Schedule, Span, Step, Work, log2_ceil};
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Binomial;
 
+impl Binomial {
+    /// Where it is published, and which of the big three has it under what name.
+    pub const SOURCE: &str = "Thakur, Rabenseifner, Gropp 2005, section 4.2; MPICH bcast_intra_binomial; Open MPI \
+         ompi_coll_base_bcast_intra_binomial; gloo broadcast.cc";
+}
+
 impl Schedule for Binomial {
     fn operation(&self) -> Operation {
         Operation::Bcast
@@ -19,11 +25,6 @@ impl Schedule for Binomial {
 
     fn name(&self) -> &'static str {
         "binomial"
-    }
-
-    fn source(&self) -> &'static str {
-        "Thakur, Rabenseifner, Gropp 2005, section 4.2; MPICH bcast_intra_binomial; Open MPI \
-         ompi_coll_base_bcast_intra_binomial; gloo broadcast.cc"
     }
 
     fn rounds(&self, instance: &Instance) -> u32 {

@@ -110,9 +110,6 @@ impl Schedule for Mutant {
     fn name(&self) -> &'static str {
         self.inner.name()
     }
-    fn source(&self) -> &'static str {
-        self.inner.source()
-    }
     fn rounds(&self, instance: &Instance) -> u32 {
         self.inner.rounds(instance) + u32::from(self.defect == Defect::SendAfterRecv)
     }

@@ -52,13 +52,7 @@ impl Geometry {
     /// for a block size that is no multiple of 64, [`Cause::Incompatible`] for a number too small and for slots
     /// that are no power of two.
     pub const fn check(&self) -> Result<(), Cause> {
-        let numbers = [
-            (self.peers, 1, Self::PEERS_MAX),
-            (self.slots, 2, Self::SLOTS_MAX),
-            (self.blocks, 1, Self::BLOCKS_MAX),
-            (self.block_bytes, LINE_BYTES, Self::BLOCK_BYTES_MAX),
-        ];
-        let mut rest: &[(u32, u32, u32)] = &numbers;
+        let mut rest: &[(u32, u32, u32)] = &self.numbers();
         while let [(value, min, max), tail @ ..] = rest {
             if *value < *min {
                 return Err(Cause::Incompatible);
@@ -82,14 +76,22 @@ impl Geometry {
 
     /// Bytes of one rank's inbox; saturates at `usize::MAX` where [`check`](Self::check) would refuse.
     pub const fn inbox_bytes(&self) -> usize {
-        let bytes = self.bytes();
-        if bytes > usize::MAX as u64 { usize::MAX } else { bytes as usize }
+        if self.check().is_ok() { self.bytes() as usize } else { usize::MAX }
     }
 
-    /// Header, doorbells, and a lane for each rank but the owner.
+    /// Each number with its bounds.
+    const fn numbers(&self) -> [(u32, u32, u32); 4] {
+        [
+            (self.peers, 1, Self::PEERS_MAX),
+            (self.slots, 2, Self::SLOTS_MAX),
+            (self.blocks, 1, Self::BLOCKS_MAX),
+            (self.block_bytes, LINE_BYTES, Self::BLOCK_BYTES_MAX),
+        ]
+    }
+
+    /// Header, doorbells, and a lane for each rank but the owner; of numbers within their bounds, so that it fits.
     const fn bytes(&self) -> u64 {
-        let lanes = (self.peers as u64).saturating_sub(1).saturating_mul(self.lane_bytes());
-        lanes.saturating_add(self.lanes_at())
+        (self.peers as u64).wrapping_sub(1).wrapping_mul(self.lane_bytes()).wrapping_add(self.lanes_at())
     }
 
     /// Lines of doorbells; none while every ring is scanned.
@@ -104,8 +106,7 @@ impl Geometry {
 
     /// Bytes of what one sender has in an inbox: ring, credit line, blocks.
     const fn lane_bytes(&self) -> u64 {
-        let blocks = (self.blocks as u64).saturating_mul(self.block_bytes as u64);
-        (LINE_BYTES as u64 * (self.slots as u64 + 1)).saturating_add(blocks)
+        (LINE_BYTES as u64 * (self.slots as u64 + 1)) + self.blocks as u64 * self.block_bytes as u64
     }
 
     /// Offset of the ring at `place`. Within the inbox for a checked geometry and a place below `peers - 1`.

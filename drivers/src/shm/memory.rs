@@ -182,6 +182,11 @@ unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
             to.add(len - N).cast::<[u8; N]>().write(last);
         }
     }
+    // A small core copies so few bytes as fast by a call, in a tenth of the code.
+    if cfg!(target_pointer_width = "32") {
+        // SAFETY: the caller vouches for both.
+        return unsafe { from.copy_to_nonoverlapping(to, len) };
+    }
     // SAFETY: each branch has `len` between N and 2 N, so the two ends cover all of it.
     unsafe {
         match len {

@@ -21,6 +21,10 @@ const BURST: u32 = 16;
 /// microseconds: long enough for the answer to an answer, short against a computation.
 const IDLE_POLLS_MAX: u32 = 256;
 
+/// Whether doorbells are heard at all. A 32-bit core looks at every ring whatever their number, and does not hold the code:
+/// there are too few for it to matter.
+const HEARS: bool = cfg!(target_pointer_width = "64");
+
 /// The shared-memory transport of one rank: see the [module](super).
 pub struct Shm<'m> {
     /// One a rank of the job, by rank. This rank's own stays vacant.
@@ -77,7 +81,7 @@ impl<'m> Shm<'m> {
             block_bytes,
             circle: Circle::default(),
             waiting: Queue::default(),
-            bell_lines: inbox.geometry.bell_lines(),
+            bell_lines: if HEARS { inbox.geometry.bell_lines() } else { 0 },
             bell_turn: 0,
             senders_turn: false,
             caps: Caps { features, limits, cost },
@@ -386,7 +390,7 @@ impl Transport for Shm<'_> {
             let share = if self.senders_turn { budget.div_ceil(2) } else { budget / 2 };
             left -= self.poll_waiting(share, sink);
         }
-        if self.bell_lines != 0 {
+        if HEARS && self.bell_lines != 0 {
             self.poll_bells();
         }
         let mut turns = self.circle.len;
@@ -402,7 +406,7 @@ impl Transport for Shm<'_> {
                 self.fail(index, what, sink);
                 turns = turns.min(self.circle.len);
                 left -= 1;
-            } else if self.bell_lines != 0 {
+            } else if HEARS && self.bell_lines != 0 {
                 self.cool(index, spared == most);
             }
         }

@@ -165,12 +165,12 @@ impl Engine<'_> {
 
     /// See [`Request::uses`].
     pub(crate) fn uses(&mut self, index: u32, part: Buffer, to_be_written: bool) -> bool {
-        let tools = self.tools();
+        let (tools, channels) = (self.tools(), self.channels);
         match (self.requests.at(index), tools) {
             (Some(request), Some(tools)) if request.is_typed_channel() => {
                 tools.channel_uses(self, index, part, to_be_written)
             }
-            (Some(request), _) => request.uses(part, to_be_written),
+            (Some(request), _) => request.uses(part, to_be_written, channels),
             (None, _) => false,
         }
     }

@@ -4,8 +4,6 @@ use aldis_hal::cause::Malformed;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::short;
-
 /// Bytes of a label in front of a whole message's payload.
 pub const LABEL_BYTES: usize = size_of::<RawLabel>();
 
@@ -63,14 +61,18 @@ impl Label {
         (self.flags & CHECKED != 0).then_some(self.checksum)
     }
 
+    /// What it says, as it stands on the wire.
+    #[must_use]
+    pub fn values(&self) -> u64 {
+        u64::from(self.signature) | u64::from(self.checksum) << 32
+    }
+
     pub(super) fn raw(&self) -> RawLabel {
-        let values = u64::from(self.signature) | u64::from(self.checksum) << 32;
-        RawLabel { flags: self.flags.into(), values: values.into() }
+        RawLabel { flags: self.flags.into(), values: self.values().into() }
     }
 
     /// Refuses bits without a meaning, and values that are not said.
-    pub(super) fn from_raw(raw: &RawLabel) -> Result<Self, Malformed> {
-        let (flags, values) = (raw.flags.get(), raw.values.get());
+    pub(super) fn read(flags: u32, values: u64) -> Result<Self, Malformed> {
         let label = Self { flags, signature: values as u32, checksum: (values >> 32) as u32 };
         let stray = flags > (SIGNED | CHECKED)
             || (flags & SIGNED == 0 && label.signature != 0)
@@ -81,16 +83,5 @@ impl Label {
     /// The label's bytes.
     pub fn emit(&self) -> [u8; LABEL_BYTES] {
         zerocopy::transmute!(self.raw())
-    }
-
-    /// Reads what follows the header of a [labelled](super::Kind::Labelled) message: the label, and the payload behind it.
-    ///
-    /// # Errors
-    /// Too few bytes, or a bit without a meaning.
-    pub fn split(rest: &[u8]) -> Result<(Self, &[u8]), Malformed> {
-        match RawLabel::read_from_prefix(rest) {
-            Ok((raw, payload)) => Ok((Self::from_raw(&raw)?, payload)),
-            Err(_) => Err(short(rest.len(), LABEL_BYTES)),
-        }
     }
 }

@@ -2,11 +2,12 @@
 
 use aldis_hal::Handle;
 use aldis_hal::cause::Malformed;
-use zerocopy::FromBytes;
+use zerocopy::IntoBytes;
+use zerocopy::little_endian::U32;
 
 use super::{
-    Finish, GRANT_STARTED, Header, Kind, Label, RawClearToSend, RawData, RawFinish, RawLabel, RawPair,
-    exactly, handle, short,
+    Finish, GRANT_STARTED, Header, Kind, LABEL_BYTES, Label, RawClearToSend, RawData, RawFinish, RawHandle,
+    RawPair, short,
 };
 
 /// The part of a message that depends on its kind.
@@ -125,90 +126,113 @@ impl<'a> Packet<'a> {
     }
 }
 
+/// The fixed part of a body: bytes of each kind, and whether a payload follows, as long as the header says.
+const fn form(kind: Kind) -> (usize, bool) {
+    match kind {
+        Kind::Eager | Kind::Control => (0, true),
+        Kind::Labelled => (LABEL_BYTES, true),
+        Kind::Data => (size_of::<RawData>(), true),
+        Kind::Credit | Kind::Stalled => (0, false),
+        Kind::Announce | Kind::Defer | Kind::Seek | Kind::Nothing | Kind::Settle => {
+            (size_of::<RawHandle>(), false)
+        }
+        Kind::Offer | Kind::Grant => (size_of::<RawPair>(), false),
+        Kind::Finish => (size_of::<RawFinish>(), false),
+        Kind::ClearToSend => (size_of::<RawClearToSend>(), false),
+    }
+}
+
+/// The largest length and tag in the header of a message that is not matched; of an offer both are the message's.
+const fn limits(kind: Kind) -> (u64, u32) {
+    match kind {
+        Kind::Credit | Kind::Stalled | Kind::Seek => (0, u32::MAX),
+        Kind::Nothing | Kind::Settle => (1, u32::MAX),
+        Kind::ClearToSend | Kind::Data => (u64::MAX, 3),
+        _ => (u64::MAX, u32::MAX),
+    }
+}
+
+/// The fixed part of any body as words, with zeroes behind a short one.
+type Words = [U32; size_of::<RawClearToSend>() / 4];
+
 impl<'a> Body<'a> {
     /// Reads what follows a header.
     ///
     /// # Errors
     /// What is wrong with it, in itself or by the header.
     pub fn parse(header: &Header, rest: &'a [u8]) -> Result<Self, Malformed> {
-        let (has_source, has_tag) = match header.kind {
-            Kind::Seek | Kind::ClearToSend | Kind::Data | Kind::Grant => (false, true),
-            kind => (kind.is_matchable() || kind == Kind::Offer, kind.is_matchable() || kind == Kind::Offer),
-        };
+        let kind = header.kind;
+        let has_source = kind.is_matchable() || kind == Kind::Offer;
+        let has_tag = has_source || matches!(kind, Kind::Seek | Kind::ClearToSend | Kind::Data | Kind::Grant);
         let stray = (!has_source && header.source != 0) || (!has_tag && header.tag != 0);
-        if stray || (!header.kind.is_matchable() && header.sequence != 0) {
+        if stray || (!kind.is_matchable() && header.sequence != 0) {
             return Err(Malformed::Reserved);
         }
+        let (need, has_payload) = form(kind);
+        let Some((fixed, payload)) = rest.split_at_checked(need) else {
+            return Err(short(rest.len(), need));
+        };
+        let (length_max, tag_max) = limits(kind);
+        let length = if has_payload { header.length } else { 0 };
+        if length != payload.len() as u64 || header.length > length_max {
+            return Err(Malformed::Length);
+        }
+        if header.tag > tag_max {
+            return Err(Malformed::Reserved);
+        }
+        let mut words: Words = [U32::ZERO; _];
+        for (to, from) in words.as_mut_bytes().iter_mut().zip(fixed) {
+            *to = *from;
+        }
+        Self::of(header, words.map(U32::get), payload)
+    }
+
+    fn of(header: &Header, words: [u32; 6], payload: &'a [u8]) -> Result<Self, Malformed> {
+        let [slot, generation, other_slot, other_generation, low, high] = words;
+        let first = Handle { slot, generation };
+        let second = Handle { slot: other_slot, generation: other_generation };
+        let long = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let (bit, other_bit) = (header.tag & 1 != 0, header.tag & 2 != 0);
         Ok(match header.kind {
-            Kind::Eager => Self::Eager(header.payload(rest)?),
+            Kind::Eager => Self::Eager(payload),
+            Kind::Control => Self::Control(payload),
+            Kind::Labelled => Self::Labelled(Label::read(slot, long(generation, other_slot))?, payload),
             Kind::Announce | Kind::Defer => {
-                Self::Announce { sender: handle(rest)?, deferred: header.kind == Kind::Defer }
+                Self::Announce { sender: first, deferred: header.kind == Kind::Defer }
             }
             Kind::ClearToSend => {
-                let raw: RawClearToSend = exactly(rest)?;
-                let offset = raw.offset.get();
+                let offset = long(low, high);
                 if offset > header.length {
                     return Err(Malformed::Length);
                 }
-                if header.tag > 3 {
-                    return Err(Malformed::Reserved);
-                }
-                let (sender, receiver) = (raw.sender.into(), raw.receiver.into());
-                let (late, more) = (header.tag & 1 != 0, header.tag & 2 != 0);
-                Self::ClearToSend { sender, receiver, offset, late, more }
+                Self::ClearToSend { sender: first, receiver: second, offset, late: bit, more: other_bit }
             }
             Kind::Data => {
-                let Ok((raw, payload)) = RawData::read_from_prefix(rest) else {
-                    return Err(short(rest.len(), size_of::<RawData>()));
-                };
-                let offset = raw.offset.get();
-                if header.length != payload.len() as u64 || offset.checked_add(header.length).is_none() {
+                let offset = long(other_slot, other_generation);
+                if offset.checked_add(header.length).is_none() {
                     return Err(Malformed::Length);
                 }
-                if header.tag > 3 {
-                    return Err(Malformed::Reserved);
-                }
-                let (typed, checked) = (header.tag & 1 != 0, header.tag & 2 != 0);
-                Self::Data { receiver: raw.receiver.into(), offset, payload, typed, checked }
+                Self::Data { receiver: first, offset, payload, typed: bit, checked: other_bit }
             }
             Kind::Finish => {
-                let raw: RawFinish = exactly(rest)?;
-                let status = match raw.status.get() {
+                let label = Label::read(other_generation, header.length)?;
+                let status = match other_slot {
                     0 => Finish::Complete,
-                    1 => Finish::Withdrawn,
+                    1 if label == Label::NONE => Finish::Withdrawn,
                     _ => return Err(Malformed::Reserved),
                 };
-                let label = Label::from_raw(&RawLabel { flags: raw.label, values: header.length.into() })?;
-                if status == Finish::Withdrawn && label != Label::NONE {
-                    return Err(Malformed::Reserved);
-                }
-                Self::Finish { receiver: raw.receiver.into(), status, label }
-            }
-            Kind::Labelled => {
-                let (label, payload) = Label::split(rest)?;
-                Self::Labelled(label, header.payload(payload)?)
-            }
-            Kind::Credit | Kind::Stalled if !rest.is_empty() || header.length != 0 => {
-                return Err(Malformed::Length);
+                Self::Finish { receiver: first, status, label }
             }
             Kind::Credit => Self::Credit,
             Kind::Stalled => Self::Stalled,
-            Kind::Seek if header.length != 0 => return Err(Malformed::Length),
-            Kind::Seek => Self::Seek { receiver: handle(rest)? },
-            Kind::Offer => {
-                let raw: RawPair = exactly(rest)?;
-                Self::Offer { sender: raw.sender.into(), receiver: raw.receiver.into() }
-            }
-            Kind::Nothing | Kind::Settle if header.length > 1 => return Err(Malformed::Length),
-            Kind::Settle => Self::Settle { sender: handle(rest)?, taken: header.length == 1 },
-            Kind::Nothing => Self::Nothing { receiver: handle(rest)?, more: header.length == 1 },
+            Kind::Seek => Self::Seek { receiver: first },
+            Kind::Offer => Self::Offer { sender: first, receiver: second },
+            Kind::Settle => Self::Settle { sender: first, taken: header.length == 1 },
+            Kind::Nothing => Self::Nothing { receiver: first, more: header.length == 1 },
             Kind::Grant => {
-                let raw: RawPair = exactly(rest)?;
                 let (partitions, started) = (header.tag & !GRANT_STARTED, header.tag & GRANT_STARTED != 0);
-                let (sender, receiver) = (raw.sender.into(), raw.receiver.into());
-                Self::Grant { sender, receiver, partitions, started }
+                Self::Grant { sender: first, receiver: second, partitions, started }
             }
-            Kind::Control => Self::Control(header.payload(rest)?),
         })
     }
 }

@@ -1,3 +1,5 @@
+use std::vec::Vec;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -13,6 +15,25 @@ fn header(kind: Kind, length: u64) -> Header {
         tag: if matchable { 0x7788 } else { 0 },
         sequence: if matchable { 0x0900 } else { 0 },
         length,
+    }
+}
+
+/// Whole messages.
+impl Header {
+    fn emit_about(&self, request: Handle) -> Vec<u8> {
+        [&self.emit()[..], &about(request)].concat()
+    }
+
+    fn emit_about_both(&self, sender: Handle, receiver: Handle) -> Vec<u8> {
+        [&self.emit()[..], &about_both(sender, receiver)].concat()
+    }
+
+    fn emit_clear_to_send(&self, sender: Handle, receiver: Handle, offset: u64) -> Vec<u8> {
+        [&self.emit()[..], &clear_to_send(sender, receiver, offset)].concat()
+    }
+
+    fn emit_finish(&self, receiver: Handle, status: Finish, label: &Label) -> Vec<u8> {
+        [&Self { length: label.values(), ..*self }.emit()[..], &finish(receiver, status, label)].concat()
     }
 }
 
@@ -231,23 +252,23 @@ proptest! {
             let Ok(Packet { header, body }) = Packet::parse(&bytes) else { continue };
             let again = match body {
                 Body::Eager(payload) | Body::Control(payload) => [&header.emit()[..], payload].concat(),
-                Body::Announce { sender, .. } => header.emit_about(sender).to_vec(),
+                Body::Announce { sender, .. } => header.emit_about(sender),
                 Body::ClearToSend { sender, receiver, offset, .. } => {
-                    header.emit_clear_to_send(sender, receiver, offset).to_vec()
+                    header.emit_clear_to_send(sender, receiver, offset)
                 }
                 Body::Data { receiver, offset, payload, .. } => {
                     [&header.emit_data(receiver, offset)[..], payload].concat()
                 }
                 Body::Finish { receiver, status, label } => {
-                    header.emit_finish(receiver, status, &label).to_vec()
+                    header.emit_finish(receiver, status, &label)
                 }
                 Body::Labelled(label, payload) => [&header.emit()[..], &label.emit(), payload].concat(),
                 Body::Credit | Body::Stalled => header.emit().to_vec(),
                 Body::Seek { receiver: request }
                 | Body::Nothing { receiver: request, .. }
-                | Body::Settle { sender: request, .. } => header.emit_about(request).to_vec(),
+                | Body::Settle { sender: request, .. } => header.emit_about(request),
                 Body::Offer { sender, receiver } | Body::Grant { sender, receiver, .. } => {
-                    header.emit_about_both(sender, receiver).to_vec()
+                    header.emit_about_both(sender, receiver)
                 }
             };
             prop_assert_eq!(&again, &bytes);

@@ -1,13 +1,17 @@
-//! What a core does: join the others, then answer every message with itself.
+//! What a core does: join the others, then work in rounds. Core 0 tells all how long the messages of a round are, sends
+//! one to each other core and gets it back; then all add up what they have counted, and wait for each other.
 
+use aldis_coll::allreduce::RecursiveDoubling;
+use aldis_coll::op::Sum;
+use aldis_coll::{Options, barrier, bcast};
 use aldis_drivers::Shm;
 use aldis_drivers::shm::{self, Identity};
 use aldis_hal::{Cost, Epoch, PeerId, Platform};
 use aldis_kernel::protocols::card::Card;
-use aldis_kernel::{Config, Endpoint, Rank, Source, TagMatch};
+use aldis_kernel::{Config, Endpoint, Rank, Source, Tag, TagMatch};
 
 use crate::board::{self, Board, Parts};
-use crate::layout::{GEOMETRY, PEERS};
+use crate::layout::{GEOMETRY, MESSAGE_BYTES_MAX, PEERS};
 
 /// Per peer: messages that have arrived and are not matched, and payloads among them.
 pub(crate) const ENVELOPES: usize = 4;
@@ -22,6 +26,11 @@ aldis_kernel::storage! {
 /// The same number in every core's firmware: they belong together.
 const JOB: u64 = 0x414C_4449_5301;
 
+/// Who begins.
+const ROOT: Rank = Rank(0);
+/// The tag of what is sent back.
+const ECHO: Tag = Tag(1);
+
 /// What a core assumes of memory that cores share.
 const COST: Cost = Cost { overhead_ns: 500, latency_ns: 1_000, per_kib_ns: 4_000 };
 
@@ -30,7 +39,10 @@ type Core = Endpoint<'static, Shm<'static>, Board>;
 /// Runs until something is wrong; a product would report it.
 pub(crate) fn firmware() {
     if let Some((mut endpoint, message)) = board::take().and_then(join) {
-        while answer(&mut endpoint, message).is_some() {}
+        let mut length = 1;
+        while let Some(next) = round(&mut endpoint, message, length) {
+            length = next;
+        }
     }
 }
 
@@ -69,12 +81,33 @@ fn wait_for(peer: PeerId, board: &mut Board) -> Option<Identity> {
     }
 }
 
-/// One message there and back.
-fn answer(endpoint: &mut Core, message: &mut [u8]) -> Option<()> {
+/// One round with messages of `length` bytes, if this is core 0. Returns the length for the next one.
+fn round(endpoint: &mut Core, message: &mut [u8], length: u32) -> Option<u32> {
+    let world = endpoint.world();
+    let mut length = [length];
+    bcast(endpoint, &world, &mut length, ROOT).ok()?;
+    let [length] = length;
+    let mut bytes = [0];
+    if world.rank() == ROOT {
+        let message = message.get_mut(..length as usize)?;
+        for other in (0..world.size()).map(Rank).filter(|&other| other != ROOT) {
+            endpoint.send(&world, message, other, ECHO).ok()?;
+            bytes = [bytes[0] + endpoint.recv(&world, message, other, ECHO).ok()?.bytes];
+        }
+    } else {
+        bytes = [answer(endpoint, message)?];
+    }
+    Options::using(&RecursiveDoubling).allreduce(endpoint, &world, Sum, &mut bytes, &mut [0]).ok()?;
+    barrier(endpoint, &world).ok()?;
+    // Every length, and so every protocol.
+    Some(if length as usize >= MESSAGE_BYTES_MAX { 1 } else { length + 1 })
+}
+
+/// One message there and back; returns its bytes.
+fn answer(endpoint: &mut Core, message: &mut [u8]) -> Option<u64> {
     let world = endpoint.world();
     let status = endpoint.recv(&world, message, Source::Any, TagMatch::Any).ok()?;
     let echo = message.get(..usize::try_from(status.bytes).ok()?)?;
-    let from: Rank = status.source;
-    endpoint.send(&world, echo, from, status.tag).ok()?;
-    Some(())
+    endpoint.send(&world, echo, status.source, status.tag).ok()?;
+    Some(status.bytes)
 }

@@ -17,6 +17,8 @@ mod echo;
 mod facts;
 #[cfg(target_os = "none")]
 mod layout;
+#[cfg(target_os = "none")]
+mod memory;
 
 #[cfg(target_os = "none")]
 use echo::firmware;

@@ -15,9 +15,6 @@ impl Schedule for Direct {
     fn name(&self) -> &'static str {
         "direct"
     }
-    fn source(&self) -> &'static str {
-        "this test"
-    }
     fn rounds(&self, _: &Instance) -> u32 {
         1
     }

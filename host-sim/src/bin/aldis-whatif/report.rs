@@ -2,7 +2,7 @@
 
 use core::fmt::Write;
 
-use aldis_coll::select::algorithms;
+use aldis_coll::select::{algorithms, source};
 use aldis_host_sim::topology;
 
 use crate::study::{ALL, Point};
@@ -68,8 +68,8 @@ pub(crate) fn list() -> String {
     let mut text = String::new();
     for operation in ALL.map(|collective| collective.operation()) {
         for algorithm in algorithms(operation) {
-            let operation = operation.to_string();
-            let _ = writeln!(text, "{operation:<10} {:<20} {}", algorithm.name(), algorithm.source());
+            let (operation, source) = (operation.to_string(), source(*algorithm).unwrap_or_default());
+            let _ = writeln!(text, "{operation:<10} {:<20} {source}", algorithm.name());
         }
     }
     let _ = writeln!(text, "topologies {}", topology::KNOWN);
