@@ -19,6 +19,24 @@ struct Deny {
 #[derive(Deserialize)]
 struct Licenses {
     allow: Vec<String>,
+    #[serde(default)]
+    exceptions: Vec<Exception>,
+}
+
+/// What one package may be besides.
+#[derive(Deserialize)]
+struct Exception {
+    #[serde(rename = "crate")]
+    package: String,
+    allow: Vec<String>,
+}
+
+impl Licenses {
+    /// What a package may be.
+    fn allowed(&self, package: &str) -> Vec<String> {
+        let own = self.exceptions.iter().filter(|exception| exception.package == package);
+        self.allow.iter().chain(own.flat_map(|exception| &exception.allow)).cloned().collect()
+    }
 }
 
 /// Fails with every package whose licence cannot be met from the list.
@@ -30,7 +48,7 @@ pub(crate) fn check() -> Result<Outcome> {
     let mut wrong = Vec::new();
     for package in &workspace.packages {
         let licence = package.license.as_deref().unwrap_or("");
-        if !satisfied(licence, &deny.licenses.allow) {
+        if !satisfied(licence, &deny.licenses.allowed(&package.name)) {
             wrong.push(format!("{} {}: {licence:?}", package.name, package.version));
         }
     }
@@ -105,5 +123,17 @@ mod tests {
         for bad in ["", "GPL-3.0", "MIT AND GPL-3.0", "(MIT", "MIT)", "MIT WITH", "MIT MIT", "OR MIT"] {
             assert!(!satisfied(bad, &allowed), "{bad}");
         }
+    }
+
+    #[test]
+    fn an_exception_is_for_one_package() {
+        let deny = r#"
+            [licenses]
+            allow = ["MIT"]
+            exceptions = [{ crate = "a", allow = ["MPL-2.0"] }]
+        "#;
+        let Deny { licenses } = toml::from_str(deny).unwrap();
+        assert!(satisfied("MPL-2.0", &licenses.allowed("a")) && satisfied("MIT", &licenses.allowed("b")));
+        assert!(!satisfied("MPL-2.0", &licenses.allowed("b")));
     }
 }
