@@ -8,7 +8,7 @@ use aldis_drivers::serial::SerialNic;
 use aldis_hal::nic::Mac;
 use aldis_hal::{Cause, Epoch, PeerId, Platform, Transport};
 use aldis_kernel::{Config, Endpoint, Error};
-use aldis_programs::{Failure, Link, OptionError, Options, refuse, run};
+use aldis_programs::{Failure, Link, OptionError, Options, refuse, run_telling};
 
 use crate::arch::{self, Machine};
 use crate::{devices, memory, shared, wire};
@@ -79,21 +79,22 @@ fn play<M: Machine>(machine: &mut M) -> Result<Result<(), Failure>, Trouble> {
         Link::Loopback => {
             let epoch = Epoch::from_entropy(clock.entropy());
             let itself = itself(&options)?;
-            Ok(job(&options, assemble(&options, itself, clock, epoch)?))
+            let endpoint = assemble(&options, itself, clock, epoch)?;
+            Ok(job(&options, endpoint, |_, _| Ok(())))
         }
         Link::Serial => {
             let line = machine.serial().ok_or(Trouble::Missing("second serial line"))?;
             let memory = memory::LINE.take().ok_or(TAKEN)?.memory();
             let nic = SerialNic::new(line, memory, mac(options.rank));
-            Ok(job(&options, wire::join(&options, nic, wire::SERIAL, clock)?))
+            Ok(job(&options, wire::join(&options, nic, wire::SERIAL, clock)?, wire::tell))
         }
         Link::VirtioNet => {
             let nic = devices::network_card(machine)?;
-            Ok(job(&options, wire::join(&options, nic, wire::NETWORK, clock)?))
+            Ok(job(&options, wire::join(&options, nic, wire::NETWORK, clock)?, wire::tell))
         }
         Link::Ivshmem => {
             let shared = devices::shared_memory(machine)?;
-            Ok(job(&options, shared::join(&options, &shared, clock)?))
+            Ok(job(&options, shared::join(&options, &shared, clock)?, |_, _| Ok(())))
         }
         Link::Nic => Err(Trouble::Missing("network card of its own")),
     }
@@ -130,6 +131,7 @@ pub(crate) fn assemble<T: Transport, P: Platform>(
 fn job<T: Transport, P: Platform>(
     options: &Options,
     mut endpoint: Endpoint<'static, T, P>,
+    tell: impl FnOnce(&T, &mut dyn fmt::Write) -> fmt::Result,
 ) -> Result<(), Failure> {
-    run(options.program, &mut endpoint, &options.parameters, &mut arch::console())
+    run_telling(options.program, &mut endpoint, &options.parameters, &mut arch::console(), tell)
 }

@@ -1,5 +1,6 @@
 //! A job over frames: a rank announces itself on its device, waits for the cards of all others, and connects to them.
 
+use core::fmt;
 use core::time::Duration;
 
 use aldis_drivers::Loopback;
@@ -42,7 +43,7 @@ pub(crate) const SERIAL: Pace = Pace {
 const SEARCH: Duration = Duration::from_secs(60);
 
 /// Frames to others, and memory to itself.
-type Wire<N> = Composite<Loopback<'static>, Ethernet<'static, Discovery<'static, N>>>;
+pub(crate) type Wire<N> = Composite<Loopback<'static>, Ethernet<'static, Discovery<'static, N>>>;
 
 /// The endpoint of this rank on its device, connected to all others.
 pub(crate) fn join<N: Nic, P: Platform>(
@@ -90,4 +91,9 @@ fn find_the_others<N: Nic, P: Platform>(endpoint: &mut Endpoint<'_, Wire<N>, P>)
         }
     }
     Ok(())
+}
+
+/// What the transport has counted: the first thing to look at when messages do not come.
+pub(crate) fn tell<N: Nic>(wire: &Wire<N>, out: &mut dyn fmt::Write) -> fmt::Result {
+    writeln!(out, "frames: {}", wire.second().counters())
 }

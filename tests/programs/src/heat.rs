@@ -23,7 +23,7 @@ const DOWN: Tag = Tag(2);
 /// A plate of cells; around it it is cold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plate {
-    /// Cells of a row.
+    /// Cells of a row; at least one.
     pub width: usize,
     /// Rows.
     pub height: usize,

@@ -132,11 +132,29 @@ pub fn run<T: Transport, P: Platform>(
     parameters: &Parameters,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let ended = play(program, ep, parameters, out);
-    match ended.and_then(|facts| Ok((facts, ep.leave(LEAVE_LIMIT)?))) {
+    run_telling(program, ep, parameters, out, |_, _| Ok(()))
+}
+
+/// As [`run`]; before the verdict, whatever it is, `tell` writes what there is to say of the transport.
+///
+/// # Errors
+/// As there.
+pub fn run_telling<T: Transport, P: Platform>(
+    program: Program,
+    ep: &mut Endpoint<'_, T, P>,
+    parameters: &Parameters,
+    out: &mut dyn Write,
+    tell: impl FnOnce(&T, &mut dyn Write) -> fmt::Result,
+) -> Result<(), Failure> {
+    let played = play(program, ep, parameters, out);
+    let ended = played.and_then(|facts| Ok((facts, ep.leave(LEAVE_LIMIT)?)));
+    if ended.is_err() {
+        ep.abort(FAILED);
+    }
+    tell(ep.transport(), out)?;
+    match ended {
         Ok((facts, ())) => Ok(writeln!(out, "verdict: OK {program} {facts}")?),
         Err(failure) => {
-            ep.abort(FAILED);
             refuse(&failure, out);
             Err(failure)
         }

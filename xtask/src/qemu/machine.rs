@@ -157,7 +157,11 @@ fn plug(qemu: &mut Command, arch: Arch, place: &Place<'_>) {
         }
         Link::Serial => {
             qemu.args(["-chardev", &format!("socket,id=link,path={folder}/serial{rank}.sock")]);
-            qemu.args(["-serial", "chardev:link"]);
+            match arch {
+                // These boards have the console's line alone: the second is a card.
+                Arch::Aarch64 | Arch::Riscv64 => qemu.args(["-device", "pci-serial,chardev=link"]),
+                _ => qemu.args(["-serial", "chardev:link"]),
+            };
         }
     }
 }
