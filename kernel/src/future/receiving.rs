@@ -148,19 +148,28 @@ impl Engine<'_> {
 
     /// The result of a receive that is complete, with what is in its block copied out.
     fn collect_landed(&mut self, handle: Handle, buffer: &mut [u8]) -> Option<Result<Status, Error>> {
+        let tools = self.tools();
         let request = self.requests.get(handle)?;
         if request.state != State::Complete {
             return None;
         }
         let (sent, room) = (request.length, buffer.len() as u64);
-        if let None | Some(Cause::Truncated { .. }) = request.cause {
+        if let None | Some(Cause::Truncated { .. } | Cause::Corrupt { .. }) = request.cause {
             let piece = match &request.machine {
                 Machine::Recv(receiver) => receiver.piece(),
                 _ => 0..sent,
             };
             let bytes = piece.end.saturating_sub(piece.start).min(request.buffer.len() as u64);
             fill(buffer, piece.start, request.buffer.read(0, bytes as usize));
-            request.cause = (sent > room).then_some(Cause::Truncated { sent, room });
+            request.cause =
+                match (request.cause, usize::try_from(sent).ok().and_then(|sent| buffer.get(..sent))) {
+                    (_, None) => Some(Cause::Truncated { sent, room }),
+                    (Some(Cause::Corrupt { sent, .. }), Some(bytes)) => {
+                        let found = tools.map_or(sent, |tools| tools.checksum(bytes));
+                        (found != sent).then_some(Cause::Corrupt { sent, found })
+                    }
+                    (_, Some(_)) => None,
+                };
         }
         if let Some(block) = request.take_block() {
             self.blocks.give_pooled(block);

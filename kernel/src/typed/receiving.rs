@@ -12,6 +12,7 @@ use crate::arrival::{Keep, key};
 use crate::buffer::Buffer;
 use crate::datatype::Form;
 use crate::engine::{Engine, Started};
+use crate::rank::Mode;
 use crate::request::{Backing, Key, Machine, Request, State};
 
 /// A piece of a message's data.
@@ -193,7 +194,14 @@ impl Engine<'_> {
         let is_truncated = length > room;
         match cause {
             Some(cause) if !is_truncated => self.failed(index, filled, cause),
-            _ if is_truncated => self.failed(index, length, Cause::Truncated { sent: length, room }),
+            _ if is_truncated => {
+                let cause = match label.checksum() {
+                    // For the future to judge, which has all pieces.
+                    Some(sent) if request.mode == Mode::Polled => Cause::Corrupt { sent, found: !sent },
+                    _ => Cause::Truncated { sent: length, room },
+                };
+                self.failed(index, length, cause);
+            }
             _ => self.received_all(index, filled),
         }
     }

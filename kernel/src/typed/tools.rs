@@ -3,6 +3,7 @@
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, Handle, PeerId};
 use aldis_protocols::header::{Finish, Header, Label};
+use aldis_protocols::reliable::crc32c;
 
 use super::{Fragment, Piece};
 use crate::buffer::Buffer;
@@ -63,6 +64,9 @@ pub(crate) trait Tools: Sync {
     /// Whether the partitioned request in slot `index` uses a part of the user's memory.
     fn channel_uses(&self, engine: &mut Engine<'_>, index: u32, part: Buffer, to_be_written: bool) -> bool;
 
+    /// The checksum of bytes.
+    fn checksum(&self, bytes: &[u8]) -> u32;
+
     /// The receive in slot `index` has all it can take of a message of `length` bytes with that label.
     fn received(&self, engine: &mut Engine<'_>, index: u32, length: u64, label: &Label);
 }
@@ -117,6 +121,10 @@ impl Tools for Convert {
 
     fn channel_uses(&self, engine: &mut Engine<'_>, index: u32, part: Buffer, to_be_written: bool) -> bool {
         engine.typed_channel_uses(index, part, to_be_written)
+    }
+
+    fn checksum(&self, bytes: &[u8]) -> u32 {
+        crc32c(bytes)
     }
 
     fn received(&self, engine: &mut Engine<'_>, index: u32, length: u64, label: &Label) {

@@ -1,6 +1,7 @@
 //! Sends, receives and probes as futures: two ranks' tasks on small executors, in one thread.
 
 mod abandoned;
+mod checked;
 #[path = "../rig/mod.rs"]
 mod rig;
 
