@@ -1,11 +1,11 @@
-//! `cargo xtask endian`: a job of this machine and an emulated one of the other byte order, which exchange typed data.
+//! `cargo xtask endian`: a job of this machine and an emulated one of another kind, which exchange typed data.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::shell;
 use crate::steps::Outcome;
@@ -32,17 +32,48 @@ const S390X: Machine = Machine {
     packages: "qemu-user gcc-s390x-linux-gnu libc6-dev-s390x-cross",
 };
 
+/// Little-endian, with words of four bytes, as microcontrollers have them.
+const ARM: Machine = Machine {
+    target: "armv7-unknown-linux-gnueabihf",
+    emulator: "qemu-arm",
+    linker: "arm-linux-gnueabihf-gcc",
+    root: "/usr/arm-linux-gnueabihf",
+    packages: "qemu-user gcc-arm-linux-gnueabihf libc6-dev-armhf-cross",
+};
+
+/// A machine to choose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Choice {
+    /// Big-endian, words of eight bytes
+    S390x,
+    /// Little-endian, words of four bytes
+    Arm,
+}
+
+impl Choice {
+    const fn machine(self) -> &'static Machine {
+        match self {
+            Self::S390x => &S390X,
+            Self::Arm => &ARM,
+        }
+    }
+}
+
 /// The packages whose own tests the emulated machine can run.
 const SUITES: [&str; 4] = ["aldis-hal", "aldis-protocols", "aldis-kernel", "aldis-endian"];
 
-/// Runs a job of two processes, one native and one of an emulated big-endian machine (s390x), that exchange typed data.
+/// Runs a job of two processes, one native and one of an emulated machine of another kind, that exchange typed data.
 ///
 /// The two share a cable of Ethernet frames and send each other vectors, structures and words by every protocol, both ways;
-/// each verifies what it gets to the last byte. Needs qemu-user, the cross linker and the target's library: an installed
+/// each verifies what it gets to the last byte. The machine is s390x, of the other byte order, or arm, whose words have
+/// another width. Needs qemu-user, the cross linker and the target's library: an installed
 /// rustup target, or a rustc with library source, from which std is built once (two minutes, kept in the target folder).
 /// Nothing is downloaded; without them the job is skipped.
 #[derive(Args)]
 pub(crate) struct Endian {
+    /// The emulated machine; `cargo xtask test` runs the first
+    #[arg(long, value_enum, default_value = "s390x")]
+    machine: Choice,
     /// Run the tests of hal, protocols, kernel and the network card on the emulated machine instead (some minutes)
     #[arg(long)]
     suites: bool,
@@ -54,7 +85,8 @@ pub(crate) struct Endian {
 impl Endian {
     pub(crate) fn run(self) -> Result<()> {
         let workspace = Workspace::members()?;
-        let outcome = if self.suites { suites(&workspace, &S390X) } else { job(&workspace, &S390X) };
+        let machine = self.machine.machine();
+        let outcome = if self.suites { suites(&workspace, machine) } else { job(&workspace, machine) };
         println!("endian: {}", Outcome::spell(&outcome));
         match outcome? {
             Outcome::Skipped { .. } if self.require => bail!("skipped, and --require allows none"),
@@ -134,8 +166,9 @@ fn judge(native: &str, foreign: &str) -> Result<Outcome> {
         let found = verdict.split(' ').find_map(|word| word.strip_prefix(key)?.strip_prefix('='));
         found.map(String::from).with_context(|| format!("no {key} in `{verdict}`"))
     };
-    if field(native, "order")? == field(foreign, "order")? {
-        bail!("both machines have the same byte order: {native}; {foreign}");
+    let kind = |verdict| Ok::<_, anyhow::Error>((field(verdict, "order")?, field(verdict, "words")?));
+    if kind(native)? == kind(foreign)? {
+        bail!("both machines are of one kind: {native}; {foreign}");
     }
     for key in ["digest", "messages"] {
         if field(native, key)? != field(foreign, key)? {
@@ -214,11 +247,14 @@ mod tests {
 
     #[test]
     fn only_unlike_machines_that_agree_are_good() {
-        let verdict =
-            |order, digest| format!("endian rank=0 order={order} words=Eight messages=9 digest={digest}");
-        let good = verdict("Little", "1f");
-        assert!(judge(&good, &verdict("Big", "1f")).is_ok());
-        for bad in [verdict("Little", "1f"), verdict("Big", "2f"), "endian".into()] {
+        let verdict = |order, words, digest| {
+            format!("endian rank=0 order={order} words={words} messages=9 digest={digest}")
+        };
+        let good = verdict("Little", "Eight", "1f");
+        assert!(judge(&good, &verdict("Big", "Eight", "1f")).is_ok());
+        assert!(judge(&good, &verdict("Little", "Four", "1f")).is_ok());
+        let (same, other) = (verdict("Little", "Eight", "1f"), verdict("Big", "Four", "2f"));
+        for bad in [same, other, "endian".into()] {
             assert!(judge(&good, &bad).is_err(), "{bad}");
         }
     }

@@ -4,6 +4,7 @@ use core::error::Error;
 
 use aldis_kernel::datatype::{Basic, Committed, Form};
 use aldis_kernel::hal::Cause;
+use aldis_kernel::protocols::card::WordWidth;
 use aldis_kernel::{Comm, Rank as Number, Status, Tag, Typed, TypedMut};
 
 use crate::data::{Kind, blank, filled, refused};
@@ -38,7 +39,7 @@ struct Sum {
 }
 
 /// Exchanges everything; what there is to say of it.
-pub(crate) fn run(endpoint: &mut Rank) -> Result<String, Box<dyn Error>> {
+pub(crate) fn run(endpoint: &mut Rank, theirs: WordWidth) -> Result<String, Box<dyn Error>> {
     let (world, mut sum) = (endpoint.world(), Sum::default());
     for kind in Kind::ALL {
         let datatype = kind.build(endpoint.types()?).map_err(refused)?;
@@ -59,6 +60,9 @@ pub(crate) fn run(endpoint: &mut Rank) -> Result<String, Box<dyn Error>> {
     }
     mistaken(endpoint, &world)?;
     portable(endpoint, &world)?;
+    if theirs != WordWidth::NATIVE {
+        too_wide(endpoint, &world)?;
+    }
     Ok(format!("messages={} digest={:016x}", sum.messages, sum.digest))
 }
 
@@ -140,6 +144,25 @@ fn mistaken(endpoint: &mut Rank, world: &Comm) -> Result<(), Box<dyn Error>> {
     match received.map_err(|error| error.cause) {
         Err(Cause::SignatureMismatch { .. }) => Ok(()),
         other => Err(format!("doubles came as integers: {other:?}").into()),
+    }
+}
+
+/// A word that the narrower machine cannot hold is refused by name, and its receiver is told.
+fn too_wide(endpoint: &mut Rank, world: &Comm) -> Result<(), Box<dyn Error>> {
+    let mut within = endpoint.within(LIMIT);
+    let result = if WordWidth::NATIVE == WordWidth::Eight {
+        within.send_typed(world, Typed::new(&[isize::MIN], 1, Basic::Isize), other(world), DATA)
+    } else {
+        within.recv_typed(world, TypedMut::new(&mut [0isize], 1, Basic::Isize), other(world), DATA)
+    };
+    match result.map_err(|error| error.cause) {
+        Err(Cause::Unrepresentable { magnitude, negative: true, bytes: 4 })
+            if magnitude == isize::MIN.unsigned_abs() as u64 && WordWidth::NATIVE == WordWidth::Eight =>
+        {
+            Ok(())
+        }
+        Err(Cause::Withdrawn) if WordWidth::NATIVE == WordWidth::Four => Ok(()),
+        other => Err(format!("a word that does not fit: {other:?}").into()),
     }
 }
 

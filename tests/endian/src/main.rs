@@ -64,15 +64,15 @@ fn run() -> Result<String, Box<dyn Error>> {
     if rank > 1 {
         return Err("there are two ranks, 0 and 1".into());
     }
-    let mut endpoint = join(rank, &folder)?;
-    let facts = exchange::run(&mut endpoint)?;
+    let (mut endpoint, theirs) = join(rank, &folder)?;
+    let facts = exchange::run(&mut endpoint, theirs)?;
     endpoint.leave(LIMIT)?;
     let (order, words) = (ByteOrder::NATIVE, WordWidth::NATIVE);
     Ok(format!("rank={rank} order={order:?} words={words:?} {facts}"))
 }
 
-/// The endpoint of this rank, which knows the other one.
-fn join(rank: u32, folder: &Path) -> Result<Rank, Box<dyn Error>> {
+/// The endpoint of this rank, which knows the other one, and the width of the other's words.
+fn join(rank: u32, folder: &Path) -> Result<(Rank, WordWidth), Box<dyn Error>> {
     type Kernel = storage_type!(2, 8, 2, 8, 4, 1024, 0, 16);
     let (me, epoch) = (PeerId(rank), Epoch(std::process::id()));
     let mac = Mac([2, 0xA1, 0xD1, 0, 0, rank as u8]);
@@ -88,8 +88,9 @@ fn join(rank: u32, folder: &Path) -> Result<Rank, Box<dyn Error>> {
     card.address.extend_from_slice(&endpoint.transport().address()).map_err(|_| "an address is too long")?;
     let mut buffer = [0; aldis_kernel::protocols::card::CARD_BYTES_MAX];
     leave_card(folder, rank, card.encode(&mut buffer)?)?;
-    endpoint.connect(&Card::decode(&find_card(folder, 1 - rank)?)?)?;
-    Ok(endpoint)
+    let card = Card::decode(&find_card(folder, 1 - rank)?)?;
+    endpoint.connect(&card)?;
+    Ok((endpoint, card.words))
 }
 
 fn card_path(folder: &Path, rank: u32) -> PathBuf {
