@@ -5,10 +5,10 @@ use core::time::Duration;
 
 use aldis_drivers::Loopback;
 use aldis_drivers::discovery::{Discovery, Setup};
-use aldis_drivers::ethernet::{Config, Ethernet};
+use aldis_drivers::ethernet::{Config, Ethernet, Framing, Udp};
 use aldis_hal::{Cause, Cost, Epoch, Nic, PeerId, Platform};
 use aldis_kernel::{Composite, Endpoint};
-use aldis_programs::Options;
+use aldis_programs::{Framing as Named, Options};
 use aldis_protocols::card::CARD_BYTES_MAX;
 use aldis_protocols::{Card, reliable};
 
@@ -59,9 +59,13 @@ pub(crate) fn join<N: Nic, P: Platform>(
     let entries = memory::CARDS.take().ok_or(TAKEN)?;
     let too_many = Cause::TooBig { len: size.into(), max: entries.len() as u64 };
     let entries = entries.get_mut(..size as usize).ok_or(too_many)?;
-    let discovery = Discovery::new(nic, setup, entries)?;
+    let framing = match options.framing {
+        Named::Ethernet => Framing::Ethernet,
+        Named::Udp => Framing::Udp(Udp::of_rank(rank)),
+    };
+    let discovery = Discovery::new(nic, setup, entries)?.framed(framing)?;
     let rings = memory::RINGS.take().ok_or(TAKEN)?.memory();
-    let config = Config { link: pace.link, ..Config::new(me, epoch, job, pace.cost) };
+    let config = Config { link: pace.link, framing, ..Config::new(me, epoch, job, pace.cost) };
     let ethernet = Ethernet::new(discovery, rings, config)?;
     let mut endpoint = assemble(options, Composite::new(itself(options)?, ethernet), clock, epoch)?;
     find_the_others(&mut endpoint)?;
