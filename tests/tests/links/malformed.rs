@@ -5,13 +5,14 @@
 use std::collections::VecDeque;
 
 use aldis_drivers::discovery::{Discovery, Entry, Setup};
-use aldis_drivers::ethernet::header::{DISCOVERY_SUBTYPE, HEADER_BYTES, MAC_HEADER_BYTES, SUBTYPE};
-use aldis_drivers::ethernet::{Counters, HEADERS_BYTES};
+use aldis_drivers::ethernet::header::{DISCOVERY_SUBTYPE, SUBTYPE};
+use aldis_drivers::ethernet::udp::UDP_HEADER_BYTES;
+use aldis_drivers::ethernet::{Counters, Framing, Udp};
 use aldis_hal::nic::{Link, Mac, Nic, RxFrame};
 use aldis_hal::{Epoch, Platform};
 use aldis_protocols::card::CARD_BYTES_MAX;
 use aldis_protocols::connect::{self, Kind, Message, Offer};
-use aldis_protocols::reliable::{Frame, FrameKind, seal};
+use aldis_protocols::reliable::{FRAME_BYTES, Frame, FrameKind, seal};
 use aldis_protocols::{Card, discovery};
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, IntoBytes};
@@ -28,6 +29,8 @@ const REMEMBERED: usize = 16;
 struct Thrown<N> {
     nic: N,
     draw: Draw,
+    /// Bytes in front of what the kinds of frames have in common.
+    header: usize,
     genuine: VecDeque<Vec<u8>>,
     count: u64,
 }
@@ -56,7 +59,7 @@ impl<N: Nic> Nic for Thrown<N> {
             return Some(Received(self.throw()));
         }
         let frame = self.nic.receive()?.bytes().to_vec();
-        if frame.len() >= HEADERS_BYTES {
+        if frame.len() >= self.header + FRAME_BYTES {
             self.genuine.truncate(REMEMBERED - 1);
             self.genuine.push_front(frame.clone());
         }
@@ -114,14 +117,14 @@ impl<N> Thrown<N> {
 
     /// A frame whose checksum fits, of a connection that is not ours.
     fn of_another_connection(&mut self, genuine: &[u8]) -> Vec<u8> {
-        let Ok((frame, payload)) = Frame::read_from_prefix(genuine.get(HEADER_BYTES..).unwrap_or_default())
+        let Ok((frame, payload)) = Frame::read_from_prefix(genuine.get(self.header..).unwrap_or_default())
         else {
             return Vec::new();
         };
         let connection = U32::new(frame.connection.get().wrapping_add(1 << 16));
         let payload = payload.get(..usize::from(frame.length.get())).unwrap_or_default();
         let Some(frame) = seal(Frame { connection, ..frame }, payload) else { return Vec::new() };
-        framed(genuine, SUBTYPE, &[frame.as_bytes(), payload])
+        framed(genuine, self.header, SUBTYPE, &[frame.as_bytes(), payload])
     }
 
     /// A handshake of another life, job or rank, or discovery's message of another job, from the peer's own station.
@@ -140,7 +143,7 @@ impl<N> Thrown<N> {
                 card: b"card",
             };
             let mut buffer = [0; discovery::MESSAGE_BYTES_MAX];
-            return framed(genuine, DISCOVERY_SUBTYPE, &[message.encode(&mut buffer).unwrap()]);
+            return framed(genuine, self.header, DISCOVERY_SUBTYPE, &[message.encode(&mut buffer).unwrap()]);
         }
         let (job, epoch) = if self.draw.once_in(2) { (JOB, Epoch(99)) } else { (JOB + 1, EPOCHS[0]) };
         let offer = Offer { window: 16, frame_bytes: 456 };
@@ -148,31 +151,44 @@ impl<N> Thrown<N> {
         let mut buffer = [0; connect::MESSAGE_BYTES_MAX];
         let payload = message.encode(&mut buffer).unwrap();
         let frame = seal(Frame::new(FrameKind::Handshake), payload).unwrap();
-        framed(genuine, SUBTYPE, &[frame.as_bytes(), payload])
+        framed(genuine, self.header, SUBTYPE, &[frame.as_bytes(), payload])
     }
 }
 
-/// A frame between the stations of a genuine one.
-fn framed(genuine: &[u8], subtype: u8, parts: &[&[u8]]) -> Vec<u8> {
-    let mut frame = genuine[..HEADER_BYTES].to_vec();
-    frame[MAC_HEADER_BYTES] = subtype;
+/// A frame between the stations of a genuine one. In both kinds the last bytes of the header are subtype and version.
+fn framed(genuine: &[u8], header: usize, subtype: u8, parts: &[&[u8]]) -> Vec<u8> {
+    let mut frame = genuine[..header].to_vec();
+    frame[header - 2] = subtype;
     parts.iter().for_each(|part| frame.extend_from_slice(part));
+    if header == UDP_HEADER_BYTES {
+        // Lengths of IPv4 and of UDP, which has no checksum then, and the checksum of IPv4 (RFC 791, 3.1; RFC 768).
+        let total = (frame.len() - 14) as u16;
+        frame[16..18].copy_from_slice(&total.to_be_bytes());
+        frame[38..40].copy_from_slice(&(total - 20).to_be_bytes());
+        frame[40..42].fill(0);
+        frame[24..26].fill(0);
+        let words = frame[14..34].chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
+        let sum: u32 = words.sum();
+        let sum = !((sum & 0xFFFF) + (sum >> 16)) as u16;
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    }
     frame
 }
 
 type Below<N> = Discovery<'static, Thrown<N>>;
 
 /// Two ranks on these devices, that find each other.
-fn found<N: Nic>(seed: u64, nics: [N; 2]) -> Pair<Below<N>> {
+fn found<N: Nic>(seed: u64, nics: [N; 2], framing: fn(u32) -> Framing) -> Pair<Below<N>> {
     let mut rank = 0;
-    let mut pair = Pair::strangers(nics.map(|nic| {
+    let nics = nics.map(|nic| {
         let entries = Box::leak(Box::new([Entry::EMPTY; 2]));
         let setup = Setup { job: JOB, rank, size: 2, epoch: EPOCHS[rank as usize], ..Setup::DEFAULT };
-        let draw = Draw(seed ^ u64::from(rank));
+        let (draw, framing) = (Draw(seed ^ u64::from(rank)), framing(rank));
         rank += 1;
-        let nic = Thrown { nic, draw, genuine: VecDeque::new(), count: 0 };
-        Discovery::new(nic, setup, entries).unwrap()
-    }));
+        let nic = Thrown { nic, draw, header: framing.header_bytes(), genuine: VecDeque::new(), count: 0 };
+        Discovery::new(nic, setup, entries).unwrap().framed(framing).unwrap()
+    });
+    let mut pair = Pair::strangers(nics, framing);
     for rank in [0, 1] {
         let mut buffer = [0; CARD_BYTES_MAX];
         let card = pair.card(rank);
@@ -200,13 +216,14 @@ fn found<N: Nic>(seed: u64, nics: [N; 2]) -> Pair<Below<N>> {
 #[derive(Default, Debug)]
 struct Told {
     thrown: u64,
-    refused: [u64; 6],
+    refused: [u64; 5],
+    version: u64,
     discovery: u64,
 }
 
 /// A job on a wire with a stranger, and what was counted.
-fn survived<N: Nic>(seed: u64, nics: [N; 2], told: &mut Told) {
-    let mut pair = found(seed, nics);
+fn survived<N: Nic>(seed: u64, nics: [N; 2], framing: fn(u32) -> Framing, told: &mut Told) {
+    let mut pair = found(seed, nics, framing);
     pair.ping_pong(16);
     if seed == 0 {
         pair.rendezvous();
@@ -214,11 +231,10 @@ fn survived<N: Nic>(seed: u64, nics: [N; 2], told: &mut Told) {
     for end in &pair.ends {
         let counters: Counters = end.transport().counters();
         let Counters { foreign, truncated, checksum, stale, version, duplicates, .. } = counters;
-        for (sum, count) in
-            told.refused.iter_mut().zip([foreign, truncated, checksum, stale, version, duplicates])
-        {
+        for (sum, count) in told.refused.iter_mut().zip([foreign, truncated, checksum, stale, duplicates]) {
             *sum += count;
         }
+        told.version += version;
         let discovery = end.transport().nic();
         assert_eq!(discovery.counters().replaced, 0, "no card of a stranger's is believed");
         told.thrown += discovery.nic().count;
@@ -230,7 +246,7 @@ fn survived<N: Nic>(seed: u64, nics: [N; 2], told: &mut Told) {
 
 fn judge(told: &Told) {
     assert!(told.thrown > 1_000, "{told:?}");
-    let counted: u64 = told.refused.iter().sum::<u64>() + told.discovery;
+    let counted: u64 = told.refused.iter().sum::<u64>() + told.version + told.discovery;
     assert!(counted > told.thrown / 2, "{told:?}");
     assert!(told.refused.iter().all(|count| *count > 0) && told.discovery > 0, "{told:?}");
 }
@@ -239,7 +255,7 @@ fn judge(told: &Told) {
 fn a_job_on_a_serial_line_survives_what_a_stranger_throws() {
     let mut told = Told::default();
     for seed in 0..3 {
-        survived(seed, serial::devices(seed, Some(4_000)), &mut told);
+        survived(seed, serial::devices(seed, Some(4_000)), |_| Framing::Ethernet, &mut told);
     }
     judge(&told);
 }
@@ -248,7 +264,16 @@ fn a_job_on_a_serial_line_survives_what_a_stranger_throws() {
 fn a_job_on_an_spi_bus_survives_what_a_stranger_throws() {
     let mut told = Told::default();
     for seed in 0..6 {
-        survived(seed, spi::devices(seed, Some(200)), &mut told);
+        survived(seed, spi::devices(seed, Some(200)), |_| Framing::Ethernet, &mut told);
+    }
+    judge(&told);
+}
+
+#[test]
+fn a_job_in_udp_survives_what_a_stranger_throws() {
+    let mut told = Told::default();
+    for seed in 0..6 {
+        survived(seed, spi::devices(seed, Some(200)), |rank| Framing::Udp(Udp::of_rank(rank)), &mut told);
     }
     judge(&told);
 }

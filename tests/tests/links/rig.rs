@@ -3,15 +3,17 @@
 use core::cell::Cell;
 use std::rc::Rc;
 
-use aldis_drivers::ethernet::{self, Ethernet, EthernetStorage};
+use aldis_drivers::ethernet::udp::UDP_HEADER_BYTES;
+use aldis_drivers::ethernet::{self, Ethernet, EthernetStorage, Framing};
 use aldis_hal::{Cost, Epoch, Instant, Nic, PeerId, Platform};
 use aldis_kernel::{Config, Endpoint, Error, Rank, Request, Scope, Status, Tag};
 use aldis_protocols::Card;
+use aldis_protocols::reliable;
 
 /// The longest message that the transport takes.
 pub(crate) const MESSAGE_BYTES: usize = 456;
 /// The longest frame of the devices.
-pub(crate) const FRAME_BYTES: usize = MESSAGE_BYTES + ethernet::HEADERS_BYTES;
+pub(crate) const FRAME_BYTES: usize = MESSAGE_BYTES + UDP_HEADER_BYTES + reliable::FRAME_BYTES;
 /// What both ranks are of, and the life that each is in.
 pub(crate) const JOB: u64 = 0xA1D1_5001;
 pub(crate) const EPOCHS: [Epoch; 2] = [Epoch(11), Epoch(12)];
@@ -69,20 +71,20 @@ pub(crate) struct Pair<N: Nic> {
 }
 
 impl<N: Nic> Pair<N> {
-    /// Two endpoints that do not know each other.
-    pub(crate) fn strangers(nics: [N; 2]) -> Self {
+    /// Two endpoints that do not know each other, whose frames are of this kind.
+    pub(crate) fn strangers(nics: [N; 2], framing: fn(u32) -> Framing) -> Self {
         let clock = Clock::default();
         let mut rank = 0;
         let ends = nics.map(|nic| {
             rank += 1;
-            end(&clock, nic, rank - 1)
+            end(&clock, nic, rank - 1, framing(rank - 1))
         });
         Self { clock, ends }
     }
 
     /// Two endpoints that know each other.
     pub(crate) fn new(nics: [N; 2]) -> Self {
-        let mut pair = Self::strangers(nics);
+        let mut pair = Self::strangers(nics, |_| Framing::Ethernet);
         let [zero, one] = [0, 1].map(|rank| pair.card(rank));
         pair.ends[0].connect(&one).unwrap();
         pair.ends[1].connect(&zero).unwrap();
@@ -138,13 +140,13 @@ impl<N: Nic> Pair<N> {
 }
 
 /// A rank's endpoint that knows nobody yet.
-fn end<N: Nic>(clock: &Clock, nic: N, rank: u32) -> End<N> {
+fn end<N: Nic>(clock: &Clock, nic: N, rank: u32, framing: Framing) -> End<N> {
     type Kernel = aldis_kernel::storage_type!(2, 8, 2, 8, 4, 1024, 0, 16);
     let (me, epoch) = (PeerId(rank), EPOCHS[rank as usize]);
     let cost = Cost { overhead_ns: 1_500, latency_ns: 20_000, per_kib_ns: 80_000 };
     let storage = Box::leak(Box::new(EthernetStorage::<1, 16, MESSAGE_BYTES>::new()));
-    let transport =
-        Ethernet::new(nic, storage.memory(), ethernet::Config::new(me, epoch, JOB, cost)).unwrap();
+    let config = ethernet::Config { framing, ..ethernet::Config::new(me, epoch, JOB, cost) };
+    let transport = Ethernet::new(nic, storage.memory(), config).unwrap();
     let memory = Box::leak(Box::new(Kernel::new())).memory();
     Endpoint::new(memory, transport, clock.clone(), Config { me, size: 2, epoch }).unwrap()
 }
