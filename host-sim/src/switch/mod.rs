@@ -8,10 +8,12 @@
 //! | kind | socket of the switch | socket of the member | a frame is |
 //! |---|---|---|---|
 //! | [datagram](Kind::Datagram) | `port<k>.sock` | `member<k>.sock` | one datagram |
+//! | [serial](Kind::Serial) | `serial<k>.sock`, a stream | connects to it | in COBS, as of [`serial`](aldis_drivers::serial) |
 //!
 //! `qemu-system-*` takes the member's part with `-netdev
 //! dgram,id=net,local.type=unix,local.path=member0.sock,remote.type=unix,remote.path=port0.sock`, a Linux process with
-//! [`SocketNic`](crate::socket_nic::SocketNic).
+//! [`SocketNic`](crate::socket_nic::SocketNic). A serial line of an emulator is `-chardev socket,id=link,path=serial0.sock`
+//! and `-serial chardev:link`.
 //!
 //! # What it does
 //!
@@ -30,6 +32,7 @@
 //!
 //! Frames of [`FRAME_BYTES_MIN`] to [`FRAME_BYTES_MAX`] bytes, [`STATIONS_MAX`] stations, no VLANs, no spanning tree.
 
+mod cable;
 mod capture;
 mod decision;
 mod direction;
@@ -57,9 +60,9 @@ use capture::Capture;
 use port::Port;
 use stations::Stations;
 
+pub use cable::Kind;
 pub use faults::{BadRate, Faults, Rate};
 pub use malformed::Malformed;
-pub use port::Kind;
 pub use stations::STATIONS_MAX;
 pub use statistics::{FaultCounts, MalformedCounts, PortStatistics, Statistics};
 

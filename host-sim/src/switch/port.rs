@@ -1,49 +1,28 @@
 //! A port: the socket, the queue before the member, and the faults of both directions.
 
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind};
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixDatagram;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
 use nix::poll::{PollFd, PollFlags};
-use serde::Serialize;
 
+use super::cable::{Cable, Handed, Kind, Unreadable};
 use super::capture::Capture;
 use super::direction::Direction;
 use super::faults::Faults;
 use super::statistics::PortStatistics;
-use super::{FRAME_BYTES_MAX, FRAME_BYTES_MIN, QUEUE_FRAMES, RETRY_NS};
-
-/// What a port's socket is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum Kind {
-    /// Unix datagrams, each of which is a frame.
-    Datagram,
-}
+use super::{BURST_FRAMES, FRAME_BYTES_MIN, QUEUE_FRAMES, RETRY_NS};
 
 /// A port of the switch.
 #[derive(Debug)]
 pub(super) struct Port {
-    socket: UnixDatagram,
-    own: PathBuf,
-    member: PathBuf,
+    cable: Cable,
     queue: VecDeque<Vec<u8>>,
     /// When a full socket is tried again.
     retry: Option<u64>,
     pub(super) inbound: Direction,
     outbound: Direction,
     counts: PortStatistics,
-}
-
-/// What came of handing a frame to the system.
-enum Handed {
-    Sent,
-    Full,
-    Absent,
-    Refused,
 }
 
 impl Port {
@@ -55,15 +34,9 @@ impl Port {
         from: Faults,
         to: Faults,
     ) -> io::Result<Self> {
-        let own = folder.join(format!("port{number}.sock"));
-        let socket = UnixDatagram::bind(&own)
-            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", own.display())))?;
-        socket.set_nonblocking(true)?;
         let stream = 2 * u64::from(number);
         Ok(Self {
-            socket,
-            own,
-            member: folder.join(format!("member{number}.sock")),
+            cable: Cable::new(folder, number, kind)?,
             queue: VecDeque::new(),
             retry: None,
             inbound: Direction::new(from, seed, stream),
@@ -78,29 +51,29 @@ impl Port {
 
     /// What `poll(2)` is to wait for.
     pub(super) fn interests(&self) -> impl Iterator<Item = PollFd<'_>> {
-        core::iter::once(PollFd::new(self.socket.as_fd(), PollFlags::POLLIN))
+        core::iter::once(PollFd::new(self.cable.source(), PollFlags::POLLIN))
     }
 
     /// When something is to be done even if no frame comes.
     pub(super) fn due(&self) -> Option<u64> {
-        [self.inbound.due(), self.outbound.due(), self.retry].into_iter().flatten().min()
+        let at_once = self.cable.has_input().then_some(0);
+        [self.inbound.due(), self.outbound.due(), self.retry, at_once].into_iter().flatten().min()
     }
 
-    /// The length of the next good frame from the member; `None` when there is none.
+    /// The length of the next good frame from the member; `None` when there is none, or nothing but bad ones for now.
     pub(super) fn receive(&mut self, buffer: &mut [u8]) -> Option<usize> {
-        loop {
-            // Whatever is wrong with the socket now will be so at the next turn; there is no frame in it.
-            let length = self.socket.recv(buffer).ok()?;
-            match length {
-                ..FRAME_BYTES_MIN => self.counts.runts += 1,
-                FRAME_BYTES_MIN..=FRAME_BYTES_MAX => {
+        for _ in 0..BURST_FRAMES {
+            match self.cable.receive(buffer)? {
+                Ok(..FRAME_BYTES_MIN) => self.counts.runts += 1,
+                Ok(length) => {
                     self.counts.received += 1;
                     self.counts.received_bytes += length as u64;
                     return Some(length);
                 }
-                _ => self.counts.unreadable += 1,
+                Err(Unreadable) => self.counts.unreadable += 1,
             }
         }
+        None
     }
 
     /// A frame for the member sets out.
@@ -131,7 +104,7 @@ impl Port {
     pub(super) fn flush(&mut self, now: u64, mut capture: Option<&mut Capture>) -> io::Result<()> {
         self.retry = None;
         while let Some(frame) = self.queue.front() {
-            match hand(&self.socket, frame, &self.member) {
+            match self.cable.hand(frame) {
                 Handed::Sent => {
                     self.counts.sent += 1;
                     self.counts.sent_bytes += frame.len() as u64;
@@ -146,25 +119,9 @@ impl Port {
             }
             self.queue.pop_front();
         }
+        if self.cable.is_behind() {
+            self.retry = Some(now + RETRY_NS);
+        }
         Ok(())
-    }
-}
-
-fn hand(socket: &UnixDatagram, frame: &[u8], member: &Path) -> Handed {
-    match socket.send_to(frame, member) {
-        Ok(_) => Handed::Sent,
-        Err(error) => match error.kind() {
-            ErrorKind::WouldBlock => Handed::Full,
-            // No socket of that name, or nobody who reads it.
-            ErrorKind::NotFound | ErrorKind::ConnectionRefused => Handed::Absent,
-            _ => Handed::Refused,
-        },
-    }
-}
-
-impl Drop for Port {
-    fn drop(&mut self) {
-        // Only a name is left if this fails, and nobody to tell.
-        let _ = std::fs::remove_file(&self.own);
     }
 }

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
+use super::cable::Kind;
 use super::malformed::Malformed;
-use super::port::Kind;
 
 /// What the faults of one direction did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]

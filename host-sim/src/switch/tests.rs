@@ -1,7 +1,10 @@
 //! The switch with plain sockets as members.
 
 use std::fs::File;
-use std::os::unix::net::UnixDatagram;
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+
+use aldis_drivers::serial::cobs::{self, Decoder};
 
 use super::direction::Direction;
 use super::scratch::Folder;
@@ -258,7 +261,6 @@ fn frames_of(file: &[u8]) -> Vec<Vec<u8>> {
 
 #[test]
 fn a_turn_ends_when_somebody_else_has_something() {
-    use std::io::Write;
     use std::os::fd::AsFd;
     let mut bench = Bench::new(1, Faults::NONE, Faults::NONE);
     let (reader, mut writer) = std::io::pipe().unwrap();
@@ -266,4 +268,100 @@ fn a_turn_ends_when_somebody_else_has_something() {
     let start = std::time::Instant::now();
     bench.switch.turn(Some(monotonic_ns() + PATIENCE.as_nanos() as u64), &[reader.as_fd()]).unwrap();
     assert!(start.elapsed() < PATIENCE);
+}
+
+/// A serial member: what it reads is put together here.
+struct Line {
+    stream: UnixStream,
+    decoder: Decoder,
+    frame: Vec<u8>,
+}
+
+impl Line {
+    fn plug(bench: &Bench, number: u32) -> Self {
+        let stream = UnixStream::connect(bench.path(&format!("serial{number}.sock"))).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        Self { stream, decoder: Decoder::new(), frame: vec![0; FRAME_BYTES_MAX] }
+    }
+
+    fn send(&mut self, frame: &[u8]) {
+        let mut encoded = vec![0; cobs::encoded_bytes_max(frame.len())];
+        let length = cobs::encode(frame, &mut encoded).unwrap();
+        self.stream.write_all(&encoded[..length]).unwrap();
+    }
+
+    /// All frames that can be read now.
+    fn received(&mut self) -> Vec<Vec<u8>> {
+        let (mut chunk, mut frames) = ([0; 4096], Vec::new());
+        while let Ok(count @ 1..) = self.stream.read(&mut chunk) {
+            let mut rest = &chunk[..count];
+            while let Some(length) = self.decoder.feed(&mut rest, &mut self.frame) {
+                frames.push(self.frame[..length.unwrap()].to_vec());
+            }
+        }
+        frames
+    }
+}
+
+/// A switch with a datagram member 0 and a serial port 1.
+fn with_serial() -> Bench {
+    let mut bench = Bench::new(1, Faults::NONE, Faults::NONE);
+    bench.switch.add(1, Kind::Serial, Faults::NONE, Faults::NONE).unwrap();
+    bench
+}
+
+#[test]
+fn a_serial_member_speaks_cobs_may_vanish_and_come_back() {
+    let mut bench = with_serial();
+    for round in 1..=2 {
+        let mut line = Line::plug(&bench, 1);
+        let (there, back) = (frame(ALL, 1, &[0, 1, 0, 0]), frame(1, 0, &[0; 600]));
+        // Half a frame that the member before has left behind is none.
+        line.send(&there);
+        let mut received = Vec::new();
+        while received.is_empty() {
+            bench.turn();
+            received = bench.received(0);
+        }
+        assert_eq!(received, [there]);
+        bench.send(0, &back);
+        assert_eq!(line.received(), [back]);
+        line.stream.write_all(&[9, 1, 0, 5, 1]).unwrap();
+        drop(line);
+        bench.send(0, &frame(1, 0, b"lost"));
+        let port = &bench.switch.statistics().ports[1];
+        assert_eq!((port.absent, port.unreadable), (round, round));
+    }
+}
+
+#[test]
+fn many_short_frames_in_one_read_all_come() {
+    let mut bench = with_serial();
+    let mut line = Line::plug(&bench, 1);
+    (0..200).for_each(|number| line.send(&frame(ALL, 1, &[number])));
+    let mut got = Vec::new();
+    while got.len() < 200 {
+        bench.switch.turn(None, &[]).unwrap();
+        got.extend(bench.received(0).iter().map(|frame| frame[14]));
+    }
+    assert!(got.into_iter().eq(0..200));
+}
+
+#[test]
+fn a_slow_serial_member_loses_whole_frames() {
+    let mut bench = with_serial();
+    let mut line = Line::plug(&bench, 1);
+    let total = 2_000_u32;
+    for number in 0..total {
+        bench.send(0, &frame(1, 0, &[&number.to_le_bytes()[..], &[7; 1000]].concat()));
+    }
+    let overflowed = bench.switch.statistics().ports[1].overflowed;
+    let mut got = Vec::new();
+    while got.len() as u64 + overflowed < u64::from(total) {
+        bench.turn();
+        got.extend(line.received());
+    }
+    assert!(
+        overflowed > 0 && got.is_sorted_by_key(|frame| u32::from_le_bytes(frame[14..18].try_into().unwrap()))
+    );
 }

@@ -161,7 +161,7 @@ fn transcript(report: &Report) -> String {
 fn normalised(report: &Report) -> String {
     let lines = |rank: &Rank| {
         let label = rank.label();
-        let kept = rank.lines.iter().filter(|line| !line.is_empty() && !line.starts_with("frames: "));
+        let kept = rank.lines.iter().filter(|line| !line.starts_with("frames: ") && !line.starts_with("log"));
         kept.map(|line| format!("{label} {}\n", without_times(line))).collect::<String>()
     };
     let mut text: String = report.ranks.iter().map(lines).collect();

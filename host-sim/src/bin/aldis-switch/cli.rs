@@ -10,7 +10,7 @@ use clap::Parser;
 /// A switch of Ethernet frames for emulators and Linux processes, with the faults of a bad wire.
 ///
 /// Members meet in a folder: member K binds the unix datagram socket FOLDER/memberK.sock and sends its frames to
-/// FOLDER/portK.sock. It runs until it is interrupted; then it prints what each port has seen.
+/// FOLDER/portK.sock; a member on a serial line connects to the stream socket FOLDER/serialK.sock. It runs until it is interrupted; then it prints what each port has seen.
 #[derive(Debug, Parser)]
 #[command(name = "aldis-switch", version, about, long_about, after_long_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct Options {
@@ -18,9 +18,13 @@ pub(crate) struct Options {
     #[arg(value_name = "FOLDER")]
     pub(crate) folder: PathBuf,
 
-    /// Datagram ports: how many (0 to N-1), or which ones, such as 0,2,5-7
+    /// Datagram ports: how many (numbers 0 to N-1), or which ones, such as 0,2,5-7
     #[arg(long, value_name = "PORTS", default_value = "2")]
     pub(crate) datagram: Ports,
+
+    /// Serial ports, which speak COBS: how many (numbers 0 to N-1), or which ones
+    #[arg(long, value_name = "PORTS", default_value = "0")]
+    pub(crate) serial: Ports,
 
     /// Percentage of the frames to each member that vanish
     #[arg(long, value_name = "PERCENT", default_value = "0")]

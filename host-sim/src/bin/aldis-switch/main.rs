@@ -31,8 +31,8 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> io::Result<()> {
     let signals = take_over_signals()?;
     let mut switch = Switch::new(&options.folder, options.seed);
-    for number in options.datagram.numbers() {
-        switch.add(number, Kind::Datagram, Faults::NONE, options.faults())?;
+    for (kind, ports) in [(Kind::Datagram, &options.datagram), (Kind::Serial, &options.serial)] {
+        ports.numbers().try_for_each(|number| switch.add(number, kind, Faults::NONE, options.faults()))?;
     }
     if let Some(path) = &options.pcap {
         switch.capture(File::create(path).map_err(|error| named(path, &error))?)?;
