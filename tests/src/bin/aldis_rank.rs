@@ -24,11 +24,7 @@ use aldis_protocols::card::CARD_BYTES_MAX;
 const RANKS_MAX: usize = 16;
 /// What a frame holds.
 const MTU: usize = 1500;
-/// The longest message of the transport: a multiple of 8 that fits behind IPv4 and UDP as well.
-const MESSAGE_BYTES: usize = 1432;
 const _: () = assert!(MESSAGE_BYTES + MTU_OVERHEAD_BYTES + 20 + 8 <= MTU);
-/// Frames in flight to each peer.
-const WINDOW: usize = 32;
 /// What a message costs through two sockets and the switch; protocols are selected by it.
 const COST: Cost = Cost { overhead_ns: 5_000, latency_ns: 30_000, per_kib_ns: 2_000 };
 /// How long the ranks may take to find each other: emulators boot slowly on busy cores.

@@ -157,23 +157,23 @@ fn transcript(report: &Report) -> String {
     report.ranks.iter().map(lines).collect()
 }
 
+/// What begins a line that is not part of what a program says: counts, logs, and what an emulator says of itself.
+const ASIDES: [&str; 3] = ["frames: ", "log", "qemu-system-"];
+
 /// What the ranks said, rank by rank, without what differs from run to run.
 fn normalised(report: &Report) -> String {
     let lines = |rank: &Rank| {
         let label = rank.label();
-        let kept = rank.lines.iter().filter(|line| !line.starts_with("frames: ") && !line.starts_with("log"));
+        let kept = rank.lines.iter().filter(|line| !ASIDES.iter().any(|aside| line.starts_with(aside)));
         kept.map(|line| format!("{label} {}\n", without_times(line))).collect::<String>()
     };
     let mut text: String = report.ranks.iter().map(lines).collect();
-    // How many there are depends on time; that there are some does not.
-    for (name, pointer) in super::report::COUNTS.iter().skip(2) {
-        if report.count(pointer) > 0 {
-            text.push_str(&format!("[switch] some frames {name}\n"));
+    // How many there are depends on time; that there are some does not, where the switch was told to make them.
+    for (name, pointer) in super::report::FAULTS.iter().filter(|(_, pointer)| report.count(pointer) > 0) {
+        text.push_str(&format!("[switch] some frames {name}\n"));
+        if matches!(*name, "corrupted" | "malformed") && report.refused() > 0 {
+            text.push_str("[ranks] refused some\n");
         }
-    }
-    let refused = report.refused();
-    if refused > 0 {
-        text.push_str("[ranks] some frames refused\n");
     }
     text
 }

@@ -147,7 +147,8 @@ impl Job {
         let is_serial = |arch: &Arch| self.link == Link::Serial && *arch != Arch::Host;
         let ports = |serial: bool| {
             let members = self.members.iter().enumerate().filter(|(_, arch)| is_serial(arch) == serial);
-            members.map(|(rank, _)| format!("{rank},")).collect::<String>()
+            let list: String = members.map(|(rank, _)| format!("{rank},")).collect();
+            if list.is_empty() { "0".into() } else { list }
         };
         command.args(["--datagram", &ports(false)]);
         if self.link == Link::Serial {

@@ -19,18 +19,18 @@ pub(super) struct Report {
     pub(super) reference: Option<String>,
 }
 
-/// Counts of the switch that a user asks for: what they are called here and where they stand in its figures.
-pub(super) const COUNTS: [(&str, &str); 9] = [
-    ("frames", "/received"),
-    ("delivered", "/sent"),
+/// What the faults did: what it is called here, and where it stands in the switch's figures.
+pub(super) const FAULTS: [(&str, &str); 6] = [
     ("lost", "/faults/lost"),
     ("duplicated", "/faults/duplicated"),
     ("reordered", "/faults/reordered"),
     ("late", "/faults/delayed"),
     ("corrupted", "/faults/corrupted"),
     ("malformed", "/faults/malformed"),
-    ("overflowed", "/overflowed"),
 ];
+
+/// The switch's other counts.
+const COUNTS: [(&str, &str); 3] = [("frames", "/received"), ("delivered", "/sent"), ("overflowed", "/overflowed")];
 
 impl Report {
     /// Whether every rank is good and all agree.
@@ -122,8 +122,9 @@ impl Report {
         }
         let mut text = format!("\n{ranks}");
         if self.wire.is_some() {
-            let mut wire = Table::from_head(COUNTS.iter().map(|(name, _)| *name));
-            wire.push(COUNTS.iter().map(|(_, pointer)| self.count(pointer).to_string()));
+            let counts = || COUNTS.iter().chain(&FAULTS);
+            let mut wire = Table::from_head(counts().map(|(name, _)| *name));
+            wire.push(counts().map(|(_, pointer)| self.count(pointer).to_string()));
             text.push_str(&format!("\n{wire}"));
         }
         text
