@@ -1,5 +1,7 @@
 //! Frames that nobody should send: made from real ones, so that they reach as deep as such frames can.
 
+use aldis_drivers::ethernet::header::HEADER_BYTES;
+use aldis_drivers::ethernet::udp::UDP_HEADER_BYTES;
 use aldis_hal::Epoch;
 use aldis_protocols::connect::{self, Message};
 use aldis_protocols::reliable::{FRAME_BYTES, Frame, FrameKind, open, seal};
@@ -10,8 +12,8 @@ use super::faults::Rate;
 use super::{FRAME_BYTES_MAX, FRAME_BYTES_MIN};
 use crate::sim::Random;
 
-/// Where the reliable protocol's frame may begin: behind the raw header, and behind those of IPv4 and UDP.
-const OFFSETS: [usize; 2] = [16, 42];
+/// Where the reliable protocol's frame may begin.
+const OFFSETS: [usize; 2] = [HEADER_BYTES, UDP_HEADER_BYTES];
 /// The UDP checksum, if there is one; zero says that there is none (RFC 768).
 const UDP_CHECKSUM: core::ops::Range<usize> = 40..42;
 /// A frame that is longer than any MTU in use.
@@ -163,7 +165,7 @@ impl Fuzzer {
     }
 }
 
-const _: () = assert!(HEADERS_BYTES >= 16 + FRAME_BYTES && GIANT_BYTES_MIN < FRAME_BYTES_MAX);
+const _: () = assert!(HEADERS_BYTES >= UDP_HEADER_BYTES + FRAME_BYTES && GIANT_BYTES_MIN < FRAME_BYTES_MAX);
 
 #[cfg(test)]
 mod tests {

@@ -9,14 +9,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use aldis_drivers::discovery::{Discovery, Entry, Setup};
-use aldis_drivers::ethernet::{self, Ethernet, EthernetStorage, MTU_OVERHEAD_BYTES};
+use aldis_drivers::ethernet::{self, Ethernet, EthernetStorage, Framing, Udp};
 use aldis_hal::nic::Mac;
 use aldis_hal::{Cost, Epoch, PeerId, Platform};
 use aldis_host_sim::HostPlatform;
 use aldis_host_sim::platform::Patience;
 use aldis_host_sim::socket_nic::SocketNic;
 use aldis_kernel::{Config, Endpoint};
-use aldis_programs::{Link, Options};
+use aldis_programs::{self as programs, Link, MESSAGE_BYTES, Options, WINDOW};
 use aldis_protocols::Card;
 use aldis_protocols::card::CARD_BYTES_MAX;
 
@@ -24,7 +24,7 @@ use aldis_protocols::card::CARD_BYTES_MAX;
 const RANKS_MAX: usize = 16;
 /// What a frame holds.
 const MTU: usize = 1500;
-const _: () = assert!(MESSAGE_BYTES + MTU_OVERHEAD_BYTES + 20 + 8 <= MTU);
+const _: () = assert!(MESSAGE_BYTES + Framing::Udp(Udp::of_rank(0)).mtu_overhead_bytes() <= MTU);
 /// What a message costs through two sockets and the switch; protocols are selected by it.
 const COST: Cost = Cost { overhead_ns: 5_000, latency_ns: 30_000, per_kib_ns: 2_000 };
 /// How long the ranks may take to find each other: emulators boot slowly on busy cores.
@@ -48,12 +48,12 @@ fn main() -> ExitCode {
     let mut console = Console::default();
     let good = match prepare(Path::new(folder), &words.join(" ")) {
         Ok((mut rank, options)) => {
-            let result = aldis_programs::run(options.program, &mut rank, &options.parameters, &mut console);
+            let result = programs::run(options.program, &mut rank, &options.parameters, &mut console);
             console.show(&format!("frames: {}", rank.transport().counters()));
             result.is_ok()
         }
         Err(why) => {
-            aldis_programs::refuse(&why, &mut console);
+            programs::refuse(&why, &mut console);
             false
         }
     };
@@ -92,10 +92,15 @@ fn assemble(nic: SocketNic, options: &Options) -> Result<Rank, Box<dyn core::err
     let (job, size) = (options.job, options.size);
     let setup = Setup { job, rank: me.0, size, epoch, deadline_ns: SEARCH_NS, ..Setup::DEFAULT };
     let entries = Box::leak(vec![Entry::EMPTY; size as usize].into_boxed_slice());
-    let discovery = Discovery::new(nic, setup, entries)?;
+    let framing = match options.framing {
+        programs::Framing::Ethernet => Framing::Ethernet,
+        programs::Framing::Udp => Framing::Udp(Udp::of_rank(me.0)),
+    };
+    let discovery = Discovery::new(nic, setup, entries)?.framed(framing)?;
     let memory =
         Box::leak(Box::new(EthernetStorage::<{ RANKS_MAX - 1 }, WINDOW, MESSAGE_BYTES>::new())).memory();
-    let ethernet = Ethernet::new(discovery, memory, ethernet::Config::new(me, epoch, job, COST))?;
+    let config = ethernet::Config { framing, ..ethernet::Config::new(me, epoch, job, COST) };
+    let ethernet = Ethernet::new(discovery, memory, config)?;
     let memory = STORAGE.take().ok_or("the storage is taken")?;
     Ok(Endpoint::new(memory, ethernet, platform, Config { me, size, epoch })?)
 }

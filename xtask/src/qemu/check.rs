@@ -169,7 +169,7 @@ fn normalised(report: &Report) -> String {
     };
     let mut text: String = report.ranks.iter().map(lines).collect();
     // How many there are depends on time; that there are some does not, where the switch was told to make them.
-    for (name, pointer) in super::report::FAULTS.iter().filter(|(_, pointer)| report.count(pointer) > 0) {
+    for (name, _) in super::report::FAULTS.iter().filter(|(_, pointer)| report.count(pointer) > 0) {
         text.push_str(&format!("[switch] some frames {name}\n"));
         if matches!(*name, "corrupted" | "malformed") && report.refused() > 0 {
             text.push_str("[ranks] refused some\n");

@@ -30,7 +30,8 @@ pub(super) const FAULTS: [(&str, &str); 6] = [
 ];
 
 /// The switch's other counts.
-const COUNTS: [(&str, &str); 3] = [("frames", "/received"), ("delivered", "/sent"), ("overflowed", "/overflowed")];
+const COUNTS: [(&str, &str); 3] =
+    [("frames", "/received"), ("delivered", "/sent"), ("overflowed", "/overflowed")];
 
 impl Report {
     /// Whether every rank is good and all agree.
