@@ -158,7 +158,8 @@ fn transcript(report: &Report) -> String {
 }
 
 /// What begins a line that is not part of what a program says: counts, logs, and what an emulator says of itself.
-const ASIDES: [&str; 3] = ["frames: ", "log", "qemu-system-"];
+const ASIDES: [&str; 8] =
+    ["frames: ", "qemu-system-", "log: ", "trace: ", "debug: ", "info: ", "warn: ", "error: "];
 
 /// What the ranks said, rank by rank, without what differs from run to run.
 fn normalised(report: &Report) -> String {
