@@ -165,7 +165,9 @@ const ASIDES: [&str; 8] =
 fn normalised(report: &Report) -> String {
     let lines = |rank: &Rank| {
         let label = rank.label();
-        let kept = rank.lines.iter().filter(|line| !ASIDES.iter().any(|aside| line.starts_with(aside)));
+        let is_said =
+            |line: &&String| !line.is_empty() && !ASIDES.iter().any(|aside| line.starts_with(aside));
+        let kept = rank.lines.iter().filter(is_said);
         kept.map(|line| format!("{label} {}\n", without_times(line))).collect::<String>()
     };
     let mut text: String = report.ranks.iter().map(lines).collect();
