@@ -17,6 +17,7 @@ impl Sink for Engine<'_> {
     #[inline(never)]
     fn arrived(&mut self, from: PeerId, message: &[u8]) {
         if !self.taken_at_once(from, message) {
+            self.post_awaited();
             self.take(from, message);
         }
     }
@@ -32,6 +33,7 @@ impl Sink for Engine<'_> {
     }
 
     fn lost(&mut self, peer: PeerId, cause: Cause) {
+        self.post_awaited();
         self.lose(peer, cause);
     }
 }

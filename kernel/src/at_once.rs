@@ -8,14 +8,32 @@ use aldis_protocols::header::{Header, Kind};
 use crate::arrival::key;
 use crate::buffer::Buffer;
 use crate::comm::{Comm, PARTITIONED};
-use crate::engine::{Engine, Target};
+use crate::engine::{Engine, Target, status};
+use crate::matching::{Envelope, Payload};
 use crate::peer::Presence;
-use crate::rank::{Rank, Status, Tag};
+use crate::rank::{Rank, Status, Tag, WILD};
 use crate::request::{Key, State};
 
 /// Whether there are short ways. Without them every message passes the general functions, which do the same in more steps
 /// and take 2 KB less of an image.
 const ARE_THERE: bool = !cfg!(feature = "compact");
+
+/// The one blocking receive that waits, as long as nothing but its message has come: it stands in no list and has no
+/// slot. Whatever else comes, or is to be sent, posts it first, so that nothing but this file need know of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Awaited {
+    Nobody,
+    /// It waits for the message with this key, which `peer` sends.
+    Waits {
+        key: Key,
+        peer: PeerId,
+        buffer: Buffer,
+    },
+    /// A message of so many bytes has come for it.
+    Here(u64),
+    /// It has been posted like any other.
+    Posted(Handle),
+}
 
 impl Engine<'_> {
     /// Sends a small message at once, if nothing stands in its way: the way of most messages, where no error is made.
@@ -79,6 +97,61 @@ impl Engine<'_> {
         Some(handle)
     }
 
+    /// Makes a receive the one that waits, if it names whom it waits for and what, that peer is there, and there is no other
+    /// receive and no message that it could have to stand back behind.
+    #[inline(always)]
+    pub(crate) fn awaits(&mut self, key: Key, peer: Option<PeerId>, buffer: Buffer) -> bool {
+        let Some(peer) = peer else { return false };
+        let is_alone = self.matcher.is_empty() && !self.overflowing && self.probing == Handle::default();
+        if !ARE_THERE
+            || key.tag == WILD
+            || !is_alone
+            || self.requests.is_full()
+            || self.presence(peer).is_err()
+        {
+            return false;
+        }
+        self.awaited = Awaited::Waits { key, peer, buffer };
+        true
+    }
+
+    /// Posts the receive that waits, before anything happens that all receives take part in.
+    #[inline]
+    pub(crate) fn post_awaited(&mut self) {
+        if ARE_THERE && let Awaited::Waits { key, peer, buffer } = self.awaited {
+            self.post_waiting(key, peer, buffer);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn post_waiting(&mut self, key: Key, peer: PeerId, buffer: Buffer) {
+        // There was a slot when it began to wait, and nothing has taken one since.
+        if let Ok(handle) = self.request(State::Posted, key, peer, key.source, buffer) {
+            self.matcher.post(&mut self.requests, handle.slot);
+            self.awaited = Awaited::Posted(handle);
+        }
+    }
+
+    /// Receives a small message at once that has come before, if it is kept in an envelope and nothing is unusual about it.
+    #[inline(always)]
+    pub(crate) fn kept_at_once(&mut self, pattern: &Key, buffer: Buffer) -> Option<Status> {
+        if !ARE_THERE || self.matcher.unexpected() == 0 || self.probing != Handle::default() {
+            return None;
+        }
+        let index = self.matcher.find_unexpected(pattern)?;
+        let &Envelope { key, peer, length, ref payload, label, .. } = self.matcher.peek(index)?;
+        let Payload::Inline(bytes) = payload else { return None };
+        let bytes = bytes.get(..length as usize)?;
+        let misfit = bytes.len() != buffer.len() && self.rules.is_some();
+        if !label.is_none() || misfit || !buffer.write_inline(bytes) {
+            return None;
+        }
+        self.matcher.discard(index);
+        self.free_envelope(peer);
+        Some(status(key, length))
+    }
+
     /// Gives a small message at once to the receive that was posted for just that, if it is next to be taken and nothing
     /// is unusual about it: the way of most messages. Anything else, and whatever is wrong, is left to
     /// [`take`](Self::take), and nothing has changed but what the message says of credits.
@@ -99,18 +172,27 @@ impl Engine<'_> {
         {
             return false;
         }
-        // The receive was posted for this source of this communicator, which is this peer if it is the receive's: so
-        // the message's context, source and tag are what they may be, but for tags that only announcements have.
-        let Some((front, request)) = self.matcher.front(&mut self.requests, &key(&header)) else {
-            return false;
-        };
-        let misfit = payload.len() != request.buffer.len() && self.rules.is_some();
-        let foreign = request.peer != from || header.tag & PARTITIONED != 0;
-        if foreign || misfit || !request.buffer.write_inline(payload) {
-            return false;
+        if let Awaited::Waits { key: wanted, peer: source, buffer } = &self.awaited {
+            let misfit = payload.len() != buffer.len() && self.rules.is_some();
+            let foreign = *source != from || *wanted != key(&header);
+            if foreign || misfit || !buffer.write_inline(payload) {
+                return false;
+            }
+            self.awaited = Awaited::Here(header.length);
+        } else {
+            // The receive was posted for this source of this communicator, which is this peer if it is the receive's: so
+            // the message's context, source and tag are what they may be, but for tags that only announcements have.
+            let Some((front, request)) = self.matcher.front(&mut self.requests, &key(&header)) else {
+                return false;
+            };
+            let misfit = payload.len() != request.buffer.len() && self.rules.is_some();
+            let foreign = request.peer != from || header.tag & PARTITIONED != 0;
+            if foreign || misfit || !request.buffer.write_inline(payload) {
+                return false;
+            }
+            (request.state, request.length) = (State::Complete, header.length);
+            front.take(&mut self.requests);
         }
-        (request.state, request.length) = (State::Complete, header.length);
-        front.take(&mut self.requests);
         peer.envelopes_in.pass();
         peer.sequence_in = header.sequence.wrapping_add(1);
         let due = peer.envelopes_in.is_due();

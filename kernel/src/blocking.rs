@@ -7,8 +7,9 @@ use aldis_hal::{Activity, Cause, Handle, Instant, Operation, Platform, Transport
 use core::ptr::NonNull;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
+use crate::at_once::Awaited;
 use crate::buffer::Buffer;
-use crate::call::BUDGET;
+use crate::call::{BUDGET, Call};
 use crate::comm::Comm;
 use crate::endpoint::Endpoint;
 use crate::engine::{Engine, Started};
@@ -22,6 +23,9 @@ use crate::scope::Scope;
 const POLLS_PER_TICK: u32 = 64;
 /// Idle polls after which the platform is told what this rank waits for: long enough to stay off the fast path.
 pub(crate) const NOTE_AFTER: u32 = 128;
+
+/// The budget of a poll that looks for one message: one event for arrivals, one for what is to be sent.
+const LOOK: u32 = 2;
 
 /// An endpoint's blocking calls under a deadline. Made by [`Endpoint::within`].
 pub struct Within<'e, 's, T, P> {
@@ -47,11 +51,35 @@ pub(crate) struct Guard<'w, 'e, 's, T: Transport, P: Platform> {
 }
 
 impl<T: Transport, P: Platform> Guard<'_, '_, '_, T, P> {
-    /// Waits for the first of the requests.
-    #[inline(never)]
-    fn wait(self) -> Result<Status, Error> {
+    /// Waits for the first of the requests, after some turns.
+    fn wait_on(self, turns: Turns) -> Result<Status, Error> {
         let [handle, _] = self.handles;
-        self.within.wait_for(handle)
+        self.within.wait_for_on(turns, handle)
+    }
+}
+
+/// Lets go of the receive that waits when it drops, however that comes about.
+struct Waiting<'w, 's, T: Transport, P: Platform> {
+    endpoint: &'w mut Endpoint<'s, T, P>,
+}
+
+impl<T: Transport, P: Platform> Waiting<'_, '_, T, P> {
+    /// The receive, if it has been posted; whoever asks sees to it from here on.
+    fn posted(&mut self) -> Option<Handle> {
+        match core::mem::replace(&mut self.endpoint.engine.awaited, Awaited::Nobody) {
+            Awaited::Posted(handle) => Some(handle),
+            _ => None,
+        }
+    }
+}
+
+impl<T: Transport, P: Platform> Drop for Waiting<'_, '_, T, P> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Awaited::Posted(handle) = self.endpoint.engine.awaited {
+            self.endpoint.engine.abandon(handle);
+        }
+        self.endpoint.engine.awaited = Awaited::Nobody;
     }
 }
 
@@ -69,9 +97,19 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     pub(crate) fn wait<R>(
         &mut self,
         activity: impl Fn(&mut Engine<'s>) -> Activity,
+        check: impl FnMut(&mut Engine<'s>) -> Option<R>,
+    ) -> Result<R, u64> {
+        self.wait_on(Turns::default(), activity, check)
+    }
+
+    /// As [`wait`](Self::wait), after some turns.
+    #[inline]
+    fn wait_on<R>(
+        &mut self,
+        mut turns: Turns,
+        activity: impl Fn(&mut Engine<'s>) -> Activity,
         mut check: impl FnMut(&mut Engine<'s>) -> Option<R>,
     ) -> Result<R, u64> {
-        let mut turns = Turns::default();
         loop {
             if let Some(found) = check(&mut self.endpoint.engine) {
                 self.end(&turns);
@@ -128,7 +166,11 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     /// Waits for the request behind `handle` and takes its result.
     #[inline]
     pub(crate) fn wait_for(&mut self, handle: Handle) -> Result<Status, Error> {
-        match self.wait(|engine| engine.activity(handle), |engine| engine.collect(handle)) {
+        self.wait_for_on(Turns::default(), handle)
+    }
+
+    fn wait_for_on(&mut self, turns: Turns, handle: Handle) -> Result<Status, Error> {
+        match self.wait_on(turns, |engine| engine.activity(handle), |engine| engine.collect(handle)) {
             Ok(result) => result.inspect_err(|error| self.endpoint.raise(error)),
             Err(elapsed_ns) => Err(self.overdue(handle, elapsed_ns)),
         }
@@ -169,7 +211,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
 
     /// Waits for a request, which lets go of its memory however this ends.
     fn wait_guarded(&mut self, handle: Handle) -> Result<Status, Error> {
-        Guard { within: self, handles: [handle, Handle::default()] }.wait()
+        Guard { within: self, handles: [handle, Handle::default()] }.wait_on(Turns::default())
     }
 
     /// The endpoint, for what needs no deadline.
@@ -262,28 +304,58 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         tag: TagMatch,
     ) -> Result<Status, Error> {
         let len = bytes.len();
-        // SAFETY: the request is complete or abandoned before the exclusive borrow of `bytes` ends, and they are not
-        // touched before.
+        // SAFETY: whatever waits for the message has it or has let go (`Waiting`, `Guard`) before the exclusive borrow of
+        // `bytes` ends, and they are not touched before.
         let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), len) };
-        match self.endpoint.post_at_once(comm, buffer, from, tag) {
-            Some(handle) => self.wait_posted(handle),
+        let Ok((pattern, peer)) = self.endpoint.pattern(comm, from, tag) else {
+            return self.find_message(comm, buffer, from, tag);
+        };
+        if self.endpoint.engine.awaits(pattern, peer, buffer) {
+            return self.await_message(comm, buffer, from, tag);
+        }
+        match self.endpoint.engine.kept_at_once(&pattern, buffer) {
+            Some(status) => Ok(status),
             None => self.find_message(comm, buffer, from, tag),
         }
     }
 
-    /// Waits for a receive that was just posted, which lets go of its memory however this ends.
+    /// Looks for the message of the receive that waits, and posts it if it is long in coming or something else comes.
     #[inline(always)]
-    fn wait_posted(&mut self, handle: Handle) -> Result<Status, Error> {
-        let mut guard = Guard { within: self, handles: [handle, Handle::default()] };
-        guard.within.endpoint.poll(BUDGET);
-        match guard.within.endpoint.engine.collect_at_once(handle) {
-            Some(status) => {
-                // It has let go: there is nothing left to guard.
-                guard.handles = [Handle::default(); 2];
-                Ok(status)
+    fn await_message(
+        &mut self,
+        comm: &Comm,
+        buffer: Buffer,
+        from: Source,
+        tag: TagMatch,
+    ) -> Result<Status, Error> {
+        let mut looks = 0;
+        let mut waiting = Waiting { endpoint: self.endpoint };
+        loop {
+            waiting.endpoint.poll(LOOK);
+            match waiting.endpoint.engine.awaited {
+                Awaited::Here(bytes) => return Ok(Call::recv(Operation::Recv, comm, from, tag).status(bytes)),
+                Awaited::Waits { .. } if looks < POLLS_PER_TICK => {
+                    looks += 1;
+                    waiting.endpoint.platform.relax(looks);
+                }
+                _ => break,
             }
-            None => guard.wait(),
         }
+        waiting.endpoint.engine.post_awaited();
+        let posted = waiting.posted();
+        drop(waiting);
+        match posted {
+            Some(handle) => self.wait_longer(handle, looks),
+            None => self.find_message(comm, buffer, from, tag),
+        }
+    }
+
+    /// Waits for a receive after so many looks for its message, and sees to it that it lets go of its memory however this
+    /// ends.
+    #[inline(never)]
+    fn wait_longer(&mut self, handle: Handle, looks: u32) -> Result<Status, Error> {
+        let turns = Turns { polls: looks, idle: looks, noted: false };
+        Guard { within: self, handles: [handle, Handle::default()] }.wait_on(turns)
     }
 
     #[inline(never)]

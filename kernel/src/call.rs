@@ -42,6 +42,12 @@ impl Call {
         self.rank == Rank::NULL.0 && matches!(cause, Cause::RankOutOfRange { .. })
     }
 
+    /// How it ends, if it names its other side and takes so many bytes from it.
+    #[inline]
+    pub(crate) const fn status(self, bytes: u64) -> Status {
+        Status { source: Rank(self.rank), tag: Tag(self.tag), bytes }
+    }
+
     /// The rank and tag that it names.
     pub(crate) const fn other_side(self) -> (Rank, Tag) {
         (Rank(self.rank), Tag(self.tag))

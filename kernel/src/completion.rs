@@ -4,9 +4,11 @@ use aldis_hal::{Activity, Cause, Handle, Operation, Platform, Transport};
 
 use crate::blocking::Turns;
 use crate::call::BUDGET;
+use crate::engine::Engine;
 use crate::error::Error;
+use crate::list::List;
 use crate::rank::{Mode, Status, WILD};
-use crate::request::State;
+use crate::request::{self, InScope, State};
 use crate::scope::{Request, Scope, Stage};
 
 impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
@@ -205,6 +207,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         }
         let engine = &mut self.within.endpoint.engine;
         self.requests.remove(&mut engine.requests, handle.slot);
+        engine.reclaim = Some(Engine::reclaim_detached);
         engine.detached.push_back(&mut engine.requests, handle.slot);
     }
 
@@ -277,6 +280,26 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
             Stage::Null | Stage::Idle(_) | Stage::Done(_) => true,
             Stage::Pending(handle) | Stage::Started(handle) => {
                 self.requests().get(handle).is_none_or(|slot| slot.state == State::Complete)
+            }
+        }
+    }
+}
+
+impl Engine<'_> {
+    /// Frees the slots of requests that nobody waits for and that are over.
+    fn reclaim_detached(&mut self) {
+        let mut next = self.detached.front();
+        while let Some(index) = next {
+            next = List::<InScope>::after(&mut self.requests, index);
+            let is_over = |request: &request::Request| {
+                request.is_idle() || (request.state == State::Complete && request.cause.is_none())
+            };
+            let over = self.requests.at(index).is_some_and(|request| is_over(request));
+            if let Some(handle) = self.requests.handle(index)
+                && over
+            {
+                self.detached.remove(&mut self.requests, index);
+                self.abandon(handle);
             }
         }
     }

@@ -10,6 +10,7 @@ use aldis_protocols::header::Kind;
 use aldis_protocols::{Card, Control, Thresholds};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
+use crate::at_once::Awaited;
 use crate::blocking::Within;
 use crate::blocks::{Blocks, Message};
 use crate::call::BUDGET;
@@ -88,9 +89,11 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
             matcher: Matcher::new(memory.bins, memory.envelopes),
             comms,
             blocks: Blocks::new(memory.bytes, memory.next_block, memory.returned, memory.pooled),
+            awaited: Awaited::Nobody,
             overflowing: false,
             attached: None,
             detached: List::EMPTY,
+            reclaim: None,
             conversion: None,
             probing: Handle::default(),
             probe_takes: false,

@@ -9,6 +9,7 @@ use aldis_protocols::card::Room;
 use aldis_protocols::header::{Header, Kind, Label};
 use aldis_protocols::rendezvous::Receiver;
 
+use crate::at_once::Awaited;
 use crate::attributes::Attribute;
 use crate::blocks::{Block, Blocks};
 use crate::buffer::{Buffer, Loan};
@@ -23,7 +24,7 @@ use crate::partitioned::Channels;
 use crate::peer::{Peer, Presence};
 use crate::planted::{self, Planted};
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
-use crate::request::{InScope, Key, Machine, Request, Requests, State};
+use crate::request::{InScope, Key, Machine, Requests, State};
 use crate::typed::Conversion;
 
 /// Everything that an endpoint is but its transport and platform.
@@ -37,12 +38,16 @@ pub(crate) struct Engine<'s> {
     pub(crate) matcher: Matcher<'s>,
     pub(crate) comms: Comms<'s>,
     pub(crate) blocks: Blocks<'s>,
+    /// The blocking receive that waits.
+    pub(crate) awaited: Awaited,
     /// Some peer may hold messages back for want of envelopes here.
     pub(crate) overflowing: bool,
     /// What copies of buffered sends are kept in.
     pub(crate) attached: Option<Loan<'s>>,
     /// Requests of the scope there is that nobody waits for.
     pub(crate) detached: List<InScope>,
+    /// What frees their slots, once there has been one.
+    pub(crate) reclaim: Option<fn(&mut Self)>,
     /// Datatypes for messages, and what moves their data.
     pub(crate) conversion: Option<Conversion<'s>>,
     /// A probe that goes on between calls of iprobe or improbe, for a message held back.
@@ -181,19 +186,8 @@ impl Engine<'_> {
         rank: u32,
         buffer: Buffer,
     ) -> Result<Handle, Cause> {
-        let mut next = self.detached.front();
-        while let Some(index) = next {
-            next = List::<InScope>::after(&mut self.requests, index);
-            let is_over = |request: &Request| {
-                request.is_idle() || (request.state == State::Complete && request.cause.is_none())
-            };
-            let over = self.requests.at(index).is_some_and(|request| is_over(request));
-            if let Some(handle) = self.requests.handle(index)
-                && over
-            {
-                self.detached.remove(&mut self.requests, index);
-                self.abandon(handle);
-            }
+        if let Some(reclaim) = self.reclaim {
+            reclaim(self);
         }
         let (handle, request) = self.requests.take().ok_or(Cause::Full(Resource::Requests))?;
         request.start(state, key, peer, rank, buffer);

@@ -137,6 +137,7 @@ impl Engine<'_> {
 
     #[inline(never)]
     fn flush_marked<T: Transport>(&mut self, transport: &mut T, budget: u32) -> u32 {
+        self.post_awaited();
         if self.lingering {
             self.fail_wildcards();
         }

@@ -292,6 +292,14 @@ impl<'s> Matcher<'s> {
         self.empty(index)
     }
 
+    /// Takes a kept message out of which nothing is needed any more; it has no block.
+    #[inline]
+    pub(crate) fn discard(&mut self, index: u32) {
+        if self.unlink(index).is_some() {
+            self.envelopes.give(index);
+        }
+    }
+
     fn unlink(&mut self, index: u32) -> Option<()> {
         let key = self.envelopes.at(index)?.key;
         self.arrivals.remove(&mut self.envelopes, index);
@@ -332,6 +340,12 @@ impl<'s> Matcher<'s> {
     /// Messages kept now, also those set aside.
     pub(crate) const fn unexpected(&self) -> u32 {
         self.envelopes.in_use()
+    }
+
+    /// Whether no receive is posted and no message kept.
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.posted == 0 && self.envelopes.in_use() == 0
     }
 
     /// Receives posted now.

@@ -119,6 +119,11 @@ impl<'s, V> Pool<'s, V> {
         self.entries.len() as u32
     }
 
+    #[inline]
+    pub(crate) const fn is_full(&self) -> bool {
+        self.in_use >= self.capacity()
+    }
+
     pub(crate) const fn in_use(&self) -> u32 {
         self.in_use
     }
