@@ -26,6 +26,11 @@ const TARGET: &str = "thumbv7em-none-eabihf";
 /// The package and binary of the image: `tests/firmware`.
 const PACKAGE: &str = "aldis-firmware";
 
+/// The most that the image may take of flash and of RAM, in bytes. The aim for flash is 32 KiB: this holds what has been
+/// reached.
+const FLASH_BYTES_MAX: u64 = 36 << 10;
+const RAM_BYTES_MAX: u64 = 16 << 10;
+
 /// What the image states of itself: a constant's symbol and what it means.
 const FACTS: [(&str, &str); 3] = [
     ("ALDIS_BYTES_PER_PEER", "bytes per peer"),
@@ -35,9 +40,9 @@ const FACTS: [(&str, &str); 3] = [
 
 /// Prints flash, RAM, stack and bytes per peer, request and communicator of a minimal firmware.
 ///
-/// The firmware is tests/firmware: eager and rendezvous over shared memory with 4 peers, built for
-/// thumbv7em-none-eabihf with the profile `firmware`. Fails when panic machinery or a heap is linked,
-/// or when the storage is not all zero and so takes flash.
+/// The firmware is tests/firmware: eager and rendezvous, barrier, bcast and allreduce over shared memory with 4 peers,
+/// built for thumbv7em-none-eabihf with the profile `firmware`. Fails when it takes more flash or RAM than its limits,
+/// when panic machinery or a heap is linked, or when the storage is not all zero and so takes flash.
 #[derive(Args)]
 pub(crate) struct Size {
     /// Print one JSON object instead of the table
@@ -132,6 +137,7 @@ impl Measured {
         row("RAM (.data + .bss)", self.image.ram);
         row("shared between cores (.shared)", self.image.shared);
         row("deepest stack", u64::from(self.depth.bytes));
+        row("deepest stack of poll", u64::from(self.poll()?));
         for (symbol, words) in FACTS {
             row(words, u64::from(self.image.fact(symbol)?));
         }
@@ -159,6 +165,7 @@ impl Measured {
         line.insert("ram".into(), self.image.ram.into());
         line.insert("shared".into(), self.image.shared.into());
         line.insert("stack".into(), self.depth.bytes.into());
+        line.insert("stack_poll".into(), self.poll()?.into());
         line.insert("stack_unknown".into(), self.depth.unknown.clone().into());
         line.insert("stack_indirect".into(), self.depth.indirect.clone().into());
         for (symbol, words) in FACTS {
@@ -166,6 +173,10 @@ impl Measured {
         }
         println!("{}", serde_json::Value::Object(line));
         Ok(())
+    }
+
+    fn poll(&self) -> Result<u32> {
+        self.depth.poll.context("the image has no Endpoint::poll of its own")
     }
 
     /// Fails with what must not be there.
@@ -180,9 +191,13 @@ impl Measured {
         if self.image.initial > 0 {
             bail!("{} bytes of initial values: a storage that is all zero has none", self.image.initial);
         }
+        let Image { flash, ram, .. } = self.image;
+        if flash > FLASH_BYTES_MAX || ram > RAM_BYTES_MAX {
+            bail!("{flash} B of flash and {ram} B of RAM: more than {FLASH_BYTES_MAX} and {RAM_BYTES_MAX}");
+        }
+        let (stack, poll) = (self.depth.bytes, self.poll()?);
         Ok(format!(
-            "flash {} B, RAM {} B, stack {} B; no panic machinery, no heap",
-            self.image.flash, self.image.ram, self.depth.bytes
+            "flash {flash} B, RAM {ram} B, stack {stack} B, of poll {poll} B; no panic machinery, no heap"
         ))
     }
 }

@@ -13,6 +13,8 @@ use super::thumb::{Branch, branches};
 pub(super) struct Depth {
     /// Bytes of all frames on the chain.
     pub(super) bytes: u32,
+    /// Bytes of the deepest chain that begins with the endpoint's `poll`, where all progress is made.
+    pub(super) poll: Option<u32>,
     /// The chain, outermost first: function and frame.
     pub(super) chain: Vec<(String, u32)>,
     /// Reachable functions whose frame the compiler did not state, counted as zero.
@@ -55,6 +57,11 @@ fn node(image: &Image, start: u32, function: &Function) -> Node {
         });
     }
     node
+}
+
+/// Whether a function is `Endpoint::poll`, of whatever transport and platform.
+fn is_poll(name: &str) -> bool {
+    name.contains("aldis_kernel::endpoint::Endpoint") && name.ends_with("::poll")
 }
 
 /// The function that an address stands in.
@@ -110,6 +117,9 @@ impl Walk<'_> {
         let mut depth = Depth::default();
         for start in self.done.keys() {
             let Some(function) = self.image.functions.get(start) else { continue };
+            if is_poll(&function.name) {
+                depth.poll = self.done.get(start).map(|below| below.bytes);
+            }
             if function.frame.is_none() {
                 depth.unknown.push(function.name.clone());
             }
@@ -154,16 +164,23 @@ mod tests {
             0x1000,
             [
                 function("reset", 0x1000, Some(24), &[high, low, SPIN]),
-                function("work", 0x1100, Some(100), &[high, low, CALL_R3, RETURN]),
+                function(
+                    "<aldis_kernel::endpoint::Endpoint<Shm, Board>>::poll",
+                    0x1100,
+                    Some(100),
+                    &[high, low, CALL_R3, RETURN],
+                ),
                 function("memcpy", 0x1200, None, &[RETURN]),
                 function("unreached", 0x1300, Some(9999), &[RETURN]),
             ],
         );
         let depth = deepest(&image).unwrap();
         assert_eq!(depth.bytes, 124);
-        assert_eq!(depth.chain, [("reset".into(), 24), ("work".into(), 100), ("memcpy".into(), 0)]);
+        let poll = "<aldis_kernel::endpoint::Endpoint<Shm, Board>>::poll";
+        assert_eq!(depth.chain, [("reset".into(), 24), (poll.into(), 100), ("memcpy".into(), 0)]);
+        assert_eq!(depth.poll, Some(100));
         assert_eq!(depth.unknown, ["memcpy"]);
-        assert_eq!(depth.indirect, ["work"]);
+        assert_eq!(depth.indirect, [poll]);
     }
 
     #[test]
