@@ -14,6 +14,7 @@ mod endian;
 mod fences;
 mod firmware;
 mod licences;
+mod limit;
 mod qemu;
 mod shell;
 mod sim;

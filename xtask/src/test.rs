@@ -1,5 +1,6 @@
 //! `cargo xtask test`: everything that proves the project, one step after the other, and what could not be done.
 
+use core::time::Duration;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
@@ -10,14 +11,15 @@ use crate::steps::Outcome;
 use crate::table::Table;
 use crate::toolchain::Finder;
 use crate::workspace::{self, Workspace};
-use crate::{arrows, bench, conformance, endian, fences, licences, qemu, shell, sim, size};
+use crate::{arrows, bench, conformance, endian, fences, licences, limit, qemu, shell, sim, size};
 
 /// Runs everything that proves the project and says plainly what it skipped and how to enable it.
 ///
 /// Formatting, dependency arrows, fences of unsafe code, licences, clippy for each package and feature, documentation, unit and
 /// integration tests, bugs planted for them; then, unless skipped as slow, a campaign of the simulator, the conformance suite on a thousand seeds, the loom models, the firmware
 /// builds, the firmware's size and contents, a job with an emulated big-endian machine, jobs of firmware in emulators, and a
-/// short run of the benchmark against the peers. Needs no root and no package.
+/// short run of the benchmark against the peers. A step that does not come to its end is ended, and what it ran is told. Needs
+/// no root and no package.
 #[derive(Args)]
 pub(crate) struct Test {
     /// Leave out the simulator, conformance, loom, firmware, size, endian, emulators and the peers
@@ -104,7 +106,7 @@ impl Run {
     fn step(&mut self, name: &str, work: impl FnOnce() -> Result<Outcome>) {
         eprintln!("==> {name}");
         let start = Instant::now();
-        let outcome = work();
+        let outcome = limit::within(limit_of(name), work);
         let seconds = start.elapsed().as_secs_f64();
         if let Err(error) = &outcome {
             eprintln!("{error:#}");
@@ -112,6 +114,17 @@ impl Run {
         eprintln!("<== {name}: {} ({seconds:.1} s)", Outcome::spell(&outcome));
         self.done.push(Done { name: name.into(), seconds, outcome });
     }
+}
+
+/// What a step may take before it is ended as one that hangs: many times what it needs on two cores that others use too,
+/// with nothing built yet.
+fn limit_of(step: &str) -> Duration {
+    let minutes = match step {
+        "format" | "arrows" | "fences" | "licences" => 15,
+        "clippy" | "tests" | "conformance" => 120,
+        _ => 60,
+    };
+    Duration::from_secs(60 * minutes)
 }
 
 fn skipped_as_slow() -> Result<Outcome> {
