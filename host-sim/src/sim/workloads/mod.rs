@@ -169,7 +169,7 @@ pub fn mixed<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) 
     let mut random = Random::new(seed, 20);
     for _ in 0..random.within(1, 4) {
         let seed = random.draw();
-        match random.below(16) {
+        match random.below(18) {
             0 => ring::run(ep, seed)?,
             1 => random_messages::run(ep, seed)?,
             2 => flood::many_to_one(ep, seed)?,
@@ -185,6 +185,8 @@ pub fn mixed<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) 
             12 => typed::run(ep, seed)?,
             13 => futures::run(ep, seed)?,
             14 => partitioned::run(ep, seed)?,
+            15 => matched_probe::run(ep, seed)?,
+            16 => intercommunicators::run(ep, seed)?,
             _ => halo::run(ep, seed)?,
         }
     }
