@@ -1,14 +1,18 @@
-//! An endpoint shared between cores by a spin lock: threads that take turns, and blocking calls that do not wait for
-//! each other.
+//! An endpoint shared between cores by a spin lock (MPI 4.1 section 11.6): threads that take turns, blocking calls that do
+//! not wait for each other, and ranks of several threads each that talk to each other.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::thread;
 
-use aldis_drivers::Loopback;
-use aldis_hal::{Cause, Epoch, Operation, PeerId};
+use aldis_drivers::shm::Geometry;
+use aldis_drivers::{Loopback, Shm};
+use aldis_hal::{Cause, Cost, Epoch, Operation, PeerId};
+use aldis_host_sim::cores::{self, Meeting};
 use aldis_host_sim::platform::{HostPlatform, Patience};
-use aldis_kernel::{Comm, Config, Endpoint, Memory, Rank, Shared, Source, Tag, TagMatch};
+use aldis_kernel::{
+    Comm, Composite, Config, Endpoint, Memory, Rank, Shared, Source, Tag, TagMatch, storage_type,
+};
 use aldis_tests::draw;
 
 const THREADS: u32 = 4;
@@ -138,4 +142,92 @@ fn who_waits_does_not_hold_the_lock() {
         assert_eq!(waiter.join().unwrap(), Ok(77));
     });
     assert_eq!(shared.into_inner().queue_depths(), (0, 0));
+}
+
+/// Ranks of a job, and threads of each that share its endpoint.
+const RANKS: u32 = 3;
+const SHARING: u32 = 3;
+/// Messages that each thread sends to the thread of its number on each other rank.
+const MESSAGES: u32 = 12;
+/// Beside those, messages that any thread of their receiver may take.
+const FOR_ANY: Tag = Tag(100);
+const COST: Cost = Cost { overhead_ns: 60, latency_ns: 120, per_kib_ns: 100 };
+
+type Job<'m> = Endpoint<'m, Composite<Loopback<'m>, Shm<'m>>, HostPlatform>;
+/// Three receives at a time, and as many probes; few envelopes and blocks.
+type Few = storage_type!(RANKS as usize, 24, 2, 4, 2, 128, 6, 16);
+
+/// The bytes of a message: eager, or announced and fetched in fragments.
+fn bytes(from: u32, thread: u32, number: u32) -> Vec<u8> {
+    let mut seed = u64::from(from << 16 | thread << 8 | number);
+    let len = draw(&mut seed) % if number.is_multiple_of(3) { 120 } else { 3000 };
+    (0..len).map(|_| draw(&mut seed) as u8).collect()
+}
+
+/// What a thread does: its messages to each rank in turn, in two modes, by another thread while it takes those that it gets,
+/// in order. Then what any thread may take; how many bytes of it this one has taken.
+fn talk(shared: &Shared<Job<'_>>, world: &Comm, thread: u32) -> u64 {
+    let (me, mut buffer) = (world.rank().0, vec![0; 3000]);
+    for number in 0..MESSAGES {
+        for distance in 1..RANKS {
+            let (to, from) = ((me + distance) % RANKS, (me + RANKS - distance) % RANKS);
+            let data = bytes(me, thread, number);
+            let receive = |buffer: &mut Vec<u8>| {
+                let due = bytes(from, thread, number);
+                if number.is_multiple_of(5) {
+                    let found = shared.probe(world, Rank(from), Tag(thread)).unwrap();
+                    assert_eq!(found.bytes, due.len() as u64);
+                }
+                let status = shared.recv(world, &mut buffer[..], Rank(from), Tag(thread)).unwrap();
+                assert_eq!((status.bytes, &buffer[..due.len()]), (due.len() as u64, &due[..]));
+            };
+            let send = || match number % 2 {
+                0 => shared.send(world, &data, Rank(to), Tag(thread)).unwrap(),
+                _ => shared.ssend(world, &data, Rank(to), Tag(thread)).unwrap(),
+            };
+            thread::scope(|scope| {
+                scope.spawn(send);
+                receive(&mut buffer);
+            });
+        }
+    }
+    let mut taken = 0;
+    for distance in 1..RANKS {
+        shared.send(world, &[thread as u8; 10], Rank((me + distance) % RANKS), FOR_ANY).unwrap();
+        let status = shared.recv(world, &mut buffer, Source::Any, FOR_ANY).unwrap();
+        taken += status.bytes;
+    }
+    taken
+}
+
+#[test]
+fn ranks_of_several_threads_talk_to_each_other() {
+    let (rings, meeting) =
+        (Geometry { peers: RANKS, slots: 8, blocks: 2, block_bytes: 512 }, Meeting::of(RANKS));
+    let rank = |me: u32, end: Shm<'_>| {
+        let (mut storage, mut frames) = (Box::new(<Few>::new()), vec![0; 4096]);
+        let own = Loopback::new(PeerId(me), &mut frames, 512).unwrap();
+        let config = Config { me: PeerId(me), size: RANKS, epoch: Epoch(1) };
+        let platform = HostPlatform::unwatched(Patience::SHARED);
+        let mut endpoint: Job<'_> =
+            Endpoint::new(storage.memory(), Composite::new(own, end), platform, config).unwrap();
+        let card = endpoint.card();
+        meeting.join(&mut endpoint, card).unwrap();
+        let (world, shared) = (endpoint.world(), Shared::new(endpoint));
+        let taken: u64 = thread::scope(|scope| {
+            let talk = |thread| {
+                let (shared, world) = (&shared, &world);
+                scope.spawn(move || talk(shared, world, thread))
+            };
+            let threads: Vec<_> = (0..SHARING).map(talk).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        let mut endpoint = shared.into_inner();
+        endpoint.leave(Duration::from_secs(3600)).unwrap();
+        (taken, endpoint.queue_depths(), endpoint.counters().messages_received)
+    };
+    let each = u64::from((RANKS - 1) * SHARING);
+    for rank in cores::spread(rings, Epoch(1), COST, |_, _| true, rank).unwrap() {
+        assert_eq!(rank.unwrap(), (10 * each, (0, 0), each * u64::from(MESSAGES + 1)));
+    }
 }
