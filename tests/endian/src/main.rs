@@ -29,7 +29,11 @@ mod clock;
 mod data;
 mod exchange;
 #[path = "../../../host-sim/src/socket_nic.rs"]
-#[allow(unreachable_pub, reason = "public where it belongs")]
+#[allow(
+    unreachable_pub,
+    rustdoc::broken_intra_doc_links,
+    reason = "public, and beside its switch, where it belongs"
+)]
 mod socket_nic;
 #[cfg(test)]
 mod switch;
