@@ -21,16 +21,16 @@ const MEASUREMENTS: u32 = 3;
 /// Looks at the PIT before it is taken for absent: seconds, where a look at a port takes a microsecond.
 const LOOKS_MAX: u32 = 10_000_000;
 
-/// Data of the PIT's channel 2, its command register, and the port with channel 2's gate and output.
-const CHANNEL_2: u16 = 0x42;
+/// Data of the PIT's channel 0 and its command register. Channel 2 has a gate that can be closed, but that is behind a
+/// port which some machines lack (QEMU's `microvm`).
+const CHANNEL_0: u16 = 0x40;
 const COMMAND: u16 = 0x43;
-const GATE: u16 = 0x61;
-/// In [`GATE`]: channel 2 counts; the speaker hears it; its output.
-const COUNTING: u8 = 1 << 0;
-const SPEAKER: u8 = 1 << 1;
-const OUTPUT: u8 = 1 << 5;
-/// In [`COMMAND`]: channel 2, low byte then high byte, mode 0 (the output rises at the end of the count).
-const ONE_SHOT: u8 = 0b1011_0000;
+/// In [`COMMAND`]: channel 0, low byte then high byte, mode 0 (the output rises at the end of the count).
+const ONE_SHOT: u8 = 0b0011_0000;
+/// In [`COMMAND`]: the next byte of channel 0 is its status; and in that the output, and how the channel was commanded.
+const STATUS: u8 = 0b1110_0010;
+const OUTPUT: u8 = 1 << 7;
+const COMMANDED: u8 = 0b0011_1111;
 
 /// CPUID leaf 1, ECX: `rdrand` is there.
 const HAS_RDRAND: u32 = 1 << 30;
@@ -49,8 +49,8 @@ impl Tsc {
     /// Measures the counter against the PIT, which takes 15 ms. `None` if no PIT answers.
     ///
     /// # Safety
-    /// The caller runs at privilege level 0 (or may use ports 0x42, 0x43 and 0x61), and nobody else uses channel 2 of the
-    /// PIT meanwhile.
+    /// The caller runs at privilege level 0 (or may use ports 0x40 and 0x43), and nobody else uses channel 0 of the PIT:
+    /// it is left stopped.
     #[must_use]
     pub unsafe fn measured(seed: u64) -> Option<Self> {
         let mut ticks_min = u64::MAX;
@@ -90,18 +90,29 @@ impl Platform for Tsc {
 unsafe fn count() -> Option<u64> {
     // SAFETY: the caller's promise covers these ports; no memory is touched.
     unsafe {
-        let gate = input(GATE) & !(COUNTING | SPEAKER);
-        output(GATE, gate);
         output(COMMAND, ONE_SHOT);
+        // Where no PIT is, all bits are set.
+        if status() & COMMANDED != ONE_SHOT {
+            return None;
+        }
         let [low, high] = SPAN_TICKS.to_le_bytes();
-        output(CHANNEL_2, low);
-        output(CHANNEL_2, high);
-        output(GATE, gate | COUNTING);
+        output(CHANNEL_0, low);
+        output(CHANNEL_0, high);
         let start = counter();
-        let over = (0..LOOKS_MAX).any(|_| input(GATE) & OUTPUT != 0);
-        let ticks = counter().wrapping_sub(start);
-        output(GATE, gate);
-        over.then_some(ticks)
+        let over = (0..LOOKS_MAX).any(|_| status() & OUTPUT != 0);
+        over.then(|| counter().wrapping_sub(start))
+    }
+}
+
+/// The status of channel 0.
+///
+/// # Safety
+/// As [`Tsc::measured`].
+unsafe fn status() -> u8 {
+    // SAFETY: the caller's promise covers these ports; no memory is touched.
+    unsafe {
+        output(COMMAND, STATUS);
+        input(CHANNEL_0)
     }
 }
 
