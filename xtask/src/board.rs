@@ -6,7 +6,8 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 
 use crate::shell;
-use crate::toolchain::{Finder, Found};
+use crate::steps::Outcome;
+use crate::toolchain::{Finder, Found, Toolchain};
 use crate::workspace::Workspace;
 
 const PACKAGE: &str = "aldis-board";
@@ -59,16 +60,47 @@ impl Board {
 /// What is missing to build it, and what brings that; or what the compiler says.
 pub(crate) fn build(workspace: &Workspace, arch: Arch) -> Result<PathBuf> {
     let target = arch.target();
-    let toolchain = match Finder::new(workspace)?.find(target)? {
-        Found::Toolchain(toolchain) if toolchain.is_bare() => toolchain,
-        Found::Toolchain(_) => bail!("only a hosted core for {target}: rustup target add {target}"),
-        Found::Missing { enable } => bail!("no core for {target}: {enable}"),
+    let (toolchain, linker) = match tools(workspace, arch)? {
+        Tools::Found(toolchain, linker) => (toolchain, linker),
+        Tools::Missing { why, enable } => bail!("{why}: {enable}"),
     };
-    let Some(linker) = toolchain.linker() else { bail!("no linker for ELF: apt-get install lld") };
     eprintln!("  {PACKAGE} for {target}: {toolchain}");
     let variable = format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"));
     let mut build = toolchain.cargo("build");
     // What the kernel logs is at the level of debugging. Only the microcontroller's image has defmt.
     shell::run(build.args(["-p", PACKAGE]).env(variable, linker).env("DEFMT_LOG", "debug"))?;
     Ok(toolchain.artifacts().join(PACKAGE))
+}
+
+/// What an image is built with.
+enum Tools {
+    Found(Box<Toolchain>, PathBuf),
+    Missing { why: String, enable: String },
+}
+
+fn tools(workspace: &Workspace, arch: Arch) -> Result<Tools> {
+    let target = arch.target();
+    let missing = |why: String, enable: String| Ok(Tools::Missing { why, enable });
+    let toolchain = match Finder::new(workspace)?.find(target)? {
+        Found::Toolchain(toolchain) if toolchain.is_bare() => toolchain,
+        Found::Toolchain(_) => {
+            return missing(
+                format!("only a hosted core for {target}"),
+                format!("rustup target add {target}"),
+            );
+        }
+        Found::Missing { enable } => return missing(format!("no core for {target}"), enable),
+    };
+    match toolchain.linker() {
+        Some(linker) => Ok(Tools::Found(toolchain, linker)),
+        None => missing("no linker for ELF".into(), "apt-get install lld".into()),
+    }
+}
+
+/// What is missing to build the image for an architecture, if anything is.
+pub(crate) fn missing(workspace: &Workspace, arch: Arch) -> Result<Option<Outcome>> {
+    Ok(match tools(workspace, arch)? {
+        Tools::Found(..) => None,
+        Tools::Missing { why, enable } => Some(Outcome::Skipped { why, enable }),
+    })
 }

@@ -14,11 +14,11 @@ use clap::{Args, Parser};
 use super::cli::{Mixed, Run};
 use super::job::Job;
 use super::machine::Arch;
-use super::programs::Programs;
+use super::programs::{self, Programs};
 use super::rank::Rank;
 use super::report::Report;
 use crate::steps::Outcome;
-use crate::workspace;
+use crate::workspace::{self, Workspace};
 
 /// Compares jobs in emulators with what they should say.
 ///
@@ -57,7 +57,7 @@ fn check(filter: Option<&str>, bless: bool) -> Result<Outcome> {
     }
     let members: Vec<Arch> =
         chosen.iter().flat_map(|one| one.job.members.iter().copied()).chain([Arch::Host]).collect();
-    if let Some(missing) = members.iter().find_map(|arch| arch.missing()) {
+    if let Some(missing) = programs::missing(&Workspace::members()?, &members)? {
         return Ok(missing);
     }
     let programs = Programs::build(&members)?;

@@ -60,6 +60,9 @@ enum Event {
 impl Job {
     /// Builds all, plays the job, compares it with the same of Linux processes, and tells what came of it.
     pub(super) fn show(&self, json: bool) -> Result<()> {
+        if let Some(why) = self.members.iter().find_map(|arch| arch.refuses(self.link)) {
+            bail!("{why}");
+        }
         let everybody: Vec<Arch> = self.members.iter().copied().chain([Arch::Host]).collect();
         eprintln!("building what the ranks run");
         let programs = Programs::build(&everybody)?;
@@ -137,9 +140,6 @@ impl Job {
     /// Starts the switch, where the link has one, and waits until it is ready.
     fn switch(&self, programs: &Programs, folder: &Folder) -> Result<Option<Switch>> {
         if self.link == Link::Ivshmem {
-            if self.members.contains(&Arch::Host) {
-                bail!("Linux processes stand on the switch, which --link ivshmem does not have");
-            }
             return Ok(None);
         }
         let mut command = Command::new(&programs.switch);

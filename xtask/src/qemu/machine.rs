@@ -6,6 +6,7 @@ use std::process::Command;
 use clap::ValueEnum;
 
 use super::cli::Link;
+use crate::board;
 use crate::shell;
 use crate::steps::Outcome;
 
@@ -54,13 +55,37 @@ impl Arch {
         }
     }
 
-    /// What is not installed here that a rank of this kind needs.
+    /// The image that a rank of this kind runs, if it is no process.
+    pub(super) const fn image(self) -> Option<board::Arch> {
+        match self {
+            Self::X86_64 => Some(board::Arch::X86_64),
+            Self::Aarch64 => Some(board::Arch::Aarch64),
+            Self::Riscv64 => Some(board::Arch::Riscv64),
+            Self::CortexM => Some(board::Arch::CortexM),
+            Self::Host => None,
+        }
+    }
+
+    /// The emulator, if it is not installed here.
     pub(super) fn missing(self) -> Option<Outcome> {
         let (program, package) = self.emulator()?;
         (!shell::has(program)).then(|| Outcome::Skipped {
             why: format!("no {program}"),
             enable: format!("apt-get install {package}"),
         })
+    }
+
+    /// Why a rank of this kind cannot stand on such a link, if it cannot.
+    pub(super) const fn refuses(self, link: Link) -> Option<&'static str> {
+        match (self, link) {
+            (Self::CortexM, Link::VirtioNet | Link::Ivshmem) => {
+                Some("the microcontroller has a serial line only: --link serial")
+            }
+            (Self::Host, Link::Ivshmem) => {
+                Some("Linux processes stand on the switch, which --link ivshmem does not have")
+            }
+            _ => None,
+        }
     }
 
     /// The code with which a good run ends. The PC's debug exit gives 2 x + 1 for x, so that zero, which a triple fault

@@ -21,20 +21,20 @@ pub(super) struct Programs {
 impl Programs {
     /// Builds the switch, the host's rank, and the image of each architecture among `members`.
     pub(super) fn build(members: &[Arch]) -> Result<Self> {
-        for arch in members {
-            if let Some(Outcome::Skipped { why, enable }) = arch.missing() {
-                bail!("{why}; to install it: {enable}");
-            }
+        let workspace = Workspace::members()?;
+        if let Some(Outcome::Skipped { why, enable }) = missing(&workspace, members)? {
+            bail!("{why}; to enable: {enable}");
         }
         let mut cargo = workspace::cargo();
         cargo.args(["build", "--locked", "--quiet", "-p", "aldis-host-sim", "--bin", "aldis-switch"]);
         shell::run(cargo.args(["-p", "aldis-tests", "--bin", "aldis-rank"]))?;
-        let workspace = Workspace::members()?;
         let debug = workspace.target.join("debug");
         let mut images: Vec<(Arch, PathBuf)> = Vec::new();
         for arch in members {
-            if *arch != Arch::Host && !images.iter().any(|(built, _)| built == arch) {
-                images.push((*arch, image(&workspace, *arch)?));
+            if let Some(image) = arch.image()
+                && !images.iter().any(|(built, _)| built == arch)
+            {
+                images.push((*arch, board::build(&workspace, image)?));
             }
         }
         Ok(Self { switch: debug.join("aldis-switch"), host: debug.join("aldis-rank"), images })
@@ -47,13 +47,13 @@ impl Programs {
     }
 }
 
-fn image(workspace: &Workspace, arch: Arch) -> Result<PathBuf> {
-    let arch = match arch {
-        Arch::X86_64 => board::Arch::X86_64,
-        Arch::Aarch64 => board::Arch::Aarch64,
-        Arch::Riscv64 => board::Arch::Riscv64,
-        Arch::CortexM => board::Arch::CortexM,
-        Arch::Host => bail!("there is no image for {}", arch.name()),
-    };
-    board::build(workspace, arch)
+/// What is not here that one of these ranks needs: its emulator, or what its image is built with.
+pub(super) fn missing(workspace: &Workspace, members: &[Arch]) -> Result<Option<Outcome>> {
+    for arch in members {
+        let tools = || arch.image().map_or(Ok(None), |image| board::missing(workspace, image));
+        if let Some(missing) = arch.missing().map_or_else(tools, |emulator| Ok(Some(emulator)))? {
+            return Ok(Some(missing));
+        }
+    }
+    Ok(None)
 }
