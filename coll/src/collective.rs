@@ -92,8 +92,8 @@ enum Stage {
     Land(u32),
     /// Every segment is done.
     Done,
-    /// Ended by an error.
-    Failed(Error),
+    /// Ended by its error.
+    Failed,
 }
 
 /// What driving a collective led to.
@@ -102,9 +102,14 @@ enum Progress {
     Done,
     /// Its messages are under way.
     Waiting,
-    /// There is no request slot for its next message.
-    Starved(Error),
+    /// There is no request slot for its next message: its error says so.
+    Starved,
+    /// Its error has ended it.
+    Failed,
 }
+
+/// A collective has stopped, for the error that it holds. Errors are large, and passed through many hands here.
+struct Stopped;
 
 /// A collective in flight in a scope. Dropping it lets go of it; its messages end with the scope.
 #[must_use = "a collective advances only while it is tested or waited for"]
@@ -119,6 +124,8 @@ pub struct Collective<'scope> {
     base: usize,
     round: u32,
     stage: Stage,
+    /// Why it stopped, once it has.
+    error: Error,
     /// Something has happened since this was last cleared.
     moved: bool,
     /// The round's requests by the index of their step; null once they are complete.
@@ -152,11 +159,14 @@ impl<'scope> Collective<'scope> {
             base: 0,
             round: 0,
             stage: if idle { Stage::Done } else { Stage::Post(0) },
+            error: Error::new(operation, Cause::Busy),
             moved: false,
             requests: [const { Request::null() }; IN_FLIGHT_MAX],
         };
-        started.advance(scope)?;
-        Ok(started)
+        match started.advance(scope) {
+            Progress::Failed => Err(started.error),
+            Progress::Done | Progress::Waiting | Progress::Starved => Ok(started),
+        }
     }
 
     /// Drives it as far as it goes without waiting, after one poll; whether it is complete.
@@ -171,10 +181,10 @@ impl<'scope> Collective<'scope> {
         scope: &mut Scope<'scope, '_, '_, T, P>,
     ) -> Result<bool, Error> {
         scope.poll(POLL_BUDGET);
-        match self.advance(scope)? {
+        match self.advance(scope) {
             Progress::Done => Ok(true),
             Progress::Waiting => Ok(false),
-            Progress::Starved(error) => Err(error),
+            Progress::Starved | Progress::Failed => Err(self.error),
         }
     }
 
@@ -220,27 +230,25 @@ impl<'scope> Collective<'scope> {
     }
 
     /// Goes on until it must wait, is over, or has done enough for one call.
-    fn advance<T: Transport, P: Platform>(
-        &mut self,
-        scope: &mut Scope<'scope, '_, '_, T, P>,
-    ) -> Result<Progress, Error> {
+    fn advance<T: Transport, P: Platform>(&mut self, scope: &mut Scope<'scope, '_, '_, T, P>) -> Progress {
         for _ in 0..STAGES_A_CALL {
             let moved = match self.stage {
                 Stage::Post(index) => self.post(scope, index),
                 Stage::Land(messages) => self.land(scope, messages),
-                Stage::Done => return Ok(Progress::Done),
-                Stage::Failed(error) => return Err(error),
+                Stage::Done => return Progress::Done,
+                Stage::Failed => return Progress::Failed,
             };
             match moved {
                 Ok(true) => self.moved = true,
-                Ok(false) => return Ok(Progress::Waiting),
-                Err(error) if matches!(error.cause, Cause::Full(_)) => {
-                    return Ok(Progress::Starved(error.within(self.operation())));
+                Ok(false) => return Progress::Waiting,
+                Err(Stopped) if matches!(self.error.cause, Cause::Full(_)) => return Progress::Starved,
+                Err(Stopped) => {
+                    self.fail(scope);
+                    return Progress::Failed;
                 }
-                Err(error) => return Err(self.fail(scope, error)),
             }
         }
-        Ok(Progress::Waiting)
+        Progress::Waiting
     }
 
     /// Posts the round's messages from the one with `index` on.
@@ -248,19 +256,23 @@ impl<'scope> Collective<'scope> {
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
         mut index: u32,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, Stopped> {
         let instance = self.instance();
         for request in self.requests.iter_mut().skip(index as usize) {
-            match self.plan.algorithm.step(&instance, self.round, index) {
+            let posted = match self.plan.algorithm.step(&instance, self.round, index) {
                 Some(Step::Recv { from, into }) => {
                     let (loan, range) = self.memory.part(into, self.base);
-                    *request = scope.irecv_part(&self.comm, loan, range, Rank(from), self.tag)?;
+                    scope.irecv_part(&self.comm, loan, range, Rank(from), self.tag)
                 }
                 Some(Step::Send { to, from }) => {
                     let (loan, range) = self.memory.part(from, self.base);
-                    *request = scope.isend_part(&self.comm, loan, range, Rank(to), self.tag)?;
+                    scope.isend_part(&self.comm, loan, range, Rank(to), self.tag)
                 }
                 _ => break,
+            };
+            match posted {
+                Ok(posted) => *request = posted,
+                Err(error) => return Err(self.stop(&error)),
             }
             index += 1;
             self.moved = true;
@@ -275,7 +287,7 @@ impl<'scope> Collective<'scope> {
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
         messages: u32,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, Stopped> {
         for index in 0..messages {
             if !self.landed(scope, index)? {
                 return Ok(false);
@@ -296,12 +308,16 @@ impl<'scope> Collective<'scope> {
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
         index: u32,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, Stopped> {
         let Some(request) = self.requests.get_mut(index as usize) else { return Ok(true) };
         if request.is_null() {
             return Ok(true);
         }
-        let Some(status) = scope.result(request)? else { return Ok(false) };
+        let status = match scope.result(request) {
+            Ok(Some(status)) => status,
+            Ok(None) => return Ok(false),
+            Err(error) => return Err(self.stop(&error)),
+        };
         self.moved = true;
         match self.step(index) {
             Some(Step::Recv { from, into }) if status.bytes != self.memory.bytes(into) => {
@@ -309,7 +325,7 @@ impl<'scope> Collective<'scope> {
                 let error = self.refused(Cause::LengthMismatch { left, right });
                 let error = error.with(Rank(from), self.comm.context(), self.tag);
                 scope.raise(&error);
-                Err(error)
+                Err(self.stop(&error))
             }
             _ => Ok(true),
         }
@@ -320,17 +336,21 @@ impl<'scope> Collective<'scope> {
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
         step: Step,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Stopped> {
         let (into, from, order) = match step {
             Step::Reduce { into, from, order } => (into, from, Some(order)),
             Step::Copy { into, from } => (into, from, None),
-            Step::Recv { .. } | Step::Send { .. } => return Err(self.refused(Cause::Unsupported)),
+            Step::Recv { .. } | Step::Send { .. } => return Err(self.refuse(Cause::Unsupported)),
         };
         let kernel = self.memory.kernel;
         let mut result = Ok(());
         let (into, from) = (self.memory.part(into, self.base), self.memory.part(from, self.base));
-        scope.combine(into, from, |into, from| result = combine(kernel, into, from, order))?;
-        result.map_err(|cause| self.refused(cause))
+        let combined = scope.combine(into, from, |into, from| result = combine(kernel, into, from, order));
+        match (combined, result) {
+            (Ok(()), Ok(())) => Ok(()),
+            (Ok(()), Err(cause)) => Err(self.refuse(cause)),
+            (Err(error), _) => Err(self.stop(&error)),
+        }
     }
 
     fn next_round(&mut self) {
@@ -349,19 +369,29 @@ impl<'scope> Collective<'scope> {
         error
     }
 
+    /// Stops for an error of a message.
+    #[cold]
+    #[inline(never)]
+    fn stop(&mut self, error: &Error) -> Stopped {
+        self.error = error.within(self.operation());
+        Stopped
+    }
+
+    /// Stops for an error of its own.
+    #[cold]
+    #[inline(never)]
+    fn refuse(&mut self, cause: Cause) -> Stopped {
+        self.error = self.refused(cause);
+        Stopped
+    }
+
     /// Ends it and lets go of what can still be undone.
     #[cold]
-    fn fail<T: Transport, P: Platform>(
-        &mut self,
-        scope: &mut Scope<'scope, '_, '_, T, P>,
-        error: Error,
-    ) -> Error {
+    fn fail<T: Transport, P: Platform>(&mut self, scope: &mut Scope<'scope, '_, '_, T, P>) {
         for request in &mut self.requests {
             scope.cancel(request);
         }
-        let error = error.within(self.operation());
-        self.stage = Stage::Failed(error);
-        error
+        self.stage = Stage::Failed;
     }
 
     /// What this rank is doing while it waits: the first message of the round that is missing.
@@ -441,16 +471,17 @@ fn advance_all<'scope, T: Transport, P: Platform>(
     let (mut moved, mut under_way, mut starved) = (false, false, None);
     for collective in set {
         collective.moved = false;
-        match collective.advance(scope)? {
+        match collective.advance(scope) {
             Progress::Done => {}
             Progress::Waiting => under_way = true,
-            Progress::Starved(error) => starved = Some(error),
+            Progress::Starved => starved = Some(&collective.error),
+            Progress::Failed => return Err(collective.error),
         }
         moved |= collective.moved;
     }
     match starved {
         // Nobody here will free a request slot.
-        Some(error) if !moved && !under_way => Err(error),
+        Some(error) if !moved && !under_way => Err(*error),
         _ => Ok(moved.then_some(())),
     }
 }
@@ -460,7 +491,7 @@ impl fmt::Debug for Collective<'_> {
         write!(f, "{} by {}, tag {}, ", self.operation(), self.plan.algorithm.name(), self.tag)?;
         match self.stage {
             Stage::Done => f.write_str("complete"),
-            Stage::Failed(error) => write!(f, "failed: {error}"),
+            Stage::Failed => write!(f, "failed: {}", self.error),
             Stage::Post(_) | Stage::Land(_) => write!(f, "at element {}, round {}", self.base, self.round),
         }
     }

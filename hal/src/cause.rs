@@ -122,7 +122,7 @@ impl fmt::Display for Malformed {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
-#[repr(u8)]
+#[repr(u32)]
 pub enum Cause {
     /// A pool is full; nothing was lost, try again when something has completed, or size it larger.
     Full(Resource) = 1,

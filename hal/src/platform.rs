@@ -11,7 +11,7 @@ use crate::time::Instant;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
-#[repr(u8)]
+#[repr(u32)]
 pub enum Operation {
     /// Nothing: computing, or not started.
     #[default]

@@ -124,7 +124,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     pub(crate) fn turn(
         &mut self,
         turns: &mut Turns,
-        activity: impl Fn(&mut Engine<'s>) -> Activity,
+        activity: &dyn Fn(&mut Engine<'s>) -> Activity,
     ) -> Result<(), u64> {
         // Before the poll: what that completes is seen before the deadline.
         let tick = turns.idle >= POLLS_PER_TICK || turns.polls.is_multiple_of(POLLS_PER_TICK);
@@ -170,15 +170,17 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     }
 
     fn wait_for_on(&mut self, turns: Turns, handle: Handle) -> Result<Status, Error> {
-        match self.wait_on(turns, |engine| engine.activity(handle), |engine| engine.collect(handle)) {
-            Ok(result) => result.inspect_err(|error| self.endpoint.raise(error)),
-            Err(elapsed_ns) => Err(self.overdue(handle, elapsed_ns)),
+        self.wait_until_complete(turns, handle)?;
+        match self.endpoint.engine.collect(handle) {
+            Some(result) => result.inspect_err(|error| self.endpoint.raise(error)),
+            None => Err(self.endpoint.raised(Error::new(Operation::Wait, Cause::Stale))),
         }
     }
 
     /// Waits until the request behind `handle` is complete, and leaves the result there.
-    pub(crate) fn wait_until_complete(&mut self, handle: Handle) -> Result<(), Error> {
-        let waited = self.wait(
+    pub(crate) fn wait_until_complete(&mut self, turns: Turns, handle: Handle) -> Result<(), Error> {
+        let waited = self.wait_on(
+            turns,
             |engine| engine.activity(handle),
             |engine| {
                 engine

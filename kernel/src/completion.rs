@@ -68,7 +68,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
                 self.within.end(&turns);
                 return found;
             }
-            self.within.turn(&mut turns, |_| activity).map_err(|elapsed_ns| {
+            self.within.turn(&mut turns, &|_| activity).map_err(|elapsed_ns| {
                 let peer = activity.peer.map_or(WILD, |peer| peer.0);
                 let tag = activity.tag.unwrap_or(WILD);
                 let mut error =
@@ -115,7 +115,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     #[inline(never)]
     fn wait_longer(&mut self, request: &mut Request<'scope>) -> Result<Status, Error> {
         if let Stage::Pending(handle) | Stage::Started(handle) = request.stage {
-            self.within.wait_until_complete(handle)?;
+            self.within.wait_until_complete(Turns::default(), handle)?;
         }
         self.take(request).unwrap_or_else(|| Err(self.refused(Error::new(Operation::Wait, Cause::Stale))))
     }

@@ -128,22 +128,21 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// [`Cause::Incompatible`] for a card of another version, [`Cause::RankOutOfRange`] for a rank outside the job,
     /// or why the transport cannot reach it.
     pub fn connect(&mut self, card: &Card) -> Result<(), Error> {
-        let peer = card.peer();
-        let fail = |cause| Error::about(Operation::Join, cause, peer.0, 0, WILD);
-        card.check().map_err(fail)?;
-        let size = self.engine.size;
+        self.learn(card).map_err(|cause| Error::about(Operation::Join, cause, card.peer().0, 0, WILD))
+    }
+
+    fn learn(&mut self, card: &Card) -> Result<(), Cause> {
+        card.check()?;
+        let (peer, size) = (card.peer(), self.engine.size);
+        let outside = Cause::RankOutOfRange { rank: peer.0, size };
         if peer.0 >= size {
-            return Err(fail(Cause::RankOutOfRange { rank: peer.0, size }));
+            return Err(outside);
         }
-        self.transport.introduce(peer, card.epoch(), &card.address).map_err(fail)?;
-        let caps = self.transport.reach(peer).map_err(fail)?;
-        let thresholds = Thresholds::new(caps, &card.room).map_err(fail)?;
+        self.transport.introduce(peer, card.epoch(), &card.address)?;
+        let thresholds = Thresholds::new(self.transport.reach(peer)?, &card.room)?;
         self.engine.forget(peer);
         let room = self.engine.room;
-        match self.engine.peer(peer) {
-            Some(row) => row.connect(card, thresholds, room).map_err(fail),
-            None => Err(fail(Cause::RankOutOfRange { rank: peer.0, size })),
-        }
+        self.engine.peer(peer).ok_or(outside)?.connect(card, thresholds, room)
     }
 
     /// The communicator of all processes (MPI_COMM_WORLD).
@@ -158,7 +157,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
 
     /// Handles at most `budget` events - arrivals, completions, pending sends - over all transports, and returns how
     /// many. Never blocks. A quarter of the budget is kept for sending, so that a flood of arrivals cannot starve it.
-    #[inline]
+    #[cfg_attr(not(feature = "compact"), inline)]
+    #[cfg_attr(feature = "compact", inline(never))]
     pub fn poll(&mut self, budget: u32) -> u32 {
         if self.timed {
             self.engine.now = self.platform.now();
