@@ -118,7 +118,8 @@ impl fmt::Display for Malformed {
 }
 
 /// The cause of a refusal or of a failed operation. `Copy`, at most 24 bytes, so that it fits into every error. Its
-/// numbers begin with one, so that "no cause" is zero and storage that holds none is all zero.
+/// numbers begin with one, so that "no cause" is zero and storage that holds none is all zero; they are words, so that
+/// small cores move it by words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]

@@ -28,7 +28,7 @@ const PACKAGE: &str = "aldis-firmware";
 
 /// The most that the image may take of flash and of RAM, in bytes. The aim for flash is 32 KiB: this holds what has been
 /// reached.
-const FLASH_BYTES_MAX: u64 = 36 << 10;
+const FLASH_BYTES_MAX: u64 = 34 << 10;
 const RAM_BYTES_MAX: u64 = 16 << 10;
 
 /// What the image states of itself: a constant's symbol and what it means.
