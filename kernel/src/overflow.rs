@@ -119,7 +119,8 @@ impl Engine<'_> {
 
     /// The probe `receiver`, if it is one, has found a message that no posted receive takes. Whether it holds it.
     fn found(&mut self, receiver: Handle, from: PeerId, sender: Handle, key: Key, length: u64) -> bool {
-        let (takes, now) = (self.probe_takes, self.counters.polls);
+        // A future's probe never takes.
+        let (takes, now) = (self.probe_takes && receiver == self.probing, self.counters.polls);
         let Some(request) = self.requests.get(receiver) else { return false };
         if request.state != State::Probing || !request.key.takes(&key) {
             return false;

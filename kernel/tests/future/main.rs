@@ -390,3 +390,48 @@ fn who_waits_for_a_rank_that_dies_is_woken() {
         assert!(matches!(result, Poll::Ready(Err(Error { cause: Cause::PeerDead, .. }))), "{result:?}");
     }
 }
+
+/// A matched probe takes what it finds, a future's probe never does: not even if a matched one was made before, and the
+/// future is dropped before it hears of its message.
+#[test]
+fn a_dropped_probe_holds_no_message_that_its_sender_holds_back() {
+    let mut job = Job::new(2, Shape::default());
+    let mut ranks = job.ranks();
+    let [here, there] = [ranks[0].world(), ranks[1].world()];
+    let mut sleepers = [const { Sleeper::EMPTY }; REQUESTS];
+    let [first, second] = &mut ranks[..] else { panic!("two ranks") };
+    let mut context = Context::from_waker(Waker::noop());
+    first
+        .scope(|one| {
+            let mut sending = Vec::new();
+            for tag in [1, 1, 1, 1, 1, 2] {
+                sending.push(one.isend(&here, &[7_u8; 8], Rank(1), Tag(tag))?);
+            }
+            while one.poll(64) + second.poll(64) > 0 {}
+            assert!(second.improbe(&there, Source::Any, Tag(3))?.is_none(), "a matched probe is under way");
+            while one.poll(64) + second.poll(64) > 0 {}
+            let futures = second.futures(&mut sleepers)?;
+            {
+                let mut probing = pin!(futures.probe(&there, Source::Any, Tag(2)));
+                assert!(probing.as_mut().poll(&mut context).is_pending());
+                while one.poll(64) + futures.poll(64) > 0 {}
+            }
+            let mut buffer = [0_u8; 8];
+            let mut receiving = pin!(futures.recv(&there, &mut buffer, Rank(0), Tag(2)));
+            let received = (0..TURNS).find_map(|_| {
+                one.poll(64);
+                match receiving.as_mut().poll(&mut context) {
+                    Poll::Ready(received) => Some(received),
+                    Poll::Pending => None,
+                }
+            });
+            assert_eq!(received.expect("it hangs")?.tag, Tag(2));
+            for _ in 0..5 {
+                let mut buffer = [0_u8; 8];
+                futures.block_on(futures.recv(&there, &mut buffer, Rank(0), Tag(1)))?;
+                while one.poll(64) + futures.poll(64) > 0 {}
+            }
+            one.wait_all(&mut sending)
+        })
+        .unwrap();
+}
