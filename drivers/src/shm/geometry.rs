@@ -134,7 +134,7 @@ impl Geometry {
 pub struct Identity {
     /// The job, a number drawn by its launcher.
     pub job: u64,
-    /// The rank that receives here.
+    /// The rank that receives here, by its number among those that share the memory.
     pub owner: PeerId,
     /// That rank's boot id; never zero.
     pub epoch: Epoch,

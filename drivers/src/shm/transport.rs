@@ -27,8 +27,10 @@ const HEARS: bool = cfg!(target_pointer_width = "64");
 
 /// The shared-memory transport of one rank: see the [module](super).
 pub struct Shm<'m> {
-    /// One a rank of the job, by rank. This rank's own stays vacant.
+    /// One a rank of the job, by rank. This rank's own stays vacant, and so do those below `first`.
     lanes: &'m mut [Lane],
+    /// The rank of the job that the inboxes count as their number 0.
+    first: u32,
     block_bytes: u32,
     /// Lanes whose rings are looked at.
     circle: Circle,
@@ -60,11 +62,27 @@ impl<'m> Shm<'m> {
         lanes: &'m mut [Lane],
         cost: Cost,
     ) -> Result<Self, Cause> {
+        Self::of_node(PeerId(0), identity, inbox, lanes, cost)
+    }
+
+    /// As [`new`](Self::new) where only some of the job's ranks share memory, those of one node: `first` and as many
+    /// that follow it as the geometry has. Inboxes, and whose they are, count from `first`; peers are ranks of the job as
+    /// ever. `lanes` has an entry for every rank up to the node's last, so that a post looks for none but its own.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn of_node(
+        first: PeerId,
+        identity: Identity,
+        inbox: Region<'m>,
+        lanes: &'m mut [Lane],
+        cost: Cost,
+    ) -> Result<Self, Cause> {
         let inbox = Inbox::open(inbox)?;
         if inbox.identity != identity {
             return Err(Cause::BadRegion);
         }
-        let (have, need) = (lanes.len(), inbox.geometry.peers);
+        let (have, need) = (lanes.len(), inbox.geometry.peers.saturating_add(first.0));
         let Some(lanes) = lanes.get_mut(..need as usize) else {
             return Err(Cause::TooSmall { what: Resource::Peers, need, have: have as u32 });
         };
@@ -78,6 +96,7 @@ impl<'m> Shm<'m> {
             Limits { short_bytes_max: SHORT_BYTES, bcopy_bytes_max: block_bytes, ..Limits::default() };
         Ok(Self {
             lanes,
+            first: first.0,
             block_bytes,
             circle: Circle::default(),
             waiting: Queue::default(),
@@ -99,13 +118,14 @@ impl<'m> Shm<'m> {
     pub fn attach(&mut self, peer: PeerId, inbox: Region<'m>, expect: Identity) -> Result<(), Cause> {
         let me = self.inbox.identity;
         let theirs = Inbox::open(inbox)?;
-        if theirs.identity != expect || expect.owner != peer || expect.job != me.job {
+        let number = PeerId(peer.0.wrapping_sub(self.first));
+        if theirs.identity != expect || expect.owner != number || expect.job != me.job {
             return Err(Cause::BadRegion);
         }
         if theirs.geometry != self.inbox.geometry {
             return Err(Cause::Incompatible);
         }
-        let ends = theirs.outgoing(me.owner).zip(self.inbox.incoming(peer));
+        let ends = theirs.outgoing(me.owner).zip(self.inbox.incoming(number));
         let Some((((outgoing, to), (incoming, from)), lane)) = ends.zip(self.lanes.get_mut(peer.index()))
         else {
             return Err(Cause::Unreachable);
@@ -198,7 +218,7 @@ impl<'m> Shm<'m> {
         let Some(Heard(mut heard)) = self.lanes.get(line as usize).map(|lane| lane.heard) else { return };
         let mut changed = false;
         for (place, bell) in self.inbox.bells(line, &mut heard) {
-            let PeerId(index) = sender_at(self.inbox.identity.owner, place);
+            let index = sender_at(self.inbox.identity.owner, place).0.wrapping_add(self.first);
             rung(self.lanes, &mut self.circle, &mut self.waiting, index, bell);
             changed = true;
         }

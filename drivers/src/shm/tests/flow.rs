@@ -5,10 +5,10 @@ use std::vec;
 use std::vec::Vec;
 
 use aldis_hal::transport::{Quiesce, Slot, Transport};
-use aldis_hal::{Again, Cause, Features, Handle, PeerId, Post, Refusal, RegionId, Token};
+use aldis_hal::{Again, Cause, Cost, Features, Handle, Instant, PeerId, Post, Refusal, RegionId, Token};
 
-use super::{SMALL, World};
-use crate::shm::Geometry;
+use super::{Log, SMALL, World, identity, lanes, memory, region};
+use crate::shm::{Geometry, Shm, format};
 
 #[test]
 fn every_length_arrives_whole_by_either_way() {
@@ -158,6 +158,44 @@ fn a_lane_gone_cold_is_found_by_its_doorbell() {
         let mut arrived: Vec<_> = (0..3).flat_map(|_| world.poll(7, 100).arrived).collect();
         arrived.sort();
         assert_eq!(arrived, [(0, vec![round]), (39, vec![round])], "within one rotation of three lines");
+    }
+}
+
+#[test]
+fn a_nodes_ranks_are_ranks_of_the_job() {
+    const FIRST: u32 = 5;
+    for peers in [3, 20] {
+        let geometry = Geometry { peers, ..SMALL };
+        let inboxes: Vec<_> = (0..peers).map(|_| memory(geometry.inbox_bytes())).collect();
+        let join = |number: u32, short: u32| {
+            let inbox = region(inboxes[number as usize]);
+            let lanes = lanes(FIRST + peers - short);
+            Shm::of_node(PeerId(FIRST), identity(number), inbox, lanes, Cost::default())
+        };
+        for (number, inbox) in (0..peers).zip(&inboxes) {
+            format(&region(*inbox), geometry, identity(number)).unwrap();
+        }
+        let (mut first, mut last) = (join(0, 0).unwrap(), join(peers - 1, 0).unwrap());
+        let (one, other) = (PeerId(FIRST), PeerId(FIRST + peers - 1));
+        let their = |number: u32| (region(inboxes[number as usize]), identity(number));
+        let (inbox, owner) = their(0);
+        assert_eq!(last.attach(PeerId(0), inbox, owner), Err(Cause::BadRegion), "numbers are no ranks");
+        let (inbox, owner) = their(0);
+        last.attach(one, inbox, owner).unwrap();
+        let (inbox, owner) = their(peers - 1);
+        first.attach(other, inbox, owner).unwrap();
+        assert_eq!(first.reach(PeerId(peers - 1)), Err(Cause::Unreachable));
+        for _ in 0..300 {
+            assert_eq!(last.poll(8, Instant(0), &mut Log::default()), 0, "its lane goes cold");
+        }
+        assert_eq!(first.short(other, b"by ", b"name"), Post::Done);
+        let mut log = Log::default();
+        for _ in 0..2 {
+            last.poll(8, Instant(0), &mut log);
+        }
+        assert_eq!(log.arrived, [(FIRST, b"by name".to_vec())]);
+        let refused = join(1, 1).unwrap_err();
+        assert!(matches!(refused, Cause::TooSmall { need, .. } if need == FIRST + peers), "{refused}");
     }
 }
 
