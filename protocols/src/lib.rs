@@ -10,6 +10,7 @@
 //! | [`credit`] | how many messages a sender may inject: the receiver's bound, kept by both sides |
 //! | [`reliable`] | links over what loses, reorders, repeats and corrupts: frames, and the machine of each end |
 //! | [`connect`] | how two ends find together: lives, crossing attempts, refusals by name |
+//! | [`stream`] | connections that are ordered streams: both ends proven, one kept of those that cross, the farewell |
 //! | [`rendezvous`] | announce, clear to send, data fragments, finish; deferral is the same with another name |
 //! | [`partitioned`] | messages that are sent in parts as they get ready, over a channel matched once |
 //! | [`overflow`] | messages without an envelope, matched at their sender: no bound makes a program wait for ever |
@@ -39,6 +40,7 @@ pub mod reliable;
 pub mod rendezvous;
 mod sabotage;
 pub mod select;
+pub mod stream;
 mod timer;
 
 pub use card::Card;

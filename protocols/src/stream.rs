@@ -1,0 +1,100 @@
+//! Connections that are ordered streams of bytes, such as TCP's: how two ranks come to share one for each link, whichever
+//! of them makes it, and how they part.
+//!
+//! ```text
+//! has made the connection                          has accepted it
+//!   | -- greeting {version, job, link, who, nonce} --> |   checks it against its table
+//!   | <- answer {the same of its own, tag} ----------- |   holds the key of the job
+//!   | -- proof {tag} --------------------------------> |   so does the dialler
+//!
+//! lower rank                                       higher rank
+//!   | -- select -------------------------------------> |   open
+//!   | <- confirm ------------------------------------- |
+//!   |    open                                          |
+//! ```
+//!
+//! **Both prove themselves.** A tag is a [`Mac`] with the key of the job over both greetings, and so over both nonces,
+//! ranks, lives, the link and the attempt; the two sides' tags have different labels. Whoever does not hold the key can make
+//! none, replay none and send none back. What the key itself protects is the handshake alone: data needs TLS below.
+//!
+//! **Crossing.** Both may make connections at once, through whatever addresses, and lose them. The lower rank [`chooses`]:
+//! it selects the first connection on which both have proven themselves, and no second while it has that one. The
+//! higher takes what is selected. So they cannot disagree, and if only one of them can reach the other, that
+//! direction serves.
+//!
+//! **Attempts.** Each greeting bears the number of its attempt, which ascends; one that is not newer than what was seen
+//! is refused as [`Stale`](Refusal::Stale). A newer one replaces an earlier of the same dialler that was selected and not
+//! confirmed: the peer has given that up. There is no deadline between selecting and confirming but that of the
+//! [`Link`]: the other side may have taken the connection already.
+//!
+//! **Lives.** A life of the peer is admitted by [`introduce`](Link::introduce). Greetings of another are refused as
+//! [`Unknown`](Refusal::Unknown), greetings for another life of this side as [`Epoch`](Refusal::Epoch). When an open
+//! connection dies, messages may have died with it: the peer is lost, [`forget`](Link::forget) all its links; it has to be
+//! introduced anew. If it dies when one side has opened it and the other has not, the other finds its life unknown.
+//!
+//! **Strangers.** What does not begin as a greeting does is refused after its first wrong byte, without a word. A stranger
+//! can hold a connection for [`handshake_ns`](Setup::handshake_ns) and 144 bytes; how many such connections there are is
+//! bounded by the caller, which drops the oldest that is not [proven](Handshake::is_proven) for a new one.
+//!
+//! # How it is driven
+//!
+//! For each rank and link the caller has a [`Link`], for each connection in its handshake a [`Handshake`], and for
+//! each that is open a [`Farewell`] and [`Frame`]s. A [`Link`] that [`wants_dial`](Link::wants_dial) gets a new connection
+//! with [`Handshake::dial`]; one that is accepted gets [`Handshake::accept`]. Bytes that come go to
+//! [`handle`](Handshake::handle); after it, and after a new one is made, [`output`](Handshake::output) is sent. Time
+//! passes ([`handle_timeout`](Handshake::handle_timeout) of both at their `poll_timeout`). A connection that ends is
+//! reported by [`hang_up`](Handshake::hang_up); no handshake is dropped without that or [`refuse`](Handshake::refuse)
+//! unless its link was forgotten. After [`Event::Opened`] all others that [`claim`](Handshake::claim) the link are refused
+//! as [`Crossed`](Refusal::Crossed).
+//!
+//! ```
+//! use aldis_hal::{Epoch, Instant, PeerId};
+//! use aldis_protocols::stream::{Event, Handshake, Link, Mac, Node, Setup, Tag, job_name};
+//!
+//! struct Key([u8; 32]);
+//! impl Mac for Key {
+//!     fn tag(&self, message: &[u8]) -> Tag {
+//!         message.iter().fold(self.0, |tag, byte| tag.map(|t| t.rotate_left(3) ^ byte)) // a stand-in
+//!     }
+//! }
+//!
+//! let (now, key) = (Instant(1), Key([7; 32]));
+//! let one = Setup { job: job_name(&key), ranks: 2, epoch: Epoch(71), ..Setup::DEFAULT };
+//! let other = Setup { rank: PeerId(1), epoch: Epoch(82), ..one };
+//! let (mut links, mut others) = ([Link::NONE; 2], [Link::NONE; 2]);
+//! links[1].introduce(other.epoch);
+//! others[0].introduce(one.epoch);
+//! let mut node = Node { setup: &one, mac: &key, links: &mut links };
+//! let mut peer = Node { setup: &other, mac: &key, links: &mut others };
+//!
+//! assert!(node.links[1].want(&one, now) && node.links[1].wants_dial());
+//! let mut dialled = Handshake::dial(0, &mut node, (PeerId(1), 0), [1; 16], now).unwrap();
+//! let mut accepted = Handshake::accept(0, &other, [2; 16], now);
+//! let mut opened = 0;
+//! while !dialled.output().is_empty() || !accepted.output().is_empty() {
+//!     let (count, event) = accepted.handle(&mut peer, dialled.output(), now);
+//!     dialled.transmitted(count);
+//!     opened += u32::from(event == Some(Event::Opened { peer: PeerId(0), link: 0 }));
+//!     let (count, event) = dialled.handle(&mut node, accepted.output(), now);
+//!     accepted.transmitted(count);
+//!     opened += u32::from(event == Some(Event::Opened { peer: PeerId(1), link: 0 }));
+//! }
+//! assert!(opened == 2 && node.links[1].is_open() && peer.links[0].is_open());
+//! ```
+//!
+//! Deliberately absent: sockets, addresses and which of them to try, what is in a frame, and cryptography.
+
+mod buffer;
+mod frame;
+mod handshake;
+mod link;
+mod message;
+mod setup;
+#[cfg(test)]
+mod tests;
+
+pub use frame::{End, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, Farewell, Frame};
+pub use handshake::Handshake;
+pub use link::{Failed, Link};
+pub use message::{ANSWER_BYTES, GREETING_BYTES, HEAD_BYTES, MAGIC, NONCE_BYTES, PROOF_BYTES};
+pub use setup::{Event, Mac, Node, Refusal, Setup, Tag, chooses, job_name};

@@ -1,0 +1,392 @@
+//! The machine of one connection.
+
+use aldis_hal::{Epoch, Instant, PeerId};
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::buffer::Buffer;
+use super::link::Dialler;
+use super::message::{
+    ANSWER_BYTES, GREETING_BYTES, Greeting, HEAD_BYTES, Head, Identity, Kind, MAGIC, NONCE_BYTES,
+    PROOF_BYTES, Prover, same, tag,
+};
+use super::{Event, Link, Mac, Node, Refusal, Setup, chooses};
+use crate::VERSION;
+use crate::timer::Timer;
+
+/// Room for all that a side ever says: the dialler a greeting, a proof and two short messages; the acceptor an answer and
+/// two short ones, which is less.
+const OUTPUT_BYTES: usize = GREETING_BYTES + PROOF_BYTES + 2 * HEAD_BYTES;
+const _: () = assert!(OUTPUT_BYTES >= ANSWER_BYTES + 2 * HEAD_BYTES);
+
+/// What a connection waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub(super) enum Phase {
+    /// Accepted: for a greeting.
+    Greeting,
+    /// Dialled: for the answer.
+    Answer,
+    /// Accepted and answered: for the proof.
+    Proof,
+    /// Both sides have proven themselves. The higher rank: for being chosen.
+    Select,
+    /// The lower rank has chosen it: for being told that it is taken.
+    Confirm,
+    /// Nothing any more: both sides have it.
+    Open,
+    /// Nothing any more: it is not kept.
+    Ended,
+}
+
+/// The handshake on one connection, for either side; see the [module](super) for how it is driven.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Handshake {
+    key: u32,
+    pub(super) phase: Phase,
+    dialled: bool,
+    /// Something has come.
+    heard: bool,
+    dialler: Greeting,
+    /// Before the answer, only its nonce counts.
+    acceptor: Greeting,
+    input: Buffer<ANSWER_BYTES>,
+    output: Buffer<OUTPUT_BYTES>,
+    deadline: Timer,
+}
+
+const _: () = assert!(size_of::<Handshake>() <= 352, "a connection that is no rank's holds little memory");
+
+impl Handshake {
+    fn new(key: u32, setup: &Setup, now: Instant) -> Self {
+        let (input, output) = (Buffer::new(), Buffer::new());
+        let (dialler, acceptor) = (Greeting::none(), Greeting::none());
+        let mut deadline = Timer::OFF;
+        deadline.set(now, setup.handshake_ns);
+        Self {
+            key,
+            phase: Phase::Greeting,
+            dialled: false,
+            heard: false,
+            dialler,
+            acceptor,
+            input,
+            output,
+            deadline,
+        }
+    }
+
+    /// The handshake of a connection that this side makes to `peer` for its link of this number; `None` unless that link
+    /// [`wants_dial`](Link::wants_dial). `key` names the connection among all of this side; `nonce` must be drawn from a
+    /// generator that cannot be foretold, for this call alone.
+    pub fn dial(
+        key: u32,
+        node: &mut Node<'_>,
+        (peer, number): (PeerId, u8),
+        nonce: [u8; NONCE_BYTES],
+        now: Instant,
+    ) -> Option<Self> {
+        let (epoch, attempt) = node.link(peer, number)?.dial(key)?;
+        let setup = node.setup;
+        let ends = [Identity::of(setup), Identity { rank: peer, epoch }];
+        let head = Head::new(Kind::Greeting, number, setup.links);
+        let greeting = Greeting::new(head, ends, (setup.job, setup.ranks), attempt, nonce);
+        let mut this =
+            Self { phase: Phase::Answer, dialled: true, dialler: greeting, ..Self::new(key, setup, now) };
+        this.output.push(greeting.as_bytes());
+        Some(this)
+    }
+
+    /// The handshake of a connection that somebody has made to this side; `key` and `nonce` as for
+    /// [`dial`](Self::dial).
+    #[must_use]
+    pub fn accept(key: u32, setup: &Setup, nonce: [u8; NONCE_BYTES], now: Instant) -> Self {
+        let mut this = Self::new(key, setup, now);
+        let nobody = Identity { rank: PeerId(0), epoch: Epoch(0) };
+        let head = Head::new(Kind::Answer, 0, setup.links);
+        this.acceptor =
+            Greeting::new(head, [Identity::of(setup), nobody], (setup.job, setup.ranks), 0, nonce);
+        this
+    }
+
+    /// The name that the caller has given the connection.
+    #[must_use]
+    pub const fn key(&self) -> u32 {
+        self.key
+    }
+
+    /// Whether this side has made the connection.
+    #[must_use]
+    pub const fn is_dialled(&self) -> bool {
+        self.dialled
+    }
+
+    /// Whose connection it is, and for which link: known once the other side has proven who it is, and of one that this
+    /// side has made from the start.
+    #[must_use]
+    pub fn claim(&self) -> Option<(PeerId, u8)> {
+        (self.dialled || self.is_proven()).then(|| (self.peer().rank, self.dialler.link()))
+    }
+
+    /// Whether the other side has proven that it is a rank of the job. Who has to make room drops another first.
+    #[must_use]
+    pub const fn is_proven(&self) -> bool {
+        matches!(self.phase, Phase::Select | Phase::Confirm | Phase::Open)
+    }
+
+    /// Whether the handshake is over, either way.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Open | Phase::Ended)
+    }
+
+    /// What is to be sent now.
+    #[must_use]
+    pub fn output(&self) -> &[u8] {
+        self.output.bytes()
+    }
+
+    /// The connection has taken so many bytes of the output.
+    pub fn transmitted(&mut self, count: usize) {
+        self.output.take(count);
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is to be called next.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.deadline.at()
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, node: &mut Node<'_>, now: Instant) -> Option<Event> {
+        self.deadline.fire(now).then(|| self.end(node, Refusal::Slow, now))
+    }
+
+    /// The connection has come to its end (closed, reset, never made) before the handshake. `None` if it was over.
+    pub fn hang_up(&mut self, node: &mut Node<'_>, now: Instant) -> Option<Event> {
+        let why = match (self.heard, self.dialled) {
+            (true, _) => Refusal::Truncated,
+            (false, true) => Refusal::Unreachable,
+            (false, false) => Refusal::Silent,
+        };
+        (!self.is_over()).then(|| self.end(node, why, now))
+    }
+
+    /// The caller does not keep the connection, for this reason. `None` if the handshake was over.
+    pub fn refuse(&mut self, node: &mut Node<'_>, why: Refusal, now: Instant) -> Option<Event> {
+        (!self.is_over()).then(|| self.end(node, why, now))
+    }
+
+    /// Takes in bytes from the connection: how many of them are the handshake's, and what they have brought about. What
+    /// follows an event is not looked at: after [`Event::Opened`] it is frames.
+    pub fn handle(&mut self, node: &mut Node<'_>, bytes: &[u8], now: Instant) -> (usize, Option<Event>) {
+        self.heard |= !bytes.is_empty();
+        let mut rest = bytes;
+        while let Some((piece, more)) =
+            self.missing().and_then(|count| rest.split_at_checked(count.min(rest.len())))
+            && !piece.is_empty()
+        {
+            rest = more;
+            self.input.push(piece);
+            if let Some(event) = self.step(node, now) {
+                return (bytes.len() - rest.len(), Some(event));
+            }
+        }
+        (bytes.len() - rest.len(), None)
+    }
+
+    /// The other side, as it or this one has named it.
+    fn peer(&self) -> Identity {
+        if self.dialled { self.dialler.to() } else { self.dialler.from() }
+    }
+
+    fn head(&self) -> Option<Head> {
+        Head::read_from_prefix(self.input.bytes()).ok().map(|(head, _)| head)
+    }
+
+    /// Bytes that are missing of the message that has begun; `None` when nothing is awaited.
+    fn missing(&self) -> Option<usize> {
+        let whole = match self.head() {
+            None => HEAD_BYTES,
+            Some(head) => head.kind()?.bytes(),
+        };
+        (!self.is_over()).then(|| whole.saturating_sub(self.input.bytes().len()))
+    }
+
+    /// What is the message that is awaited.
+    const fn awaited(&self) -> Option<Kind> {
+        Some(match self.phase {
+            Phase::Greeting => Kind::Greeting,
+            Phase::Answer => Kind::Answer,
+            Phase::Proof => Kind::Proof,
+            Phase::Select => Kind::Select,
+            Phase::Confirm => Kind::Confirm,
+            Phase::Open | Phase::Ended => return None,
+        })
+    }
+
+    /// Looks at what has come so far: as soon as it cannot become the message that is awaited, the connection ends.
+    fn step(&mut self, node: &mut Node<'_>, now: Instant) -> Option<Event> {
+        let input = self.input;
+        if input.bytes().iter().zip(MAGIC).any(|(&byte, magic)| byte != magic) {
+            return Some(self.end(node, Refusal::Foreign, now));
+        }
+        let head = self.head()?;
+        if head.kind() == Some(Kind::Refuse) {
+            let why = Refusal::from_wire(head.first).unwrap_or(Refusal::Malformed);
+            return Some(self.close(node, why, true, now));
+        }
+        if head.version != VERSION {
+            return Some(self.end(node, Refusal::Version, now));
+        }
+        if head.kind() != self.awaited() {
+            return Some(self.end(node, Refusal::Malformed, now));
+        }
+        if self.missing() != Some(0) {
+            return None;
+        }
+        self.input = Buffer::new();
+        match self.take_in(node, input.bytes()) {
+            Ok(()) if self.phase == Phase::Open => {
+                self.deadline = Timer::OFF;
+                Some(Event::Opened { peer: self.peer().rank, link: self.dialler.link() })
+            }
+            Ok(()) => None,
+            Err(why) => Some(self.end(node, why, now)),
+        }
+    }
+
+    /// A whole message of the kind that is awaited.
+    fn take_in(&mut self, node: &mut Node<'_>, message: &[u8]) -> Result<(), Refusal> {
+        match self.phase {
+            Phase::Greeting => self.greeted(node, message),
+            Phase::Answer => self.answered(node, message),
+            Phase::Proof => self.proven(node, message),
+            Phase::Select => self.selected(node),
+            Phase::Confirm => self.confirmed(node),
+            Phase::Open | Phase::Ended => Err(Refusal::Malformed),
+        }
+    }
+
+    /// The acceptor is told who comes, and answers.
+    fn greeted(&mut self, node: &mut Node<'_>, message: &[u8]) -> Result<(), Refusal> {
+        let setup = node.setup;
+        let greeting = Greeting::read_from_bytes(message).map_err(|_| Refusal::Malformed)?;
+        if let Some(why) = greeting.objection((setup.job, setup.ranks), setup.links) {
+            return Err(why);
+        }
+        let (from, to) = (greeting.from(), greeting.to());
+        if to.rank != setup.rank {
+            return Err(Refusal::Rank);
+        }
+        if to.epoch != setup.epoch {
+            return Err(Refusal::Epoch);
+        }
+        if link(node, from.rank, greeting.link())?.admitted() != Some(from.epoch) {
+            return Err(Refusal::Unknown);
+        }
+        self.dialler = greeting;
+        self.acceptor = self.acceptor.answering(&greeting);
+        self.output.push(self.acceptor.as_bytes());
+        self.output.push(&tag(node.mac, Prover::Acceptor, &self.dialler, &self.acceptor));
+        self.phase = Phase::Proof;
+        Ok(())
+    }
+
+    /// The dialler is told that it has found whom it looked for, and proves who it is.
+    fn answered(&mut self, node: &mut Node<'_>, message: &[u8]) -> Result<(), Refusal> {
+        let (greeting, proof) = message.split_at_checked(GREETING_BYTES).ok_or(Refusal::Malformed)?;
+        let answer = Greeting::read_from_bytes(greeting).map_err(|_| Refusal::Malformed)?;
+        if let Some(why) = answer.objection((node.setup.job, node.setup.ranks), node.setup.links) {
+            return Err(why);
+        }
+        if answer.from().rank != self.dialler.to().rank {
+            return Err(Refusal::Rank);
+        }
+        if answer.from().epoch != self.dialler.to().epoch {
+            return Err(Refusal::Epoch);
+        }
+        if !answer.answers(&self.dialler) {
+            return Err(Refusal::Malformed);
+        }
+        self.acceptor = answer;
+        self.verify(node.mac, Prover::Acceptor, proof)?;
+        let (peer, number) = (self.peer(), self.dialler.link());
+        let link = link(node, peer.rank, number)?;
+        if link.is_open() {
+            return Err(Refusal::Crossed);
+        }
+        if !link.is_dialling(self.key) {
+            return Err(Refusal::Stale);
+        }
+        self.output.push(Head::new(Kind::Proof, 0, 0).as_bytes());
+        self.output.push(&tag(node.mac, Prover::Dialler, &self.dialler, &self.acceptor));
+        self.choose(node, Dialler::Own)
+    }
+
+    /// The acceptor is told that the dialler is who it says.
+    fn proven(&mut self, node: &mut Node<'_>, message: &[u8]) -> Result<(), Refusal> {
+        let proof = message.get(HEAD_BYTES..).unwrap_or_default();
+        self.verify(node.mac, Prover::Dialler, proof)?;
+        let (peer, number, attempt) = (self.peer(), self.dialler.link(), self.dialler.attempt());
+        link(node, peer.rank, number)?.prove(peer.epoch, attempt)?;
+        self.choose(node, Dialler::Peer { attempt })
+    }
+
+    fn verify(&self, mac: &dyn Mac, prover: Prover, proof: &[u8]) -> Result<(), Refusal> {
+        let right = same(&tag(mac, prover, &self.dialler, &self.acceptor), proof);
+        if right { Ok(()) } else { Err(Refusal::Key) }
+    }
+
+    /// Both have proven who they are. The lower rank chooses; the higher waits for that.
+    fn choose(&mut self, node: &mut Node<'_>, by: Dialler) -> Result<(), Refusal> {
+        let (peer, number) = (self.peer(), self.dialler.link());
+        if !chooses(node.setup.rank, peer.rank) {
+            self.phase = Phase::Select;
+            return Ok(());
+        }
+        link(node, peer.rank, number)?.select(peer.epoch, self.key, by)?;
+        self.output.push(Head::new(Kind::Select, 0, 0).as_bytes());
+        (self.phase, self.deadline) = (Phase::Confirm, Timer::OFF);
+        Ok(())
+    }
+
+    /// The higher rank takes the connection that was chosen.
+    fn selected(&mut self, node: &mut Node<'_>) -> Result<(), Refusal> {
+        let (peer, number) = (self.peer(), self.dialler.link());
+        link(node, peer.rank, number)?.take(peer.epoch, self.key)?;
+        self.output.push(Head::new(Kind::Confirm, 0, 0).as_bytes());
+        self.phase = Phase::Open;
+        Ok(())
+    }
+
+    /// The lower rank is told so.
+    fn confirmed(&mut self, node: &mut Node<'_>) -> Result<(), Refusal> {
+        let (peer, number) = (self.peer(), self.dialler.link());
+        link(node, peer.rank, number)?.confirm(peer.epoch, self.key)?;
+        self.phase = Phase::Open;
+        Ok(())
+    }
+
+    /// This side does not keep the connection.
+    fn end(&mut self, node: &mut Node<'_>, why: Refusal, now: Instant) -> Event {
+        if why.is_sent() {
+            self.output.push(Head::new(Kind::Refuse, why as u8, 0).as_bytes());
+        }
+        self.close(node, why, false, now)
+    }
+
+    fn close(&mut self, node: &mut Node<'_>, why: Refusal, told: bool, now: Instant) -> Event {
+        let (peer, number) = (self.peer(), self.dialler.link());
+        let setup = node.setup;
+        if let Some(link) = node.link(peer.rank, number) {
+            link.release(setup, self.key, why, now);
+        }
+        (self.phase, self.deadline) = (Phase::Ended, Timer::OFF);
+        Event::Ended { why, told }
+    }
+}
+
+/// The link of a greeting that was checked against the setup; only a table that is too short has none.
+fn link<'a>(node: &'a mut Node<'_>, peer: PeerId, number: u8) -> Result<&'a mut Link, Refusal> {
+    node.link(peer, number).ok_or(Refusal::Busy)
+}

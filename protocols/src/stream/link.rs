@@ -1,0 +1,249 @@
+//! Which connection is kept for a link.
+
+use aldis_hal::{Epoch, Instant};
+
+use super::{Refusal, Setup};
+use crate::timer::Timer;
+
+/// The most doublings of the interval between attempts.
+const DOUBLINGS_MAX: u8 = 16;
+
+/// How far a link has come.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub(super) enum Phase {
+    /// No connection is chosen.
+    #[default]
+    Idle,
+    /// This side, the lower rank, has chosen a connection and waits for the other to take it.
+    Selected { key: u32, by: Dialler },
+    /// Both sides have it.
+    Open { key: u32 },
+}
+
+/// Who has made a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub(super) enum Dialler {
+    /// This side.
+    Own,
+    /// The peer, with its attempt of this number.
+    Peer { attempt: u32 },
+}
+
+/// One link to one peer: whether it is wanted, when to try, and which connection was chosen. See the
+/// [module](super) for how it is driven.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Link {
+    pub(super) phase: Phase,
+    wanted: bool,
+    doublings: u8,
+    /// Why the last attempt failed.
+    last: Option<Refusal>,
+    /// This side's attempt under way: the key of its connection.
+    dialling: Option<u32>,
+    /// The life of the peer that may connect; zero: none.
+    admitted: u32,
+    /// The number of this side's last attempt. It ascends through a life, whoever is introduced.
+    attempt: u32,
+    /// The newest attempt of the admitted life that has proven itself; zero: none.
+    theirs: u32,
+    retry: Timer,
+    deadline: Timer,
+}
+
+const _: () = assert!(size_of::<Link>() <= 56, "the state of a link is small and constant");
+
+/// No connection came about within the deadline. The peer has to be introduced anew.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Failed {
+    /// Why the last attempt failed; `None` if none has ended.
+    pub last: Option<Refusal>,
+}
+
+impl Link {
+    /// To nobody.
+    pub const NONE: Self = Self {
+        phase: Phase::Idle,
+        wanted: false,
+        doublings: 0,
+        last: None,
+        dialling: None,
+        admitted: 0,
+        attempt: 0,
+        theirs: 0,
+        retry: Timer::OFF,
+        deadline: Timer::OFF,
+    };
+
+    /// This life of the peer may connect from now on, and no other. If that is news, true is returned, and whatever
+    /// connection there was, open or under way, is to be dropped.
+    pub fn introduce(&mut self, epoch: Epoch) -> bool {
+        let news = self.admitted != epoch.0;
+        if news {
+            self.forget();
+            self.admitted = epoch.0;
+        }
+        news
+    }
+
+    /// The life that may connect, if any.
+    #[must_use]
+    pub const fn admitted(&self) -> Option<Epoch> {
+        if self.admitted == 0 { None } else { Some(Epoch(self.admitted)) }
+    }
+
+    /// The peer is dead, has left, or is given up: whatever connection there was is to be dropped, and nothing connects
+    /// until the peer is introduced anew.
+    pub fn forget(&mut self) {
+        *self = Self { attempt: self.attempt, ..Self::NONE };
+    }
+
+    /// This side wants the connection: attempts begin, see [`wants_dial`](Self::wants_dial). False, and nothing is
+    /// done, if the peer was not introduced.
+    pub fn want(&mut self, setup: &Setup, now: Instant) -> bool {
+        if self.admitted == 0 {
+            return false;
+        }
+        if !self.wanted && !self.is_open() {
+            self.wanted = true;
+            self.deadline.set(now, setup.deadline_ns);
+        }
+        true
+    }
+
+    /// Whether both sides have a connection.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Open { .. })
+    }
+
+    /// Whether this is the connection that both sides have.
+    #[must_use]
+    pub const fn is_open_on(&self, connection: u32) -> bool {
+        matches!(self.phase, Phase::Open { key } if key == connection)
+    }
+
+    /// Whether a connection is to be made now: [`Handshake::dial`](super::Handshake::dial).
+    #[must_use]
+    pub fn wants_dial(&self) -> bool {
+        let idle = self.phase == Phase::Idle && self.dialling.is_none();
+        self.wanted && idle && self.retry.at().is_none()
+    }
+
+    /// Time until which the next [`handle_timeout`](Self::handle_timeout) may wait.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        Timer::earliest([self.retry, self.deadline])
+    }
+
+    /// Time has passed; ask [`wants_dial`](Self::wants_dial) afterwards. If it fails, every connection of this link is
+    /// to be dropped.
+    pub fn handle_timeout(&mut self, now: Instant) -> Option<Failed> {
+        self.retry.fire(now);
+        if !self.deadline.fire(now) {
+            return None;
+        }
+        let last = self.last;
+        self.forget();
+        Some(Failed { last })
+    }
+
+    /// An attempt begins on this connection; its number, if it may.
+    pub(super) fn dial(&mut self, key: u32) -> Option<(Epoch, u32)> {
+        let epoch = self.admitted().filter(|_| self.phase == Phase::Idle && self.dialling.is_none())?;
+        self.attempt = self.attempt.checked_add(1)?;
+        self.dialling = Some(key);
+        Some((epoch, self.attempt))
+    }
+
+    /// Whether the attempt on this connection is the one under way.
+    pub(super) fn is_dialling(&self, key: u32) -> bool {
+        self.dialling == Some(key)
+    }
+
+    /// The peer has proven itself on a connection that it made with this attempt, in this life.
+    ///
+    /// # Errors
+    /// Why the connection is not kept.
+    pub(super) fn prove(&mut self, epoch: Epoch, attempt: u32) -> Result<(), Refusal> {
+        if self.admitted != epoch.0 || attempt <= self.theirs {
+            return Err(Refusal::Stale);
+        }
+        self.theirs = attempt;
+        Ok(())
+    }
+
+    /// The lower rank chooses this connection, if it has no other. An attempt of the peer replaces an earlier one of it
+    /// that was chosen and not taken: the peer makes no other before it has given that one up.
+    ///
+    /// # Errors
+    /// Why the connection is not kept.
+    pub(super) fn select(&mut self, epoch: Epoch, key: u32, by: Dialler) -> Result<(), Refusal> {
+        if self.admitted != epoch.0 {
+            return Err(Refusal::Stale);
+        }
+        let replaces = match (self.phase, by) {
+            (Phase::Idle, _) => true,
+            (Phase::Selected { by: Dialler::Peer { attempt: old }, .. }, Dialler::Peer { attempt }) => {
+                old < attempt
+            }
+            _ => false,
+        };
+        if !replaces {
+            return Err(Refusal::Crossed);
+        }
+        self.phase = Phase::Selected { key, by };
+        Ok(())
+    }
+
+    /// The higher rank takes the connection that was chosen.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub(super) fn take(&mut self, epoch: Epoch, key: u32) -> Result<(), Refusal> {
+        if self.admitted != epoch.0 {
+            return Err(Refusal::Stale);
+        }
+        if self.is_open() {
+            return Err(Refusal::Crossed);
+        }
+        self.open(key);
+        Ok(())
+    }
+
+    /// The higher rank has taken the connection that this side chose.
+    ///
+    /// # Errors
+    /// Why it is too late.
+    pub(super) fn confirm(&mut self, epoch: Epoch, connection: u32) -> Result<(), Refusal> {
+        match self.phase {
+            Phase::Selected { key, .. } if key == connection && self.admitted == epoch.0 => {
+                self.open(key);
+                Ok(())
+            }
+            _ => Err(Refusal::Stale),
+        }
+    }
+
+    fn open(&mut self, key: u32) {
+        self.phase = Phase::Open { key };
+        (self.wanted, self.dialling, self.doublings, self.last) = (false, None, 0, None);
+        (self.retry, self.deadline) = (Timer::OFF, Timer::OFF);
+    }
+
+    /// The connection has ended within its handshake: what it held is free again.
+    pub(super) fn release(&mut self, setup: &Setup, connection: u32, why: Refusal, now: Instant) {
+        if matches!(self.phase, Phase::Selected { key, .. } if key == connection) {
+            self.phase = Phase::Idle;
+        }
+        if self.dialling == Some(connection) {
+            (self.dialling, self.last) = (None, Some(why));
+            let interval = setup.retry_first_ns.max(1).saturating_mul(1 << self.doublings.min(DOUBLINGS_MAX));
+            self.doublings = self.doublings.saturating_add(1).min(DOUBLINGS_MAX);
+            self.retry.set(now, interval.min(setup.retry_max_ns).max(1));
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The messages of the handshake: fixed layout, little-endian, of a length that the first eight bytes tell.
+
+use aldis_hal::{Epoch, PeerId};
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::{Mac, Refusal, Setup, Tag};
+use crate::VERSION;
+
+/// The first bytes of every message.
+pub const MAGIC: [u8; 4] = *b"AldS";
+/// Bytes of a nonce.
+pub const NONCE_BYTES: usize = 16;
+/// Bytes of what every message begins with, and of the shortest messages.
+pub const HEAD_BYTES: usize = 8;
+/// Bytes of a greeting.
+pub const GREETING_BYTES: usize = 56;
+/// Bytes of an answer: the longest message.
+pub const ANSWER_BYTES: usize = GREETING_BYTES + size_of::<Tag>();
+/// Bytes of a proof.
+pub const PROOF_BYTES: usize = HEAD_BYTES + size_of::<Tag>();
+
+/// What is authenticated: a label, the dialler's greeting, the acceptor's.
+const TRANSCRIPT_BYTES: usize = LABEL_BYTES + 2 * GREETING_BYTES;
+const LABEL_BYTES: usize = 16;
+
+/// What a message is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[repr(u8)]
+pub(super) enum Kind {
+    /// The dialler's [`Greeting`].
+    Greeting = 1,
+    /// The acceptor's [`Greeting`] and the tag of both.
+    Answer,
+    /// The dialler's tag of both.
+    Proof,
+    /// The lower rank has chosen this connection.
+    Select,
+    /// The higher rank has taken it.
+    Confirm,
+    /// No; the reason in the next byte.
+    Refuse,
+}
+
+impl Kind {
+    const ALL: [Self; 6] =
+        [Self::Greeting, Self::Answer, Self::Proof, Self::Select, Self::Confirm, Self::Refuse];
+
+    /// Bytes of such a message.
+    pub(super) const fn bytes(self) -> usize {
+        match self {
+            Self::Greeting => GREETING_BYTES,
+            Self::Answer => ANSWER_BYTES,
+            Self::Proof => PROOF_BYTES,
+            Self::Select | Self::Confirm | Self::Refuse => HEAD_BYTES,
+        }
+    }
+}
+
+/// What every message of every version begins with.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Hash, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
+#[repr(C)]
+pub(super) struct Head {
+    magic: [u8; 4],
+    pub(super) version: u8,
+    kind: u8,
+    /// Of a greeting and an answer: the number of the link. Of a refusal: the reason.
+    pub(super) first: u8,
+    /// Of a greeting and an answer: how many links two ranks have.
+    pub(super) second: u8,
+}
+
+impl Head {
+    pub(super) const fn new(kind: Kind, first: u8, second: u8) -> Self {
+        Self { magic: MAGIC, version: VERSION, kind: kind as u8, first, second }
+    }
+
+    /// What the message is, if there is such a thing.
+    pub(super) fn kind(&self) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|&kind| kind as u8 == self.kind)
+    }
+}
+
+/// Who a side is and whom it believes to talk to.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Hash, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
+#[repr(C)]
+pub(super) struct Greeting {
+    pub(super) head: Head,
+    rank: U32,
+    to: U32,
+    epoch: U32,
+    to_epoch: U32,
+    ranks: U32,
+    /// Of the dialler's attempts for this link, which it is. The acceptor repeats it.
+    attempt: U32,
+    job: U64,
+    nonce: [u8; NONCE_BYTES],
+}
+
+const _: () = assert!(size_of::<Head>() == HEAD_BYTES && size_of::<Greeting>() == GREETING_BYTES);
+
+/// One end of a connection as a greeting names it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Identity {
+    pub(super) rank: PeerId,
+    pub(super) epoch: Epoch,
+}
+
+impl Identity {
+    /// This side.
+    pub(super) const fn of(setup: &Setup) -> Self {
+        Self { rank: setup.rank, epoch: setup.epoch }
+    }
+}
+
+impl Greeting {
+    /// `from` greets `to`, as `kind`, for attempt `attempt` of a link.
+    pub(super) fn new(
+        head: Head,
+        [from, to]: [Identity; 2],
+        (job, ranks): (u64, u32),
+        attempt: u32,
+        nonce: [u8; NONCE_BYTES],
+    ) -> Self {
+        Self {
+            head,
+            rank: U32::new(from.rank.0),
+            to: U32::new(to.rank.0),
+            epoch: U32::new(from.epoch.0),
+            to_epoch: U32::new(to.epoch.0),
+            ranks: U32::new(ranks),
+            attempt: U32::new(attempt),
+            job: U64::new(job),
+            nonce,
+        }
+    }
+
+    /// Nobody's.
+    pub(super) fn none() -> Self {
+        Self::new_zeroed()
+    }
+
+    /// This answer, made out to whom it answers.
+    pub(super) const fn answering(self, greeting: &Self) -> Self {
+        let head = Head { first: greeting.head.first, ..self.head };
+        Self { head, to: greeting.rank, to_epoch: greeting.epoch, attempt: greeting.attempt, ..self }
+    }
+
+    /// Whether it is made out to whom it should answer.
+    pub(super) fn answers(&self, greeting: &Self) -> bool {
+        let addressed = (self.to, self.to_epoch) == (greeting.rank, greeting.epoch);
+        addressed && (self.head.first, self.attempt) == (greeting.head.first, greeting.attempt)
+    }
+
+    pub(super) const fn from(&self) -> Identity {
+        Identity { rank: PeerId(self.rank.get()), epoch: Epoch(self.epoch.get()) }
+    }
+
+    pub(super) const fn to(&self) -> Identity {
+        Identity { rank: PeerId(self.to.get()), epoch: Epoch(self.to_epoch.get()) }
+    }
+
+    pub(super) const fn link(&self) -> u8 {
+        self.head.first
+    }
+
+    pub(super) const fn attempt(&self) -> u32 {
+        self.attempt.get()
+    }
+
+    /// Why it does not fit a job of this kind, if it does not.
+    pub(super) fn objection(&self, (job, ranks): (u64, u32), links: u8) -> Option<Refusal> {
+        let checks = [
+            (self.job.get() == job, Refusal::Job),
+            (self.ranks.get() == ranks, Refusal::Ranks),
+            (self.head.second == links && self.link() < links, Refusal::Links),
+            (self.rank.get() < ranks && self.rank != self.to && self.epoch.get() != 0, Refusal::Rank),
+        ];
+        checks.into_iter().find_map(|(fits, why)| (!fits).then_some(why))
+    }
+}
+
+/// Which side proves itself: what one says cannot be sent back to it as the other's word.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Prover {
+    Acceptor,
+    Dialler,
+}
+
+/// The proof that a side holds the key and has seen both greetings.
+pub(super) fn tag(mac: &dyn Mac, prover: Prover, dialler: &Greeting, acceptor: &Greeting) -> Tag {
+    let label: &[u8; LABEL_BYTES] = match prover {
+        Prover::Acceptor => b"aldis acceptor 1",
+        Prover::Dialler => b"aldis dialler  1",
+    };
+    let mut transcript = [0; TRANSCRIPT_BYTES];
+    let parts = label.iter().chain(dialler.as_bytes()).chain(acceptor.as_bytes());
+    transcript.iter_mut().zip(parts).for_each(|(to, &from)| *to = from);
+    mac.tag(&transcript)
+}
+
+/// Whether two tags are the same, in a time that does not depend on where they differ.
+pub(super) fn same(one: &Tag, other: &[u8]) -> bool {
+    let differing = one.iter().zip(other).fold(0, |sum, (one, other)| sum | (one ^ other));
+    one.len() == other.len() && core::hint::black_box(differing) == 0
+}

@@ -1,0 +1,155 @@
+//! One situation each, over bytes.
+
+use std::vec::Vec;
+
+use aldis_hal::{Epoch, Instant, PeerId};
+
+use super::super::{
+    ANSWER_BYTES, Event, GREETING_BYTES, HEAD_BYTES, Handshake, Link, Mac, Node, PROOF_BYTES, Refusal, Setup,
+    Tag, chooses, job_name,
+};
+
+const NOW: Instant = Instant(1);
+
+/// Not a keyed hash that anybody should use: enough that other bytes have other tags.
+#[derive(Clone, Copy)]
+pub(super) struct Key(pub(super) u8);
+
+impl Mac for Key {
+    fn tag(&self, message: &[u8]) -> Tag {
+        let mut tag = [self.0; 32];
+        for (i, &byte) in message.iter().enumerate() {
+            let at = i % 32;
+            tag[at] = tag[at].wrapping_mul(5).wrapping_add(byte ^ i as u8);
+        }
+        tag
+    }
+}
+
+/// A rank of a job of four, with what it holds.
+struct Rank {
+    setup: Setup,
+    key: Key,
+    links: Vec<Link>,
+}
+
+impl Rank {
+    fn new(rank: u32, key: Key) -> Self {
+        let setup = Setup {
+            job: job_name(&Key(7)),
+            ranks: 4,
+            links: 2,
+            rank: PeerId(rank),
+            epoch: Epoch(0x100 + rank),
+            ..Setup::DEFAULT
+        };
+        let mut links = std::vec![Link::NONE; 8];
+        for (i, link) in links.iter_mut().enumerate() {
+            assert!(link.introduce(Epoch(0x100 + i as u32 / 2)));
+        }
+        Self { setup, key, links }
+    }
+
+    fn node(&mut self) -> Node<'_> {
+        Node { setup: &self.setup, mac: &self.key, links: &mut self.links }
+    }
+
+    fn dial(&mut self, peer: u32, link: u8) -> Handshake {
+        let setup = self.setup;
+        let mut node = self.node();
+        let wanted = node.link(PeerId(peer), link).unwrap();
+        assert!(wanted.want(&setup, NOW) && wanted.wants_dial());
+        Handshake::dial(11, &mut node, (PeerId(peer), link), [0xD1; 16], NOW).unwrap()
+    }
+
+    fn accept(&self) -> Handshake {
+        Handshake::accept(12, &self.setup, [0xAC; 16], NOW)
+    }
+}
+
+fn pair() -> [Rank; 2] {
+    [1, 2].map(|rank| Rank::new(rank, Key(7)))
+}
+
+/// Passes bytes to and fro, `piece` at a time, until there are none; what the two were told.
+fn exchange(ranks: &mut [Rank; 2], handshakes: &mut [Handshake; 2], piece: usize) -> [Vec<Event>; 2] {
+    let mut events = [Vec::new(), Vec::new()];
+    while handshakes.iter().any(|handshake| !handshake.output().is_empty()) {
+        for from in 0..2 {
+            let output = handshakes[from].output();
+            let bytes = output[..piece.min(output.len())].to_vec();
+            handshakes[from].transmitted(bytes.len());
+            let (count, event) = handshakes[1 - from].handle(&mut ranks[1 - from].node(), &bytes, NOW);
+            assert!(count == bytes.len() || handshakes[1 - from].is_over());
+            events[1 - from].extend(event);
+        }
+    }
+    events
+}
+
+/// The lower or the higher rank dials the other for link 1.
+fn dialled(ranks: &mut [Rank; 2], dialler: usize) -> [Handshake; 2] {
+    let peer = ranks[1 - dialler].setup.rank.0;
+    let mut handshakes = [ranks[dialler].dial(peer, 1), ranks[1 - dialler].accept()];
+    if dialler == 1 {
+        handshakes.reverse();
+    }
+    handshakes
+}
+
+#[test]
+fn whoever_dials_both_are_told() {
+    for dialler in 0..2 {
+        for piece in [1, 3, 88, 200] {
+            let mut ranks = pair();
+            let mut handshakes = dialled(&mut ranks, dialler);
+            let events = exchange(&mut ranks, &mut handshakes, piece);
+            let opened = |peer| std::vec![Event::Opened { peer: PeerId(peer), link: 1 }];
+            assert_eq!(events, [opened(2), opened(1)]);
+            assert!(ranks[0].links[5].is_open_on(handshakes[0].key()));
+            assert!(ranks[1].links[3].is_open_on(handshakes[1].key()));
+            assert!(handshakes.iter().all(|one| one.is_over() && one.poll_timeout().is_none()));
+            assert!(ranks.iter().all(|rank| rank.links.iter().all(|link| link.poll_timeout().is_none())));
+        }
+    }
+    assert!(chooses(PeerId(0), PeerId(1)) && !chooses(PeerId(1), PeerId(0)));
+}
+
+#[test]
+fn golden_bytes() {
+    let mut ranks = pair();
+    let [mut one, mut other] = dialled(&mut ranks, 0);
+    let greeting = one.output().to_vec();
+    let job = job_name(&Key(7)).to_le_bytes();
+    let head = [b'A', b'l', b'd', b'S', 1, 1, 1, 2];
+    let ends = [1, 0, 0, 0, 2, 0, 0, 0, 1, 1, 0, 0, 2, 1, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0];
+    assert_eq!(greeting, [&head[..], &ends, &job, &[0xD1; 16]].concat());
+    assert_eq!(greeting.len(), GREETING_BYTES);
+
+    assert_eq!(other.handle(&mut ranks[1].node(), &greeting, NOW), (GREETING_BYTES, None));
+    let answer = other.output().to_vec();
+    let ends = [2, 0, 0, 0, 1, 0, 0, 0, 2, 1, 0, 0, 1, 1, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0];
+    let theirs = [&[b'A', b'l', b'd', b'S', 1, 2, 1, 2][..], &ends, &job, &[0xAC; 16]].concat();
+    let tag = Key(7).tag(&[b"aldis acceptor 1", &greeting[..], &theirs].concat());
+    assert_eq!(answer, [&theirs[..], &tag].concat());
+    assert_eq!(answer.len(), ANSWER_BYTES);
+
+    assert_eq!(one.handle(&mut ranks[0].node(), &answer, NOW), (ANSWER_BYTES, None));
+    one.transmitted(greeting.len());
+    let proof = one.output().to_vec();
+    let tag = Key(7).tag(&[b"aldis dialler  1", &greeting[..], &theirs].concat());
+    let select = [b'A', b'l', b'd', b'S', 1, 4, 0, 0];
+    assert_eq!(proof, [&[b'A', b'l', b'd', b'S', 1, 3, 0, 0][..], &tag, &select].concat());
+    assert_eq!(proof.len(), PROOF_BYTES + HEAD_BYTES);
+
+    let opened = Some(Event::Opened { peer: PeerId(1), link: 1 });
+    assert_eq!(other.handle(&mut ranks[1].node(), &proof, NOW), (proof.len(), opened));
+    other.transmitted(ANSWER_BYTES);
+    assert_eq!(other.output(), [b'A', b'l', b'd', b'S', 1, 5, 0, 0]);
+    other.transmitted(3);
+    assert_eq!(other.output(), [b'S', 1, 5, 0, 0]);
+    let mut refused = ranks[1].accept();
+    let event = refused.refuse(&mut ranks[1].node(), Refusal::Busy, NOW);
+    assert_eq!(event, Some(Event::Ended { why: Refusal::Busy, told: false }));
+    assert_eq!(refused.output(), [b'A', b'l', b'd', b'S', 1, 6, 12, 0]);
+}
