@@ -6,7 +6,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`mod@barrier`], [`mod@bcast`], [`mod@allreduce`] | one operation each: its calls, and its algorithms in their own files |
+//! | [`mod@barrier`], [`mod@bcast`], [`mod@reduce`], [`mod@allreduce`] | one operation each: its calls, and its algorithms in their own files |
 //! | [`schedule`] | the form of an algorithm: [`Schedule`], [`Step`], [`Span`] |
 //! | [`collective`] | the executor: [`Collective`], blocking and nonblocking, in segments that fit the scratch |
 //! | [`mod@comm`] | communicators: dup, split, create, free; intercommunicators; grids and graphs of ranks |
@@ -49,7 +49,7 @@
 //!
 //! # Limits
 //!
-//! [`IN_FLIGHT_MAX`] messages of a round in flight, a request slot of the storage each (the four algorithms here have
+//! [`IN_FLIGHT_MAX`] messages of a round in flight, a request slot of the storage each (the algorithms here have
 //! two); `u32` ranks; counts are `usize`. Segments of one call run one after another.
 //!
 //! # How to add a collective
@@ -90,6 +90,7 @@ pub mod collective;
 pub mod comm;
 pub mod draw;
 pub mod op;
+pub mod reduce;
 pub mod schedule;
 pub mod select;
 
@@ -97,4 +98,5 @@ pub use allreduce::{allreduce, iallreduce};
 pub use barrier::{barrier, ibarrier};
 pub use bcast::{bcast, ibcast};
 pub use collective::{Collective, wait_all, wait_for};
+pub use reduce::{ireduce, reduce};
 pub use select::Options;

@@ -15,9 +15,9 @@ use aldis_kernel::hal::{Cause, Cost, Operation, Resource};
 
 use crate::allreduce::{RecursiveDoubling, Ring};
 use crate::barrier::Dissemination;
-use crate::bcast::Binomial;
 use crate::op::{Element, Kernel, Reduce};
 use crate::schedule::{Algorithm, Work};
+use crate::{bcast, reduce};
 
 /// The prices of the cost model. The same on every rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -101,19 +101,21 @@ pub fn algorithms(operation: Operation) -> &'static [Algorithm] {
         Operation::Barrier => &crate::barrier::ALGORITHMS,
         Operation::Bcast => &crate::bcast::ALGORITHMS,
         Operation::Allreduce => &crate::allreduce::ALGORITHMS,
+        Operation::Reduce => &crate::reduce::ALGORITHMS,
         _ => &[],
     }
 }
 
 /// Where an algorithm is published, and which of the big three has it under what name; `None` for a program's own.
 pub fn source(algorithm: Algorithm) -> Option<&'static str> {
-    const SOURCES: [(&str, &str); 4] = [
-        ("dissemination", Dissemination::SOURCE),
-        ("binomial", Binomial::SOURCE),
-        ("recursive_doubling", RecursiveDoubling::SOURCE),
-        ("ring", Ring::SOURCE),
-    ];
-    SOURCES.iter().find(|(name, _)| *name == algorithm.name()).map(|(_, source)| *source)
+    match (algorithm.operation(), algorithm.name()) {
+        (Operation::Barrier, "dissemination") => Some(Dissemination::SOURCE),
+        (Operation::Bcast, "binomial") => Some(bcast::Binomial::SOURCE),
+        (Operation::Allreduce, "recursive_doubling") => Some(RecursiveDoubling::SOURCE),
+        (Operation::Allreduce, "ring") => Some(Ring::SOURCE),
+        (Operation::Reduce, "binomial") => Some(reduce::Binomial::SOURCE),
+        _ => None,
+    }
 }
 
 /// Per-call options. The same on every rank.
@@ -165,9 +167,23 @@ impl Call {
 
     /// An all-reduce of `count` elements over `size` ranks with `scratch` elements of scratch.
     pub const fn allreduce<R: Reduce<E>, E: Element>(size: u32, count: usize, scratch: usize) -> Self {
+        Self::reducing::<R, E>(Operation::Allreduce, size, count, scratch)
+    }
+
+    /// A reduction of `count` elements to one of `size` ranks with `scratch` elements of scratch.
+    pub const fn reduce<R: Reduce<E>, E: Element>(size: u32, count: usize, scratch: usize) -> Self {
+        Self::reducing::<R, E>(Operation::Reduce, size, count, scratch)
+    }
+
+    const fn reducing<R: Reduce<E>, E: Element>(
+        operation: Operation,
+        size: u32,
+        count: usize,
+        scratch: usize,
+    ) -> Self {
         let kernel = Kernel::of::<R, E>();
         let (element_bytes, commutes) = (kernel.element_bytes(), kernel.commutes());
-        Self { operation: Operation::Allreduce, size, count, element_bytes, scratch, commutes }
+        Self { operation, size, count, element_bytes, scratch, commutes }
     }
 
     /// How `algorithm` would carry it out, or why it cannot.

@@ -48,11 +48,13 @@ pub enum Operation {
     Free = 15,
     /// An operation on groups or on what is known of a communicator, without communication.
     Group = 16,
+    /// A reduction to one rank.
+    Reduce = 17,
 }
 
 impl Operation {
     /// Every operation, by its number.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::None,
         Self::Join,
         Self::Send,
@@ -70,6 +72,7 @@ impl Operation {
         Self::Create,
         Self::Free,
         Self::Group,
+        Self::Reduce,
     ];
 
     /// The operation with this number, for whoever reads a note of another process.
@@ -98,6 +101,7 @@ impl fmt::Display for Operation {
             Self::Create => "create",
             Self::Free => "free",
             Self::Group => "group",
+            Self::Reduce => "reduce",
         })
     }
 }

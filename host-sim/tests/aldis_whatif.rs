@@ -46,11 +46,11 @@ fn csv_json_and_plot_hold_every_point() {
     let line = format!("--ranks 2..16 --json --csv {} --svg {}", csv.display(), svg.display());
     let json: serde_json::Value = serde_json::from_str(&printed(&line)).expect("JSON");
     let points = json.as_array().expect("an array");
-    // Two operations with one algorithm, one with two; four rank counts.
-    assert_eq!(points.len(), 16);
+    // Three operations with one algorithm, one with two; four rank counts.
+    assert_eq!(points.len(), 20);
     assert_eq!(points[0]["time_ns"], 1500.0);
     let csv = fs::read_to_string(csv).expect("the CSV file");
-    assert_eq!(csv.lines().count(), 17);
+    assert_eq!(csv.lines().count(), 21);
     assert!(
         csv.starts_with("operation,algorithm,ranks,bytes,time_ns,messages,sent_bytes,fastest\n"),
         "{csv}"
@@ -62,7 +62,7 @@ fn csv_json_and_plot_hold_every_point() {
         assert!(svg.contains(words), "{words}: {svg}");
     }
     // A dot for each point in a line, and nothing that is no number.
-    assert_eq!((svg.matches("<circle").count(), svg.contains("NaN")), (16, false));
+    assert_eq!((svg.matches("<circle").count(), svg.contains("NaN")), (20, false));
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn what_is_wrong_is_answered_with_what_would_be_right() {
         ("barrier --ranks 0", 1, "0 ranks; there must be 1 to"),
         ("barrier --ranks 2..", 2, "2..64 (doubling)"),
         ("allreduce --algorithm rng", 1, "none is called `rng`; known: recursive_doubling, ring"),
-        ("gather", 2, "[possible values: barrier, bcast, allreduce]"),
+        ("gather", 2, "[possible values: barrier, bcast, allreduce, reduce]"),
         ("--topology tree", 2, "known: crossbar, ring, torus[:COLUMNS]"),
         ("--bytes 12", 1, "no whole number of elements of 8"),
         ("bcast --ranks 4,8 --root 4", 1, "--root 4: there is no such rank among 4"),

@@ -161,7 +161,10 @@ fn counted(algorithm: Algorithm, size: u32, count: usize) -> (u64, u64, Work) {
 }
 
 fn everything() -> impl Iterator<Item = Algorithm> {
-    [Operation::Barrier, Operation::Bcast, Operation::Allreduce].into_iter().flat_map(algorithms).copied()
+    [Operation::Barrier, Operation::Bcast, Operation::Allreduce, Operation::Reduce]
+        .into_iter()
+        .flat_map(algorithms)
+        .copied()
 }
 
 #[test]

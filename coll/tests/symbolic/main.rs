@@ -11,7 +11,8 @@ use aldis_coll::select::algorithms;
 use aldis_kernel::hal::Operation;
 use model::{Fault, Job};
 
-const OPERATIONS: [Operation; 3] = [Operation::Barrier, Operation::Bcast, Operation::Allreduce];
+const OPERATIONS: [Operation; 4] =
+    [Operation::Barrier, Operation::Bcast, Operation::Allreduce, Operation::Reduce];
 
 /// The least scratch with which `count` elements fit into one segment.
 fn scratch_for(schedule: &dyn Schedule, size: u32, count: usize) -> usize {
@@ -25,6 +26,7 @@ fn check<'a>(schedule: &'a dyn Schedule, size: u32, root: u32, count: usize) -> 
         Operation::Barrier => job.check_barrier()?,
         Operation::Bcast => job.check_bcast()?,
         Operation::Allreduce => job.check_allreduce()?,
+        Operation::Reduce => job.check_reduce()?,
         other => panic!("no check for {other}"),
     }
     Ok(job)
@@ -77,6 +79,11 @@ fn every_allreduce_up_to_64() {
 }
 
 #[test]
+fn every_reduce_up_to_64_to_every_root() {
+    (1..=64).for_each(|size| check_all(Operation::Reduce, size, 0..size));
+}
+
+#[test]
 fn sampled_sizes_to_4096() {
     for size in [65, 100, 127, 128, 129, 255, 257, 511, 1000, 1023, 1024, 1025, 2048, 3000, 4095, 4096] {
         for operation in OPERATIONS {
@@ -86,7 +93,8 @@ fn sampled_sizes_to_4096() {
                     continue;
                 }
                 let count = if operation == Operation::Barrier { 0 } else { 3 };
-                let root = if operation == Operation::Bcast { size / 3 } else { 0 };
+                let rooted = matches!(operation, Operation::Bcast | Operation::Reduce);
+                let root = if rooted { size / 3 } else { 0 };
                 let job = check(schedule, size, root, count);
                 let job = job.unwrap_or_else(|fault| panic!("{} size {size}: {fault:?}", schedule.name()));
                 assert_eq!(seen(&job), schedule.work(size, count), "{} size {size}", schedule.name());
@@ -132,7 +140,7 @@ mod formula {
     use super::{check, log2_ceil};
     use aldis_coll::allreduce::{RecursiveDoubling, Ring};
     use aldis_coll::barrier::Dissemination;
-    use aldis_coll::bcast::Binomial;
+    use aldis_coll::{bcast, reduce};
 
     /// Hensgen, Finkel, Manber 1988: ceil(log2 p) rounds, in each of which every rank sends once.
     #[test]
@@ -149,10 +157,24 @@ mod formula {
     #[test]
     fn binomial() {
         for size in 1..=64u32 {
-            let job = check(&Binomial, size, size / 2, 10).unwrap();
+            let job = check(&bcast::Binomial, size, size / 2, 10).unwrap();
             assert_eq!(job.rounds.len(), (f64::from(size)).log2().ceil() as usize);
             assert_eq!(job.total.messages, u64::from(size) - 1);
             assert_eq!(job.total.elements, 10 * (u64::from(size) - 1));
+        }
+    }
+
+    /// Thakur, Rabenseifner, Gropp 2005, section 4.4: ceil(log2 p) (alpha + n beta + n gamma); p - 1 messages in all.
+    #[test]
+    fn binomial_reduction() {
+        for size in 1..=64u32 {
+            let job = check(&reduce::Binomial, size, size / 2, 10).unwrap();
+            assert_eq!(job.rounds.len(), (f64::from(size)).log2().ceil() as usize);
+            assert_eq!(job.total.messages, u64::from(size) - 1);
+            assert_eq!(
+                job.rounds.iter().map(|round| round.reduced).sum::<u64>(),
+                10 * job.rounds.len() as u64
+            );
         }
     }
 

@@ -383,6 +383,18 @@ impl<'a> Job<'a> {
             if let Some(odd) = self.ranks.iter().find(|rank| rank.data[element] != result) {
                 return Err(Fault::Wrong { rank: odd.instance.rank(), element });
             }
+        }
+        self.check_reduced(0)
+    }
+
+    /// The root has an expression for each element in which every rank's operand stands once.
+    pub(crate) fn check_reduce(&self) -> Result<(), Fault> {
+        self.check_reduced(self.root)
+    }
+
+    fn check_reduced(&self, at: u32) -> Result<(), Fault> {
+        for element in 0..self.count {
+            let result = self.ranks[at as usize].data[element];
             let mut leaves = self.leaves(result);
             if self.schedule.keeps_rank_order() && !leaves.is_sorted() {
                 return Err(Fault::RankOrder { element });
@@ -390,7 +402,7 @@ impl<'a> Job<'a> {
             leaves.sort_unstable();
             let expected = (0..self.size as usize).map(|rank| rank * self.count + element);
             if !leaves.into_iter().eq(expected) {
-                return Err(Fault::Wrong { rank: 0, element });
+                return Err(Fault::Wrong { rank: at, element });
             }
         }
         Ok(())

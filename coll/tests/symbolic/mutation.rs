@@ -3,6 +3,7 @@
 use aldis_coll::allreduce::{RecursiveDoubling, Ring};
 use aldis_coll::barrier::Dissemination;
 use aldis_coll::bcast::Binomial;
+use aldis_coll::reduce;
 use aldis_coll::schedule::{Instance, Order, Schedule, Span, Step, Work};
 use aldis_kernel::hal::Operation;
 
@@ -181,7 +182,8 @@ fn is_one_way(schedule: &dyn Schedule, size: u32, count: usize, round: u32) -> b
 
 #[test]
 fn every_mutant_of_every_schedule_is_found() {
-    let schedules: [&'static dyn Schedule; 4] = [&Dissemination, &Binomial, &RecursiveDoubling, &Ring];
+    let schedules: [&'static dyn Schedule; 5] =
+        [&Dissemination, &Binomial, &reduce::Binomial, &RecursiveDoubling, &Ring];
     for inner in schedules {
         let mut tried = 0;
         for size in 2..=7 {

@@ -25,8 +25,11 @@ fn calls(size: u32) -> impl Strategy<Value = Vec<Call>> {
     let call = prop_oneof![
         1 => Just(Call::Barrier),
         2 => (0..size, counts.clone()).prop_map(|(root, count)| Call::Bcast { root, count }),
-        6 => (0..7u8, counts, scratches, 0..3u8).prop_map(|(kind, count, scratch, algorithm)| {
+        6 => (0..7u8, counts.clone(), scratches.clone(), 0..3u8).prop_map(|(kind, count, scratch, algorithm)| {
             Call::Allreduce { kind, count, scratch, algorithm }
+        }),
+        3 => (0..7u8, counts, scratches, 0..size).prop_map(|(kind, count, scratch, root)| {
+            Call::Reduce { kind, count, scratch, root }
         }),
     ];
     prop::collection::vec(call, 1..6)
@@ -58,7 +61,7 @@ proptest! {
                 wait_all(scope, &mut flying)
             }).unwrap();
             for (index, (call, data)) in calls.iter().zip(&data).enumerate() {
-                call.check(seed_of(index), size, data);
+                call.check(seed_of(index), (rank, size), data);
             }
         });
     }

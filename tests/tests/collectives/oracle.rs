@@ -84,6 +84,7 @@ pub(crate) enum Call {
     Barrier,
     Bcast { root: u32, count: usize },
     Allreduce { kind: u8, count: usize, scratch: usize, algorithm: u8 },
+    Reduce { kind: u8, count: usize, scratch: usize, root: u32 },
 }
 
 /// Buffers of a call: data and scratch.
@@ -112,7 +113,7 @@ impl Call {
         match *self {
             Self::Barrier => Data::None,
             Self::Bcast { count, .. } => Data::I32(inputs(seed, rank, count), Vec::new()),
-            Self::Allreduce { kind, count, scratch, .. } => {
+            Self::Allreduce { kind, count, scratch, .. } | Self::Reduce { kind, count, scratch, .. } => {
                 macro_rules! of {
                     ($kind:ident) => {{
                         let (data, scratch) = pair(seed, rank, count, scratch);
@@ -148,23 +149,37 @@ impl Call {
         data: &'scope mut Data,
     ) -> Result<Collective<'scope>, Error> {
         let options = self.options();
+        let root = match *self {
+            Self::Reduce { root, .. } => Some(Rank(root)),
+            _ => None,
+        };
+        macro_rules! reduce {
+            ($op:ident, $data:ident, $scratch:ident) => {
+                match root {
+                    None => options.iallreduce(scope, world, $op, $data, $scratch),
+                    Some(root) => options.ireduce(scope, world, $op, $data, $scratch, root),
+                }
+            };
+        }
         match (*self, data) {
             (Self::Bcast { root, .. }, Data::I32(data, _)) => options.ibcast(scope, world, data, Rank(root)),
             (_, Data::None) => options.ibarrier(scope, world),
-            (_, Data::I8(data, scratch)) => options.iallreduce(scope, world, Sum, data, scratch),
-            (_, Data::U16(data, scratch)) => options.iallreduce(scope, world, BitXor, data, scratch),
-            (_, Data::I32(data, scratch)) => options.iallreduce(scope, world, Min, data, scratch),
-            (_, Data::U64(data, scratch)) => options.iallreduce(scope, world, Product, data, scratch),
-            (_, Data::F32(data, scratch)) => options.iallreduce(scope, world, Max, data, scratch),
-            (_, Data::F64(data, scratch)) => options.iallreduce(scope, world, Sum, data, scratch),
-            (_, Data::Affine(data, scratch)) => options.iallreduce(scope, world, Compose, data, scratch),
+            (_, Data::I8(data, scratch)) => reduce!(Sum, data, scratch),
+            (_, Data::U16(data, scratch)) => reduce!(BitXor, data, scratch),
+            (_, Data::I32(data, scratch)) => reduce!(Min, data, scratch),
+            (_, Data::U64(data, scratch)) => reduce!(Product, data, scratch),
+            (_, Data::F32(data, scratch)) => reduce!(Max, data, scratch),
+            (_, Data::F64(data, scratch)) => reduce!(Sum, data, scratch),
+            (_, Data::Affine(data, scratch)) => reduce!(Compose, data, scratch),
         }
     }
 
-    pub(crate) fn check(&self, seed: u64, size: u32, data: &Data) {
+    /// What `rank` must end with.
+    pub(crate) fn check(&self, seed: u64, (rank, size): (u32, u32), data: &Data) {
         let count = match *self {
+            Self::Reduce { root, .. } if root != rank => return,
             Self::Barrier => 0,
-            Self::Bcast { count, .. } | Self::Allreduce { count, .. } => count,
+            Self::Bcast { count, .. } | Self::Allreduce { count, .. } | Self::Reduce { count, .. } => count,
         };
         match (*self, data) {
             (Self::Bcast { root, .. }, Data::I32(data, _)) => {

@@ -147,6 +147,8 @@ pub(crate) enum Collective {
     Bcast,
     /// Everybody's data reduced, the result to everybody
     Allreduce,
+    /// Everybody's data reduced, the result to the root
+    Reduce,
 }
 
 fn topologies() -> String {

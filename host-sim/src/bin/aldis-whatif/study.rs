@@ -13,7 +13,8 @@ use serde::Serialize;
 use crate::cli::{Collective, Options};
 
 /// All collectives.
-pub(crate) const ALL: [Collective; 3] = [Collective::Barrier, Collective::Bcast, Collective::Allreduce];
+pub(crate) const ALL: [Collective; 4] =
+    [Collective::Barrier, Collective::Bcast, Collective::Allreduce, Collective::Reduce];
 
 impl Collective {
     pub(crate) const fn operation(self) -> Operation {
@@ -21,6 +22,7 @@ impl Collective {
             Self::Barrier => Operation::Barrier,
             Self::Bcast => Operation::Bcast,
             Self::Allreduce => Operation::Allreduce,
+            Self::Reduce => Operation::Reduce,
         }
     }
 }

@@ -1,0 +1,102 @@
+//! Reduction to one rank: the reduction of every rank's data at the root.
+
+mod binomial;
+
+use aldis_kernel::hal::{Platform, Transport};
+use aldis_kernel::{Comm, Error, Rank, Scope};
+pub use binomial::Binomial;
+use zerocopy::IntoBytes;
+
+use crate::collective::{Caller, Collective, Planned};
+use crate::op::{Element, Kernel, Reduce};
+use crate::schedule::Algorithm;
+use crate::select::{Call, Options};
+
+/// Every algorithm for it.
+pub static ALGORITHMS: [Algorithm; 1] = [&Binomial];
+
+/// Reduces `data` of all ranks of `comm` element by element and leaves the result in `data` of rank `root` (MPI_Reduce with
+/// MPI_IN_PLACE at the root). Operands stand in the order of their ranks. The other ranks' `data` is working memory: what
+/// it holds afterwards depends on the algorithm.
+///
+/// `scratch` is working memory, of the same length on every rank: one element is enough (none for a single rank), as
+/// many as `data` are never too few, and more than that are not used.
+///
+/// # Errors
+/// [`Cause::RankOutOfRange`](aldis_kernel::hal::Cause::RankOutOfRange) for the root,
+/// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all; else as [`Collective::wait`].
+pub fn reduce<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
+    caller: &mut impl Caller<'s, T, P>,
+    comm: &Comm,
+    op: R,
+    data: &mut [E],
+    scratch: &mut [E],
+    root: Rank,
+) -> Result<(), Error> {
+    Options::default().reduce(caller, comm, op, data, scratch, root)
+}
+
+/// Starts a reduction to one rank (MPI_Ireduce). The data can be read again when the scope is over.
+///
+/// # Errors
+/// As [`reduce`].
+pub fn ireduce<'scope, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
+    scope: &mut Scope<'scope, '_, '_, T, P>,
+    comm: &Comm,
+    op: R,
+    data: &'scope mut [E],
+    scratch: &'scope mut [E],
+    root: Rank,
+) -> Result<Collective<'scope>, Error> {
+    Options::default().ireduce(scope, comm, op, data, scratch, root)
+}
+
+impl Options {
+    /// [`reduce`] with these options.
+    ///
+    /// # Errors
+    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of another
+    /// operation, or one that does not keep rank order when the reduction does not commute.
+    pub fn reduce<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
+        &self,
+        caller: &mut impl Caller<'s, T, P>,
+        comm: &Comm,
+        _op: R,
+        data: &mut [E],
+        scratch: &mut [E],
+        root: Rank,
+    ) -> Result<(), Error> {
+        let planned = self.plan_reduce::<R, E>(comm, data.len(), scratch.len(), root);
+        planned.run(caller, comm, data.as_mut_bytes(), scratch.as_mut_bytes())
+    }
+
+    /// [`ireduce`] with these options.
+    ///
+    /// # Errors
+    /// As there and at [`Options::reduce`].
+    pub fn ireduce<'scope, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
+        &self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        comm: &Comm,
+        _op: R,
+        data: &'scope mut [E],
+        scratch: &'scope mut [E],
+        root: Rank,
+    ) -> Result<Collective<'scope>, Error> {
+        let planned = self.plan_reduce::<R, E>(comm, data.len(), scratch.len(), root);
+        let (data, scratch) = (scope.lend(data), scope.lend(scratch));
+        Collective::start(scope, comm, planned, data, scratch)
+    }
+
+    fn plan_reduce<R: Reduce<E>, E: Element>(
+        &self,
+        comm: &Comm,
+        count: usize,
+        scratch: usize,
+        root: Rank,
+    ) -> Planned {
+        let call = Call::reduce::<R, E>(comm.size(), count, scratch);
+        let plan = call.select(&ALGORITHMS, self);
+        Planned { call, root: root.0, plan, kernel: Some(Kernel::of::<R, E>()) }
+    }
+}

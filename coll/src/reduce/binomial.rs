@@ -1,0 +1,75 @@
+//! The binomial tree: neighbouring groups of ranks become one, twice as large each time.
+
+use aldis_kernel::hal::Operation;
+
+use crate::schedule::{Instance, Order, Schedule, Span, Step, Work, log2_ceil};
+
+/// The binomial-tree reduction: ceil(log2 p) rounds of n elements, any p, any root.
+///
+/// After round k each group of 2^(k+1) ranks, counted from rank 0, has its reduction on one rank, its *leader*: the root
+/// if it is among them, else the first. In that round the leader of one half sends to the leader of the other, which is
+/// the leader of both. So the root needs no place of its own in the tree, and operands stay in the order of ranks: what
+/// comes from the lower half stands on the left.
+///
+/// Scratch: as many elements as are worked on.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Binomial;
+
+impl Binomial {
+    /// Where it is published, and which of the big three has it under what name.
+    pub const SOURCE: &str = "Thakur, Rabenseifner, Gropp 2005, section 4.4; MPICH reduce_intra_binomial; Open MPI \
+         ompi_coll_base_reduce_intra_binomial";
+}
+
+/// The leader of the group of `2^bits` ranks that `rank` is in.
+fn leader(instance: &Instance, rank: u32, bits: u32) -> u32 {
+    let group = |rank: u32| rank.checked_shr(bits).unwrap_or(0);
+    let first = group(rank).checked_shl(bits).unwrap_or(0);
+    if group(instance.root()) == group(rank) { instance.root() } else { first }
+}
+
+impl Schedule for Binomial {
+    fn operation(&self) -> Operation {
+        Operation::Reduce
+    }
+
+    fn name(&self) -> &'static str {
+        "binomial"
+    }
+
+    fn rounds(&self, instance: &Instance) -> u32 {
+        if instance.count() == 0 { 0 } else { log2_ceil(instance.size()) }
+    }
+
+    fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
+        let rank = instance.rank();
+        let half = 1u32.checked_shl(round)?;
+        // The first rank of the other half: there may be none.
+        let other = (rank ^ half) & !(half - 1);
+        if round >= self.rounds(instance) || other >= instance.size() || leader(instance, rank, round) != rank
+        {
+            return None;
+        }
+        let (data, arrived) = (Span::data(0, instance.count()), Span::scratch(instance.count()));
+        let other = leader(instance, other, round);
+        let leads = leader(instance, rank, round + 1) == rank;
+        let order = if rank & half == 0 { Order::IntoFirst } else { Order::FromFirst };
+        match (leads, index) {
+            (false, 0) => Some(Step::Send { to: other, from: data }),
+            (true, 0) => Some(Step::Recv { from: other, into: arrived }),
+            (true, 1) => Some(Step::Reduce { into: data, from: arrived, order }),
+            _ => None,
+        }
+    }
+
+    fn capacity(&self, size: u32, scratch: usize) -> usize {
+        if size < 2 { usize::MAX } else { scratch }
+    }
+
+    fn work(&self, size: u32, count: usize) -> Work {
+        let rounds = if count == 0 { 0 } else { u64::from(log2_ceil(size)) };
+        let elements = rounds.saturating_mul(count as u64);
+        Work { rounds, elements, reduced: elements, copied: 0 }
+    }
+}
