@@ -6,6 +6,7 @@ use aldis_hal::{Cause, Handle, PeerId, Sink, Token, Transport};
 use aldis_protocols::header::{Body, Header, Kind, Label, Packet};
 use aldis_protocols::{Control, INLINE_BYTES};
 
+use crate::buffer::copy;
 use crate::comm::{is_freed, is_tag};
 use crate::engine::Engine;
 use crate::matching::Payload;
@@ -218,9 +219,7 @@ impl Engine<'_> {
             Keep::Token(sender) => Payload::Announced(sender),
             Keep::Payload(bytes) if bytes.len() <= INLINE_BYTES => {
                 let mut inline = [0; INLINE_BYTES];
-                for (to, from) in inline.iter_mut().zip(bytes) {
-                    *to = *from;
-                }
+                copy(&mut inline, bytes);
                 Payload::Inline(inline)
             }
             Keep::Payload(bytes) => {

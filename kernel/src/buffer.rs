@@ -142,6 +142,14 @@ impl Buffer {
     }
 }
 
+/// Copies as much as both have. One call of `memcpy` in every build, and no way to panic.
+#[inline]
+pub(crate) fn copy(to: &mut [u8], from: &[u8]) {
+    let count = to.len().min(from.len());
+    // SAFETY: neither is shorter, and what is borrowed exclusively overlaps with nothing.
+    unsafe { to.as_mut_ptr().copy_from_nonoverlapping(from.as_ptr(), count) }
+}
+
 /// Copies `count` bytes, at most three words, without a loop and without a call: pieces that may overlap.
 ///
 /// # Safety
@@ -300,6 +308,16 @@ mod tests {
             }
         }
         assert!(!Buffer::NONE.write_inline(b""));
+    }
+
+    #[test]
+    fn the_shorter_of_two_slices_is_copied() {
+        let mut memory = [0u8; 4];
+        copy(&mut memory[..2], b"abc");
+        assert_eq!(memory, *b"ab\0\0");
+        copy(&mut memory, b"x");
+        copy(&mut memory, b"");
+        assert_eq!(memory, *b"xb\0\0");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use aldis_protocols::Protocol;
 use aldis_protocols::header::{Kind, about};
 use aldis_protocols::rendezvous::Sender;
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, copy};
 use crate::engine::{Engine, Started, Target};
 use crate::peer::Presence;
 use crate::rank::{Mode, Rank, Status, Tag};
@@ -401,13 +401,6 @@ pub(crate) fn pack(wire: &mut dyn Wire, peer: PeerId, header: &[u8], payload: &[
         }
         Ok(())
     })
-}
-
-/// Copies as much as both have, without a way to panic.
-fn copy(to: &mut [u8], from: &[u8]) {
-    for (to, from) in to.iter_mut().zip(from) {
-        *to = *from;
-    }
 }
 
 /// A transport, whichever it is: for what is reached through a table of functions.
