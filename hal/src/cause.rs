@@ -37,6 +37,8 @@ pub enum Resource {
     Attributes,
     /// The memory lent to devices, or the addresses set aside for them.
     DeviceMemory,
+    /// Files that the process may have open.
+    Descriptors,
 }
 
 impl fmt::Display for Resource {
@@ -57,6 +59,7 @@ impl fmt::Display for Resource {
             Self::DatatypeWords => "words for datatypes (a `TypeTable`'s `WORDS`)",
             Self::Sleepers => "sleepers of futures (the argument of `Endpoint::futures`)",
             Self::DeviceMemory => "device memory (what was lent to a driver, or its window of addresses)",
+            Self::Descriptors => "file descriptors (`ulimit -n`)",
             Self::Attributes => "attribute slots (`Endpoint::lend_attributes`)",
             Self::Scratch => "scratch bytes (the collective's `scratch` argument)",
         })

@@ -30,6 +30,7 @@
 //! | [`shape`], [`storage`] | how large everything is |
 //! | [`transport`] | loopback and shared memory put together |
 //! | [`cores`] | ranks that are threads of one process |
+//! | [`tcp`] | a rank's connections to ranks of other machines |
 //! | [`platform`] | clock, idle policy, entropy, notes |
 //! | [`whatif`] | collective schedules in virtual time under a cost model |
 //! | [`sim`] | the simulator: virtual nodes under virtual time, one seed one history |
@@ -74,6 +75,7 @@ pub mod sim;
 pub mod socket_nic;
 pub mod storage;
 pub mod switch;
+pub mod tcp;
 pub mod topology;
 pub mod transport;
 pub mod whatif;

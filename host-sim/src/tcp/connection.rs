@@ -1,0 +1,129 @@
+//! Connections, in a table whose places are used again.
+
+use aldis_hal::PeerId;
+use aldis_protocols::stream::{Farewell, Handshake};
+
+use super::incoming::Incoming;
+use super::outgoing::Outgoing;
+use super::wire::{Moved, Wire};
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) wire: Wire,
+    /// Its name, which no other of this transport has; its place in the table may have had others.
+    pub(super) key: u32,
+    pub(super) stage: Stage,
+    /// The system has said that there is something to read, or has not been asked since there was.
+    pub(super) may_read: bool,
+    /// The system has said that nothing more comes: the end is to be read even if there is less than room for.
+    pub(super) at_end: bool,
+    /// It stands in the line of those to be read.
+    pub(super) queued: bool,
+}
+
+/// How far a connection has come.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// Who is there is not settled.
+    Greeting(Box<Handshake>),
+    /// It carries messages.
+    Open(Link),
+}
+
+/// A connection that carries messages.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) peer: PeerId,
+    pub(super) incoming: Incoming,
+    pub(super) outgoing: Outgoing,
+    pub(super) farewell: Farewell,
+    /// Its next frame has to wait for messages of other links.
+    pub(super) parked: bool,
+    /// The socket takes nothing any more. What can be read from it still tells why.
+    pub(super) broken: bool,
+}
+
+impl Link {
+    pub(super) fn new(peer: PeerId, outgoing_bytes: usize, message_bytes_max: usize) -> Self {
+        Self {
+            peer,
+            incoming: Incoming::new(message_bytes_max),
+            outgoing: Outgoing::new(outgoing_bytes),
+            farewell: Farewell::NONE,
+            parked: false,
+            broken: false,
+        }
+    }
+}
+
+impl Connection {
+    /// The link, once it carries messages.
+    #[inline]
+    pub(super) const fn link(&mut self) -> Option<&mut Link> {
+        match &mut self.stage {
+            Stage::Open(link) => Some(link),
+            Stage::Greeting(_) => None,
+        }
+    }
+
+    /// Reads what is there; at its end, or if there is less than room, there is nothing more for now.
+    #[inline]
+    pub(super) fn receive(&mut self) -> Moved {
+        let Stage::Open(link) = &mut self.stage else { return Moved::Blocked };
+        let room = link.incoming.room();
+        let asked = room.len();
+        let moved = self.wire.receive(room);
+        match moved {
+            Moved::Bytes(bytes) => {
+                link.incoming.read(bytes);
+                self.may_read = bytes == asked || self.at_end;
+            }
+            Moved::Blocked | Moved::Broken(_) => self.may_read = false,
+        }
+        moved
+    }
+}
+
+/// The connections that there are.
+#[derive(Debug, Default)]
+pub(super) struct Connections {
+    places: Vec<Option<Connection>>,
+    free: Vec<u32>,
+}
+
+impl Connections {
+    #[inline]
+    pub(super) fn get(&mut self, slot: u32) -> Option<&mut Connection> {
+        self.places.get_mut(slot as usize)?.as_mut()
+    }
+
+    #[inline]
+    pub(super) fn peek(&self, slot: u32) -> Option<&Connection> {
+        self.places.get(slot as usize)?.as_ref()
+    }
+
+    /// The place that the next one gets.
+    pub(super) fn next_slot(&self) -> u32 {
+        self.free.last().copied().unwrap_or(self.places.len() as u32)
+    }
+
+    /// Puts one in at [`next_slot`](Self::next_slot).
+    pub(super) fn insert(&mut self, connection: Connection) -> u32 {
+        let slot = self.next_slot();
+        if self.free.pop().is_none() {
+            self.places.push(None);
+        }
+        if let Some(place) = self.places.get_mut(slot as usize) {
+            *place = Some(connection);
+        }
+        slot
+    }
+
+    /// Takes one out.
+    pub(super) fn remove(&mut self, slot: u32) -> Option<Connection> {
+        let connection = self.places.get_mut(slot as usize)?.take()?;
+        self.free.push(slot);
+        Some(connection)
+    }
+}

@@ -1,0 +1,339 @@
+//! A rank's sockets: what all parts of the transport share, and what a poll does.
+
+use core::net::SocketAddr;
+use std::collections::VecDeque;
+use std::net::TcpListener;
+
+use aldis_hal::{Caps, Cause, Epoch, Features, Instant, Limits, PeerId, Sink};
+use aldis_protocols::header::DATA_HEADER_BYTES;
+use aldis_protocols::stream::{self, Node, Setup, job_name};
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+
+use super::attention::Attention;
+use super::config::{Config, LINKS_MAX};
+use super::connection::{Connection, Connections, Stage};
+use super::counters::Counters;
+use super::error::TcpError;
+use super::interfaces;
+use super::key::JobKey;
+use super::peer::{NONE, Peer, Presence};
+use super::socket::{self, Options};
+use super::wire::Moved;
+use super::{COST, address};
+
+/// The longest message: a fragment of a long one, with its header.
+pub(super) const MESSAGE_BYTES_MAX: usize = (256 << 10) + DATA_HEADER_BYTES;
+
+/// Answers of the system that one look takes.
+const EVENTS: usize = 64;
+
+/// What the system names listeners by; connections have their place and key.
+const LISTENER: u64 = u64::MAX;
+
+/// Everything there is of a transport that is not vacant.
+#[derive(Debug)]
+pub(super) struct Engine {
+    pub(super) setup: Setup,
+    pub(super) key: JobKey,
+    pub(super) caps: Caps,
+    pub(super) options: Options,
+    pub(super) epoll: Epoll,
+    events: Box<[EpollEvent; EVENTS]>,
+    pub(super) listeners: Vec<TcpListener>,
+    /// Where they listen.
+    pub(super) addresses: Vec<SocketAddr>,
+    pub(super) peers: Vec<Peer>,
+    /// The handshake's view of the links, for each rank as many as there are.
+    pub(super) ways: Vec<stream::Link>,
+    pub(super) connections: Connections,
+    /// The key of the next one.
+    pub(super) next_key: u32,
+    /// Those in their handshake.
+    pub(super) greetings: Vec<u32>,
+    /// Links that are wanted and not there.
+    pub(super) wanted: Vec<(PeerId, u8)>,
+    /// Connections with something to read.
+    pub(super) ready: VecDeque<u32>,
+    /// Peers that the sink has to hear of.
+    pub(super) news: VecDeque<PeerId>,
+    /// Links with something to send that the socket has no room for.
+    pub(super) blocked: u32,
+    pub(super) attention: Attention,
+    pub(super) counters: Counters,
+}
+
+impl Engine {
+    pub(super) fn listen(
+        me: PeerId,
+        epoch: Epoch,
+        key: JobKey,
+        ranks: u32,
+        config: &Config,
+    ) -> Result<Self, TcpError> {
+        let links = config.links;
+        if links == 0 || links > LINKS_MAX {
+            return Err(TcpError::Links { links });
+        }
+        if me.0 >= ranks || epoch == Epoch(0) {
+            return Err(TcpError::Identity);
+        }
+        let failed = |call| move |errno| TcpError::System { call, errno };
+        let options = Options {
+            send_buffer: config.send_buffer,
+            receive_buffer: config.receive_buffer,
+            keep_alive: config.keep_alive,
+        };
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed("epoll_create1"))?;
+        let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
+        for ip in interfaces::select(&config.interfaces)? {
+            let listener = socket::listen_at(ip, &config.ports, &options)?;
+            let address = listener.local_addr();
+            addresses
+                .push(address.map_err(|_| TcpError::System { call: "getsockname", errno: Errno::last() })?);
+            epoll
+                .add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))
+                .map_err(failed("epoll_ctl"))?;
+            listeners.push(listener);
+        }
+        let deadline_ns = u64::try_from(config.connect_timeout.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let handshake_ns = Setup::DEFAULT.handshake_ns.min(deadline_ns);
+        let job = job_name(&key);
+        let setup = Setup { job, ranks, links, rank: me, epoch, handshake_ns, deadline_ns, ..Setup::DEFAULT };
+        Ok(Self {
+            setup,
+            key,
+            caps: caps(),
+            options,
+            epoll,
+            events: Box::new([EpollEvent::empty(); EVENTS]),
+            listeners,
+            addresses,
+            peers: vec![Peer::new(links); ranks as usize],
+            ways: vec![stream::Link::NONE; ranks as usize * usize::from(links)],
+            connections: Connections::default(),
+            next_key: 0,
+            greetings: Vec::new(),
+            wanted: Vec::new(),
+            ready: VecDeque::new(),
+            news: VecDeque::new(),
+            blocked: 0,
+            attention: Attention::new(),
+            counters: Counters::default(),
+        })
+    }
+
+    /// Whether a peer that can be talked to has no connection.
+    #[inline]
+    pub(super) fn is_unconnected(&self, peer: PeerId) -> bool {
+        let row = self.peers.get(peer.index());
+        row.is_some_and(|row| row.links.first() == Some(&NONE) && row.presence == Presence::Known)
+    }
+
+    /// What the handshakes share.
+    pub(super) fn node(&mut self) -> Node<'_> {
+        Node { setup: &self.setup, mac: &self.key, links: &mut self.ways }
+    }
+
+    #[inline]
+    pub(super) fn reach(&self, peer: PeerId) -> Result<&Caps, Cause> {
+        let row = self.peers.get(peer.index()).ok_or(Cause::Unreachable)?;
+        row.check().map(|()| &self.caps)
+    }
+
+    pub(super) fn introduce(&mut self, peer: PeerId, epoch: Epoch, place: &[u8]) -> Result<(), Cause> {
+        let addresses = address::decode(place).ok_or(Cause::Unreachable)?;
+        if peer == self.setup.rank || self.peers.get(peer.index()).is_none() {
+            return Err(Cause::Unreachable);
+        }
+        let mut is_news = false;
+        for number in 0..self.setup.links {
+            is_news |= self.node().link(peer, number).is_some_and(|way| way.introduce(epoch));
+        }
+        if is_news {
+            self.drop_connections(peer);
+        }
+        if let Some(row) = self.peers.get_mut(peer.index()) {
+            (row.addresses, row.epoch) = (addresses, epoch);
+            if is_news {
+                (row.presence, row.waiting, row.lost) = (Presence::Known, false, false);
+                row.reset();
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn quiesce(&mut self, peer: PeerId) -> Result<(), Cause> {
+        let row = self.peers.get(peer.index()).filter(|row| row.presence != Presence::Unknown);
+        row.ok_or(Cause::Stale)?;
+        self.part(peer, Cause::PeerDead);
+        if let Some(row) = self.peers.get_mut(peer.index()) {
+            (row.lost, row.waiting) = (false, false);
+        }
+        Ok(())
+    }
+
+    /// See [`Transport::poll`](aldis_hal::Transport::poll).
+    #[inline]
+    pub(super) fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
+        let mut events = 0;
+        if let Some(slot) = self.attention.one() {
+            events = self.read_straight(slot, budget, sink);
+        }
+        if self.attention.is_due(now, self.blocked > 0) {
+            self.look();
+        }
+        if self.ready.is_empty() && self.news.is_empty() {
+            return events;
+        }
+        events + self.work(budget - events, sink)
+    }
+
+    /// Reads the connection that is being talked over, without having been told that there is something.
+    #[inline]
+    fn read_straight<S: Sink>(&mut self, slot: u32, budget: u32, sink: &mut S) -> u32 {
+        if let Some(connection) = self.connections.get(slot) {
+            connection.may_read = true;
+        }
+        let events = self.serve(slot, budget, sink);
+        if events == 0 {
+            self.attention.missed();
+        }
+        events
+    }
+
+    /// What has been found, each connection and peer in its turn.
+    fn work<S: Sink>(&mut self, budget: u32, sink: &mut S) -> u32 {
+        let mut events = 0;
+        for _ in 0..self.ready.len() {
+            if events >= budget {
+                return events;
+            }
+            let Some(slot) = self.ready.pop_front() else { break };
+            if let Some(connection) = self.connections.get(slot) {
+                connection.queued = false;
+                events += self.serve(slot, budget - events, sink);
+            }
+        }
+        for _ in 0..self.news.len() {
+            if events >= budget {
+                break;
+            }
+            let Some(peer) = self.news.pop_front() else { break };
+            events += self.tell(peer, sink);
+        }
+        events
+    }
+
+    /// Tells the sink what there is to tell of a peer.
+    fn tell<S: Sink>(&mut self, peer: PeerId, sink: &mut S) -> u32 {
+        let Some(row) = self.peers.get_mut(peer.index()) else { return 0 };
+        row.in_line = false;
+        let waiting = core::mem::take(&mut row.waiting);
+        match (core::mem::take(&mut row.lost), row.presence) {
+            (true, Presence::Gone(cause)) => sink.lost(peer, cause),
+            _ if waiting => sink.ready(peer),
+            _ => return 0,
+        }
+        1
+    }
+
+    /// Puts a peer in line for the sink.
+    pub(super) fn announce(&mut self, peer: PeerId) {
+        if let Some(row) = self.peers.get_mut(peer.index())
+            && !core::mem::replace(&mut row.in_line, true)
+        {
+            self.news.push_back(peer);
+        }
+    }
+
+    /// Puts a connection in line to be read.
+    pub(super) fn enqueue(&mut self, slot: u32) {
+        if let Some(connection) = self.connections.get(slot)
+            && !core::mem::replace(&mut connection.queued, true)
+        {
+            self.ready.push_back(slot);
+        }
+    }
+
+    /// Asks the system which sockets are ready.
+    #[inline(never)]
+    fn look(&mut self) {
+        self.counters.looks += 1;
+        let count = self.epoll.wait(&mut self.events[..], EpollTimeout::ZERO).unwrap_or(0);
+        for at in 0..count.min(EVENTS) {
+            let event = self.events[at];
+            if event.data() == LISTENER {
+                self.accept();
+            } else {
+                self.noticed(event.data(), event.events());
+            }
+        }
+        if !self.wanted.is_empty() || !self.greetings.is_empty() {
+            self.pass_time();
+        }
+    }
+
+    /// The system has something to say of a connection, if it is still the one that was meant.
+    fn noticed(&mut self, name: u64, events: EpollFlags) {
+        let (slot, key) = (name as u32, (name >> 32) as u32);
+        let Some(connection) = self.connections.get(slot).filter(|connection| connection.key == key) else {
+            return;
+        };
+        let is_open = matches!(connection.stage, Stage::Open(_));
+        if !is_open || events.intersects(!EpollFlags::EPOLLOUT) {
+            connection.may_read = true;
+            let last = EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR;
+            connection.at_end |= events.intersects(last);
+            self.enqueue(slot);
+        }
+        if is_open && events.contains(EpollFlags::EPOLLOUT) {
+            self.flush(slot);
+        }
+    }
+
+    /// Takes a connection into the table, under the system's eyes. `None`: the system does not take it.
+    pub(super) fn admit(&mut self, connection: Connection) -> Option<u32> {
+        let slot = self.connections.next_slot();
+        let name = u64::from(slot) | u64::from(connection.key) << 32;
+        let what = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;
+        self.epoll.add(connection.wire.socket(), EpollEvent::new(what, name)).ok()?;
+        self.attention.forget(slot);
+        Some(self.connections.insert(connection))
+    }
+
+    /// Whether everything that was posted is with the system.
+    pub(super) fn is_idle(&self) -> bool {
+        self.blocked == 0
+    }
+}
+
+/// Says goodbye: what ends without it is a death.
+impl Drop for Engine {
+    fn drop(&mut self) {
+        for row in &self.peers {
+            let bye = super::frame::Frame { kind: stream::Frame::Bye, number: row.sent };
+            for (number, slot) in row.links.iter().enumerate().filter(|(_, slot)| **slot != NONE) {
+                let Some(connection) = self.connections.get(*slot) else { continue };
+                let Some(link) = connection.link() else { continue };
+                if !link.outgoing.is_empty() || link.broken {
+                    continue;
+                }
+                if number == 0 {
+                    // It fits: nothing waits.
+                    let _: Moved = connection.wire.send(&bye.emit());
+                }
+                connection.wire.finish();
+            }
+        }
+    }
+}
+
+fn caps() -> Caps {
+    let bytes = MESSAGE_BYTES_MAX as u32;
+    Caps {
+        features: Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE,
+        limits: Limits { short_bytes_max: bytes, bcopy_bytes_max: bytes, ..Limits::default() },
+        cost: COST,
+    }
+}

@@ -1,0 +1,376 @@
+//! How connections come about and end: what the machines of [`stream`](aldis_protocols::stream) ask for, done with sockets.
+
+use std::io::ErrorKind;
+use std::net::TcpStream;
+
+use aldis_hal::{Cause, Instant, PeerId, Resource};
+use aldis_protocols::stream::{Event, Handshake, Node, Refusal, chooses};
+use nix::errno::Errno;
+
+use super::connection::{Connection, Link, Stage};
+use super::engine::{Engine, MESSAGE_BYTES_MAX};
+use super::key::nonce;
+use super::peer::{NONE, Presence};
+use super::socket;
+use super::wire::{Moved, Wire};
+use crate::platform::monotonic_ns;
+
+/// Connections in their handshake that may be nobody's, besides one for each link of the job.
+const STRANGERS_MAX: usize = 32;
+
+/// Connections that one look takes from a listener.
+const ACCEPTS: u32 = 16;
+
+/// Bytes that one turn of a handshake takes in.
+const GREETING_READ_BYTES: usize = 512;
+
+/// Bytes that wait for a socket at most: a long message and some short ones.
+const OUTGOING_BYTES: usize = MESSAGE_BYTES_MAX + (64 << 10);
+
+fn now() -> Instant {
+    Instant(monotonic_ns())
+}
+
+/// What is wanted.
+impl Engine {
+    /// Somebody waits for a peer, or wants to send to it.
+    #[cold]
+    pub(super) fn want(&mut self, peer: PeerId) {
+        self.want_link(peer, 0);
+    }
+
+    fn want_link(&mut self, peer: PeerId, number: u8) {
+        let setup = self.setup;
+        let mut node = self.node();
+        let Some(way) = node.link(peer, number) else { return };
+        if way.is_open() || !way.want(&setup, now()) || self.wanted.contains(&(peer, number)) {
+            return;
+        }
+        self.wanted.push((peer, number));
+        self.attention.wake();
+        self.dial(peer, number);
+    }
+
+    /// Begins a connection if the link wants one now.
+    fn dial(&mut self, peer: PeerId, number: u8) {
+        if !self.node().link(peer, number).is_some_and(|way| way.wants_dial()) {
+            return;
+        }
+        let Some(row) = self.peers.get_mut(peer.index()) else { return };
+        let Some(&address) = row.addresses.get(row.next % row.addresses.len().max(1)) else { return };
+        self.counters.begun += 1;
+        let key = self.new_key();
+        match socket::begin(address, &self.options) {
+            Ok(stream) => {
+                if let Some(handshake) =
+                    Handshake::dial(key, &mut self.node(), (peer, number), nonce(), now())
+                {
+                    self.begin(stream, handshake);
+                }
+            }
+            Err(Errno::EMFILE | Errno::ENFILE) => {
+                self.counters.crowded += 1;
+                self.lose(peer, Cause::Full(Resource::Descriptors));
+            }
+            Err(errno) => {
+                if let Some(mut handshake) =
+                    Handshake::dial(key, &mut self.node(), (peer, number), nonce(), now())
+                {
+                    handshake.hang_up(&mut self.node(), now());
+                }
+                self.failed(peer, errno == Errno::ECONNREFUSED, Cause::PeerDead);
+            }
+        }
+    }
+
+    fn new_key(&mut self) -> u32 {
+        self.next_key = self.next_key.wrapping_add(1);
+        self.next_key
+    }
+
+    /// An attempt came to nothing. `denied`: whom we look for is not at this address. Once that is so at all of them, it is
+    /// nowhere.
+    fn failed(&mut self, peer: PeerId, denied: bool, cause: Cause) {
+        self.counters.failed += 1;
+        let Some(row) = self.peers.get_mut(peer.index()) else { return };
+        row.next = row.next.wrapping_add(1);
+        row.denied = if denied { row.denied + 1 } else { 0 };
+        if row.denied >= row.addresses.len() {
+            self.lose(peer, cause);
+        }
+    }
+
+    /// A connection begins its handshake.
+    fn begin(&mut self, stream: TcpStream, handshake: Handshake) {
+        let connection = Connection {
+            wire: Wire::plain(stream),
+            key: handshake.key(),
+            stage: Stage::Greeting(Box::new(handshake)),
+            may_read: false,
+            at_end: false,
+            queued: false,
+        };
+        if let Some(slot) = self.admit(connection) {
+            self.greetings.push(slot);
+            self.enqueue(slot);
+        }
+    }
+}
+
+/// What comes.
+impl Engine {
+    /// Takes the connections that wait at the listeners.
+    #[cold]
+    pub(super) fn accept(&mut self) {
+        for at in 0..self.listeners.len() {
+            for _ in 0..ACCEPTS {
+                let Some(listener) = self.listeners.get(at) else { break };
+                match listener.accept() {
+                    Ok((stream, _)) => self.accepted(stream),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    Err(_) => {
+                        self.counters.crowded += 1;
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    fn accepted(&mut self, stream: TcpStream) {
+        self.counters.accepted += 1;
+        if stream.set_nonblocking(true).is_err() || socket::prepare(&stream, &self.options).is_err() {
+            self.counters.crowded += 1;
+            return;
+        }
+        self.make_room();
+        let key = self.new_key();
+        let handshake = Handshake::accept(key, &self.setup, nonce(), now());
+        self.attention.wake();
+        self.begin(stream, handshake);
+    }
+
+    /// The oldest connection that may be nobody's has to go, if there are too many.
+    fn make_room(&mut self) {
+        let most = STRANGERS_MAX + self.ways.len();
+        if self.greetings.len() < most {
+            return;
+        }
+        let stranger = self.greetings.iter().copied().find(|slot| {
+            self.handshake(*slot).is_some_and(|handshake| !handshake.is_proven() && !handshake.is_dialled())
+        });
+        if let Some(slot) = stranger {
+            self.refuse(slot, Refusal::Busy);
+        }
+    }
+}
+
+/// What becomes of them.
+impl Engine {
+    fn handshake(&self, slot: u32) -> Option<&Handshake> {
+        match &self.connections.peek(slot)?.stage {
+            Stage::Greeting(handshake) => Some(handshake),
+            Stage::Open(_) => None,
+        }
+    }
+
+    /// Takes a handshake further, with what has come; one event if anything has.
+    #[cold]
+    pub(super) fn greet(&mut self, slot: u32) -> u32 {
+        let Self { connections, setup, key, ways, .. } = self;
+        let mut node = Node { setup, mac: key, links: ways };
+        let Some(Connection { wire, stage: Stage::Greeting(handshake), may_read, .. }) =
+            connections.get(slot)
+        else {
+            return 0;
+        };
+        let mut bytes = [0; GREETING_READ_BYTES];
+        let moved = match speak(wire, handshake) {
+            Moved::Broken(kind) => Moved::Broken(kind),
+            _ if !*may_read => return 0,
+            _ => wire.receive(&mut bytes),
+        };
+        let (rest, event) = match moved {
+            Moved::Blocked => {
+                *may_read = false;
+                return 0;
+            }
+            Moved::Bytes(count) if count > 0 => {
+                let (used, event) = handshake.handle(&mut node, &bytes[..count], now());
+                (&bytes[used..count], event)
+            }
+            Moved::Bytes(_) | Moved::Broken(_) => (&[][..], handshake.hang_up(&mut node, now())),
+        };
+        speak(wire, handshake);
+        match event {
+            None => self.enqueue(slot),
+            Some(Event::Opened { peer, link }) => self.opened(slot, peer, link, rest),
+            Some(Event::Ended { why, .. }) => {
+                let denied = why.is_final() || moved == Moved::Broken(ErrorKind::ConnectionRefused);
+                self.ended(slot, why, denied);
+            }
+        }
+        1
+    }
+
+    /// This side does not keep a connection that is in its handshake.
+    fn refuse(&mut self, slot: u32, why: Refusal) {
+        let Self { connections, setup, key, ways, .. } = self;
+        let mut node = Node { setup, mac: key, links: ways };
+        if let Some(Connection { wire, stage: Stage::Greeting(handshake), .. }) = connections.get(slot)
+            && handshake.refuse(&mut node, why, now()).is_some()
+        {
+            speak(wire, handshake);
+            self.ended(slot, why, false);
+        }
+    }
+
+    /// A connection is not kept.
+    fn ended(&mut self, slot: u32, why: Refusal, denied: bool) {
+        self.counters.refused[why.index()] += 1;
+        let dialled = self.handshake(slot).filter(|handshake| handshake.is_dialled());
+        let claim = dialled.and_then(Handshake::claim);
+        self.close(slot);
+        if let Some((peer, _)) = claim
+            && !why.is_ordinary()
+        {
+            self.failed(peer, denied, cause_of(Some(why)));
+        }
+    }
+
+    /// Both sides keep a connection for a link. `rest` has come after the handshake.
+    fn opened(&mut self, slot: u32, peer: PeerId, number: u8, rest: &[u8]) {
+        let Some(connection) = self.connections.get(slot) else { return };
+        let mut link = Link::new(peer, OUTGOING_BYTES, MESSAGE_BYTES_MAX);
+        if let Some(room) = link.incoming.room().get_mut(..rest.len()) {
+            room.copy_from_slice(rest);
+            link.incoming.read(rest.len());
+        }
+        if let Stage::Greeting(handshake) = &connection.stage {
+            link.outgoing.keep([handshake.output(), &[]], 0);
+        }
+        connection.stage = Stage::Open(link);
+        self.blocked += u32::from(connection.send_waiting(&mut self.counters));
+        self.greetings.retain(|other| *other != slot);
+        self.wanted.retain(|other| *other != (peer, number));
+        self.counters.opened += 1;
+        let others: Vec<u32> = self.greetings.clone();
+        for other in others {
+            if self.handshake(other).is_some_and(|handshake| handshake.claim() == Some((peer, number))) {
+                self.refuse(other, Refusal::Crossed);
+            }
+        }
+        if let Some(row) = self.peers.get_mut(peer.index()) {
+            row.denied = 0;
+            if let Some(place) = row.links.get_mut(usize::from(number)) {
+                *place = slot;
+            }
+        }
+        if number == 0 {
+            self.announce(peer);
+            if chooses(self.setup.rank, peer) {
+                (1..self.setup.links).for_each(|other| self.want_link(peer, other));
+            }
+        }
+        self.attention.wake();
+        self.enqueue(slot);
+    }
+
+    /// Handshakes that take too long end; attempts that are due are made.
+    #[cold]
+    pub(super) fn pass_time(&mut self) {
+        let now = now();
+        for at in (0..self.greetings.len()).rev() {
+            let Some(&slot) = self.greetings.get(at) else { continue };
+            let Self { connections, setup, key, ways, .. } = self;
+            let mut node = Node { setup, mac: key, links: ways };
+            if let Some(Connection { stage: Stage::Greeting(handshake), .. }) = connections.get(slot)
+                && let Some(Event::Ended { why, .. }) = handshake.handle_timeout(&mut node, now)
+            {
+                self.ended(slot, why, false);
+            }
+        }
+        for at in (0..self.wanted.len()).rev() {
+            let Some(&(peer, number)) = self.wanted.get(at) else { continue };
+            let failed = self.node().link(peer, number).and_then(|way| way.handle_timeout(now));
+            match failed {
+                Some(failed) => self.lose(peer, cause_of(failed.last)),
+                None => self.dial(peer, number),
+            }
+        }
+    }
+
+    /// A peer is lost, and the sink will be told.
+    pub(super) fn lose(&mut self, peer: PeerId, cause: Cause) {
+        if self.peers.get(peer.index()).is_none_or(|row| row.presence != Presence::Known) {
+            return;
+        }
+        self.part(peer, cause);
+        if let Some(row) = self.peers.get_mut(peer.index()) {
+            row.lost = true;
+        }
+        self.announce(peer);
+    }
+
+    /// Nothing comes from or goes to a peer any more.
+    pub(super) fn part(&mut self, peer: PeerId, cause: Cause) {
+        for number in 0..self.setup.links {
+            if let Some(way) = self.node().link(peer, number) {
+                way.forget();
+            }
+        }
+        self.drop_connections(peer);
+        if let Some(row) = self.peers.get_mut(peer.index()) {
+            row.presence = Presence::Gone(cause);
+        }
+    }
+
+    /// Closes whatever connections there are to a peer, without a word.
+    pub(super) fn drop_connections(&mut self, peer: PeerId) {
+        self.wanted.retain(|(other, _)| *other != peer);
+        let greetings: Vec<u32> = self.greetings.clone();
+        for slot in greetings {
+            if self.handshake(slot).and_then(Handshake::claim).is_some_and(|(other, _)| other == peer) {
+                self.close(slot);
+            }
+        }
+        let Some(row) = self.peers.get_mut(peer.index()) else { return };
+        let links = row.links.clone();
+        row.reset();
+        links.into_iter().filter(|slot| *slot != NONE).for_each(|slot| self.close(slot));
+    }
+
+    /// Closes a connection.
+    fn close(&mut self, slot: u32) {
+        self.attention.forget(slot);
+        self.greetings.retain(|other| *other != slot);
+        if let Some(Connection { stage: Stage::Open(link), .. }) = self.connections.remove(slot)
+            && !link.outgoing.is_empty()
+        {
+            self.blocked -= 1;
+        }
+    }
+}
+
+/// Sends what a handshake has to say. A socket takes the few bytes that there are, or is not connected yet.
+fn speak(wire: &mut Wire, handshake: &mut Handshake) -> Moved {
+    if handshake.output().is_empty() {
+        return Moved::Bytes(0);
+    }
+    let moved = wire.send(handshake.output());
+    if let Moved::Bytes(count) = moved {
+        handshake.transmitted(count);
+    }
+    moved
+}
+
+/// Why a peer could not be reached, from what its last attempt came to.
+const fn cause_of(last: Option<Refusal>) -> Cause {
+    match last {
+        Some(Refusal::Version | Refusal::Ranks | Refusal::Links | Refusal::Key | Refusal::Job) => {
+            Cause::Incompatible
+        }
+        Some(Refusal::Unreachable) => Cause::PeerDead,
+        _ => Cause::Unreachable,
+    }
+}

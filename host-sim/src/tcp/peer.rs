@@ -1,0 +1,84 @@
+//! What is known of a peer.
+
+use core::net::SocketAddr;
+
+use aldis_hal::{Cause, Epoch};
+
+/// Whether a peer can be talked to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Presence {
+    /// Not introduced.
+    Unknown,
+    /// Introduced.
+    Known,
+    /// Over, and why.
+    Gone(Cause),
+}
+
+/// No connection.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A peer's row.
+#[derive(Clone, Debug)]
+pub(super) struct Peer {
+    pub(super) presence: Presence,
+    pub(super) epoch: Epoch,
+    /// Where it listens.
+    pub(super) addresses: Vec<SocketAddr>,
+    /// Which of them is tried next.
+    pub(super) next: usize,
+    /// How many in a row have said that it is not there.
+    pub(super) denied: usize,
+    /// The connection of each link that is open, or [`NONE`].
+    pub(super) links: Vec<u32>,
+    /// The link that takes the next long message.
+    pub(super) turn: usize,
+    /// The number of the next message to it.
+    pub(super) sent: u32,
+    /// The number of the next message from it.
+    pub(super) received: u32,
+    /// Links whose next frame is not the next message.
+    pub(super) parked: u32,
+    /// A post was refused since the sink last heard that the peer is ready.
+    pub(super) waiting: bool,
+    /// Its loss is to be told.
+    pub(super) lost: bool,
+    /// It stands in the line for the sink.
+    pub(super) in_line: bool,
+}
+
+impl Peer {
+    pub(super) fn new(links: u8) -> Self {
+        Self {
+            presence: Presence::Unknown,
+            epoch: Epoch(0),
+            addresses: Vec::new(),
+            next: 0,
+            denied: 0,
+            links: vec![NONE; links.into()],
+            turn: 0,
+            sent: 0,
+            received: 0,
+            parked: 0,
+            waiting: false,
+            lost: false,
+            in_line: false,
+        }
+    }
+
+    /// What belonged to its connections is forgotten.
+    pub(super) fn reset(&mut self) {
+        self.links.fill(NONE);
+        (self.next, self.denied, self.turn, self.sent, self.received, self.parked) = (0, 0, 0, 0, 0, 0);
+    }
+
+    /// Why nothing can be sent to it, if so.
+    #[inline]
+    pub(super) const fn check(&self) -> Result<(), Cause> {
+        match self.presence {
+            Presence::Known => Ok(()),
+            Presence::Unknown => Err(Cause::Unreachable),
+            Presence::Gone(cause) => Err(cause),
+        }
+    }
+}

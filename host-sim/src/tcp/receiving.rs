@@ -1,0 +1,164 @@
+//! From sockets to the sink.
+
+use aldis_hal::cause::Malformed;
+use aldis_hal::{Cause, PeerId, Sink};
+use aldis_protocols::stream::{End, Frame as Kind};
+
+use super::connection::{Connection, Stage};
+use super::engine::Engine;
+use super::peer::NONE;
+use super::wire::Moved;
+
+/// Reads of one connection before it is the next one's turn.
+const READS: u32 = 8;
+
+/// Why a turn of a connection is over.
+enum Turn {
+    /// There is nothing more for now.
+    Idle,
+    /// There may be more.
+    More,
+    /// What has come has to wait for messages of other links.
+    Parked,
+    /// The peer has said its last word.
+    Left,
+    /// The stream is at its end, or broken.
+    Ended { reset: bool },
+    /// What came is nothing that a peer says.
+    Malformed(Malformed),
+}
+
+impl Engine {
+    /// One turn of a connection: delivers at most `budget` messages of it, or takes its handshake further.
+    #[inline]
+    pub(super) fn serve<S: Sink>(&mut self, slot: u32, budget: u32, sink: &mut S) -> u32 {
+        let Some(connection) = self.connections.get(slot) else { return 0 };
+        let Stage::Open(link) = &connection.stage else { return self.greet(slot) };
+        let peer = link.peer;
+        let mut events = 0;
+        let turn = self.deliver(slot, peer, budget, &mut events, sink);
+        if events > 0 {
+            self.counters.messages_received += u64::from(events);
+            self.attention.found(slot);
+            if self.setup.links > 1 {
+                self.unpark(peer);
+            }
+        }
+        match turn {
+            Turn::Idle => {}
+            Turn::More => self.enqueue(slot),
+            Turn::Parked => self.park(slot, peer),
+            Turn::Left | Turn::Ended { .. } | Turn::Malformed(_) => self.over(slot, peer, &turn),
+        }
+        events
+    }
+
+    fn deliver<S: Sink>(
+        &mut self,
+        slot: u32,
+        peer: PeerId,
+        budget: u32,
+        events: &mut u32,
+        sink: &mut S,
+    ) -> Turn {
+        let Self { connections, peers, counters, setup, .. } = self;
+        let (Some(connection), Some(row)) = (connections.get(slot), peers.get_mut(peer.index())) else {
+            return Turn::Idle;
+        };
+        let mut reads = READS;
+        loop {
+            let Stage::Open(link) = &mut connection.stage else { return Turn::Idle };
+            match link.incoming.next() {
+                Err(what) => return Turn::Malformed(what),
+                Ok(Some((frame, message))) => {
+                    if frame.number != row.received {
+                        let ahead = frame.number.wrapping_sub(row.received) as i32;
+                        let out_of_turn =
+                            Malformed::Sequence { got: frame.number as u16, need: row.received as u16 };
+                        return if ahead > 0 && setup.links > 1 {
+                            Turn::Parked
+                        } else {
+                            Turn::Malformed(out_of_turn)
+                        };
+                    }
+                    if let Kind::Data(_) = frame.kind {
+                        if *events == budget {
+                            return Turn::More;
+                        }
+                        sink.arrived(peer, message);
+                        row.received = row.received.wrapping_add(1);
+                        *events += 1;
+                    } else if let Err(what) = link.farewell.handle(frame.kind) {
+                        return Turn::Malformed(what);
+                    } else if link.farewell.peer_leaves() {
+                        return Turn::Left;
+                    }
+                    link.incoming.pass(frame);
+                    continue;
+                }
+                Ok(None) => {}
+            }
+            if !connection.may_read {
+                return Turn::Idle;
+            }
+            if reads == 0 {
+                return Turn::More;
+            }
+            reads -= 1;
+            counters.receive_calls += 1;
+            match connection.receive() {
+                Moved::Bytes(0) => return Turn::Ended { reset: false },
+                Moved::Bytes(bytes) => counters.bytes_received += bytes as u64,
+                Moved::Broken(_) => return Turn::Ended { reset: true },
+                Moved::Blocked => {
+                    counters.empty_receives += 1;
+                    return Turn::Idle;
+                }
+            }
+        }
+    }
+
+    /// The next frame of a link has to wait.
+    fn park(&mut self, slot: u32, peer: PeerId) {
+        if let (Some(link), Some(row)) =
+            (self.connections.get(slot).and_then(Connection::link), self.peers.get_mut(peer.index()))
+            && !core::mem::replace(&mut link.parked, true)
+        {
+            row.parked += 1;
+        }
+    }
+
+    /// Messages of a peer have been delivered: what waited for them is looked at again.
+    fn unpark(&mut self, peer: PeerId) {
+        if self.peers.get(peer.index()).is_none_or(|row| row.parked == 0) {
+            return;
+        }
+        for number in 0..usize::from(self.setup.links) {
+            let Some(row) = self.peers.get_mut(peer.index()) else { return };
+            let Some(&slot) = row.links.get(number).filter(|slot| **slot != NONE) else { continue };
+            if let Some(link) = self.connections.get(slot).and_then(Connection::link)
+                && core::mem::take(&mut link.parked)
+            {
+                row.parked -= 1;
+                self.enqueue(slot);
+            }
+        }
+    }
+
+    /// A link is over, and so is its peer.
+    #[cold]
+    fn over(&mut self, slot: u32, peer: PeerId, turn: &Turn) {
+        let Some(link) = self.connections.get(slot).and_then(Connection::link) else { return };
+        let orderly = link.farewell.ended() == End::Orderly;
+        let counters = &mut self.counters;
+        let (counter, cause) = match turn {
+            _ if orderly => (&mut counters.left, Cause::PeerLeft),
+            Turn::Malformed(what) => (&mut counters.malformed, Cause::Malformed(*what)),
+            Turn::Ended { reset: true } => (&mut counters.reset, Cause::PeerDead),
+            _ if link.incoming.is_empty() => (&mut counters.ended, Cause::PeerDead),
+            _ => (&mut counters.cut, Cause::PeerDead),
+        };
+        *counter += 1;
+        self.lose(peer, cause);
+    }
+}

@@ -1,0 +1,118 @@
+//! Ranks of one process that talk over the loopback.
+
+mod faults;
+mod links;
+mod pair;
+
+use core::time::Duration;
+use std::time::Instant as Clock;
+
+use aldis_hal::{Cause, Epoch, Instant, PeerId, Post, Sink, Token, Transport};
+
+use super::{Config, Family, Interfaces, JobKey, Tcp};
+
+/// What a transport has delivered.
+#[derive(Debug, Default)]
+struct Log {
+    messages: Vec<(u32, Vec<u8>)>,
+    ready: Vec<u32>,
+    lost: Vec<(u32, Cause)>,
+}
+
+impl Sink for Log {
+    fn arrived(&mut self, from: PeerId, message: &[u8]) {
+        self.messages.push((from.0, message.to_vec()));
+    }
+    fn completed(&mut self, token: Token, _: Result<(), Cause>) {
+        panic!("nothing was queued: {token:?}");
+    }
+    fn ready(&mut self, peer: PeerId) {
+        self.ready.push(peer.0);
+    }
+    fn lost(&mut self, peer: PeerId, cause: Cause) {
+        self.lost.push((peer.0, cause));
+    }
+}
+
+/// A rank and what it has heard.
+struct Rank {
+    tcp: Tcp,
+    log: Log,
+}
+
+/// The epoch of a rank.
+fn epoch(rank: u32) -> Epoch {
+    Epoch(100 + rank)
+}
+
+const KEY: [u8; 32] = [7; 32];
+
+/// On the loopback interface alone.
+fn config(family: Family) -> Config {
+    let interfaces = Interfaces { include: vec!["lo".into()], exclude: Vec::new(), family: Some(family) };
+    Config { interfaces, ..Config::default() }
+}
+
+impl Rank {
+    fn listen(me: u32, ranks: u32, config: &Config) -> Self {
+        let tcp = Tcp::listen(PeerId(me), epoch(me), JobKey::new(KEY), ranks, config).unwrap();
+        Self { tcp, log: Log::default() }
+    }
+
+    fn meet(&mut self, other: u32, address: &[u8]) {
+        self.tcp.introduce(PeerId(other), epoch(other), address).unwrap();
+    }
+
+    fn poll(&mut self, budget: u32) -> u32 {
+        let events = self.tcp.poll(budget, Instant(0), &mut self.log);
+        assert!(events <= budget);
+        events
+    }
+
+    fn counters(&self) -> &super::Counters {
+        self.tcp.counters().unwrap()
+    }
+}
+
+/// A job, all of whose ranks have been introduced to each other.
+fn job(ranks: u32, config: &Config) -> Vec<Rank> {
+    let mut all: Vec<_> = (0..ranks).map(|me| Rank::listen(me, ranks, config)).collect();
+    let addresses: Vec<_> = all.iter().map(|rank| rank.tcp.address()).collect();
+    for (me, rank) in all.iter_mut().enumerate() {
+        for (other, address) in addresses.iter().enumerate().filter(|(other, _)| *other != me) {
+            rank.meet(other as u32, address);
+        }
+    }
+    all
+}
+
+/// Polls all until `done`; panics with what they are if that takes too long.
+fn until(ranks: &mut [Rank], what: &str, mut done: impl FnMut(&mut [Rank]) -> bool) {
+    let start = Clock::now();
+    while !done(ranks) {
+        let events: u32 = ranks.iter_mut().map(|rank| rank.poll(64)).sum();
+        if events == 0 {
+            std::thread::yield_now();
+        }
+        if start.elapsed() > Duration::from_secs(20) {
+            for rank in ranks.iter() {
+                eprintln!("{:?}: {} {:?}", rank.tcp.me(), rank.counters(), rank.log.lost);
+            }
+            panic!("hangs: {what}");
+        }
+    }
+}
+
+/// Posts until it is taken, with all polled in between.
+fn send(ranks: &mut [Rank], from: usize, to: u32, header: &[u8], payload: &[u8]) {
+    until(ranks, "send", |ranks| match ranks[from].tcp.short(PeerId(to), header, payload) {
+        Post::Done => true,
+        Post::Again(_) => false,
+        other => panic!("{other:?}"),
+    });
+}
+
+/// A pattern that differs between messages and places.
+fn pattern(seed: usize, length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at.wrapping_mul(31) ^ (at >> 8) ^ seed.wrapping_mul(131)) as u8).collect()
+}

@@ -1,0 +1,209 @@
+//! Two ranks in good order.
+
+use aldis_hal::transport::{Quiesce, Slot};
+use aldis_hal::{Again, Refusal};
+
+use super::super::engine::MESSAGE_BYTES_MAX;
+use super::*;
+
+fn ping_pong(family: Family) {
+    let mut ranks = job(2, &config(family));
+    for round in 0..50 {
+        let (from, to) = (round % 2, (round + 1) % 2);
+        send(&mut ranks, from, to as u32, b"head", &pattern(round, round * 7));
+        until(&mut ranks, "arrival", |ranks| !ranks[to].log.messages.is_empty());
+        let (sender, message) = ranks[to].log.messages.pop().unwrap();
+        assert_eq!(sender, from as u32);
+        assert_eq!(message, [b"head", &pattern(round, round * 7)[..]].concat());
+    }
+    for rank in &ranks {
+        assert_eq!((rank.counters().opened, rank.counters().messages_sent), (1, 25));
+        assert!(rank.log.lost.is_empty());
+    }
+}
+
+#[test]
+fn messages_go_both_ways_over_ipv4() {
+    ping_pong(Family::V4);
+}
+
+#[test]
+fn messages_go_both_ways_over_ipv6() {
+    ping_pong(Family::V6);
+}
+
+#[test]
+fn nothing_is_connected_before_it_is_needed() {
+    let mut ranks = job(3, &config(Family::V4));
+    for _ in 0..200 {
+        assert_eq!(ranks.iter_mut().map(|rank| rank.poll(8)).sum::<u32>(), 0);
+    }
+    assert!(ranks.iter().all(|rank| rank.counters().begun == 0));
+    ranks[2].tcp.expect(PeerId(0));
+    until(&mut ranks, "connection", |ranks| {
+        ranks[0].counters().opened == 1 && ranks[2].counters().opened == 1
+    });
+    assert_eq!(ranks[1].counters().accepted, 0);
+}
+
+#[test]
+fn both_may_connect_at_once_and_keep_the_same_connection() {
+    for _ in 0..20 {
+        let mut ranks = job(2, &config(Family::V4));
+        ranks[0].tcp.expect(PeerId(1));
+        ranks[1].tcp.expect(PeerId(0));
+        send(&mut ranks, 0, 1, b"", b"to one");
+        send(&mut ranks, 1, 0, b"", b"to zero");
+        until(&mut ranks, "arrivals", |ranks| ranks.iter().all(|rank| rank.log.messages.len() == 1));
+        assert!(ranks.iter().all(|rank| rank.counters().opened == 1 && rank.log.lost.is_empty()));
+    }
+}
+
+/// Many sizes, so that heads and messages are cut anywhere; tiny system buffers, so that sends are cut too.
+#[test]
+fn everything_arrives_in_order_however_little_the_sockets_take() {
+    let tiny = Config { send_buffer: Some(4096), receive_buffer: Some(4096), ..config(Family::V4) };
+    let mut ranks = job(2, &tiny);
+    let lengths = [1, 100, 2047, 2048, 5000, 70_000, 3, MESSAGE_BYTES_MAX - 5, 1, 60_000, 200_000, 40];
+    for (number, length) in lengths.into_iter().enumerate() {
+        send(&mut ranks, 0, 1, b"head.", &pattern(number, length));
+    }
+    until(&mut ranks, "all", |ranks| ranks[1].log.messages.len() == lengths.len());
+    for (number, length) in lengths.into_iter().enumerate() {
+        assert_eq!(
+            ranks[1].log.messages[number].1,
+            [b"head.", &pattern(number, length)[..]].concat(),
+            "{number}"
+        );
+    }
+    assert!(ranks[0].counters().partial_sends > 0, "{}", ranks[0].counters());
+    assert!(ranks[0].tcp.is_idle());
+}
+
+#[test]
+fn a_full_link_says_again_and_ready() {
+    let tiny = Config { send_buffer: Some(4096), receive_buffer: Some(4096), ..config(Family::V4) };
+    let mut ranks = job(2, &tiny);
+    send(&mut ranks, 0, 1, b"", b"first");
+    ranks[0].log.ready.clear();
+    let payload = pattern(1, 100_000);
+    let mut taken = 0;
+    let refused = loop {
+        match ranks[0].tcp.short(PeerId(1), b"", &payload) {
+            Post::Done => taken += 1,
+            other => break other,
+        }
+    };
+    assert_eq!(refused, Post::Again(Again::NoSlot));
+    assert!(!ranks[0].tcp.is_idle());
+    until(&mut ranks, "room", |ranks| ranks[0].log.ready == [1]);
+    until(&mut ranks, "all", |ranks| ranks[1].log.messages.len() == 1 + taken);
+    assert!(matches!(ranks[0].tcp.short(PeerId(1), b"", &payload), Post::Done));
+}
+
+#[test]
+fn a_slot_that_is_dropped_has_taken_nothing() {
+    let mut ranks = job(2, &config(Family::V4));
+    send(&mut ranks, 0, 1, b"", b"first");
+    ranks[0].tcp.reserve(PeerId(1), 300).unwrap().bytes().fill(9);
+    let mut slot = ranks[0].tcp.reserve(PeerId(1), 5).unwrap();
+    assert_eq!(slot.bytes().len(), 5);
+    slot.bytes().copy_from_slice(b"third");
+    slot.commit();
+    until(&mut ranks, "two", |ranks| ranks[1].log.messages.len() == 2);
+    assert_eq!(ranks[1].log.messages[1].1, b"third");
+    let too_long = ranks[0].tcp.reserve(PeerId(1), MESSAGE_BYTES_MAX + 1).unwrap_err();
+    let (len, max) = (MESSAGE_BYTES_MAX as u64 + 1, MESSAGE_BYTES_MAX as u64);
+    assert_eq!(too_long, Refusal::Never(Cause::TooBig { len, max }));
+}
+
+#[test]
+fn a_budget_of_one_is_kept_and_shared() {
+    let mut ranks = job(3, &config(Family::V4));
+    for round in 0..20_u8 {
+        send(&mut ranks, 0, 2, b"", &[round]);
+        send(&mut ranks, 1, 2, b"", &[round]);
+    }
+    until(&mut ranks, "all", |ranks| ranks[2].log.messages.len() == 40);
+    ranks[2].log.messages.clear();
+    // What is sent stays in the socket: nobody reads between here and the polls below.
+    for from in [0, 1] {
+        for number in 0..50_u8 {
+            assert_eq!(ranks[from].tcp.short(PeerId(2), b"", &[number]), Post::Done);
+        }
+    }
+    let start = Clock::now();
+    while ranks[2].log.messages.len() < 100 {
+        ranks[2].poll(1);
+        assert!(start.elapsed() < Duration::from_secs(20));
+    }
+    let messages = &ranks[2].log.messages;
+    for from in [0, 1] {
+        let of: Vec<_> =
+            messages.iter().filter(|(sender, _)| *sender == from).map(|(_, bytes)| bytes[0]).collect();
+        assert_eq!(of, (0..50).collect::<Vec<_>>(), "in order");
+    }
+    let first = messages.iter().take(60).filter(|(sender, _)| *sender == 0).count();
+    assert!((10..=50).contains(&first), "neither is starved: {first} of 60");
+}
+
+/// As on a real wire: one call to send a message, one to receive it, and the system is seldom asked what is ready.
+#[test]
+fn a_small_message_costs_one_call_on_each_side() {
+    let mut ranks = job(2, &config(Family::V4));
+    for _ in 0..20 {
+        send(&mut ranks, 0, 1, b"h", b"warm");
+        until(&mut ranks, "arrival", |ranks| ranks[1].log.messages.pop().is_some());
+    }
+    let before = ranks.iter().map(|rank| *rank.counters()).collect::<Vec<_>>();
+    for _ in 0..64 {
+        assert_eq!(ranks[0].tcp.short(PeerId(1), b"header", b"payload!"), Post::Done);
+        // The loopback has delivered it when the call returns.
+        assert_eq!(ranks[1].poll(64), 1);
+    }
+    let sent = ranks[0].counters().send_calls - before[0].send_calls;
+    let received = ranks[1].counters().receive_calls - before[1].receive_calls;
+    let looks = ranks[1].counters().looks - before[1].looks;
+    assert_eq!((sent, received), (64, 64));
+    assert!(looks <= 2, "{looks}");
+}
+
+#[test]
+fn a_rank_that_leaves_says_so_after_everything_else() {
+    let mut ranks = job(2, &config(Family::V4));
+    send(&mut ranks, 1, 0, b"", b"hello");
+    until(&mut ranks, "hello", |ranks| ranks[0].log.messages.len() == 1);
+    send(&mut ranks, 1, 0, b"", b"last");
+    drop(ranks.pop());
+    until(&mut ranks, "goodbye", |ranks| !ranks[0].log.lost.is_empty());
+    assert_eq!(ranks[0].log.messages[1].1, b"last");
+    assert_eq!(ranks[0].log.lost, [(1, Cause::PeerLeft)]);
+    assert_eq!(ranks[0].counters().left, 1);
+    assert_eq!(ranks[0].tcp.short(PeerId(1), b"", b"x"), Post::Never(Cause::PeerLeft));
+}
+
+#[test]
+fn who_was_let_go_of_is_touched_no_more_and_can_be_introduced_anew() {
+    let mut ranks = job(2, &config(Family::V4));
+    send(&mut ranks, 0, 1, b"", b"one");
+    assert_eq!(ranks[0].tcp.quiesce(Quiesce::Peer(PeerId(1))), Ok(()));
+    assert_eq!(ranks[0].tcp.reach(PeerId(1)).err(), Some(Cause::PeerDead));
+    until(&mut ranks, "death", |ranks| ranks[1].log.lost == [(0, Cause::PeerDead)]);
+    assert!(ranks[0].log.lost.is_empty(), "who lets go is not told");
+    let addresses = [ranks[0].tcp.address(), ranks[1].tcp.address()];
+    ranks[0].meet(1, &addresses[1]);
+    ranks[1].meet(0, &addresses[0]);
+    ranks[1].log.messages.clear();
+    send(&mut ranks, 0, 1, b"", b"two");
+    until(&mut ranks, "arrival", |ranks| ranks[1].log.messages == [(0, b"two".to_vec())]);
+}
+
+#[test]
+fn a_vacant_transport_reaches_nobody() {
+    let mut tcp = Tcp::vacant(PeerId(3));
+    let mut log = Log::default();
+    assert_eq!(tcp.poll(64, Instant(0), &mut log), 0);
+    assert_eq!(tcp.reach(PeerId(0)).err(), Some(Cause::Unreachable));
+    assert_eq!(tcp.introduce(PeerId(0), Epoch(1), &[]), Err(Cause::Unreachable));
+    assert!(tcp.is_idle() && tcp.address().is_empty() && tcp.features().is_empty());
+}
