@@ -40,6 +40,14 @@ pub(crate) enum Defect {
     NoStale,
     NoRepeats,
     AdmitsAnyLife,
+    // In a handshake of a stream.
+    BothChoose,
+    IgnoresLives,
+    KeepsDialling,
+    KeepsSelected,
+    SelectsTwice,
+    TakesTwice,
+    TrustsTags,
 }
 
 #[cfg(not(test))]

@@ -22,10 +22,10 @@
 //! higher takes what is selected. So they cannot disagree, and if only one of them can reach the other, that
 //! direction serves.
 //!
-//! **Attempts.** Each greeting bears the number of its attempt, which ascends; one that is not newer than what was seen
-//! is refused as [`Stale`](Refusal::Stale). A newer one replaces an earlier of the same dialler that was selected and not
-//! confirmed: the peer has given that up. There is no deadline between selecting and confirming but that of the
-//! [`Link`]: the other side may have taken the connection already.
+//! **Attempts.** Each greeting bears the number of its attempt, which ascends. A newer one replaces an earlier of the same
+//! dialler that was selected and not confirmed: the peer has given that up, though the word of it may never come. There is
+//! no deadline between selecting and confirming but that of the [`Link`]: the other side may have taken the connection
+//! already.
 //!
 //! **Lives.** A life of the peer is admitted by [`introduce`](Link::introduce). Greetings of another are refused as
 //! [`Unknown`](Refusal::Unknown), greetings for another life of this side as [`Epoch`](Refusal::Epoch). When an open
@@ -81,6 +81,16 @@
 //! }
 //! assert!(opened == 2 && node.links[1].is_open() && peer.links[0].is_open());
 //! ```
+//!
+//! # What is known of it
+//!
+//! The tests explore two nodes through every interleaving of users that want the link, kernels that introduce, connections
+//! that are made from both sides, accepted in any order, delivered, delayed, reset or impossible to make, timers, deadlines
+//! and restarts, within several sets of counts (at most two of each): 14,874 states, up to 24 steps deep. In each state:
+//! neither node holds two connections for the link, the two do not hold different ones that are whole, what one holds the
+//! other holds or has chosen, and only a fault ends what both hold. From each state: once nothing goes wrong any more the
+//! two share one connection, whichever of them wants it, and no other is left. With `ALDIS_EXPLORE_DEEP` set, all of it may
+//! happen in one history: 535,004 states, up to 27 steps deep, in 40 seconds of a release build.
 //!
 //! Deliberately absent: sockets, addresses and which of them to try, what is in a frame, and cryptography.
 

@@ -155,3 +155,92 @@ impl Farewell {
         if self.bye_came || self.bye_acknowledged { End::Orderly } else { End::Death }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn golden_bytes() {
+        assert_eq!(Frame::Data(0x0102).encode(), Some([2, 1, 0, 0]));
+        assert_eq!(Frame::Bye.encode(), Some([0, 0xFF, 0xFF, 0xFF]));
+        assert_eq!(Frame::ByeAcknowledged.encode(), Some([1, 0xFF, 0xFF, 0xFF]));
+        assert_eq!(Frame::KeepAlive.encode(), Some([2, 0xFF, 0xFF, 0xFF]));
+        assert_eq!((Frame::Data(0).encode(), Frame::Data(BYE).encode()), (None, None));
+        assert_eq!(Frame::decode([1, 1, 0, 0], 256), Err(Malformed::Length));
+        assert_eq!(Frame::decode([3, 0xFF, 0xFF, 0xFF], u32::MAX), Err(Malformed::Length));
+        assert_eq!(Frame::decode([0; 4], 256), Err(Malformed::Length));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_is_what_was_written(head: [u8; 4], max: u32) {
+            match Frame::decode(head, max) {
+                Ok(frame) => prop_assert_eq!(frame.encode(), Some(head)),
+                Err(_) => prop_assert!(u32::from_le_bytes(head) == 0 || u32::from_le_bytes(head) > max.min(BYE)),
+            }
+        }
+    }
+
+    /// Passes what is due until nothing is; what the end of the connection would mean is asked before each frame.
+    fn part(sides: &mut [Farewell; 2]) {
+        let mut wire: [std::vec::Vec<Frame>; 2] = Default::default();
+        loop {
+            for from in 0..2 {
+                while let Some(frame) = sides[from].poll_transmit() {
+                    sides[from].transmitted(frame);
+                    wire[1 - from].push(frame);
+                }
+            }
+            let Some(to) = (0..2).find(|&to| !wire[to].is_empty()) else { return };
+            let frame = wire[to].remove(0);
+            assert_eq!(sides[to].handle(frame), Ok(()));
+            assert_eq!(sides[to].ended(), End::Orderly);
+        }
+    }
+
+    #[test]
+    fn one_leaves_or_both_do() {
+        for leaving in [&[0][..], &[1], &[0, 1]] {
+            let mut sides = [Farewell::NONE; 2];
+            assert!(
+                sides.iter().all(|side| side.may_send() && !side.is_over() && side.ended() == End::Death)
+            );
+            for &i in leaving {
+                sides[i].leave();
+                assert!(!sides[i].may_send() && !sides[i].is_over());
+            }
+            part(&mut sides);
+            assert!(sides.iter().all(|side| side.is_over() && !side.may_send()));
+            assert!(sides.iter().all(|side| side.ended() == End::Orderly && side.poll_transmit().is_none()));
+        }
+    }
+
+    #[test]
+    fn an_end_without_a_word_is_a_death() {
+        let mut leaves = Farewell::NONE;
+        leaves.leave();
+        leaves.transmitted(Frame::Bye);
+        assert_eq!((leaves.ended(), leaves.is_over()), (End::Death, false), "nobody has heard it");
+        assert_eq!(leaves.handle(Frame::Data(5)), Ok(()), "it was on its way");
+        assert_eq!(leaves.handle(Frame::ByeAcknowledged), Ok(()));
+        assert_eq!((leaves.ended(), leaves.is_over()), (End::Orderly, true));
+        for frame in [Frame::Data(5), Frame::Bye, Frame::ByeAcknowledged, Frame::KeepAlive] {
+            assert_eq!(leaves.handle(frame), Err(Malformed::Control), "after the last word");
+        }
+    }
+
+    #[test]
+    fn nothing_follows_a_bye() {
+        let mut stays = Farewell::NONE;
+        assert_eq!(stays.handle(Frame::ByeAcknowledged), Err(Malformed::Control), "nobody has said bye");
+        assert_eq!(stays.handle(Frame::KeepAlive), Ok(()));
+        assert_eq!(stays.handle(Frame::Bye), Ok(()));
+        assert!(stays.peer_leaves() && !stays.is_over() && !stays.may_send());
+        assert_eq!(stays.handle(Frame::Data(5)), Err(Malformed::Control));
+        stays.leave();
+        assert_eq!(stays.poll_transmit(), Some(Frame::ByeAcknowledged), "that says all");
+    }
+}

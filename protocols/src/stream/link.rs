@@ -3,6 +3,7 @@
 use aldis_hal::{Epoch, Instant};
 
 use super::{Refusal, Setup};
+use crate::sabotage::{Defect, planted};
 use crate::timer::Timer;
 
 /// The most doublings of the interval between attempts.
@@ -37,19 +38,17 @@ pub(super) enum Dialler {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Link {
     pub(super) phase: Phase,
-    wanted: bool,
-    doublings: u8,
+    pub(super) wanted: bool,
+    pub(super) doublings: u8,
     /// Why the last attempt failed.
-    last: Option<Refusal>,
+    pub(super) last: Option<Refusal>,
     /// This side's attempt under way: the key of its connection.
-    dialling: Option<u32>,
+    pub(super) dialling: Option<u32>,
     /// The life of the peer that may connect; zero: none.
     admitted: u32,
     /// The number of this side's last attempt. It ascends through a life, whoever is introduced.
     attempt: u32,
-    /// The newest attempt of the admitted life that has proven itself; zero: none.
-    theirs: u32,
-    retry: Timer,
+    pub(super) retry: Timer,
     deadline: Timer,
 }
 
@@ -73,7 +72,6 @@ impl Link {
         dialling: None,
         admitted: 0,
         attempt: 0,
-        theirs: 0,
         retry: Timer::OFF,
         deadline: Timer::OFF,
     };
@@ -159,21 +157,14 @@ impl Link {
         Some((epoch, self.attempt))
     }
 
+    /// Whether this life of the peer may connect.
+    pub(super) fn admits(&self, epoch: Epoch) -> bool {
+        self.admitted == epoch.0 || planted(Defect::IgnoresLives)
+    }
+
     /// Whether the attempt on this connection is the one under way.
     pub(super) fn is_dialling(&self, key: u32) -> bool {
         self.dialling == Some(key)
-    }
-
-    /// The peer has proven itself on a connection that it made with this attempt, in this life.
-    ///
-    /// # Errors
-    /// Why the connection is not kept.
-    pub(super) fn prove(&mut self, epoch: Epoch, attempt: u32) -> Result<(), Refusal> {
-        if self.admitted != epoch.0 || attempt <= self.theirs {
-            return Err(Refusal::Stale);
-        }
-        self.theirs = attempt;
-        Ok(())
     }
 
     /// The lower rank chooses this connection, if it has no other. An attempt of the peer replaces an earlier one of it
@@ -182,7 +173,7 @@ impl Link {
     /// # Errors
     /// Why the connection is not kept.
     pub(super) fn select(&mut self, epoch: Epoch, key: u32, by: Dialler) -> Result<(), Refusal> {
-        if self.admitted != epoch.0 {
+        if !self.admits(epoch) {
             return Err(Refusal::Stale);
         }
         let replaces = match (self.phase, by) {
@@ -192,7 +183,7 @@ impl Link {
             }
             _ => false,
         };
-        if !replaces {
+        if !replaces && !planted(Defect::SelectsTwice) {
             return Err(Refusal::Crossed);
         }
         self.phase = Phase::Selected { key, by };
@@ -204,10 +195,10 @@ impl Link {
     /// # Errors
     /// Why it does not.
     pub(super) fn take(&mut self, epoch: Epoch, key: u32) -> Result<(), Refusal> {
-        if self.admitted != epoch.0 {
+        if !self.admits(epoch) {
             return Err(Refusal::Stale);
         }
-        if self.is_open() {
+        if self.is_open() && !planted(Defect::TakesTwice) {
             return Err(Refusal::Crossed);
         }
         self.open(key);
@@ -220,7 +211,7 @@ impl Link {
     /// Why it is too late.
     pub(super) fn confirm(&mut self, epoch: Epoch, connection: u32) -> Result<(), Refusal> {
         match self.phase {
-            Phase::Selected { key, .. } if key == connection && self.admitted == epoch.0 => {
+            Phase::Selected { key, .. } if key == connection && self.admits(epoch) => {
                 self.open(key);
                 Ok(())
             }
@@ -236,10 +227,11 @@ impl Link {
 
     /// The connection has ended within its handshake: what it held is free again.
     pub(super) fn release(&mut self, setup: &Setup, connection: u32, why: Refusal, now: Instant) {
-        if matches!(self.phase, Phase::Selected { key, .. } if key == connection) {
+        let selected = matches!(self.phase, Phase::Selected { key, .. } if key == connection);
+        if selected && !planted(Defect::KeepsSelected) {
             self.phase = Phase::Idle;
         }
-        if self.dialling == Some(connection) {
+        if self.dialling == Some(connection) && !planted(Defect::KeepsDialling) {
             (self.dialling, self.last) = (None, Some(why));
             let interval = setup.retry_first_ns.max(1).saturating_mul(1 << self.doublings.min(DOUBLINGS_MAX));
             self.doublings = self.doublings.saturating_add(1).min(DOUBLINGS_MAX);

@@ -78,6 +78,12 @@ impl Head {
         Self { magic: MAGIC, version: VERSION, kind: kind as u8, first, second }
     }
 
+    /// Whether the bytes without a meaning are zero.
+    pub(super) fn is_sound(&self) -> bool {
+        matches!(self.kind(), Some(Kind::Greeting | Kind::Answer | Kind::Refuse))
+            || (self.first | self.second) == 0
+    }
+
     /// What the message is, if there is such a thing.
     pub(super) fn kind(&self) -> Option<Kind> {
         Kind::ALL.into_iter().find(|&kind| kind as u8 == self.kind)

@@ -131,7 +131,7 @@ pub enum Refusal {
     Key,
     /// Another connection is kept for this link.
     Crossed,
-    /// An attempt that is over: a newer one was seen, or the peer was introduced anew meanwhile.
+    /// An attempt that is over: it was given up, or the peer was introduced anew meanwhile.
     Stale,
     /// No place for another handshake.
     Busy,

@@ -1,1 +1,153 @@
+//! Two nodes, explored: every interleaving of what users, kernels, timers and the system can do with the connections
+//! between them, within a stated number of resets, restarts and so on. The state space is finite, since whatever is not
+//! counted takes in what is there; so the depth is whatever the counts allow, and it is printed with the number of states.
+//!
+//! In every state: what `world` checks. From every state: the two come to share one connection, whichever of them wants it.
+
+mod fair;
 mod paths;
+mod strangers;
+mod world;
+
+use core::fmt;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::vec::Vec;
+use std::{format, println, vec};
+
+use world::{Broken, Budget, Step, World};
+
+use crate::sabotage::{Defect, with};
+
+/// No more steps than this are needed to be connected once nothing goes wrong any more.
+const FAIR_STEPS_MAX: usize = 120;
+
+struct Explored {
+    states: usize,
+    transitions: usize,
+    depth: u32,
+}
+
+/// What was broken, and how it came to it.
+struct Counterexample {
+    broken: Broken,
+    steps: Vec<Step>,
+}
+
+impl fmt::Debug for Counterexample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} after {:?}", self.broken, self.steps)
+    }
+}
+
+/// Where each state was first reached from: for the way back.
+type Origins = HashMap<u64, (u64, Option<Step>, u32)>;
+
+fn way(origins: &Origins, mut at: u64) -> Vec<Step> {
+    let mut steps = vec![];
+    while let Some(&(from, Some(step), _)) = origins.get(&at) {
+        steps.push(step);
+        at = from;
+    }
+    steps.reverse();
+    steps
+}
+
+/// Breadth first, so that a counterexample is one of the shortest.
+fn explore(budget: Budget) -> Result<Explored, Counterexample> {
+    let start = World::new(budget);
+    let mut origins: Origins = HashMap::from([(start.fingerprint(), (0, None, 0))]);
+    let mut good = [HashSet::new(), HashSet::new(), HashSet::new()];
+    let mut queue = VecDeque::from([start]);
+    let (mut transitions, mut depth) = (0, 0);
+    while let Some(world) = queue.pop_front() {
+        let from = world.fingerprint();
+        let here = origins.get(&from).map_or(0, |&(_, _, depth)| depth);
+        for (askers, good) in [[true, false], [false, true], [true, true]].into_iter().zip(&mut good) {
+            connects(&world, askers, good)
+                .map_err(|broken| Counterexample { broken, steps: way(&origins, from) })?;
+        }
+        for step in world.steps() {
+            let mut next = world.clone();
+            transitions += 1;
+            if let Err(broken) = next.apply(step) {
+                let mut steps = way(&origins, from);
+                steps.push(step);
+                return Err(Counterexample { broken, steps });
+            }
+            origins.entry(next.fingerprint()).or_insert_with(|| {
+                depth = depth.max(here + 1);
+                queue.push_back(next);
+                (from, Some(step), here + 1)
+            });
+        }
+    }
+    Ok(Explored { states: origins.len(), transitions, depth })
+}
+
+/// From here on nothing goes wrong any more: the two share a connection in the end, and no other is left. `good` are the
+/// states of which that is known.
+fn connects(world: &World, askers: [bool; 2], good: &mut HashSet<u64>) -> Result<(), Broken> {
+    let mut world = world.healed();
+    let (mut passed, mut steps) = (vec![], vec![]);
+    loop {
+        let here = world.fingerprint();
+        if world.is_settled() || good.contains(&here) {
+            good.extend(passed);
+            return Ok(());
+        }
+        let next = world.fair_step(askers).filter(|_| steps.len() < FAIR_STEPS_MAX);
+        let Some(step) = next else {
+            return Err(format!("{askers:?} want it, nothing goes wrong, and nothing connects: {steps:?}"));
+        };
+        passed.push(here);
+        steps.push(step);
+        world.apply(step).map_err(|broken| format!("{broken}, fairly: {steps:?}"))?;
+    }
+}
+
+const NOTHING: Budget =
+    Budget { resets: 0, unreachable: 0, restarts: 0, retries: 0, slow: 0, ends: 0, wants: 2 };
+
+/// What the exploration covers: a name and the counts.
+const BUDGETS: [(&str, Budget); 6] = [
+    ("resets", Budget { resets: 1, retries: 1, ..NOTHING }),
+    ("one way", Budget { unreachable: 2, retries: 2, ..NOTHING }),
+    ("slow", Budget { slow: 1, retries: 1, ..NOTHING }),
+    ("restart", Budget { restarts: 1, ..NOTHING }),
+    ("restarts", Budget { restarts: 2, wants: 1, ..NOTHING }),
+    ("ends", Budget { ends: 1, resets: 1, ..NOTHING }),
+];
+
+/// With `ALDIS_EXPLORE_DEEP` set: 535,004 states, 2,775,154 transitions, depth 27, 40 seconds of a release build.
+const DEEP: Budget =
+    Budget { resets: 1, unreachable: 1, restarts: 1, retries: 1, slow: 1, ends: 1, wants: 2 };
+
+#[test]
+fn every_interleaving() {
+    let deep = std::env::var_os("ALDIS_EXPLORE_DEEP").map(|_| ("all at once", DEEP));
+    let mut sum = 0;
+    for (name, budget) in BUDGETS.into_iter().chain(deep) {
+        let Explored { states, transitions, depth } = explore(budget).unwrap();
+        println!("{name}: {states} states, {transitions} transitions, depth {depth}");
+        sum += states;
+    }
+    assert!(deep.is_some() || sum == 14_874, "the documentation states another number than {sum}");
+}
+
+const DEFECTS: [Defect; 6] = [
+    Defect::BothChoose,
+    Defect::IgnoresLives,
+    Defect::KeepsDialling,
+    Defect::KeepsSelected,
+    Defect::SelectsTwice,
+    Defect::TakesTwice,
+];
+
+#[test]
+fn every_defect_is_found() {
+    for defect in DEFECTS {
+        let found = with(Some(defect), || BUDGETS.into_iter().find_map(|(_, budget)| explore(budget).err()));
+        println!("{defect:?}: {found:?}");
+        assert!(found.is_some(), "not found: {defect:?}");
+    }
+}

@@ -9,7 +9,7 @@ use super::super::{
     Tag, chooses, job_name,
 };
 
-const NOW: Instant = Instant(1);
+pub(super) const NOW: Instant = Instant(1);
 
 /// Not a keyed hash that anybody should use: enough that other bytes have other tags.
 #[derive(Clone, Copy)]
@@ -27,10 +27,10 @@ impl Mac for Key {
 }
 
 /// A rank of a job of four, with what it holds.
-struct Rank {
-    setup: Setup,
-    key: Key,
-    links: Vec<Link>,
+pub(super) struct Rank {
+    pub(super) setup: Setup,
+    pub(super) key: Key,
+    pub(super) links: Vec<Link>,
 }
 
 impl Rank {
@@ -50,11 +50,11 @@ impl Rank {
         Self { setup, key, links }
     }
 
-    fn node(&mut self) -> Node<'_> {
+    pub(super) fn node(&mut self) -> Node<'_> {
         Node { setup: &self.setup, mac: &self.key, links: &mut self.links }
     }
 
-    fn dial(&mut self, peer: u32, link: u8) -> Handshake {
+    pub(super) fn dial(&mut self, peer: u32, link: u8) -> Handshake {
         let setup = self.setup;
         let mut node = self.node();
         let wanted = node.link(PeerId(peer), link).unwrap();
@@ -62,17 +62,21 @@ impl Rank {
         Handshake::dial(11, &mut node, (PeerId(peer), link), [0xD1; 16], NOW).unwrap()
     }
 
-    fn accept(&self) -> Handshake {
+    pub(super) fn accept(&self) -> Handshake {
         Handshake::accept(12, &self.setup, [0xAC; 16], NOW)
     }
 }
 
-fn pair() -> [Rank; 2] {
+pub(super) fn pair() -> [Rank; 2] {
     [1, 2].map(|rank| Rank::new(rank, Key(7)))
 }
 
 /// Passes bytes to and fro, `piece` at a time, until there are none; what the two were told.
-fn exchange(ranks: &mut [Rank; 2], handshakes: &mut [Handshake; 2], piece: usize) -> [Vec<Event>; 2] {
+pub(super) fn exchange(
+    ranks: &mut [Rank; 2],
+    handshakes: &mut [Handshake; 2],
+    piece: usize,
+) -> [Vec<Event>; 2] {
     let mut events = [Vec::new(), Vec::new()];
     while handshakes.iter().any(|handshake| !handshake.output().is_empty()) {
         for from in 0..2 {
@@ -88,7 +92,7 @@ fn exchange(ranks: &mut [Rank; 2], handshakes: &mut [Handshake; 2], piece: usize
 }
 
 /// The lower or the higher rank dials the other for link 1.
-fn dialled(ranks: &mut [Rank; 2], dialler: usize) -> [Handshake; 2] {
+pub(super) fn dialled(ranks: &mut [Rank; 2], dialler: usize) -> [Handshake; 2] {
     let peer = ranks[1 - dialler].setup.rank.0;
     let mut handshakes = [ranks[dialler].dial(peer, 1), ranks[1 - dialler].accept()];
     if dialler == 1 {
@@ -152,4 +156,82 @@ fn golden_bytes() {
     let event = refused.refuse(&mut ranks[1].node(), Refusal::Busy, NOW);
     assert_eq!(event, Some(Event::Ended { why: Refusal::Busy, told: false }));
     assert_eq!(refused.output(), [b'A', b'l', b'd', b'S', 1, 6, 12, 0]);
+}
+
+#[test]
+fn a_newer_attempt_replaces_what_was_chosen_and_not_taken() {
+    let mut ranks = pair();
+    let [mut accepted, mut first] = dialled(&mut ranks, 1);
+    for _ in 0..2 {
+        let bytes = first.output().to_vec();
+        first.transmitted(bytes.len());
+        assert_eq!(accepted.handle(&mut ranks[0].node(), &bytes, NOW).1, None);
+        let bytes = accepted.output().to_vec();
+        accepted.transmitted(bytes.len().min(ANSWER_BYTES));
+        if !first.output().is_empty() || bytes.len() < ANSWER_BYTES {
+            break;
+        }
+        assert_eq!(first.handle(&mut ranks[1].node(), &bytes, NOW).1, None);
+    }
+    assert!(
+        accepted.is_proven() && accepted.poll_timeout().is_none(),
+        "chosen: the higher rank may have taken it"
+    );
+
+    // The choice never arrives; the higher rank loses patience, and no word of that arrives either.
+    let slow = first.poll_timeout().unwrap();
+    assert!(first.handle_timeout(&mut ranks[1].node(), slow).is_some());
+    let retry = ranks[1].links[3].poll_timeout().unwrap();
+    assert_eq!(ranks[1].links[3].handle_timeout(retry), None);
+    let second = Handshake::dial(21, &mut ranks[1].node(), (PeerId(1), 1), [0xD3; 16], retry).unwrap();
+    let mut handshakes = [Handshake::accept(22, &ranks[0].setup, [0xAE; 16], retry), second];
+    let events = exchange(&mut ranks, &mut handshakes, 200);
+    assert_eq!(events.map(|events| events.len()), [1, 1]);
+    assert!(ranks[0].links[5].is_open_on(22) && ranks[1].links[3].is_open_on(21));
+
+    let confirm = [b'A', b'l', b'd', b'S', 1, 5, 0, 0];
+    let late = accepted.handle(&mut ranks[0].node(), &confirm, NOW).1;
+    assert_eq!(late, Some(Event::Ended { why: Refusal::Stale, told: false }));
+    assert!(ranks[0].links[5].is_open_on(22), "the old one takes nothing with it");
+}
+
+#[test]
+fn attempts_back_off_and_end() {
+    let mut ranks = pair();
+    let mut dialled = ranks[0].dial(2, 1);
+    let mut at = NOW;
+    let mut attempts = 1;
+    let failed = loop {
+        dialled.hang_up(&mut ranks[0].node(), at);
+        assert!(!ranks[0].links[5].wants_dial(), "not at once");
+        let next = ranks[0].links[5].poll_timeout().unwrap();
+        assert!(next > at);
+        at = next;
+        let setup = ranks[0].setup;
+        assert!(ranks[0].links[5].want(&setup, at), "wanting it again gives it no more time");
+        if let Some(failed) = ranks[0].links[5].handle_timeout(at) {
+            break failed;
+        }
+        dialled = Handshake::dial(attempts, &mut ranks[0].node(), (PeerId(2), 1), [3; 16], at).unwrap();
+        attempts += 1;
+    };
+    assert_eq!((failed.last, at.0), (Some(Refusal::Unreachable), NOW.0 + ranks[0].setup.deadline_ns));
+    // At once, after 10, 20, ... 640 ms, and then each second.
+    assert_eq!(attempts, 8 + 18);
+    let link = &mut ranks[0].links[5];
+    assert!(link.admitted().is_none() && link.poll_timeout().is_none() && !link.wants_dial());
+    assert!(link.introduce(Epoch(0x102)), "it has to be introduced anew");
+}
+
+#[test]
+fn each_link_has_its_own_connection() {
+    let mut ranks = pair();
+    for link in 0..2 {
+        let mut handshakes = [ranks[0].dial(2, link), ranks[1].accept()];
+        let [events, _] = exchange(&mut ranks, &mut handshakes, 200);
+        assert_eq!(events, [Event::Opened { peer: PeerId(2), link }]);
+    }
+    assert!(ranks[0].links[4].is_open() && ranks[0].links[5].is_open());
+    let mut node = ranks[0].node();
+    assert!(Handshake::dial(1, &mut node, (PeerId(2), 0), [0; 16], NOW).is_none(), "it is open");
 }

@@ -1,0 +1,48 @@
+//! What happens when nothing goes wrong any more.
+
+use std::vec::Vec;
+
+use super::world::{Budget, End, Step, World, epoch};
+use crate::timer::Timer;
+
+impl World {
+    /// Whether both hold the same connection and there is no other.
+    pub(super) fn is_settled(&self) -> bool {
+        self.shared().is_some() && self.connections.len() == 1
+    }
+
+    /// What fair connections, patient users and kernels that learn of new lives do next: nothing more goes wrong; a peer
+    /// that has to be introduced is; `askers` want the link while they do not have it.
+    pub(super) fn fair_step(&self, askers: [bool; 2]) -> Option<Step> {
+        let all = || (0..self.connections.len()).flat_map(|at| [(at, 0), (at, 1)]);
+        let steps = all().flat_map(|(at, i)| self.steps_of(at, i)).collect::<Vec<_>>();
+        let first = |which: fn(&Step) -> bool| steps.iter().copied().find(which);
+        let links = [&self.sides[0].link, &self.sides[1].link];
+        let node = |which: &dyn Fn(usize) -> bool| (0..2).find(|&i| which(i));
+        first(|step| matches!(step, Step::Deliver(..)))
+            .or_else(|| first(|step| matches!(step, Step::Notice(..))))
+            .or_else(|| first(|step| matches!(step, Step::Accept(..))))
+            .or_else(|| {
+                let unknown = |i: usize| links[i].admitted() != Some(epoch(1 - i, self.sides[1 - i].life));
+                node(&unknown).map(Step::Introduce)
+            })
+            .or_else(|| node(&|i| links[i].retry != Timer::OFF).map(Step::Retry))
+            .or_else(|| node(&|i| askers[i] && !links[i].is_open() && !links[i].wanted).map(Step::Want))
+            .or_else(|| {
+                let shaking = all().find(|&(at, i)| match &self.connections[at].ends[i] {
+                    End::Shaking(handshake) => handshake.poll_timeout().is_some(),
+                    _ => false,
+                });
+                shaking.map(|(at, i)| Step::Slow(at, i))
+            })
+    }
+
+    /// The same state with nothing left to go wrong.
+    pub(super) fn healed(&self) -> Self {
+        let budget =
+            Budget { resets: 0, unreachable: 0, restarts: 0, retries: 0, slow: 0, ends: 0, wants: 0 };
+        let mut healed = self.clone();
+        healed.budget = budget;
+        healed
+    }
+}

@@ -1,0 +1,430 @@
+//! Two nodes, the connections between them, and everything that can happen next.
+
+use core::hash::{Hash, Hasher};
+use std::collections::hash_map::DefaultHasher;
+use std::string::String;
+use std::vec::Vec;
+use std::{format, vec};
+
+use aldis_hal::{Epoch, Instant, PeerId};
+
+use super::super::link::Phase as Chosen;
+use super::super::{Event, Handshake, Link, Node, Refusal, Setup, job_name};
+use super::paths::Key;
+use crate::timer::Timer;
+
+/// What was broken.
+pub(super) type Broken = String;
+
+macro_rules! ensure {
+    ($condition:expr, $($text:tt)*) => {
+        if !$condition {
+            return Err(format!($($text)*));
+        }
+    };
+}
+
+const KEY: Key = Key(7);
+const NOW: Instant = Instant(0);
+
+/// How much may still happen. What is not listed is bounded by what is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Budget {
+    /// Connections that are reset, with what is on its way in them.
+    pub(super) resets: u8,
+    /// Connections that cannot be made.
+    pub(super) unreachable: u8,
+    /// Lives that end, each replaced by a new one.
+    pub(super) restarts: u8,
+    /// Attempts after one that failed.
+    pub(super) retries: u8,
+    /// Handshakes that take too long.
+    pub(super) slow: u8,
+    /// Links that are given up at their deadline.
+    pub(super) ends: u8,
+    /// Times that a user wants the link.
+    pub(super) wants: u8,
+}
+
+/// One end of a connection.
+#[derive(Clone, Debug)]
+pub(super) enum End {
+    /// The system has it and its node has not accepted it yet.
+    Waiting,
+    Shaking(std::boxed::Box<Handshake>),
+    Open,
+    /// Closed by its node, or with its node.
+    Gone,
+}
+
+impl Hash for End {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        core::mem::discriminant(self).hash(state);
+        if let Self::Shaking(handshake) = self {
+            handshake.hash(state);
+        }
+    }
+}
+
+/// A connection and what is on its way to each end.
+#[derive(Clone, Hash, Debug)]
+pub(super) struct Connection {
+    key: u32,
+    /// The lives of the two ends.
+    lives: [u32; 2],
+    pub(super) ends: [End; 2],
+    wire: [Vec<Vec<u8>>; 2],
+    reset: bool,
+}
+
+#[derive(Clone, Hash, Debug)]
+pub(super) struct Side {
+    pub(super) life: u32,
+    pub(super) link: Link,
+}
+
+/// What can happen. The first number is a connection's place, the other an end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Step {
+    Want(usize),
+    Accept(usize, usize),
+    Deliver(usize, usize),
+    /// An end learns that its connection is over.
+    Notice(usize, usize),
+    Reset(usize),
+    Slow(usize, usize),
+    Retry(usize),
+    /// The same, and the connection cannot be made.
+    RetryUnreachable(usize),
+    WantUnreachable(usize),
+    End(usize),
+    Introduce(usize),
+    Restart(usize),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct World {
+    pub(super) sides: [Side; 2],
+    pub(super) connections: Vec<Connection>,
+    next_key: u32,
+    pub(super) budget: Budget,
+}
+
+fn setup(i: usize, life: u32) -> Setup {
+    Setup {
+        job: job_name(&KEY),
+        ranks: 2,
+        rank: PeerId(i as u32),
+        epoch: epoch(i, life),
+        handshake_ns: 2,
+        retry_first_ns: 1,
+        retry_max_ns: 1,
+        deadline_ns: 100,
+        ..Setup::DEFAULT
+    }
+}
+
+/// Lives of a node have epochs of their own.
+pub(super) fn epoch(i: usize, life: u32) -> Epoch {
+    Epoch(0x100 * life + 0x10 * (i as u32 + 1))
+}
+
+impl Side {
+    /// Runs `act` with a table of links, that to itself never used.
+    fn with<R>(&mut self, i: usize, act: impl FnOnce(&mut Node<'_>) -> R) -> R {
+        let setup = setup(i, self.life);
+        let mut links = [Link::NONE; 2];
+        links[1 - i] = self.link;
+        let result = act(&mut Node { setup: &setup, mac: &KEY, links: &mut links });
+        self.link = links[1 - i];
+        // When the next attempt is due, and why there is one, make no difference to what can happen.
+        (self.link.doublings, self.link.last) = (0, None);
+        if self.link.retry != Timer::OFF {
+            self.link.retry.set(NOW, 1);
+        }
+        result
+    }
+}
+
+impl World {
+    pub(super) fn new(budget: Budget) -> Self {
+        let side = Side { life: 1, link: Link::NONE };
+        Self { sides: [side.clone(), side], connections: vec![], next_key: 1, budget }
+    }
+
+    /// 64 bits for the state.
+    pub(super) fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (&self.sides, &self.connections, self.budget).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// Everything that can happen next within the budget.
+    pub(super) fn steps(&self) -> Vec<Step> {
+        let mut steps = vec![];
+        for at in 0..self.connections.len() {
+            if self.budget.resets > 0 && !self.connections[at].reset {
+                steps.push(Step::Reset(at));
+            }
+            for i in 0..2 {
+                steps.extend(self.steps_of(at, i));
+            }
+        }
+        for i in 0..2 {
+            let (side, peer) = (&self.sides[i], &self.sides[1 - i]);
+            let known = side.link.admitted() == Some(epoch(1 - i, peer.life));
+            let closed = side.link.admitted().is_some() && !side.link.is_open() && !side.link.wanted;
+            let due = side.link.retry.at().is_some();
+            let (wants, retries) = (self.budget.wants > 0 && closed, self.budget.retries > 0 && due);
+            let can = [
+                (!known, Step::Introduce(i)),
+                (wants, Step::Want(i)),
+                (wants && self.budget.unreachable > 0, Step::WantUnreachable(i)),
+                (retries, Step::Retry(i)),
+                (retries && self.budget.unreachable > 0, Step::RetryUnreachable(i)),
+                (self.budget.ends > 0 && side.link.wanted, Step::End(i)),
+                (self.budget.restarts > 0, Step::Restart(i)),
+            ];
+            steps.extend(can.into_iter().filter_map(|(can, step)| can.then_some(step)));
+        }
+        steps
+    }
+
+    /// What can happen at one end of a connection.
+    pub(super) fn steps_of(&self, at: usize, i: usize) -> Vec<Step> {
+        let connection = &self.connections[at];
+        let over = connection.reset || matches!(connection.ends[1 - i], End::Gone);
+        let waits = !connection.wire[i].is_empty();
+        let can = match &connection.ends[i] {
+            End::Gone => return vec![],
+            End::Waiting => [
+                (true, Step::Accept(at, i)),
+                (connection.reset, Step::Notice(at, i)),
+                (false, Step::Slow(at, i)),
+            ],
+            End::Shaking(handshake) => [
+                (waits, Step::Deliver(at, i)),
+                (over, Step::Notice(at, i)),
+                (self.budget.slow > 0 && handshake.poll_timeout().is_some(), Step::Slow(at, i)),
+            ],
+            End::Open => {
+                [(false, Step::Deliver(at, i)), (over, Step::Notice(at, i)), (false, Step::Slow(at, i))]
+            }
+        };
+        can.into_iter().filter_map(|(can, step)| can.then_some(step)).collect()
+    }
+
+    /// Lets it happen.
+    pub(super) fn apply(&mut self, step: Step) -> Result<(), Broken> {
+        let before = self.shared();
+        self.happen(step)?;
+        self.dial(0, false)?;
+        self.dial(1, false)?;
+        self.connections.retain(|one| !matches!(one.ends, [End::Gone, End::Gone]));
+        let fault = matches!(step, Step::Reset(_) | Step::Restart(_) | Step::End(_) | Step::Notice(..));
+        // A life that is introduced ends the connections with another one, which is dead.
+        let kept = before.is_none() || fault || matches!(step, Step::Introduce(_)) || before == self.shared();
+        ensure!(kept, "a connection that both hold is ended");
+        self.check()
+    }
+
+    /// The connection that is whole and open at both ends.
+    pub(super) fn shared(&self) -> Option<u32> {
+        let whole = |one: &&Connection| !one.reset && matches!(one.ends, [End::Open, End::Open]);
+        self.connections.iter().find(whole).map(|one| one.key)
+    }
+
+    fn happen(&mut self, step: Step) -> Result<(), Broken> {
+        let budget = &mut self.budget;
+        match step {
+            Step::Want(i) | Step::WantUnreachable(i) => {
+                budget.wants = budget.wants.saturating_sub(1);
+                let wanted = self.sides[i].with(i, |node| {
+                    let setup = *node.setup;
+                    node.links[1 - i].want(&setup, NOW)
+                });
+                ensure!(wanted, "it cannot be wanted");
+                self.dial(i, step == Step::WantUnreachable(i))?;
+            }
+            Step::Retry(i) | Step::RetryUnreachable(i) => {
+                budget.retries = budget.retries.saturating_sub(1);
+                let failed = self.sides[i].link.handle_timeout(Instant(9));
+                ensure!(failed.is_none(), "a retry ends the link");
+                self.dial(i, step == Step::RetryUnreachable(i))?;
+            }
+            Step::Accept(at, i) => {
+                let connection = &mut self.connections[at];
+                let nonce = [connection.key as u8 * 2 + 1; 16];
+                let accepted = Handshake::accept(connection.key, &setup(i, self.sides[i].life), nonce, NOW);
+                connection.ends[i] = End::Shaking(accepted.into());
+            }
+            Step::Deliver(at, i) => {
+                let bytes = self.connections[at].wire[i].remove(0);
+                self.shake(at, i, |handshake, node| handshake.handle(node, &bytes, NOW).1)?;
+            }
+            Step::Notice(at, i) => self.notice(at, i)?,
+            Step::Reset(at) => {
+                budget.resets -= 1;
+                self.connections[at].reset = true;
+                self.connections[at].wire = [vec![], vec![]];
+            }
+            Step::Slow(at, i) => {
+                budget.slow = budget.slow.saturating_sub(1);
+                self.shake(at, i, |handshake, node| handshake.handle_timeout(node, Instant(2)))?;
+            }
+            Step::End(i) => {
+                budget.ends = budget.ends.saturating_sub(1);
+                let failed = self.sides[i].link.handle_timeout(Instant(100));
+                ensure!(failed.is_some(), "the deadline passes and nothing comes of it");
+                self.drop_all(i);
+            }
+            Step::Introduce(i) => {
+                let life = self.sides[1 - i].life;
+                ensure!(self.sides[i].link.introduce(epoch(1 - i, life)), "an introduction is no news");
+                self.drop_all(i);
+            }
+            Step::Restart(i) => {
+                budget.restarts -= 1;
+                self.drop_all(i);
+                let waiting = |one: &&mut Connection| matches!(one.ends[i], End::Waiting);
+                self.connections.iter_mut().filter(waiting).for_each(|one| one.ends[i] = End::Gone);
+                self.sides[i] = Side { life: self.sides[i].life + 1, link: Link::NONE };
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a connection if the link wants one.
+    fn dial(&mut self, i: usize, unreachable: bool) -> Result<(), Broken> {
+        if !self.sides[i].link.wants_dial() {
+            return Ok(());
+        }
+        let key = self.next_key;
+        self.next_key += 1;
+        let nonce = [key as u8 * 2; 16];
+        let dialled =
+            self.sides[i].with(i, |node| Handshake::dial(key, node, (PeerId(1 - i as u32), 0), nonce, NOW));
+        let Some(mut dialled) = dialled else { return Err("it wants to dial and cannot".into()) };
+        if unreachable {
+            self.budget.unreachable -= 1;
+            self.sides[i].with(i, |node| dialled.hang_up(node, NOW));
+            return Ok(());
+        }
+        let mut ends = [End::Waiting, End::Waiting];
+        ends[i] = End::Shaking(dialled.into());
+        let lives = [self.sides[0].life, self.sides[1].life];
+        self.connections.push(Connection { key, lives, ends, wire: [vec![], vec![]], reset: false });
+        self.flush(self.connections.len() - 1, i);
+        Ok(())
+    }
+
+    /// What the handshake has to say is on its way, unless the connection is over.
+    fn flush(&mut self, at: usize, i: usize) {
+        let connection = &mut self.connections[at];
+        let End::Shaking(handshake) = &mut connection.ends[i] else { return };
+        let output = handshake.output().to_vec();
+        handshake.transmitted(output.len());
+        if !output.is_empty() && !connection.reset && !matches!(connection.ends[1 - i], End::Gone) {
+            connection.wire[1 - i].push(output);
+        }
+    }
+
+    /// Something happens to a handshake.
+    fn shake(
+        &mut self,
+        at: usize,
+        i: usize,
+        act: impl FnOnce(&mut Handshake, &mut Node<'_>) -> Option<Event>,
+    ) -> Result<(), Broken> {
+        let End::Shaking(handshake) = &mut self.connections[at].ends[i] else { return Ok(()) };
+        let event = self.sides[i].with(i, |node| act(handshake, node));
+        self.flush(at, i);
+        match event {
+            None => Ok(()),
+            Some(Event::Opened { peer, link }) => {
+                ensure!((peer.index(), link) == (1 - i, 0), "another peer or link");
+                self.opened(at, i)
+            }
+            Some(Event::Ended { why, .. }) => {
+                self.close(at, i);
+                let can = !matches!(
+                    why,
+                    Refusal::Key | Refusal::Job | Refusal::Rank | Refusal::Malformed | Refusal::Foreign
+                );
+                ensure!(can, "{why} between peers that fit");
+                Ok(())
+            }
+        }
+    }
+
+    fn opened(&mut self, at: usize, i: usize) -> Result<(), Broken> {
+        let before = self.connections.iter().any(|one| matches!(one.ends[i], End::Open));
+        ensure!(!before, "a second connection is opened at node {i}");
+        let connection = &mut self.connections[at];
+        let admitted = self.sides[i].link.admitted();
+        ensure!(admitted == Some(epoch(1 - i, connection.lives[1 - i])), "opened to life {admitted:?}");
+        ensure!(self.sides[i].link.is_open_on(connection.key), "opened, and another connection is held");
+        connection.ends[i] = End::Open;
+        for other in 0..self.connections.len() {
+            let claims = match &self.connections[other].ends[i] {
+                End::Shaking(handshake) => handshake.claim().is_some(),
+                _ => false,
+            };
+            if claims && other != at {
+                self.shake(other, i, |handshake, node| handshake.refuse(node, Refusal::Crossed, NOW))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn notice(&mut self, at: usize, i: usize) -> Result<(), Broken> {
+        self.connections[at].wire[i].clear();
+        match self.connections[at].ends[i] {
+            End::Open => {
+                self.sides[i].link.forget();
+                self.drop_all(i);
+            }
+            _ => self.shake(at, i, |handshake, node| handshake.hang_up(node, NOW))?,
+        }
+        self.close(at, i);
+        Ok(())
+    }
+
+    fn close(&mut self, at: usize, i: usize) {
+        self.connections[at].ends[i] = End::Gone;
+        self.connections[at].wire[i].clear();
+    }
+
+    /// The node drops all its connections of the link; it does not know whose those are that it has not accepted.
+    fn drop_all(&mut self, i: usize) {
+        for at in 0..self.connections.len() {
+            if !matches!(self.connections[at].ends[i], End::Waiting) {
+                self.close(at, i);
+            }
+        }
+    }
+
+    /// What holds in every state.
+    fn check(&self) -> Result<(), Broken> {
+        let whole = |one: &Connection| !one.reset && !one.ends.iter().any(|end| matches!(end, End::Gone));
+        let open = |i: usize| self.connections.iter().filter(move |one| matches!(one.ends[i], End::Open));
+        for i in 0..2 {
+            let link = &self.sides[i].link;
+            ensure!(open(i).count() == usize::from(link.is_open()), "node {i} holds {}", open(i).count());
+            if let Chosen::Selected { key, .. } = link.phase {
+                ensure!(i == 0, "the higher rank chooses");
+                ensure!(self.connections.iter().any(|one| one.key == key), "chosen, and not there");
+            }
+            let waits = link.poll_timeout().is_some();
+            ensure!(waits == (link.wanted || link.retry != Timer::OFF), "node {i} waits without a timer");
+            for one in open(i).filter(|one| whole(one)) {
+                let peer = &self.sides[1 - i].link;
+                let chosen = matches!(peer.phase, Chosen::Selected { key, .. } if key == one.key);
+                ensure!(chosen || peer.is_open_on(one.key), "node {i} holds what the other does not");
+            }
+        }
+        let both = open(0).find(|one| whole(one)).zip(open(1).find(|one| whole(one)));
+        ensure!(both.is_none_or(|(one, other)| one.key == other.key), "each holds another connection");
+        Ok(())
+    }
+}
