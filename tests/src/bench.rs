@@ -1,11 +1,13 @@
-//! The measured side of `cargo xtask bench`: a pair of processes that lives for the whole run and is driven batch
+//! The measured side of `cargo xtask bench`: a group of processes that lives for the whole run and is driven batch
 //! by batch, so that the implementations take turns and drift of the machine hits all alike.
 //!
 //! Each rank connects to the Unix socket it is given, says `ready RANK`, and then sleeps in a read between
-//! batches: a pair that is not being measured costs nothing. `go N BYTES` starts a batch of `N` round trips on
-//! both ranks; rank 0 answers with the nanoseconds they took. The end of the stream ends the process.
-//! `xtask/peers/latency.c` is the same program over MPI.
+//! batches: a group that is not being measured costs nothing. `go WORKLOAD TURNS BYTES EACH` starts a batch of so many
+//! turns on every rank; rank 0 answers with the nanoseconds they took. The end of the stream ends the process.
+//! `xtask/peers/bench.c` is the same over MPI, and `xtask/src/bench/workload.rs` says what is asked of whom.
 
+use core::str::FromStr;
+use core::time::Duration;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
@@ -13,52 +15,113 @@ use std::time::Instant;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// Round trips before the clock starts: both ranks are awake and their caches warm after these.
-pub const WARM_UP: u32 = 20;
+/// The most messages of a window.
+pub const WINDOW_MAX: usize = 64;
+
+/// The bytes of what acknowledges a window, or brings two ranks together.
+pub const TOKEN_BYTES: usize = 8;
+
+/// What a turn does.
+///
+/// Whoever sends a long message writes it anew before every send, outside the measured time: a buffer that is sent again
+/// untouched lies in the receiver's cache already, and its bandwidth would be that cache's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Workload {
+    /// A blocking send and receive there, and back.
+    Latency,
+    /// A window of freshly written messages from rank 0 to rank 1, and a token back.
+    Bandwidth,
+    /// As `Bandwidth`, both ways at once.
+    Both,
+    /// As `Bandwidth` of messages that nobody writes: what a message costs.
+    Rate,
+    /// A freshly written message to rank 1 while both ranks compute, and a token back.
+    Overlap,
+    /// The computation of `Overlap` alone.
+    Compute,
+    /// A barrier.
+    Barrier,
+    /// A broadcast; the root goes round, so that none runs ahead.
+    Bcast,
+    /// A sum of doubles on all ranks, in place.
+    Allreduce,
+}
+
+impl Workload {
+    /// All there are, with their names on the wire.
+    pub const ALL: [(Self, &'static str); 9] = [
+        (Self::Latency, "latency"),
+        (Self::Bandwidth, "bandwidth"),
+        (Self::Both, "bibw"),
+        (Self::Rate, "rate"),
+        (Self::Overlap, "overlap"),
+        (Self::Compute, "compute"),
+        (Self::Barrier, "barrier"),
+        (Self::Bcast, "bcast"),
+        (Self::Allreduce, "allreduce"),
+    ];
+}
+
+impl FromStr for Workload {
+    type Err = io::Error;
+
+    fn from_str(name: &str) -> io::Result<Self> {
+        let found = Self::ALL.iter().find(|(_, known)| *known == name);
+        found.map(|(workload, _)| *workload).ok_or_else(|| io::Error::other(format!("no workload {name:?}")))
+    }
+}
 
 /// What is to be measured next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Batch {
-    /// Round trips to time.
-    pub round_trips: u32,
+    /// What each turn does.
+    pub workload: Workload,
+    /// Turns to time.
+    pub turns: u32,
     /// Bytes of each message.
     pub bytes: usize,
+    /// Of each turn: messages of its window, or units of its computation.
+    pub each: usize,
 }
 
 impl Batch {
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.split_whitespace();
-        let (Some("go"), Some(round_trips), Some(bytes), None) =
-            (words.next(), words.next(), words.next(), words.next())
-        else {
-            return None;
-        };
-        Some(Self { round_trips: round_trips.parse().ok()?, bytes: bytes.parse().ok()? })
+        let ("go", workload) = (words.next()?, words.next()?.parse().ok()?) else { return None };
+        let (turns, bytes) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let each = words.next()?.parse().ok()?;
+        words.next().is_none().then_some(Self { workload, turns, bytes, each })
+    }
+
+    /// Turns before the clock starts: all ranks are awake and their caches warm after these.
+    pub fn warm_up(&self) -> u32 {
+        self.turns.div_ceil(10)
     }
 }
 
-/// The arguments of a measured program: `SOCKET CORE0 CORE1`.
+/// The arguments of a measured program: `SOCKET CORE...`, a core for each rank.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setup {
     /// Where xtask listens.
     pub socket: String,
     /// The core of each rank.
-    pub cores: [usize; 2],
+    pub cores: Vec<usize>,
 }
 
 impl Setup {
-    /// Reads the process's own arguments.
+    /// Reads the process's own arguments, leaving out the first few.
     ///
     /// # Errors
     /// The usage line.
-    pub fn from_arguments() -> io::Result<Self> {
-        Self::parse(std::env::args().skip(1)).ok_or_else(|| io::Error::other("usage: SOCKET CORE0 CORE1"))
+    pub fn from_arguments(leave_out: usize) -> io::Result<Self> {
+        let words = std::env::args().skip(1 + leave_out);
+        Self::parse(words).ok_or_else(|| io::Error::other("usage: SOCKET CORE0 CORE1..."))
     }
 
     fn parse(mut words: impl Iterator<Item = String>) -> Option<Self> {
         let socket = words.next()?;
-        let cores = [words.next()?.parse().ok()?, words.next()?.parse().ok()?];
-        Some(Self { socket, cores })
+        let cores = words.map(|word| word.parse().ok()).collect::<Option<Vec<_>>>()?;
+        (cores.len() > 1).then_some(Self { socket, cores })
     }
 }
 
@@ -75,7 +138,7 @@ impl Control {
     /// # Errors
     /// The core does not exist, or nobody listens at the socket.
     pub fn join(setup: &Setup, rank: usize) -> io::Result<Self> {
-        let core = *setup.cores.get(rank).ok_or_else(|| io::Error::other("a pair has ranks 0 and 1"))?;
+        let core = *setup.cores.get(rank).ok_or_else(|| io::Error::other("more ranks than cores named"))?;
         pin(core)?;
         let mut stream = UnixStream::connect(&setup.socket)?;
         writeln!(stream, "ready {rank}")?;
@@ -94,7 +157,7 @@ impl Control {
         Batch::parse(&line).map(Some).ok_or_else(|| io::Error::other(format!("not a batch: {line:?}")))
     }
 
-    /// Runs a batch: `turn` is one round trip of this rank, given its number. Rank 0 reports the time.
+    /// Runs a batch: `turn` is one turn of this rank, given its number. Rank 0 reports the time.
     ///
     /// # Errors
     /// Whatever `turn` answers, or a broken stream.
@@ -103,18 +166,39 @@ impl Control {
         batch: Batch,
         mut turn: impl FnMut(u32) -> Result<(), E>,
     ) -> Result<(), E> {
-        for number in 0..WARM_UP {
+        for number in 0..batch.warm_up() {
             turn(number)?;
         }
         let start = Instant::now();
-        for number in 0..batch.round_trips {
+        for number in 0..batch.turns {
             turn(number)?;
         }
-        let elapsed = start.elapsed().as_nanos();
-        if self.rank == 0 {
-            writeln!(self.stream.get_mut(), "{elapsed}")?;
-        }
+        self.report(start.elapsed())?;
         Ok(())
+    }
+
+    /// As [`run`](Self::run) for turns that answer how long the measured part of them took.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_parts<E: From<io::Error>>(
+        &mut self,
+        batch: Batch,
+        mut turn: impl FnMut(u32) -> Result<Duration, E>,
+    ) -> Result<(), E> {
+        for number in 0..batch.warm_up() {
+            turn(number)?;
+        }
+        let mut elapsed = Duration::ZERO;
+        for number in 0..batch.turns {
+            elapsed += turn(number)?;
+        }
+        self.report(elapsed)?;
+        Ok(())
+    }
+
+    fn report(&mut self, elapsed: Duration) -> io::Result<()> {
+        if self.rank == 0 { writeln!(self.stream.get_mut(), "{}", elapsed.as_nanos()) } else { Ok(()) }
     }
 }
 
@@ -125,23 +209,61 @@ fn pin(core: usize) -> io::Result<()> {
     Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
 }
 
+/// A unit of computation: about half a microsecond of arithmetic that touches no memory.
+#[inline(never)]
+pub fn compute(mut state: u64) -> u64 {
+    for _ in 0..512 {
+        // Knuth's MMIX generator.
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    }
+    state
+}
+
+/// What every byte of a message of turn `number` is.
+pub const fn mark(number: u32) -> u8 {
+    number as u8 | 1
+}
+
+/// The one value that all bytes have, if there is one.
+pub fn uniform(bytes: &[u8]) -> Option<u8> {
+    let first = *bytes.first()?;
+    bytes.iter().all(|&byte| byte == first).then_some(first)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_batch_is_read_whole_or_not_at_all() {
-        assert_eq!(Batch::parse("go 200 8\n"), Some(Batch { round_trips: 200, bytes: 8 }));
-        for bad in ["", "go", "go 1", "go 1 2 3", "stop 1 2", "go -1 8", "go 1 x"] {
+        let batch = Batch { workload: Workload::Both, turns: 200, bytes: 8, each: 64 };
+        assert_eq!(Batch::parse("go bibw 200 8 64\n"), Some(batch));
+        for bad in
+            ["", "go", "go rate 1 2", "go rate 1 2 3 4", "stop rate 1 2 3", "go rate -1 8 1", "go x 1 8 1"]
+        {
             assert_eq!(Batch::parse(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn workloads_have_names_of_their_own() {
+        for (workload, name) in Workload::ALL {
+            assert_eq!(name.parse::<Workload>().unwrap(), workload);
         }
     }
 
     #[test]
     fn a_setup_needs_a_socket_and_two_cores() {
         let words = |line: &str| line.split(' ').map(String::from).collect::<Vec<_>>().into_iter();
-        assert_eq!(Setup::parse(words("s 0 1")), Some(Setup { socket: "s".into(), cores: [0, 1] }));
+        assert_eq!(Setup::parse(words("s 0 1")), Some(Setup { socket: "s".into(), cores: vec![0, 1] }));
         assert_eq!(Setup::parse(words("s 0")), None);
         assert_eq!(Setup::parse(words("s a b")), None);
+    }
+
+    #[test]
+    fn bytes_of_one_value_are_told_from_others() {
+        assert_eq!(uniform(&[3, 3, 3]), Some(3));
+        assert_eq!(uniform(&[3, 3, 4]), None);
+        assert_eq!(uniform(&[]), None);
     }
 }

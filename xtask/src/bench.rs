@@ -10,26 +10,64 @@ use crate::shell;
 use crate::steps::Outcome;
 use crate::workspace::{self, Workspace};
 
+mod cores;
+mod figure;
+mod group;
 mod implementation;
 mod instructions;
-mod latency;
 mod matching;
-mod pair;
+mod measure;
+mod programs;
+mod rounds;
+mod series;
 mod statistics;
+mod workload;
+
+use workload::Workload;
 
 /// What to measure.
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    /// Half a round trip of blocking calls between two processes on two cores
+    ///
+    /// All implementations take turns in short batches. `raw` is what the hardware alone needs, one cache line a direction
+    /// (or a socket), and a pair of such ranks is the calibrator: rounds during which it moved, or which it shows to have run
+    /// on another placement of the virtual cores, are not counted.
+    Latency(measure::Measure),
+    /// Bandwidth one way: windows of long messages, which the sender writes anew before each send
+    ///
+    /// Writing is not part of the time. A buffer that is sent again untouched lies in the receiver's cache already, and its
+    /// bandwidth would be that cache's. `raw` is one memcpy out of what the other core has just written.
+    Bandwidth(measure::Measure),
+    /// Bandwidth both ways at once, of messages written anew
+    #[command(name = "bibw")]
+    Both(measure::Measure),
+    /// Messages a second: windows of 64 nonblocking sends and receives of 8 bytes
+    Rate(measure::Measure),
+    /// How much of a long transfer a computation hides, with polling in between
+    ///
+    /// Each implementation's transfer is timed alone, then beside a computation that takes as long; what is not added to the
+    /// computation's time was hidden by it.
+    Overlap(measure::Measure),
+    /// Barrier, broadcast and all-reduce with 2 ranks, and with 4 ranks on two cores
+    ///
+    /// With 4 ranks the peers yield their cores while they wait, which is their setting for more ranks than cores.
+    Collectives(measure::Measure),
     Instructions(instructions::Instructions),
-    Latency(latency::Latency),
+    #[command(name = "match", alias = "matching")]
     Matching(matching::Matching),
 }
 
 impl Command {
     pub(crate) fn run(self) -> Result<()> {
         match self {
+            Self::Latency(measure) => measure.run(&[Workload::Latency], &[2]),
+            Self::Bandwidth(measure) => measure.run(&[Workload::Bandwidth], &[2]),
+            Self::Both(measure) => measure.run(&[Workload::Both], &[2]),
+            Self::Rate(measure) => measure.run(&[Workload::Rate], &[2]),
+            Self::Overlap(measure) => measure.run(&[Workload::Overlap], &[2]),
+            Self::Collectives(measure) => measure.run(&Workload::COLLECTIVES, &[2, 4]),
             Self::Instructions(instructions) => instructions.run(),
-            Self::Latency(latency) => latency.run(),
             Self::Matching(matching) => matching.run(),
         }
     }
@@ -58,5 +96,5 @@ fn program(name: &str) -> Result<Program> {
 /// A step of `cargo xtask test`: a short run against every peer, to prove that the benchmark works. What it measures
 /// is shown and not judged: a test run shares its machine.
 pub(crate) fn peers() -> Result<Outcome> {
-    latency::step()
+    measure::step()
 }

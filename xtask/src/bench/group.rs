@@ -1,4 +1,4 @@
-//! A measured pair of processes: two ranks of one implementation that live for the whole run, sleep between
+//! A measured group of processes: the ranks of one implementation that live for the whole run, sleep between
 //! batches and answer each batch with the time it took. The other side is `tests/src/bench.rs`.
 
 use core::time::Duration;
@@ -11,15 +11,16 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
+use super::workload::Ask;
 use crate::shell;
 
-/// How long a pair may take to start: a process manager and two ranks on a loaded machine.
+/// How long a group may take to start: a process manager and some ranks on a loaded machine.
 const START_MAX: Duration = Duration::from_secs(30);
 
 /// How long a batch may take.
 const BATCH_MAX: Duration = Duration::from_secs(30);
 
-/// How long a pair may take to end by itself.
+/// How long a group may take to end by itself.
 const END_MAX: Duration = Duration::from_secs(3);
 
 /// Where the control sockets stand: a folder of this process alone, in the system's temporary folder because a
@@ -46,17 +47,17 @@ impl Drop for Sockets {
     }
 }
 
-/// A running pair.
+/// A running group.
 #[derive(Debug)]
-pub(crate) struct Pair {
+pub(crate) struct Group {
     line: String,
     child: Child,
-    ranks: [Option<BufReader<UnixStream>>; 2],
+    ranks: Vec<Option<BufReader<UnixStream>>>,
 }
 
-impl Pair {
-    /// Starts `command`, whose ranks connect to `socket`.
-    pub(crate) fn start(mut command: Command, socket: &PathBuf) -> Result<Self> {
+impl Group {
+    /// Starts `command`, of which so many ranks connect to `socket`.
+    pub(crate) fn start(mut command: Command, socket: &PathBuf, ranks: usize) -> Result<Self> {
         let listener =
             UnixListener::bind(socket).with_context(|| format!("listening at {}", socket.display()))?;
         listener.set_nonblocking(true)?;
@@ -66,16 +67,18 @@ impl Pair {
             .stdout(Stdio::null())
             .spawn()
             .with_context(|| format!("starting `{line}`"))?;
-        let mut pair = Self { line, child, ranks: [None, None] };
+        let mut group = Self { line, child, ranks: (0..ranks).map(|_| None).collect() };
         let deadline = Instant::now() + START_MAX;
-        while pair.ranks.iter().any(Option::is_none) {
+        while group.ranks.iter().any(Option::is_none) {
             match listener.accept() {
-                Ok((stream, _)) => pair.welcome(stream)?,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => pair.still_starting(deadline)?,
+                Ok((stream, _)) => group.welcome(stream)?,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => group.still_starting(deadline)?,
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(pair)
+        // The name has done its work; another group may have it.
+        fs::remove_file(socket).with_context(|| format!("removing {}", socket.display()))?;
+        Ok(group)
     }
 
     fn welcome(&mut self, stream: UnixStream) -> Result<()> {
@@ -94,34 +97,35 @@ impl Pair {
 
     fn still_starting(&mut self, deadline: Instant) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {
-            bail!("`{}` ended before both ranks were ready: {status}", self.line);
+            bail!("`{}` ended before all ranks were ready: {status}", self.line);
         }
         if Instant::now() > deadline {
-            bail!("`{}`: not both ranks ready after {} s", self.line, START_MAX.as_secs());
+            bail!("`{}`: not all ranks ready after {} s", self.line, START_MAX.as_secs());
         }
         std::thread::sleep(Duration::from_millis(5));
         Ok(())
     }
 
-    /// Runs one batch and returns half a round trip in nanoseconds.
-    pub(crate) fn batch(&mut self, round_trips: u32, bytes: usize) -> Result<f64> {
+    /// Runs one batch and returns the nanoseconds of a turn.
+    pub(crate) fn batch(&mut self, ask: Ask) -> Result<f64> {
+        let Ask { wire, turns, bytes, each } = ask;
         for rank in self.ranks.iter_mut().flatten() {
-            writeln!(rank.get_mut(), "go {round_trips} {bytes}")
+            writeln!(rank.get_mut(), "go {wire} {turns} {bytes} {each}")
                 .with_context(|| format!("`{}`", self.line))?;
         }
-        let [Some(first), _] = &mut self.ranks else { bail!("`{}` has no rank 0", self.line) };
+        let Some(Some(first)) = self.ranks.first_mut() else { bail!("`{}` has no rank 0", self.line) };
         let mut answer = String::new();
-        first.read_line(&mut answer).with_context(|| format!("`{}` did not end a batch", self.line))?;
+        first.read_line(&mut answer).with_context(|| format!("`{}` did not end {ask:?}", self.line))?;
         let elapsed_ns: u64 =
-            answer.trim().parse().with_context(|| format!("`{}` said {answer:?}", self.line))?;
-        Ok(elapsed_ns as f64 / (2.0 * f64::from(round_trips)))
+            answer.trim().parse().with_context(|| format!("`{}` said {answer:?} to {ask:?}", self.line))?;
+        Ok(elapsed_ns as f64 / f64::from(turns))
     }
 }
 
-impl Drop for Pair {
+impl Drop for Group {
     fn drop(&mut self) {
-        // The end of both streams ends both ranks; whoever does not go is stopped.
-        self.ranks = [None, None];
+        // The end of the streams ends the ranks; whoever does not go is stopped.
+        self.ranks.clear();
         let deadline = Instant::now() + END_MAX;
         while matches!(self.child.try_wait(), Ok(None)) {
             if Instant::now() > deadline {

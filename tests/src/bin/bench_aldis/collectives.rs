@@ -1,0 +1,43 @@
+//! Workloads of all ranks.
+
+use aldis_coll::op::Sum;
+use aldis_coll::{allreduce, barrier, bcast};
+use aldis_kernel::Rank;
+use aldis_tests::bench::{Batch, mark, uniform};
+
+use crate::{Measured, Outcome};
+
+impl Measured<'_> {
+    pub(crate) fn barrier(&mut self, batch: Batch) -> Outcome<()> {
+        let Self { endpoint, world, control, .. } = self;
+        control.run(batch, |_| Ok(barrier(&mut **endpoint, world)?))
+    }
+
+    /// What a root sends is what it received as another's leaf just before: fresh in its cache alone.
+    pub(crate) fn bcast(&mut self, batch: Batch) -> Outcome<()> {
+        self.buffers(batch, 1)?;
+        let (rank, size) = (self.world.rank().0, self.world.size());
+        let sent = mark(batch.turns ^ batch.bytes as u32);
+        self.out.fill(if rank == 0 { sent } else { 0 });
+        let Self { endpoint, world, control, out, .. } = self;
+        control.run(batch, |number| -> Outcome<()> {
+            Ok(bcast(&mut **endpoint, world, out, Rank(number % size))?)
+        })?;
+        if uniform(&self.out) == Some(sent) { Ok(()) } else { Err("a broadcast brought other bytes".into()) }
+    }
+
+    /// Every element is one at first and grows by the number of ranks each turn.
+    pub(crate) fn allreduce(&mut self, batch: Batch) -> Outcome<()> {
+        let (mut data, mut scratch) = (vec![1.0_f64; batch.bytes / 8], vec![0.0_f64; batch.bytes / 8]);
+        let size = f64::from(self.world.size());
+        let Self { endpoint, world, control, .. } = self;
+        control.run(batch, |_| -> Outcome<()> {
+            Ok(allreduce(&mut **endpoint, world, Sum, &mut data, &mut scratch)?)
+        })?;
+        let expected = size.powi((batch.turns + batch.warm_up()) as i32);
+        if data.iter().all(|&value| value == expected) && expected.is_finite() {
+            return Ok(());
+        }
+        Err(format!("an all-reduce gave other sums than {expected}").into())
+    }
+}

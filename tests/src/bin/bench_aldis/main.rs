@@ -1,0 +1,60 @@
+//! What `cargo xtask bench` measures of Aldis: every workload of [`aldis_tests::bench`], started by `aldis-run` like any
+//! other program. `xtask/peers/bench.c` is the same over MPI.
+
+mod collectives;
+mod pair;
+
+use core::error::Error;
+use std::process::ExitCode;
+
+use aldis_host_sim::HostEndpoint;
+use aldis_kernel::Comm;
+use aldis_tests::bench::{Batch, Control, Setup, Workload};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// A rank that is measured.
+struct Measured<'e> {
+    endpoint: &'e mut HostEndpoint,
+    world: Comm,
+    control: Control,
+    /// What is sent, and where it arrives; collectives use `out` alone.
+    out: Vec<u8>,
+    back: Vec<u8>,
+}
+
+fn main() -> ExitCode {
+    aldis_host_sim::run(|endpoint: &mut HostEndpoint| {
+        let world = endpoint.world();
+        let control = Control::join(&Setup::from_arguments(0)?, world.rank().0 as usize)?;
+        let mut measured = Measured { endpoint, world, control, out: Vec::new(), back: Vec::new() };
+        while let Some(batch) = measured.control.next_batch()? {
+            measured.run(batch)?;
+        }
+        Ok(())
+    })
+}
+
+impl Measured<'_> {
+    fn run(&mut self, batch: Batch) -> Outcome<()> {
+        match batch.workload {
+            Workload::Latency => self.latency(batch),
+            Workload::Bandwidth => self.bandwidth(batch),
+            Workload::Both => self.both(batch),
+            Workload::Rate => self.rate(batch),
+            Workload::Overlap => self.overlap(batch),
+            Workload::Compute => self.compute(batch),
+            Workload::Barrier => self.barrier(batch),
+            Workload::Bcast => self.bcast(batch),
+            Workload::Allreduce => self.allreduce(batch),
+        }
+    }
+
+    /// Buffers for `messages` messages of a batch; kept when they have this size, so that their pages stay.
+    fn buffers(&mut self, batch: Batch, messages: usize) -> Outcome<()> {
+        let len = batch.bytes.checked_mul(messages).ok_or("a window above what can be addressed")?;
+        self.out.resize(len, 1);
+        self.back.resize(len, 0);
+        Ok(())
+    }
+}

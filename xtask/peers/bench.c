@@ -1,0 +1,289 @@
+/* The peers' side of `cargo xtask bench --peers`: tests/src/bench.rs and tests/src/bin/bench_aldis over MPI.
+ * Arguments: SOCKET CORE..., a core for each rank. Between batches all ranks sleep in read(). */
+#define _GNU_SOURCE
+#include <mpi.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { WINDOW_MAX = 64, TOKEN_BYTES = 8, DATA = 0, TOKEN = 1 };
+
+/* One batch: so many turns, each of `each` messages (or units of computation) of `bytes` bytes. */
+struct batch {
+    char workload[16];
+    int turns, bytes, each;
+};
+
+static int rank, size, other;
+static char *out, *in;
+static double *sums;
+static MPI_Request requests[2 * WINDOW_MAX];
+
+static void fail(const char *what) {
+    perror(what);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+static void pin(int core) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(core, &set);
+    if (sched_setaffinity(0, sizeof set, &set) != 0)
+        fail("pin");
+}
+
+/* Connects to xtask and reports for duty; the two directions of the socket as two streams. */
+static void join(const char *path, FILE **commands, FILE **answers) {
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    strncpy(address.sun_path, path, sizeof address.sun_path - 1);
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) != 0)
+        fail("connect");
+    *commands = fdopen(fd, "r");
+    *answers = fdopen(dup(fd), "w");
+    if (*commands == NULL || *answers == NULL)
+        fail("fdopen");
+    fprintf(*answers, "ready %d\n", rank);
+    fflush(*answers);
+}
+
+static long long now_ns(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * 1000000000LL + time.tv_nsec;
+}
+
+static void token_to(void) {
+    char token[TOKEN_BYTES] = { 0 };
+    MPI_Send(token, TOKEN_BYTES, MPI_BYTE, other, TOKEN, MPI_COMM_WORLD);
+}
+
+static void token_from(void) {
+    char token[TOKEN_BYTES];
+    MPI_Recv(token, TOKEN_BYTES, MPI_BYTE, other, TOKEN, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+/* Neither rank goes on before the other has come. */
+static void together(void) {
+    char to[TOKEN_BYTES] = { 0 }, from[TOKEN_BYTES];
+    MPI_Sendrecv(to, TOKEN_BYTES, MPI_BYTE, other, TOKEN, from, TOKEN_BYTES, MPI_BYTE, other, TOKEN,
+                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static int mark(int number) {
+    return (number & 0xFF) | 1;
+}
+
+static void post_receives(const struct batch *batch) {
+    for (int i = 0; i < batch->each; i++)
+        MPI_Irecv(in + (size_t)i * batch->bytes, batch->bytes, MPI_BYTE, other, DATA, MPI_COMM_WORLD, &requests[i]);
+}
+
+static void start_sends(const struct batch *batch, MPI_Request *sends) {
+    for (int i = 0; i < batch->each; i++)
+        MPI_Isend(out + (size_t)i * batch->bytes, batch->bytes, MPI_BYTE, other, DATA, MPI_COMM_WORLD, &sends[i]);
+}
+
+static void write_anew(const struct batch *batch, int number) {
+    memset(out, mark(number), (size_t)batch->bytes * batch->each);
+}
+
+/* A window of messages, and its token back. */
+static void push(const struct batch *batch) {
+    start_sends(batch, requests);
+    MPI_Waitall(batch->each, requests, MPI_STATUSES_IGNORE);
+    token_from();
+}
+
+static void take(const struct batch *batch) {
+    post_receives(batch);
+    MPI_Waitall(batch->each, requests, MPI_STATUSES_IGNORE);
+    token_to();
+}
+
+/* A unit of computation: about half a microsecond of arithmetic that touches no memory. */
+static __attribute__((noinline)) uint64_t compute(uint64_t state) {
+    for (int i = 0; i < 512; i++)
+        state = state * 6364136223846793005u + 1442695040888963407u;
+    return state;
+}
+
+static volatile uint64_t computed;
+
+/* The turns. Each answers the nanoseconds of its measured part, or 0 if all of it is. */
+
+static long long latency(const struct batch *batch, int number) {
+    (void)number;
+    if (rank == 0) {
+        MPI_Send(out, batch->bytes, MPI_BYTE, 1, DATA, MPI_COMM_WORLD);
+        MPI_Recv(in, batch->bytes, MPI_BYTE, 1, DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    } else {
+        MPI_Recv(in, batch->bytes, MPI_BYTE, 0, DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Send(out, batch->bytes, MPI_BYTE, 0, DATA, MPI_COMM_WORLD);
+    }
+    return 0;
+}
+
+static long long bandwidth(const struct batch *batch, int number) {
+    if (rank != 0) {
+        take(batch);
+        return 0;
+    }
+    write_anew(batch, number);
+    long long start = now_ns();
+    push(batch);
+    return now_ns() - start;
+}
+
+static long long rate(const struct batch *batch, int number) {
+    (void)number;
+    if (rank == 0)
+        push(batch);
+    else
+        take(batch);
+    return 0;
+}
+
+static long long bibw(const struct batch *batch, int number) {
+    write_anew(batch, number);
+    post_receives(batch);
+    together();
+    long long start = now_ns();
+    start_sends(batch, requests + batch->each);
+    MPI_Waitall(2 * batch->each, requests, MPI_STATUSES_IGNORE);
+    together();
+    return now_ns() - start;
+}
+
+static long long overlap(const struct batch *batch, int number) {
+    MPI_Request request;
+    int done = 0;
+    if (rank == 0)
+        memset(out, mark(number), batch->bytes);
+    together();
+    long long start = now_ns();
+    if (rank == 0)
+        MPI_Isend(out, batch->bytes, MPI_BYTE, other, DATA, MPI_COMM_WORLD, &request);
+    else
+        MPI_Irecv(in, batch->bytes, MPI_BYTE, other, DATA, MPI_COMM_WORLD, &request);
+    uint64_t state = number;
+    for (int unit = 0; unit < batch->each; unit++) {
+        state = compute(state);
+        if (!done)
+            MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    }
+    computed = state;
+    if (!done)
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    if (rank == 0)
+        token_from();
+    else
+        token_to();
+    return now_ns() - start;
+}
+
+static long long compute_alone(const struct batch *batch, int number) {
+    uint64_t state = number;
+    for (int unit = 0; unit < batch->each; unit++)
+        state = compute(state);
+    computed = state;
+    return 0;
+}
+
+static long long barrier(const struct batch *batch, int number) {
+    (void)batch, (void)number;
+    MPI_Barrier(MPI_COMM_WORLD);
+    return 0;
+}
+
+static long long bcast(const struct batch *batch, int number) {
+    MPI_Bcast(out, batch->bytes, MPI_BYTE, number % size, MPI_COMM_WORLD);
+    return 0;
+}
+
+static long long allreduce(const struct batch *batch, int number) {
+    (void)number;
+    MPI_Allreduce(MPI_IN_PLACE, sums, batch->bytes / 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    return 0;
+}
+
+static const struct {
+    const char *name;
+    long long (*turn)(const struct batch *, int);
+    int measures_parts;
+} workloads[] = {
+    { "latency", latency, 0 },   { "bandwidth", bandwidth, 1 }, { "bibw", bibw, 1 },
+    { "rate", rate, 0 },         { "overlap", overlap, 1 },     { "compute", compute_alone, 0 },
+    { "barrier", barrier, 0 },   { "bcast", bcast, 0 },         { "allreduce", allreduce, 0 },
+};
+enum { WORKLOADS = sizeof workloads / sizeof workloads[0] };
+
+/* Room for the batch's messages, kept while it suffices. */
+static void prepare(const struct batch *batch, int windowed) {
+    static size_t capacity;
+    size_t needed = (size_t)batch->bytes * (windowed ? batch->each : 1) + 8;
+    if (needed > capacity) {
+        free(out), free(in), free(sums);
+        capacity = needed;
+        out = malloc(needed), in = malloc(needed), sums = malloc(needed);
+        if (out == NULL || in == NULL || sums == NULL)
+            fail("malloc");
+        memset(in, 0, needed);
+    }
+    memset(out, rank + 1, needed);
+    for (int i = 0; i < batch->bytes / 8; i++)
+        sums[i] = 1.0;
+}
+
+static long long run(const struct batch *batch, int which) {
+    int warm_up = (batch->turns + 9) / 10;
+    for (int i = 0; i < warm_up; i++)
+        workloads[which].turn(batch, i);
+    long long start = now_ns(), parts = 0;
+    for (int i = 0; i < batch->turns; i++)
+        parts += workloads[which].turn(batch, i);
+    return workloads[which].measures_parts ? parts : now_ns() - start;
+}
+
+int main(int argc, char **argv) {
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (argc != 2 + size) {
+        fprintf(stderr, "usage: SOCKET CORE..., a core for each rank\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    other = 1 - rank;
+    pin(atoi(argv[2 + rank]));
+    FILE *commands, *answers;
+    join(argv[1], &commands, &answers);
+
+    char line[96];
+    while (fgets(line, sizeof line, commands) != NULL) {
+        struct batch batch;
+        if (sscanf(line, "go %15s %d %d %d", batch.workload, &batch.turns, &batch.bytes, &batch.each) != 4)
+            fail("not a batch");
+        int which = 0;
+        while (which < WORKLOADS && strcmp(workloads[which].name, batch.workload) != 0)
+            which++;
+        if (which == WORKLOADS || (batch.each > WINDOW_MAX && workloads[which].turn != overlap &&
+                                   workloads[which].turn != compute_alone))
+            fail("an unknown workload, or too large a window");
+        int windowed = workloads[which].turn == bandwidth || workloads[which].turn == rate ||
+                       workloads[which].turn == bibw;
+        prepare(&batch, windowed);
+        long long elapsed = run(&batch, which);
+        if (rank == 0) {
+            fprintf(answers, "%lld\n", elapsed);
+            fflush(answers);
+        }
+    }
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,142 @@
+//! `cargo xtask bench latency` and its like: a few workloads over one transport, at sizes of one's choice.
+
+use anyhow::{Result, bail};
+use clap::Args;
+
+use super::cores;
+use super::figure::{Figure, Point};
+use super::implementation::{Implementation, Transport};
+use super::programs::Programs;
+use super::rounds::Bench;
+use super::workload::Workload;
+use crate::steps::Outcome;
+use crate::workspace::Workspace;
+
+/// What to measure, of whom, and for how long.
+#[derive(Args)]
+pub(crate) struct Measure {
+    /// Measure the peers too, where they are installed
+    #[arg(long)]
+    peers: bool,
+    /// Measure only these
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<Implementation>,
+    /// How messages travel
+    #[arg(long, value_enum, default_value = "shm")]
+    transport: Transport,
+    /// Print one JSON object a line instead of the table
+    #[arg(long)]
+    json: bool,
+    /// Message sizes [default: some that show how it grows]
+    #[arg(long, value_delimiter = ',')]
+    bytes: Vec<usize>,
+    /// Time to measure each size for
+    #[arg(long, default_value_t = 10.0)]
+    seconds: f64,
+    /// Fail when a peer is not installed
+    #[arg(long)]
+    require: bool,
+}
+
+/// A short run with every peer, for `cargo xtask test`.
+pub(super) fn step() -> Result<Outcome> {
+    for peer in Implementation::PEERS {
+        if let Some(install) = peer.missing() {
+            return Ok(Outcome::Skipped {
+                why: format!("{} is not installed", peer.name()),
+                enable: install.into(),
+            });
+        }
+    }
+    if let Err(error) = cores::two() {
+        return Ok(Outcome::Skipped { why: format!("{error:#}"), enable: "a machine with two cores".into() });
+    }
+    let mut measure = Measure {
+        peers: true,
+        only: Vec::new(),
+        transport: Transport::Shm,
+        json: false,
+        bytes: Vec::new(),
+        seconds: 1.0,
+        require: true,
+    };
+    let mut bench = measure.bench()?;
+    for (workload, bytes, ranks) in [
+        (Workload::Latency, 8, 2),
+        (Workload::Bandwidth, 64 << 10, 2),
+        (Workload::Rate, 8, 2),
+        (Workload::Allreduce, 8, 4),
+    ] {
+        measure.bytes = vec![bytes];
+        measure.on(&mut bench, &[workload], ranks)?;
+    }
+    Ok(Outcome::Passed("raw, aldis, openmpi and mpich in one run".into()))
+}
+
+impl Measure {
+    /// Measures `workloads` with so many ranks.
+    pub(crate) fn run(self, workloads: &[Workload], ranks: &[usize]) -> Result<()> {
+        for &bytes in &self.bytes {
+            if let Some(workload) = workloads.iter().find(|one| bytes < one.bytes_min()) {
+                bail!("{} needs messages of {} bytes at least", workload.name(), workload.bytes_min());
+            }
+        }
+        let mut bench = self.bench()?;
+        eprintln!("measuring on cores {} and {}, {} s a size", bench.cores[0], bench.cores[1], self.seconds);
+        for &ranks in ranks {
+            self.on(&mut bench, workloads, ranks)?;
+        }
+        Ok(())
+    }
+
+    fn bench(&self) -> Result<Bench> {
+        let wanted = self.wanted()?;
+        eprintln!("building {}", wanted.iter().map(|one| one.name()).collect::<Vec<_>>().join(", "));
+        Bench::new(Programs::build(&Workspace::members()?, &wanted)?)
+    }
+
+    fn on(&self, bench: &mut Bench, workloads: &[Workload], ranks: usize) -> Result<()> {
+        let mut wanted = self.wanted()?;
+        if wanted.contains(&Implementation::Aldis) && !bench.knows(self.transport)? {
+            eprintln!("aldis has no transport {} yet and is not measured", self.transport.name());
+            wanted.retain(|&one| one != Implementation::Aldis);
+        }
+        let mut field = bench.field(self.transport, ranks, &wanted)?;
+        for &workload in workloads {
+            let sizes = match (workload, self.bytes.as_slice()) {
+                (Workload::Barrier, _) | (_, []) => workload.sizes(),
+                (_, sizes) => sizes,
+            };
+            for &bytes in sizes {
+                let figures = bench.measure(&mut field, workload, bytes, self.seconds)?;
+                self.show(&figures);
+            }
+        }
+        Ok(())
+    }
+
+    fn show(&self, figures: &[Figure]) {
+        let point = Point(figures);
+        if self.json {
+            figures.iter().for_each(|figure| println!("{}", figure.json(point)));
+        } else {
+            println!("{}", point.table());
+        }
+    }
+
+    fn wanted(&self) -> Result<Vec<Implementation>> {
+        if !self.only.is_empty() {
+            let others = self.only.iter().copied().filter(|&one| one != Implementation::Raw);
+            return Ok([Implementation::Raw].into_iter().chain(others).collect());
+        }
+        let mut wanted = vec![Implementation::Raw, Implementation::Aldis];
+        for peer in Implementation::PEERS.into_iter().filter(|_| self.peers) {
+            match peer.missing() {
+                None => wanted.push(peer),
+                Some(install) if self.require => bail!("{} is not installed: {install}", peer.name()),
+                Some(install) => eprintln!("{} is not installed and not measured: {install}", peer.name()),
+            }
+        }
+        Ok(wanted)
+    }
+}

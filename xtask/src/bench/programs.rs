@@ -1,0 +1,120 @@
+//! The programs that are measured: built, and the commands that start their ranks.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+
+use super::PROFILE;
+use super::implementation::{Implementation, Transport};
+use crate::shell;
+use crate::workspace::{self, Workspace};
+
+/// The programs, built.
+#[derive(Debug)]
+pub(crate) struct Programs {
+    built: PathBuf,
+    peers: PathBuf,
+}
+
+impl Programs {
+    /// Builds what the implementations need.
+    pub(crate) fn build(workspace: &Workspace, wanted: &[Implementation]) -> Result<Self> {
+        let programs = Self { built: workspace.target.join(PROFILE), peers: workspace.target.join("bench") };
+        let mut cargo = workspace::cargo();
+        cargo.args(["build", "--profile", PROFILE, "--quiet", "-p", "aldis-tests", "--bin", "bench_raw"]);
+        if wanted.contains(&Implementation::Aldis) {
+            cargo.args(["--bin", "bench_aldis", "-p", "aldis-host-sim", "--bin", "aldis-run"]);
+        }
+        shell::run(&mut cargo)?;
+        std::fs::create_dir_all(&programs.peers)
+            .with_context(|| format!("creating {}", programs.peers.display()))?;
+        for peer in wanted.iter().filter(|one| Implementation::PEERS.contains(one)) {
+            programs.compile(*peer)?;
+        }
+        Ok(programs)
+    }
+
+    fn compile(&self, peer: Implementation) -> Result<()> {
+        let source = workspace::checkout().join("xtask/peers/bench.c");
+        let mut compiler = Command::new(format!("mpicc.{}", peer.name()));
+        // MPICH's header declares MPI_STATUSES_IGNORE as an array of no elements, and is warned of.
+        compiler.args(["-O3", "-march=native", "-Wall", "-Wno-stringop-overflow", "-o"]).arg(self.peer(peer));
+        shell::output(compiler.arg(source))
+            .map(drop)
+            .with_context(|| format!("building the workloads of {}", peer.name()))
+    }
+
+    fn peer(&self, peer: Implementation) -> PathBuf {
+        self.peers.join(format!("bench-{}", peer.name()))
+    }
+
+    /// Whether `aldis-run` knows the transport.
+    pub(crate) fn knows(&self, transport: Transport) -> Result<bool> {
+        let mut run = Command::new(self.built.join("aldis-run"));
+        run.args(["-n", "1", "--transport", transport.name(), "--", "true"]);
+        let status = run.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        // 2 is a wrong command line; what else becomes of `true` as a rank does not matter.
+        Ok(status.context("starting aldis-run")?.code() != Some(2))
+    }
+
+    /// The command that starts the ranks, one for each of `cores`. Every rank pins itself, so that all are pinned alike.
+    pub(crate) fn command(
+        &self,
+        which: Implementation,
+        transport: Transport,
+        socket: &Path,
+        cores: &[usize],
+    ) -> Command {
+        let ranks = cores.len().to_string();
+        let mut distinct = cores.to_vec();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let is_crowded = distinct.len() < cores.len();
+        let mut command = match which {
+            Implementation::Raw => {
+                let mut raw = Command::new(self.built.join("bench_raw"));
+                raw.arg(transport.medium());
+                raw
+            }
+            Implementation::Aldis => {
+                let mut run = Command::new(self.built.join("aldis-run"));
+                run.args(["-n", &ranks, "--transport", transport.name()]).arg(self.built.join("bench_aldis"));
+                run
+            }
+            Implementation::OpenMpi => self.open_mpi(transport, &ranks, is_crowded),
+            Implementation::Mpich => self.mpich(transport, &ranks, is_crowded),
+        };
+        command.arg(socket).args(cores.iter().map(usize::to_string));
+        command
+    }
+
+    fn open_mpi(&self, transport: Transport, ranks: &str, is_crowded: bool) -> Command {
+        let mut run = Command::new("mpirun.openmpi");
+        run.args(["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", ranks]);
+        run.args(["--mca", "pml", "ob1", "--mca", "btl"]);
+        match transport {
+            Transport::Tcp => run.args(["self,tcp", "--mca", "btl_tcp_if_include", "lo"]),
+            _ => run.arg("self,vader"),
+        };
+        // With a core for each rank it never yields, although slots may be oversubscribed: its best case.
+        let yields = if is_crowded { "1" } else { "0" };
+        run.args(["--mca", "mpi_yield_when_idle", yields]).arg(self.peer(Implementation::OpenMpi));
+        run
+    }
+
+    fn mpich(&self, transport: Transport, ranks: &str, is_crowded: bool) -> Command {
+        let mut run = Command::new("mpiexec.hydra");
+        run.args(["-bind-to", "none", "-n", ranks]);
+        if transport == Transport::Tcp {
+            // As if no two ranks were on one machine, and then UCX's TCP.
+            run.args(["-genv", "MPIR_CVAR_NOLOCAL", "1"]);
+            run.args(["-genv", "UCX_TLS", "tcp,self", "-genv", "UCX_NET_DEVICES", "lo"]);
+        }
+        if is_crowded {
+            run.args(["-genv", "MPIR_CVAR_POLLS_BEFORE_YIELD", "1"]);
+        }
+        run.arg(self.peer(Implementation::Mpich));
+        run
+    }
+}

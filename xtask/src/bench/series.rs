@@ -1,0 +1,69 @@
+//! One implementation through a run: its ranks, and the samples of what is being measured.
+
+use anyhow::Result;
+
+use super::group::Group;
+use super::implementation::Implementation;
+use super::statistics::percentile;
+use super::workload::{Ask, Workload};
+
+/// Samples of one implementation of one workload at one size, with the number of the round that each is from.
+pub(crate) struct Series {
+    pub(crate) which: Implementation,
+    group: Group,
+    /// Nanoseconds of a turn, or what [`Workload::Overlap`] makes of them.
+    costs: Vec<(usize, f64)>,
+    /// Units of a computation that is as long as the transfer, once known.
+    units: Option<usize>,
+}
+
+/// What came of a series.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Summary {
+    pub(crate) best: f64,
+    pub(crate) median: f64,
+    pub(crate) samples: usize,
+}
+
+impl Series {
+    pub(crate) fn new(which: Implementation, group: Group) -> Self {
+        Self { which, group, costs: Vec::new(), units: None }
+    }
+
+    /// Forgets what was measured before.
+    pub(crate) fn begin(&mut self) {
+        self.costs.clear();
+        self.units = None;
+    }
+
+    /// Takes one sample.
+    pub(crate) fn sample(&mut self, workload: Workload, ask: Ask, round: usize) -> Result<()> {
+        let cost = if workload == Workload::Overlap { self.exposed(ask)? } else { self.group.batch(ask)? };
+        self.costs.push((round, cost));
+        Ok(())
+    }
+
+    /// The share of a transfer that a computation as long does not hide.
+    fn exposed(&mut self, ask: Ask) -> Result<f64> {
+        let transfer = self.group.batch(Ask { each: 0, ..ask })?;
+        let units = match self.units {
+            Some(units) => units,
+            None => {
+                let unit = self.group.batch(Ask { wire: "compute", turns: 1, bytes: 8, each: 100 })? / 100.0;
+                *self.units.insert((transfer / unit).ceil().clamp(1.0, 1e6) as usize)
+            }
+        };
+        let computation = self.group.batch(Ask { wire: "compute", each: units, ..ask })?;
+        let both = self.group.batch(Ask { each: units, ..ask })?;
+        Ok((both - computation) / transfer)
+    }
+
+    /// The samples of the rounds that count, at the workload's percentile.
+    pub(crate) fn summary(&self, counts: impl Fn(usize) -> bool) -> Option<Summary> {
+        let mut sorted: Vec<f64> =
+            self.costs.iter().filter(|(round, _)| counts(*round)).map(|(_, cost)| *cost).collect();
+        sorted.sort_by(f64::total_cmp);
+        let (best, median) = (percentile(&sorted, 5.0)?, percentile(&sorted, 50.0)?);
+        Some(Summary { best, median, samples: sorted.len() })
+    }
+}

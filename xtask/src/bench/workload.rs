@@ -1,0 +1,213 @@
+//! What is measured: a table of workloads, with what is asked of the ranks for each and what comes out. What a turn of
+//! each does is written in `tests/src/bench.rs`.
+
+use super::implementation::Transport;
+
+/// A workload, as `cargo xtask bench` names it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Workload {
+    Latency,
+    Bandwidth,
+    Both,
+    Rate,
+    Overlap,
+    Barrier,
+    Bcast,
+    Allreduce,
+}
+
+/// What a figure is in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unit {
+    /// Nanoseconds of half a turn.
+    HalfNs,
+    /// Microseconds of a turn.
+    Us,
+    /// Gigabytes a second.
+    GBs,
+    /// Millions of messages a second.
+    MillionsPerS,
+    /// Percent of a transfer that a computation hides.
+    Percent,
+}
+
+/// One batch as the ranks are asked for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Ask {
+    pub(crate) wire: &'static str,
+    pub(crate) turns: u32,
+    pub(crate) bytes: usize,
+    /// Messages of a window, or units of computation.
+    pub(crate) each: usize,
+}
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+/// Bytes that a window is to hold at least, and what the measured programs have room for.
+const WINDOW_BYTES: usize = 2 * MIB;
+const WINDOW_MAX: usize = 64;
+
+impl Workload {
+    pub(crate) const COLLECTIVES: [Self; 3] = [Self::Barrier, Self::Bcast, Self::Allreduce];
+
+    /// The name on the wire and in results.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Latency => "latency",
+            Self::Bandwidth => "bandwidth",
+            Self::Both => "bibw",
+            Self::Rate => "rate",
+            Self::Overlap => "overlap",
+            Self::Barrier => "barrier",
+            Self::Bcast => "bcast",
+            Self::Allreduce => "allreduce",
+        }
+    }
+
+    /// What a figure is, for the head of a table.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Latency => "half a round trip of blocking calls",
+            Self::Bandwidth => "one way, windows of messages that the sender writes anew before each send",
+            Self::Both => {
+                "both ways at once, windows of messages that their senders write anew before each send"
+            }
+            Self::Rate => "messages of a window of 64 nonblocking calls",
+            Self::Overlap => "how much of a transfer is hidden by a computation as long, polling in between",
+            Self::Barrier => "barrier",
+            Self::Bcast => "broadcast, the root goes round",
+            Self::Allreduce => "sum of doubles on all ranks, in place",
+        }
+    }
+
+    pub(crate) fn unit(self) -> Unit {
+        match self {
+            Self::Latency => Unit::HalfNs,
+            Self::Bandwidth | Self::Both => Unit::GBs,
+            Self::Rate => Unit::MillionsPerS,
+            Self::Overlap => Unit::Percent,
+            Self::Barrier | Self::Bcast | Self::Allreduce => Unit::Us,
+        }
+    }
+
+    /// The sizes that are measured unless others are asked for.
+    pub(crate) fn sizes(self) -> &'static [usize] {
+        match self {
+            Self::Latency => &[8, 64, KIB, 4 * KIB, 8 * KIB],
+            Self::Bandwidth => &[64 * KIB, 256 * KIB, MIB, 4 * MIB],
+            Self::Both => &[64 * KIB, MIB],
+            Self::Rate => &[8],
+            Self::Overlap => &[256 * KIB, 4 * MIB],
+            Self::Barrier => &[0],
+            Self::Bcast | Self::Allreduce => &[8, 64 * KIB, MIB],
+        }
+    }
+
+    /// The least size that can be asked for.
+    pub(crate) fn bytes_min(self) -> usize {
+        match self {
+            Self::Latency | Self::Barrier => 0,
+            Self::Bandwidth | Self::Both | Self::Rate | Self::Overlap | Self::Bcast => 1,
+            Self::Allreduce => 8,
+        }
+    }
+
+    /// Messages of a turn's window.
+    pub(crate) fn window(self, bytes: usize) -> usize {
+        match self {
+            Self::Bandwidth | Self::Both => (WINDOW_BYTES / bytes.max(1)).clamp(2, WINDOW_MAX),
+            Self::Rate => WINDOW_MAX,
+            _ => 1,
+        }
+    }
+
+    /// Turns in a batch: about 0.1 ms of small messages, few enough that one interrupt spoils one sample.
+    fn turns(self, bytes: usize, transport: Transport, ranks: usize) -> u32 {
+        let turns = match (self, bytes) {
+            (Self::Bandwidth | Self::Both | Self::Overlap, _) => 2,
+            (Self::Rate, _) => 10,
+            (_, 0..=4096) => 200,
+            (_, 4097..=262_144) => 20,
+            _ => 5,
+        };
+        // A socket takes tens of times as long as a line of cache, and so does a rank that waits for its core.
+        if (transport == Transport::Tcp || ranks > 2) && turns > 10 { turns / 4 } else { turns }
+    }
+
+    /// The batch for a size.
+    pub(crate) fn ask(self, bytes: usize, transport: Transport, ranks: usize) -> Ask {
+        let turns = self.turns(bytes, transport, ranks);
+        Ask { wire: self.name(), turns, bytes, each: self.window(bytes) }
+    }
+
+    /// The figure that a turn of `cost` makes: nanoseconds, or of [`Workload::Overlap`] the share that is not hidden.
+    pub(crate) fn figure(self, bytes: usize, cost: f64) -> f64 {
+        let messages = self.window(bytes) as f64;
+        match self {
+            Self::Latency => cost / 2.0,
+            Self::Bandwidth => messages * bytes as f64 / cost,
+            Self::Both => 2.0 * messages * bytes as f64 / cost,
+            Self::Rate => messages * 1e3 / cost,
+            Self::Overlap => 100.0 * (1.0 - cost).clamp(0.0, 1.0),
+            Self::Barrier | Self::Bcast | Self::Allreduce => cost / 1e3,
+        }
+    }
+}
+
+impl Unit {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::HalfNs => "ns",
+            Self::Us => "us",
+            Self::GBs => "GB/s",
+            Self::MillionsPerS => "M/s",
+            Self::Percent => "% hidden",
+        }
+    }
+
+    /// Whether more is better.
+    pub(crate) fn is_rate(self) -> bool {
+        !matches!(self, Self::HalfNs | Self::Us)
+    }
+
+    /// A figure with as many digits as a batch can tell.
+    pub(crate) fn spell(self, figure: f64) -> String {
+        match self {
+            Self::HalfNs | Self::Percent => format!("{figure:.0}"),
+            Self::Us | Self::GBs | Self::MillionsPerS => format!("{figure:.2}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_in_their_units() {
+        assert_eq!(Workload::Latency.figure(8, 300.0), 150.0);
+        assert_eq!(Workload::Bandwidth.window(MIB), 2);
+        assert_eq!(Workload::Bandwidth.figure(MIB, 2.0 * MIB as f64 / 10.0), 10.0);
+        assert_eq!(Workload::Both.figure(MIB, 2.0 * MIB as f64 / 10.0), 20.0);
+        assert_eq!(Workload::Rate.figure(8, 6400.0), 10.0);
+        assert_eq!(Workload::Overlap.figure(8, 0.25), 75.0);
+        assert_eq!(Workload::Barrier.figure(0, 1500.0), 1.5);
+    }
+
+    #[test]
+    fn sums_of_a_batch_stay_finite() {
+        for (ranks, transport) in [(2.0_f64, Transport::Shm), (4.0, Transport::Shm), (4.0, Transport::Tcp)] {
+            let turns = Workload::Allreduce.ask(8, transport, ranks as usize).turns;
+            assert!(ranks.powi((turns + turns.div_ceil(10)) as i32).is_finite());
+        }
+    }
+
+    #[test]
+    fn default_sizes_can_be_asked_for() {
+        use Workload::{Allreduce, Bandwidth, Barrier, Bcast, Both, Latency, Overlap, Rate};
+        for workload in [Latency, Bandwidth, Both, Rate, Overlap, Barrier, Bcast, Allreduce] {
+            assert!(workload.sizes().iter().all(|&bytes| bytes >= workload.bytes_min()));
+        }
+    }
+}
