@@ -16,8 +16,10 @@ use crate::error::JoinError;
 use crate::platform::{HostPlatform, Patience, allowed_cores};
 use crate::segment::{self, Segment};
 use crate::shape::{self, Plan};
-use crate::transport::{self, HostEndpoint};
-use crate::wireup::{Channel, FromLauncher, FromRank, SOCKET_VARIABLE, Shape, VERSION, WireError, bounded};
+use crate::transport::{self, HostEndpoint, Segments};
+use crate::wireup::{
+    Channel, FromLauncher, FromRank, Node, SOCKET_VARIABLE, Shape, VERSION, WireError, bounded,
+};
 
 /// How long the first answer of the launcher may take; the rest of the wire-up has the launcher's own deadline.
 const GREETING_LIMIT: Duration = Duration::from_secs(30);
@@ -43,7 +45,7 @@ pub struct Job {
 #[derive(Clone, Copy, Debug)]
 struct Terms {
     label: Label,
-    cores: u32,
+    node: Node,
     shape: Shape,
     segment_bytes: usize,
     deadline: Instant,
@@ -68,12 +70,12 @@ impl Job {
         let channel = Channel::inherited(number.parse().map_err(|_| WireError::NoSocket)?)?;
         let joined = greet(&channel).and_then(|terms| {
             let segments = take_segments(&channel, &terms)?;
-            let own = segments.get(terms.label.rank as usize).ok_or(WireError::Closed)?;
-            own.board().take_up(std::process::id());
+            let board = segments.own()?.board();
+            board.take_up(std::process::id());
             let endpoint = assemble(&terms, &segments, memory, |card| exchange(&channel, card, &terms))?;
             channel.send(&FromRank::Joined, terms.deadline)?;
-            own.board().enter(Phase::Running);
-            Ok((terms.label, own.board(), endpoint))
+            board.enter(Phase::Running);
+            Ok((terms.label, board, endpoint))
         });
         match joined {
             Ok((label, board, endpoint)) => {
@@ -98,14 +100,16 @@ impl Job {
         let file = segment::create(label, plan.segment_bytes).map_err(refused)?;
         let segment = Segment::open(&file, label, plan.segment_bytes).map_err(refused)?.leak();
         segment.board().take_up(std::process::id());
+        let cores = allowed_cores().len() as u32;
         let terms = Terms {
             label,
-            cores: allowed_cores().len() as u32,
+            node: Node { first: 0, ranks: 1, cores, shares_memory: true },
             shape: plan.shape,
             segment_bytes: plan.segment_bytes,
             deadline: Instant::now() + GREETING_LIMIT,
         };
-        let endpoint = assemble(&terms, &[segment], memory, |card| Ok(vec![card.clone()]))?;
+        let segments = Segments { me: 0, first: 0, mapped: vec![segment] };
+        let endpoint = assemble(&terms, &segments, memory, |card| Ok(vec![card.clone()]))?;
         segment.board().enter(Phase::Running);
         Ok((Self { rank: 0, size: 1, channel: None, board: segment.board() }, endpoint))
     }
@@ -173,43 +177,44 @@ fn greet(channel: &Channel) -> Result<Terms, JoinError> {
     channel.send(&FromRank::Hello { version: VERSION, pid: std::process::id() }, deadline)?;
     let received = channel.receive(deadline)?;
     match received.message()? {
-        FromLauncher::Welcome { version, job, rank, size, cores, shape, segment_bytes, deadline_ms } => {
+        FromLauncher::Welcome { version, job, rank, size, node, shape, segment_bytes, deadline_ms } => {
             if version != VERSION {
                 return Err(WireError::Version { expected: VERSION, found: version }.into());
             }
             let found = aldis_drivers::shm::Geometry::PEERS_MAX;
-            if rank >= size || size > found {
+            let end = node.first.saturating_add(node.ranks);
+            if !(node.first..end).contains(&rank) || end > size || size > found {
                 return Err(JoinError::Size { expected: size, found });
             }
             let deadline = Instant::now() + Duration::from_millis(u64::from(deadline_ms));
             let segment_bytes = usize::try_from(segment_bytes).unwrap_or(usize::MAX);
-            Ok(Terms { label: Label { job, rank, size }, cores, shape, segment_bytes, deadline })
+            Ok(Terms { label: Label { job, rank, size }, node, shape, segment_bytes, deadline })
         }
         FromLauncher::Refused { text } => Err(JoinError::Refused { text: text.to_owned() }),
         other => Err(WireError::Unexpected { found: other.name(), expected: "welcome" }.into()),
     }
 }
 
-/// Takes in the segments of all ranks, in order, checked and mapped.
-fn take_segments(channel: &Channel, terms: &Terms) -> Result<Vec<&'static Segment>, JoinError> {
-    let expected = terms.label.size;
-    let mut segments: Vec<&'static Segment> = Vec::new();
-    while segments.len() < expected as usize {
+/// Takes in the segments of this rank and of those that it shares memory with, in order, checked and mapped.
+fn take_segments(channel: &Channel, terms: &Terms) -> Result<Segments, JoinError> {
+    let (first, expected) = terms.node.mates_of(terms.label.rank);
+    let mut segments = Segments { me: terms.label.rank, first, mapped: Vec::new() };
+    while segments.mapped.len() < expected as usize {
         let mut received = channel.receive(terms.deadline)?;
         let files: Vec<OwnedFd> = received.descriptors.drain(..).collect();
         match received.message()? {
-            FromLauncher::Segments { first } if first as usize == segments.len() && !files.is_empty() => {}
+            FromLauncher::Segments { first } if first == segments.next() && !files.is_empty() => {}
             FromLauncher::Refused { text } => return Err(JoinError::Refused { text: text.to_owned() }),
             other => return Err(WireError::Unexpected { found: other.name(), expected: "segments" }.into()),
         }
         for file in files {
-            let rank = segments.len() as u32;
-            if rank >= expected {
-                return Err(JoinError::Segments { expected, found: rank + 1 });
+            let (rank, found) = (segments.next(), segments.mapped.len() as u32);
+            if found >= expected {
+                return Err(JoinError::Segments { expected, found: found + 1 });
             }
             let label = Label { rank, ..terms.label };
             let segment = Segment::open(&file, label, terms.segment_bytes);
-            segments.push(segment.map_err(|error| JoinError::Segment { rank, error })?.leak());
+            segments.mapped.push(segment.map_err(|error| JoinError::Segment { rank, error })?.leak());
         }
     }
     Ok(segments)
@@ -242,22 +247,22 @@ fn exchange(channel: &Channel, card: &Card, terms: &Terms) -> Result<Vec<Card>, 
 /// Lays out this rank's inbox, exchanges cards, and puts the endpoint together.
 fn assemble(
     terms: &Terms,
-    segments: &[&'static Segment],
+    segments: &Segments,
     memory: Memory<'static>,
     exchange: impl FnOnce(&Card) -> Result<Vec<Card>, JoinError>,
 ) -> Result<HostEndpoint, JoinError> {
     let Label { job, rank, size } = terms.label;
     let (me, epoch) = (PeerId(rank), Epoch::from_entropy(entropy::random()));
-    let geometry = shape::geometry(size, terms.shape);
-    let mut inboxes = transport::Inboxes::format(segments, geometry, job, me, epoch)?;
+    let geometry = shape::geometry(segments.mapped.len() as u32, terms.shape);
+    let mut inboxes = transport::Inboxes::format(segments, geometry, job, epoch)?;
     let card = Card::new(me, epoch, memory.room());
     let cards = exchange(&card)?;
-    for card in cards.iter().filter(|card| card.peer() != me) {
+    for card in cards.iter().filter(|card| card.peer() != me && segments.of(card.peer()).is_some()) {
         inboxes.attach(card)?;
     }
-    let own = segments.get(rank as usize).ok_or(JoinError::Segments { expected: size, found: rank })?;
-    let patience = Patience::of(size, terms.cores.min(allowed_or_bound(terms.cores)));
-    let platform = HostPlatform::new(own.board(), patience);
+    let Node { ranks, cores, .. } = terms.node;
+    let patience = Patience::of(ranks, cores.min(allowed_or_bound(cores)));
+    let platform = HostPlatform::new(segments.own()?.board(), patience);
     let mut endpoint = HostEndpoint::new(memory, inboxes.transport()?, platform, Config { me, size, epoch })?;
     for card in cards.iter().filter(|card| card.peer() != me) {
         endpoint.connect(card)?;

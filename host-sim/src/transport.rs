@@ -24,11 +24,36 @@ const FRAMES: usize = 8;
 /// 250 ns for a line, 10 GB/s through blocks).
 pub(crate) const COST: Cost = Cost { overhead_ns: 40, latency_ns: 160, per_kib_ns: 100 };
 
-/// The inboxes of a job as this rank sees them, while they are put together.
+/// The segments of this rank and of those that it shares memory with, by rank from the `first`.
+pub(crate) struct Segments {
+    pub(crate) me: u32,
+    pub(crate) first: u32,
+    pub(crate) mapped: Vec<&'static Segment>,
+}
+
+impl Segments {
+    /// The rank whose segment comes next.
+    pub(crate) fn next(&self) -> u32 {
+        self.first + self.mapped.len() as u32
+    }
+
+    /// The segment of a rank, with the rank's number among the mapped; `None` if it shares no memory with this one.
+    pub(crate) fn of(&self, rank: PeerId) -> Option<(PeerId, &'static Segment)> {
+        let number = rank.0.checked_sub(self.first)?;
+        self.mapped.get(number as usize).map(|segment| (PeerId(number), *segment))
+    }
+
+    /// This rank's own.
+    pub(crate) fn own(&self) -> Result<&'static Segment, JoinError> {
+        let missing = JoinError::Segments { expected: self.me + 1, found: self.next() };
+        self.of(PeerId(self.me)).map(|(_, segment)| segment).ok_or(missing)
+    }
+}
+
+/// The inboxes of a node as this rank sees them, while they are put together.
 pub(crate) struct Inboxes<'a> {
-    segments: &'a [&'static Segment],
+    segments: &'a Segments,
     job: u64,
-    me: PeerId,
     shm: Shm<'static>,
 }
 
@@ -44,29 +69,29 @@ fn region(segment: &'static Segment) -> Region<'static> {
 impl<'a> Inboxes<'a> {
     /// Lays out this rank's own inbox.
     pub(crate) fn format(
-        segments: &'a [&'static Segment],
+        segments: &'a Segments,
         geometry: Geometry,
         job: u64,
-        me: PeerId,
         epoch: Epoch,
     ) -> Result<Self, JoinError> {
-        let refused = |cause| JoinError::Inbox { rank: me.0, cause };
-        let missing = JoinError::Segments { expected: geometry.peers, found: segments.len() as u32 };
-        let own = segments.get(me.index()).ok_or(missing)?;
-        let identity = Identity { job, owner: me, epoch };
+        let refused = |cause| JoinError::Inbox { rank: segments.me, cause };
+        let missing = JoinError::Segments { expected: geometry.peers, found: segments.mapped.len() as u32 };
+        let (owner, own) = segments.of(PeerId(segments.me)).ok_or(missing)?;
+        let identity = Identity { job, owner, epoch };
         let inbox = region(own);
         shm::format(&inbox, geometry, identity).map_err(refused)?;
-        let lanes: Vec<Lane> = (0..geometry.peers).map(|_| Lane::EMPTY).collect();
-        let shm = Shm::new(identity, inbox, lanes.leak(), COST).map_err(refused)?;
-        Ok(Self { segments, job, me, shm })
+        let lanes: Vec<Lane> = (0..segments.next()).map(|_| Lane::EMPTY).collect();
+        let first = PeerId(segments.first);
+        let shm = Shm::of_node(first, identity, inbox, lanes.leak(), COST).map_err(refused)?;
+        Ok(Self { segments, job, shm })
     }
 
-    /// Joins the lanes to and from the rank that `card` introduces.
+    /// Joins the lanes to and from the rank that `card` introduces, one of those that share memory with this.
     pub(crate) fn attach(&mut self, card: &Card) -> Result<(), JoinError> {
         let peer = card.peer();
-        let missing = JoinError::Segments { expected: peer.0 + 1, found: self.segments.len() as u32 };
-        let segment = self.segments.get(peer.index()).ok_or(missing)?;
-        let expect = Identity { job: self.job, owner: peer, epoch: card.epoch() };
+        let missing = JoinError::Segments { expected: peer.0 + 1, found: self.segments.next() };
+        let (owner, segment) = self.segments.of(peer).ok_or(missing)?;
+        let expect = Identity { job: self.job, owner, epoch: card.epoch() };
         let attached = self.shm.attach(peer, region(segment), expect);
         attached.map_err(|cause| JoinError::Inbox { rank: peer.0, cause })
     }
@@ -74,8 +99,8 @@ impl<'a> Inboxes<'a> {
     /// The finished transport.
     pub(crate) fn transport(self) -> Result<HostTransport, JoinError> {
         let memory = vec![0; FRAMES * (FRAME_BYTES as usize + 16)].leak();
-        let loopback = Loopback::new(self.me, memory, FRAME_BYTES);
-        let loopback = loopback.map_err(|cause| JoinError::Inbox { rank: self.me.0, cause })?;
+        let loopback = Loopback::new(PeerId(self.segments.me), memory, FRAME_BYTES);
+        let loopback = loopback.map_err(|cause| JoinError::Inbox { rank: self.segments.me, cause })?;
         Ok(Composite::new(loopback, self.shm))
     }
 }

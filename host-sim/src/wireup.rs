@@ -1,7 +1,7 @@
-//! Wire-up: how the ranks of a machine find each other before the first message.
+//! Wire-up: how the ranks of a job find each other before the first message.
 //!
-//! Every rank inherits one end of a local socket pair from the launcher; its descriptor number stands in the
-//! environment variable [`SOCKET_VARIABLE`]. The socket keeps message boundaries (`SOCK_SEQPACKET`), a message is
+//! Every rank inherits one end of a local socket pair from the launcher, or from its agent on another machine; the
+//! descriptor's number stands in the environment variable [`SOCKET_VARIABLE`]. The socket keeps message boundaries (`SOCK_SEQPACKET`), a message is
 //! one [`postcard`]-encoded value of at most [`MESSAGE_BYTES_MAX`] bytes, and descriptors travel beside it.
 //!
 //! ```text
@@ -10,7 +10,7 @@
 //!  |--------------------------------------->|
 //!  |       Welcome {job, rank, size, ..}    |
 //!  |<---------------------------------------|
-//!  |       Segments {first} + descriptors   |   as often as it takes
+//!  |       Segments {first} + descriptors   |   of those it shares memory with
 //!  |<---------------------------------------|
 //!  |  Card {bytes}                          |   its own inbox is formatted
 //!  |--------------------------------------->|
@@ -30,7 +30,7 @@ mod message;
 
 pub use aldis_protocols::card::CARD_BYTES_MAX;
 pub use channel::{Channel, Received};
-pub use message::{FromLauncher, FromRank, Shape, TEXT_BYTES_MAX, bounded};
+pub use message::{FromLauncher, FromRank, Node, Shape, TEXT_BYTES_MAX, bounded};
 
 use core::fmt;
 
@@ -40,7 +40,7 @@ use nix::errno::Errno;
 pub const SOCKET_VARIABLE: &str = "ALDIS_WIREUP_FD";
 
 /// The version of this protocol; both sides must speak the same.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// The longest message, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 2048;

@@ -18,6 +18,26 @@ pub struct Shape {
     pub block_bytes: u32,
 }
 
+/// The ranks of one machine: those that the launcher, or its agent there, has started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Node {
+    /// The first of them; the others follow it.
+    pub first: u32,
+    /// How many there are.
+    pub ranks: u32,
+    /// Cores of the machine that they may use.
+    pub cores: u32,
+    /// Whether they exchange messages through shared memory.
+    pub shares_memory: bool,
+}
+
+impl Node {
+    /// Those of the node's ranks whose segments `rank` has, itself among them: the first, and how many.
+    pub const fn mates_of(&self, rank: u32) -> (u32, u32) {
+        if self.shares_memory { (self.first, self.ranks) } else { (rank, 1) }
+    }
+}
+
 /// What a rank says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum FromRank<'a> {
@@ -66,8 +86,8 @@ pub enum FromLauncher<'a> {
         rank: u32,
         /// Ranks of the job.
         size: u32,
-        /// Cores of this machine that the job may use.
-        cores: u32,
+        /// The ranks of this machine.
+        node: Node,
         /// The inbox sizes.
         shape: Shape,
         /// Bytes of each segment.
@@ -180,8 +200,9 @@ mod tests {
         #[test]
         fn a_launchers_words_survive(job: u64, rank: u32, slots: u32, segment_bytes: u64, text in "\\PC{0,200}", bytes in proptest::collection::vec(any::<u8>(), 0..1024)) {
             let shape = Shape { slots, blocks: 4, block_bytes: 64 };
+            let node = Node { first: rank, ranks: 3, cores: 2, shares_memory: true };
             let messages = [
-                FromLauncher::Welcome { version: 1, job, rank, size: 9, cores: 2, shape, segment_bytes, deadline_ms: 7 },
+                FromLauncher::Welcome { version: 1, job, rank, size: 9, node, shape, segment_bytes, deadline_ms: 7 },
                 FromLauncher::Segments { first: rank },
                 FromLauncher::Card { rank, bytes: &bytes },
                 FromLauncher::Refused { text: &text },

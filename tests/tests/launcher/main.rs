@@ -4,10 +4,12 @@
 //! Every job has a watchdog: one that hangs is ended by SIGTERM, and the test fails with the launcher's report of what
 //! every rank was doing.
 
+mod agents;
 mod command_line;
 mod ends;
 mod examples;
 mod harness;
+mod hosts;
 mod leftovers;
 mod output;
 mod signals;

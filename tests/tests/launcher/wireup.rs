@@ -8,12 +8,17 @@ use std::time::Instant;
 use aldis_host_sim::board::Label;
 use aldis_host_sim::segment;
 use aldis_host_sim::shape::Plan;
-use aldis_host_sim::wireup::{Channel, FromLauncher, FromRank, SOCKET_VARIABLE, VERSION, WireError};
+use aldis_host_sim::wireup::{Channel, FromLauncher, FromRank, Node, SOCKET_VARIABLE, VERSION, WireError};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
 use crate::harness::{RANK, run};
 
 const JOB: u64 = 0xA1D1_5000;
+
+/// A node with all ranks of a job.
+const fn node(ranks: u32) -> Node {
+    Node { first: 0, ranks, cores: 2, shares_memory: true }
+}
 
 fn soon() -> Instant {
     Instant::now() + Duration::from_secs(20)
@@ -51,7 +56,7 @@ impl Rank {
             job: JOB,
             rank,
             size,
-            cores: 2,
+            node: node(size),
             shape: plan.shape,
             segment_bytes: plan.segment_bytes as u64,
             deadline_ms: 5_000,
@@ -156,7 +161,7 @@ fn a_launcher_that_goes_away_or_says_nothing_is_not_waited_for() {
         job: JOB,
         rank: 0,
         size: 2,
-        cores: 2,
+        node: node(2),
         shape: plan.shape,
         segment_bytes: plan.segment_bytes as u64,
         deadline_ms: 100,
@@ -175,7 +180,7 @@ fn another_version_is_told_by_name() {
         job: JOB,
         rank: 0,
         size: 1,
-        cores: 1,
+        node: node(1),
         shape: plan.shape,
         segment_bytes: plan.segment_bytes as u64,
         deadline_ms: 100,

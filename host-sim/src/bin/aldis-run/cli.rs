@@ -2,15 +2,21 @@
 
 use core::time::Duration;
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use aldis_host_sim::shape::Plan;
 use aldis_host_sim::storage::MAX_RANKS;
-use clap::{Parser, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{ArgAction, CommandFactory, Parser, ValueEnum};
 
-/// Start a job of N ranks on this machine and end it as one.
+use crate::hosts::{self, Place, Share};
+use crate::remote::{self, Ways};
+use crate::talk::{Input, Order};
+
+/// Start a job of N ranks, on this machine or on several, and end it as one.
 ///
 /// Every rank runs PROGRAM with ARGS. The ranks find each other through the launcher and then exchange messages
-/// over shared memory. When a rank dies, fails or aborts, the others are ended within a second and one report says
+/// over shared memory on one host and over TCP between hosts. When a rank dies, fails or aborts, the others are ended within a second and one report says
 /// which rank, why, and what every rank was doing. Nothing is left behind, whatever is killed when.
 #[derive(Debug, Parser)]
 #[command(name = "aldis-run", version, about, long_about, after_long_help = EXAMPLES, max_term_width = 100)]
@@ -20,8 +26,33 @@ pub(crate) struct Options {
     pub(crate) plan: Plan,
 
     /// How messages travel between the ranks
-    #[arg(long, value_enum, default_value_t = TransportName::Shm)]
+    #[arg(long, value_enum, default_value_t = TransportName::Auto)]
     pub(crate) transport: TransportName,
+
+    /// Where the ranks run: hosts as ssh knows them, each with :K for K ranks or as many as it must take; IPv6 addresses in
+    /// brackets; localhost without ssh; netns:NAME in a network namespace; local:NAME as one more host on this machine
+    #[arg(long = "host", value_name = "HOST[:K],...", value_parser = hosts::list, action = ArgAction::Append)]
+    pub(crate) hosts: Vec<Hosts>,
+
+    /// A file of hosts, one a line: HOST, HOST:K or HOST slots=K; # begins a comment
+    #[arg(long, value_name = "FILE", conflicts_with = "hosts")]
+    pub(crate) hostfile: Option<PathBuf>,
+
+    /// The command that runs another on a host: it is given the host and the command
+    #[arg(long, value_name = "COMMAND", default_value = "ssh", value_parser = shell)]
+    pub(crate) ssh: Shell,
+
+    /// Where aldis-run is on the other hosts; this program's own path if not given
+    #[arg(long, value_name = "PATH")]
+    pub(crate) agent: Option<String>,
+
+    /// The folder in which every rank starts, on every host; this one's if not given
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) wdir: Option<PathBuf>,
+
+    /// A variable for every rank's environment; without a value it is passed on as it is here
+    #[arg(long = "env", value_name = "NAME[=VALUE]", value_parser = variable)]
+    pub(crate) environment: Vec<(OsString, OsString)>,
 
     /// End the job after so many seconds, with a report of what every rank is doing; exit code 124
     #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, value_parser = seconds)]
@@ -51,14 +82,16 @@ pub(crate) struct Options {
 /// The transports that there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum TransportName {
-    /// Shared memory of this machine
+    /// Shared memory on a host, TCP between hosts
+    Auto,
+    /// Shared memory alone, on one host
     Shm,
 }
 
 /// Where ranks run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Bind {
-    /// Rank r on the r-th core that the launcher may use, physical cores first, round and round
+    /// Each of a host's ranks on a core of its own, physical cores first, round and round
     Core,
     /// Wherever the system puts them
     None,
@@ -75,14 +108,19 @@ pub(crate) enum Output {
     Plain,
 }
 
-const EXAMPLES: &str = "\
-Examples:
+const EXAMPLES: &str = r#"Examples:
   aldis-run -n 4 target/release/examples/ring
       four ranks, their lines prefixed by [rank]
   aldis-run -n 2 --bind core target/release/examples/pingpong --json
       two ranks on cores of their own; arguments after the program are the program's
   aldis-run -n 4 --timeout 60 --output group ./solver input.toml
       at most a minute, output rank by rank at the end
+  aldis-run -n 8 --host a:2,b:2,[2001:db8::5] --ssh "ssh -p 2222" --env RUST_LOG ./solver
+      ranks 0-1 on a, 2-3 on b, the rest on the third; the program has the same path on each
+  aldis-run -n 4 --host netns:left,netns:right ./solver
+      two nodes in network namespaces of this machine (root)
+  aldis-run -n 4 --host box1,box2 --ssh "docker exec -i" --agent /opt/aldis-run /opt/solver
+      two containers
   kill -USR1 <pid of aldis-run>
       signals sent to the launcher reach every rank; a second Ctrl-C kills them
 
@@ -92,9 +130,89 @@ Exit code:
 
 The ranks' environment:
   ALDIS_RANK and ALDIS_SIZE for scripts, ALDIS_WIREUP_FD for the library.
-  Rank 0 inherits the launcher's input unless that is a terminal; the others read nothing.
+  Rank 0, if it is on this machine, inherits the launcher's input unless that is a terminal; the others read nothing.
 
-A program takes part by calling `aldis_host_sim::run`; started without aldis-run it is a job of one rank.";
+A program takes part by calling `aldis_host_sim::run`; started without aldis-run it is a job of one rank."#;
+
+/// The hosts of one `--host`.
+pub(crate) type Hosts = Vec<hosts::Listed>;
+
+/// The words of a command.
+pub(crate) type Shell = Vec<String>;
+
+impl Options {
+    /// Ends the program with an error if the options contradict each other.
+    pub(crate) fn check(&self) {
+        if let Err(text) = self.shares() {
+            Self::command().error(ErrorKind::ValueValidation, text).exit();
+        }
+    }
+
+    /// Which ranks each host gets.
+    pub(crate) fn shares(&self) -> Result<Vec<Share>, String> {
+        let listed = match &self.hostfile {
+            Some(path) => hosts::file(path)?,
+            None if self.hosts.is_empty() => hosts::list("localhost")?,
+            None => self.hosts.concat(),
+        };
+        let shares = hosts::share_out(self.plan.ranks, &listed)?;
+        if self.transport == TransportName::Shm && shares.len() > 1 {
+            let count = shares.len();
+            return Err(format!(
+                "--transport shm reaches the ranks of one host, and there are {count}; try --transport auto"
+            ));
+        }
+        Ok(shares)
+    }
+
+    /// How agents are started.
+    pub(crate) fn ways(&self) -> Result<Ways, String> {
+        let agent = self.agent.clone().map_or_else(remote::own_program, Ok)?;
+        Ok(Ways { shell: self.ssh.clone(), agent })
+    }
+
+    /// What the host of this share is to start, with so long left for the ranks to join.
+    pub(crate) fn order(&self, job: u64, share: &Share, left: Duration) -> Order {
+        let here = share.place == Place::Here;
+        let own = || std::env::current_dir().ok().filter(|_| !here);
+        Order {
+            job,
+            size: self.plan.ranks,
+            first: share.first,
+            ranks: share.ranks,
+            shares_memory: true,
+            join_ms: u32::try_from(left.as_millis()).unwrap_or(u32::MAX),
+            binds: self.bind == Bind::Core,
+            pipes: self.output != Output::Plain || !here,
+            input: if here { Input::Inherited } else { Input::Empty },
+            command: self.command.clone(),
+            folder: self.wdir.clone().or_else(own).map(Into::into),
+            environment: self.environment.clone(),
+        }
+    }
+}
+
+/// The words of a command line, at least one.
+fn shell(line: &str) -> Result<Shell, String> {
+    let words = hosts::words(line)?;
+    if words.is_empty() { Err("no command".into()) } else { Ok(words) }
+}
+
+/// `NAME=VALUE`, or `NAME` of this environment.
+fn variable(text: &str) -> Result<(OsString, OsString), String> {
+    let (name, value) = match text.split_once('=') {
+        Some((name, value)) => (name, value.into()),
+        None => {
+            let value = std::env::var_os(text);
+            (
+                text,
+                value
+                    .ok_or_else(|| format!("no {text} in this environment; give it a value: {text}=VALUE"))?,
+            )
+        }
+    };
+    if name.is_empty() { Err("a variable without a name".into()) } else { Ok((name.into(), value)) }
+}
 
 /// A number of ranks that the storage has room for.
 fn ranks(text: &str) -> Result<Plan, String> {
@@ -144,7 +262,7 @@ mod tests {
             ("aldis-run -n many prog", "from 1 to 64"),
             ("aldis-run prog", "-n <N>"),
             ("aldis-run -n 2", "PROGRAM"),
-            ("aldis-run -n 2 --transport tcp prog", "[possible values: shm]"),
+            ("aldis-run -n 2 --transport pigeon prog", "[possible values: auto, shm]"),
             ("aldis-run -n 2 --bogus prog", "unexpected argument '--bogus'"),
             ("aldis-run -n 2 --timeout 0 prog", "positive number of seconds"),
             ("aldis-run -n 2 --timeout -1 prog", "positive number of seconds"),
@@ -152,5 +270,41 @@ mod tests {
             let error = parse(line).unwrap_err();
             assert!(error.contains(answer), "{line}: {error}");
         }
+    }
+
+    #[test]
+    fn hosts_and_variables_are_read() {
+        let options =
+            parse("aldis-run -n 5 --host a:1,[::1] --host b:2 --env A=b=c --env PATH prog").unwrap();
+        let shares = options.shares().unwrap();
+        let ranks: Vec<(u32, u32)> = shares.iter().map(|share| (share.first, share.ranks)).collect();
+        assert_eq!(ranks, [(0, 1), (1, 2), (3, 2)]);
+        let [(name, value), (path, _)] = options.environment.as_slice() else { panic!("two variables") };
+        assert_eq!((name.to_str(), value.to_str(), path.to_str()), (Some("A"), Some("b=c"), Some("PATH")));
+    }
+
+    #[test]
+    fn options_that_contradict_each_other_are_told() {
+        for (line, answer) in [
+            ("aldis-run -n 3 --host a:1,b:1 prog", "the hosts have 2 slots for 3 ranks"),
+            (
+                "aldis-run -n 2 --host a,b --transport shm prog",
+                "shm reaches the ranks of one host, and there are 2",
+            ),
+            ("aldis-run -n 2 --hostfile /no/such/file prog", "/no/such/file: No such file"),
+        ] {
+            let error = parse(line).unwrap().shares().unwrap_err();
+            assert!(error.contains(answer), "{line}: {error}");
+        }
+        for (line, answer) in [
+            ("aldis-run -n 2 --host a,,b prog", "a host without a name"),
+            ("aldis-run -n 2 --host a --hostfile b prog", "cannot be used with"),
+            ("aldis-run -n 2 --env NO_SUCH_VARIABLE prog", "no NO_SUCH_VARIABLE in this environment"),
+            ("aldis-run -n 2 --env =x prog", "without a name"),
+        ] {
+            let error = parse(line).unwrap_err();
+            assert!(error.contains(answer), "{line}: {error}");
+        }
+        assert_eq!(shell(" "), Err("no command".into()));
     }
 }

@@ -1,18 +1,31 @@
-//! `aldis-run`: starts the ranks of a job on this machine, brings them together, and ends them together.
+//! `aldis-run`: starts the ranks of a job, on this machine and on others, brings them together, and ends them together.
 //!
-//! Read top-down: [`cli`] is what the user types, [`cores`] and [`spawn`] make the processes, [`rank`] is one of
-//! them, [`wire`] talks to it until it knows its peers, [`relay`] carries their output, [`supervise`] waits for whatever
-//! happens next and decides, [`report`] says it. One thread, one `poll(2)`.
+//! Read top-down: [`cli`] is what the user types and [`hosts`] where ranks run; [`supervise`] waits for whatever happens
+//! next and decides, [`report`] says it, [`relay`] shows what the ranks print. It speaks to the nodes of a job by the
+//! messages of [`talk`]: to its own directly, to others through [`remote`] and [`link`] with an [`agent`], which is this
+//! program again; [`crew`] makes no difference between them. A [`node`] makes segments and, in [`spawn`], processes; [`rank`]
+//! is one of them, [`wire`] talks to it until it knows its peers, [`pipes`] take what it prints, [`standing`] is what is known
+//! of it. One thread, one `poll(2)`.
 
+mod agent;
 mod cli;
 mod cores;
+mod crew;
 mod error;
+mod hosts;
+mod link;
+mod member;
+mod node;
+mod pipes;
 mod rank;
 mod relay;
+mod remote;
 mod report;
 mod signals;
 mod spawn;
+mod standing;
 mod supervise;
+mod talk;
 mod wire;
 
 use std::process::ExitCode;
@@ -20,12 +33,18 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    let options = cli::Options::parse();
-    match supervise::run(&options) {
+    let ended = if std::env::args_os().nth(1).is_some_and(|word| word == remote::AGENT) {
+        agent::run()
+    } else {
+        let options = cli::Options::parse();
+        options.check();
+        supervise::run(&options)
+    };
+    match ended {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("aldis-run: {error}");
-            ExitCode::from(error.exit_code())
+            ExitCode::FAILURE
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One rank as the launcher sees it: its process, its status board, its conversation.
+//! One rank as its node sees it: its process, its status board, its conversation.
 
 use aldis_host_sim::platform::monotonic_ns;
 use aldis_host_sim::segment::BoardView;
@@ -7,8 +7,9 @@ use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 
-use crate::report::{Exit, Fault, Snapshot};
-use crate::wire::{Conversation, LastWord, Stage};
+use crate::standing::{Exit, Standing};
+use crate::talk::Note;
+use crate::wire::{Conversation, Job};
 
 /// A rank. When dropped, whatever is left of its process group is killed and its process taken off the table.
 #[derive(Debug)]
@@ -19,14 +20,17 @@ pub(crate) struct Rank {
     pid: Pid,
     /// The wire-up.
     pub(crate) talk: Conversation,
-    /// How its process ended.
-    pub(crate) exit: Option<Exit>,
+    /// How far it has come.
+    pub(crate) standing: Standing,
+    /// What the launcher knows of that.
+    told: Option<Standing>,
 }
 
 impl Rank {
     /// A rank that has just been started.
     pub(crate) const fn new(number: u32, board: BoardView, pid: Pid, talk: Conversation) -> Self {
-        Self { number, board, pid, talk, exit: None }
+        let standing = Standing::new(pid.as_raw().unsigned_abs());
+        Self { number, board, pid, talk, standing, told: None }
     }
 
     /// Its number.
@@ -34,62 +38,59 @@ impl Rank {
         self.number
     }
 
-    /// Sends a signal to the rank and to whatever it has started.
+    /// Hears it.
+    pub(crate) fn listen(&mut self, job: &Job) {
+        self.talk.listen(&mut self.standing, job);
+    }
+
+    /// Answers it.
+    pub(crate) fn speak(&mut self, job: &Job) {
+        self.talk.speak(&mut self.standing, job);
+    }
+
+    /// Sends a signal to the rank and to whatever it has started, unless it has ended.
     pub(crate) fn signal(&self, signal: Signal) {
-        // A group that is gone needs no signal.
-        let _ = killpg(self.pid, signal);
+        if self.standing.exit.is_none() {
+            // A group that is gone needs no signal.
+            let _ = killpg(self.pid, signal);
+        }
     }
 
     /// Asks whether the process has ended, leaving it on the process table.
     pub(crate) fn look_after(&mut self) {
-        if self.exit.is_some() {
+        if self.standing.exit.is_some() {
             return;
         }
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-        self.exit = match waitid(Id::Pid(self.pid), flags) {
+        self.standing.exit = match waitid(Id::Pid(self.pid), flags) {
             Ok(WaitStatus::Exited(_, code)) => Some(Exit::Code(code)),
-            Ok(WaitStatus::Signaled(_, signal, _)) => Some(Exit::Signal(Some(signal))),
+            Ok(WaitStatus::Signaled(_, signal, _)) => Some(Exit::Signal(signal as i32)),
             // The library has no name for real-time signals.
-            Err(Errno::EINVAL) => Some(Exit::Signal(None)),
+            Err(Errno::EINVAL) => Some(Exit::Signal(nix::libc::SIGRTMIN())),
             _ => None,
         };
     }
 
-    /// What is wrong with it, and whether that only came of another rank's failure.
-    pub(crate) fn fault(&self) -> Option<(Fault, bool)> {
-        let primary = |fault| Some((fault, false));
-        match &self.talk.word {
-            Some(LastWord::Aborted { code, text }) => {
-                return primary(Fault::Aborted { code: *code, text: text.clone() });
-            }
-            Some(LastWord::Failed { text, consequence }) => {
-                return Some((Fault::Failed { text: text.clone() }, *consequence));
-            }
-            Some(LastWord::Left) | None => {}
+    /// How far it has come, if that has not been told yet.
+    pub(crate) fn news(&mut self) -> Option<Standing> {
+        if self.told.as_ref() == Some(&self.standing) {
+            return None;
         }
-        if let Some(error) = self.talk.error {
-            return primary(Fault::Wire(error));
-        }
-        match self.exit? {
-            exit @ Exit::Code(_) if self.talk.stage < Stage::Joined => primary(Fault::NeverJoined(exit)),
-            Exit::Code(0) if self.talk.stage < Stage::Done => primary(Fault::NeverLeft),
-            Exit::Code(0) => None,
-            exit => primary(Fault::Ended(exit)),
-        }
+        self.told = Some(self.standing.clone());
+        self.told.clone()
     }
 
     /// What it is doing now.
-    pub(crate) fn snapshot(&self) -> Snapshot {
-        let pid = self.talk.pid.unwrap_or_else(|| self.pid.as_raw().unsigned_abs());
+    pub(crate) fn note(&self) -> Note {
         let state = self.board.board().read(monotonic_ns());
-        let fault = self.fault().map(|(fault, _)| fault.to_string());
-        Snapshot { rank: self.number, pid, state, exit: self.exit, fault }
+        Note { doing: state.to_string(), waits: state.waits, yields: state.yields }
     }
 }
 
 impl Drop for Rank {
     fn drop(&mut self) {
-        self.signal(Signal::SIGKILL);
+        // The group outlives its leader as long as something in it runs.
+        let _ = killpg(self.pid, Signal::SIGKILL);
         while waitpid(self.pid, None) == Err(Errno::EINTR) {}
     }
 }

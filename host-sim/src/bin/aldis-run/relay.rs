@@ -1,14 +1,13 @@
 //! Carries what the ranks print to the launcher's own output, without waiting for a slow reader: while
-//! [`PENDING_BYTES_MAX`] bytes wait to be written, the ranks' pipes are left to fill up.
+//! [`PENDING_BYTES_MAX`] bytes wait to be written, nodes are not asked for more and the ranks' pipes fill up.
 
-use std::fs::File;
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use crate::cli::Output;
+use crate::talk::Kind;
 
 /// Bytes that may wait to be written before the ranks are made to wait.
 const PENDING_BYTES_MAX: usize = 1 << 20;
@@ -16,55 +15,26 @@ const PENDING_BYTES_MAX: usize = 1 << 20;
 /// A longer line is shown in pieces.
 const LINE_BYTES_MAX: usize = 64 << 10;
 
-/// Bytes read at a time.
-const READ_BYTES_MAX: usize = 16 << 10;
-
 /// Bytes that a pipe takes without blocking once it polls writable (POSIX, `PIPE_BUF`).
 const WRITE_BYTES_MAX: usize = 4096;
 
-/// Which of the launcher's outputs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
-    Out,
-    Err,
-}
-
-/// One pipe from a rank.
+/// What one rank says on one output.
 #[derive(Debug)]
 struct Stream {
     rank: u32,
     kind: Kind,
-    /// `None` after the end.
-    pipe: Option<File>,
+    ended: bool,
     /// An unfinished line, or everything when grouped.
     held: Vec<u8>,
 }
 
 impl Stream {
-    /// Reads once. False when there is nothing (more) to read now; the pipe is closed at its end.
-    fn read(&mut self) -> bool {
-        let Some(pipe) = &mut self.pipe else { return false };
-        let mut bytes = [0; READ_BYTES_MAX];
-        match pipe.read(&mut bytes) {
-            Ok(length) if length > 0 => {
-                self.held.extend_from_slice(bytes.get(..length).unwrap_or_default());
-                true
-            }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => false,
-            Err(error) if error.kind() == ErrorKind::Interrupted => true,
-            _ => {
-                self.pipe = None;
-                false
-            }
-        }
-    }
-
     /// Hands on whole lines (and, at the end, an unfinished one), each with the rank in front.
     fn pass_lines(&mut self, pending: &mut Vec<u8>) {
         let mut rest = self.held.as_slice();
         while !rest.is_empty() {
             let end = rest.iter().position(|&byte| byte == b'\n').map(|newline| newline + 1);
-            let unfinished = rest.len() >= LINE_BYTES_MAX || self.pipe.is_none();
+            let unfinished = rest.len() >= LINE_BYTES_MAX || self.ended;
             let Some(length) = end.or(unfinished.then_some(rest.len())) else { break };
             let (line, tail) = rest.split_at(length);
             pending.extend_from_slice(format!("[{}] ", self.rank).as_bytes());
@@ -124,7 +94,7 @@ impl Outlet {
     }
 }
 
-/// All pipes and both outputs.
+/// All streams and both outputs.
 #[derive(Debug)]
 pub(crate) struct Relay {
     mode: Output,
@@ -134,25 +104,22 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// No pipes yet.
-    pub(crate) fn new(mode: Output) -> Self {
-        Self { mode, streams: Vec::new(), out: Outlet::default(), err: Outlet::default() }
+    /// For so many ranks.
+    pub(crate) fn new(mode: Output, ranks: u32) -> Self {
+        let both =
+            |rank| [Kind::Out, Kind::Err].map(|kind| Stream { rank, kind, ended: false, held: Vec::new() });
+        let streams = (0..ranks).flat_map(both).collect();
+        Self { mode, streams, out: Outlet::default(), err: Outlet::default() }
     }
 
-    /// Adds the pipes of a rank.
-    pub(crate) fn add(&mut self, rank: u32, out: OwnedFd, err: OwnedFd) -> Result<(), Errno> {
-        for (kind, pipe) in [(Kind::Out, out), (Kind::Err, err)] {
-            fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-            self.streams.push(Stream { rank, kind, pipe: Some(pipe.into()), held: Vec::new() });
-        }
-        Ok(())
+    /// Whether more of this kind is welcome now.
+    pub(crate) fn has_room(&self, kind: Kind) -> bool {
+        self.outlet(kind).pending.len() < PENDING_BYTES_MAX
     }
 
-    /// The pipes to be watched, with their places; none of an output that has too much to write already.
-    pub(crate) fn pipes(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>)> {
-        let room = |stream: &Stream| self.outlet(stream.kind).pending.len() < PENDING_BYTES_MAX;
-        let watched = self.streams.iter().enumerate().filter(move |(_, stream)| room(stream));
-        watched.filter_map(|(place, stream)| Some((place, stream.pipe.as_ref()?.as_fd())))
+    /// Whether nobody reads this output any more.
+    pub(crate) const fn is_closed(&self, kind: Kind) -> bool {
+        self.outlet(kind).closed
     }
 
     /// The outputs that have something to write.
@@ -167,24 +134,29 @@ impl Relay {
         }
     }
 
-    /// Reads once from the pipe at `place`; false when it has nothing now.
-    pub(crate) fn read(&mut self, place: usize) -> bool {
-        let Some(stream) = self.streams.get_mut(place) else { return false };
-        let outlet = match stream.kind {
+    /// Takes what a rank has printed; nothing is its end.
+    pub(crate) fn take(&mut self, rank: u32, kind: Kind, bytes: &[u8]) {
+        let outlet = match kind {
             Kind::Out => &mut self.out,
             Kind::Err => &mut self.err,
         };
-        if outlet.closed {
-            // The rank learns it by SIGPIPE, as it would without a launcher in between.
-            stream.pipe = None;
-            stream.held.clear();
-            return false;
+        let stream = self.streams.iter_mut().find(|one| (one.rank, one.kind) == (rank, kind));
+        let Some(stream) = stream.filter(|_| !outlet.closed) else { return };
+        stream.held.extend_from_slice(bytes);
+        stream.ended |= bytes.is_empty();
+        match self.mode {
+            Output::Prefix => stream.pass_lines(&mut outlet.pending),
+            Output::Plain => outlet.pending.append(&mut stream.held),
+            Output::Group => {}
         }
-        let more = stream.read();
-        if self.mode != Output::Group {
-            stream.pass_lines(&mut outlet.pending);
+    }
+
+    /// Takes a line of the launcher's own.
+    pub(crate) fn note(&mut self, line: &str) {
+        if !self.err.closed {
+            self.err.pending.extend_from_slice(line.as_bytes());
+            self.err.pending.push(b'\n');
         }
-        more
     }
 
     /// Writes once to an output that can take it.
@@ -195,15 +167,10 @@ impl Relay {
         }
     }
 
-    /// After the last rank: takes what is left in the pipes and writes everything out.
+    /// After the last rank: writes everything out.
     pub(crate) fn finish(&mut self) {
-        for place in 0..self.streams.len() {
-            while self.read(place) {
-                self.write_all();
-            }
-        }
         for stream in &mut self.streams {
-            stream.pipe = None;
+            stream.ended = true;
             let outlet = match stream.kind {
                 Kind::Out => &mut self.out,
                 Kind::Err => &mut self.err,
@@ -227,8 +194,7 @@ mod tests {
     use super::*;
 
     fn stream(held: &[u8], open: bool) -> Stream {
-        let pipe = open.then(|| File::open("/dev/null").unwrap());
-        Stream { rank: 3, kind: Kind::Out, pipe, held: held.to_vec() }
+        Stream { rank: 3, kind: Kind::Out, ended: !open, held: held.to_vec() }
     }
 
     #[test]
@@ -237,7 +203,7 @@ mod tests {
         stream.pass_lines(&mut pending);
         assert_eq!(pending, b"[3] one\n[3] \n");
         stream.held.extend_from_slice(b"o");
-        stream.pipe = None;
+        stream.ended = true;
         stream.pass_lines(&mut pending);
         assert_eq!(pending, b"[3] one\n[3] \n[3] two\n");
         assert!(stream.held.is_empty());

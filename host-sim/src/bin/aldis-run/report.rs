@@ -3,78 +3,20 @@
 use core::fmt;
 use core::time::Duration;
 
-use aldis_host_sim::board::State;
-use aldis_host_sim::wireup::WireError;
 use nix::sys::signal::Signal;
 use serde::Serialize;
 
-use crate::wire::Stage;
-
-/// How a process ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Exit {
-    /// By itself.
-    Code(i32),
-    /// By a signal; `None` for one without a name (a real-time signal).
-    Signal(Option<Signal>),
-}
-
-impl Exit {
-    /// The shell's code for it.
-    pub(crate) fn code(self) -> u8 {
-        match self {
-            Self::Code(code) => u8::try_from(code & 0xFF).unwrap_or(1),
-            Self::Signal(signal) => 128 + signal.map_or(34, |signal| signal as i32 as u8),
-        }
-    }
-}
-
-impl fmt::Display for Exit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Code(code) => write!(f, "exited with code {code}"),
-            Self::Signal(Some(signal)) => write!(f, "was killed by {signal} (signal {})", *signal as i32),
-            Self::Signal(None) => f.write_str("was killed by a real-time signal"),
-        }
-    }
-}
-
-/// What a rank did wrong.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Fault {
-    /// Its process ended by a signal or with a code.
-    Ended(Exit),
-    /// It ended well, but before it had joined.
-    NeverJoined(Exit),
-    /// It ended with code 0 and without leaving.
-    NeverLeft,
-    /// It ended the job on purpose.
-    Aborted { code: i32, text: String },
-    /// Its program returned an error or panicked.
-    Failed { text: String },
-    /// It broke the wire-up protocol.
-    Wire(WireError),
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ended(exit) => write!(f, "{exit}"),
-            Self::NeverJoined(exit) => write!(f, "{exit} before it had joined the job"),
-            Self::NeverLeft => f.write_str("exited with code 0 without leaving the job"),
-            Self::Aborted { code, text } if text.is_empty() => write!(f, "aborted the job with code {code}"),
-            Self::Aborted { code, text } => write!(f, "aborted the job with code {code}: {text}"),
-            Self::Failed { text } => write!(f, "failed: {text}"),
-            Self::Wire(error) => write!(f, "could not be brought into the job: {error}"),
-        }
-    }
-}
+use crate::crew::HostFault;
+use crate::standing::{Exit, Fault, Stage};
+use crate::talk::Note;
 
 /// Why the job was ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Cause {
     /// This rank was the first to fail.
     Rank { rank: u32, fault: Fault },
+    /// This host, by place, was the first to fail.
+    Host { host: usize, fault: HostFault },
     /// These ranks did not join in time.
     JoinTimeout { missing: Vec<(u32, Stage)>, after: Duration },
     /// `--timeout`.
@@ -88,8 +30,10 @@ pub(crate) enum Cause {
 pub(crate) struct Snapshot {
     pub(crate) rank: u32,
     pub(crate) pid: u32,
-    /// What its board said; a rank that had left is not asked.
-    pub(crate) state: State,
+    /// Where it ran, if there are several hosts.
+    pub(crate) host: Option<String>,
+    /// What its board said.
+    pub(crate) note: Note,
     /// How its process had ended by then.
     pub(crate) exit: Option<Exit>,
     /// What was wrong with it by then.
@@ -101,14 +45,22 @@ impl Snapshot {
     const fn is_notable(&self) -> bool {
         self.exit.is_none() || self.fault.is_some()
     }
+
+    /// Its process, and where that ran.
+    fn process(&self) -> String {
+        match &self.host {
+            Some(host) => format!("(pid {} on {host})", self.pid),
+            None => format!("(pid {})", self.pid),
+        }
+    }
 }
 
 impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "rank {} (pid {}): ", self.rank, self.pid)?;
+        write!(f, "rank {} {}: ", self.rank, self.process())?;
         match &self.fault {
-            Some(fault) => write!(f, "{fault}; it was: {}", self.state),
-            None => self.state.fmt(f),
+            Some(fault) => write!(f, "{fault}; it was: {}", self.note.doing),
+            None => f.write_str(&self.note.doing),
         }
     }
 }
@@ -119,8 +71,16 @@ pub(crate) struct Verdict {
     pub(crate) cause: Cause,
     /// Since the start.
     pub(crate) after: Duration,
+}
+
+/// A verdict with all there is to tell about it.
+#[derive(Debug)]
+pub(crate) struct Told<'a> {
+    pub(crate) verdict: &'a Verdict,
+    /// The hosts' names, if they are worth telling.
+    pub(crate) hosts: &'a [Option<String>],
     /// Every rank, when the cause was noticed and before anyone was ended for it.
-    pub(crate) ranks: Vec<Snapshot>,
+    pub(crate) ranks: &'a [Snapshot],
 }
 
 impl Cause {
@@ -140,7 +100,10 @@ impl Cause {
             Self::Rank { fault: Fault::NeverLeft, .. } => "never-left",
             Self::Rank { fault: Fault::Aborted { .. }, .. } => "aborted",
             Self::Rank { fault: Fault::Failed { .. }, .. } => "failed",
-            Self::Rank { fault: Fault::Wire(_), .. } => "wire-up",
+            Self::Rank { fault: Fault::Wire { .. }, .. } => "wire-up",
+            Self::Host { fault: HostFault::Refused(_), .. } => "not-started",
+            Self::Host { fault: HostFault::Lost { .. }, .. } => "host-lost",
+            Self::Host { .. } => "host-unreachable",
             Self::JoinTimeout { .. } => "join-timeout",
             Self::Timeout { .. } => "timeout",
             Self::Interrupted(_) => "interrupted",
@@ -148,24 +111,24 @@ impl Cause {
     }
 }
 
-impl Verdict {
+impl Told<'_> {
     /// The other ranks that there is something to tell of.
     fn others(&self) -> impl Iterator<Item = &Snapshot> {
-        let culprit = self.cause.culprit();
+        let culprit = self.verdict.cause.culprit();
         self.ranks.iter().filter(move |one| Some(one.rank) != culprit && one.is_notable())
     }
 
     fn headline(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let after = self.after.as_secs_f64();
-        match &self.cause {
+        let after = self.verdict.after.as_secs_f64();
+        match &self.verdict.cause {
             Cause::Rank { rank, fault } => {
                 let culprit = self.ranks.iter().find(|one| one.rank == *rank);
-                let pid = culprit.map_or(0, |one| one.pid);
-                write!(f, "rank {rank} (pid {pid}) {fault}, {after:.3} s after the start")?;
+                let process = culprit.map(Snapshot::process).unwrap_or_default();
+                write!(f, "rank {rank} {process} {fault}, {after:.3} s after the start")?;
                 if let Some(culprit) =
-                    culprit.filter(|_| !matches!(fault, Fault::Wire(_) | Fault::NeverJoined(_)))
+                    culprit.filter(|_| !matches!(fault, Fault::Wire { .. } | Fault::NeverJoined(_)))
                 {
-                    write!(f, "\n  it was: {}", culprit.state)?;
+                    write!(f, "\n  it was: {}", culprit.note.doing)?;
                 }
                 if let Fault::NeverJoined(_) = fault {
                     f.write_str(
@@ -173,6 +136,12 @@ impl Verdict {
                     )?;
                 }
                 Ok(())
+            }
+            Cause::Host { host, fault } => {
+                if let Some(Some(name)) = self.hosts.get(*host) {
+                    write!(f, "host {name}: ")?;
+                }
+                write!(f, "{fault}")
             }
             Cause::JoinTimeout { missing, after } => {
                 write!(f, "not all ranks joined within {:.1} s (--join-timeout)", after.as_secs_f64())?;
@@ -192,14 +161,14 @@ impl Verdict {
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for Told<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("aldis-run: ")?;
         self.headline(f)?;
         let count = self.others().count();
         if count > 0 {
             let noun = if count == 1 { "rank was" } else { "ranks were" };
-            let word = if self.cause.culprit().is_some() { "other " } else { "" };
+            let word = if self.verdict.cause.culprit().is_some() { "other " } else { "" };
             write!(f, "\n  {count} {word}{noun} ended; what they were doing:")?;
         }
         self.others().try_for_each(|one| write!(f, "\n    {one}"))
@@ -224,6 +193,8 @@ struct Record<'a> {
 struct RankRecord {
     rank: u32,
     pid: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<String>,
     doing: String,
     waits: u64,
     yields: u64,
@@ -233,10 +204,10 @@ struct RankRecord {
     fault: Option<String>,
 }
 
-/// The closing line for machines. `snapshots` are those of the verdict if there is one, of the end otherwise.
+/// The closing line for machines. `snapshots` are of the verdict's moment if there is one, of the end otherwise.
 pub(crate) fn json(
     job: u64,
-    verdict: Option<&Verdict>,
+    told: Option<&Told<'_>>,
     snapshots: &[Snapshot],
     exit_code: u8,
     after: Duration,
@@ -244,20 +215,22 @@ pub(crate) fn json(
     let ranks = snapshots.iter().map(|one| RankRecord {
         rank: one.rank,
         pid: one.pid,
-        doing: one.state.to_string(),
-        waits: one.state.waits,
-        yields: one.state.yields,
+        host: one.host.clone(),
+        doing: one.note.doing.clone(),
+        waits: one.note.waits,
+        yields: one.note.yields,
         exit: one.exit.map(|exit| exit.to_string()),
         fault: one.fault.clone(),
     });
-    let text = |verdict: &Verdict| verdict.to_string().lines().next().unwrap_or_default().to_owned();
+    let verdict = told.map(|told| told.verdict);
+    let text = |told: &Told<'_>| told.to_string().lines().next().unwrap_or_default().to_owned();
     let record = Record {
         job: format!("{job:016x}"),
         verdict: verdict.map_or("ok", |verdict| verdict.cause.word()),
         exit_code,
         seconds: verdict.map_or(after, |verdict| verdict.after).as_secs_f64(),
         rank: verdict.and_then(|verdict| verdict.cause.culprit()),
-        text: verdict.map(text),
+        text: told.map(text),
         ranks: ranks.collect(),
     };
     serde_json::to_string(&record).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
@@ -265,53 +238,32 @@ pub(crate) fn json(
 
 #[cfg(test)]
 mod tests {
-    use aldis_hal::{Activity, Operation, PeerId};
-    use aldis_host_sim::board::{Board, Phase};
-
     use super::*;
 
-    fn snapshots() -> Vec<Snapshot> {
-        let board = Board::default();
-        board.enter(Phase::Running);
-        let idle = board.read(0);
-        board.note(
-            Activity {
-                operation: Operation::Recv,
-                peer: Some(PeerId(1)),
-                tag: Some(7),
-                context: 0,
-                bytes: 8,
-            },
-            0,
-        );
-        let state = board.read(1_500_000_000);
+    fn snapshots(host: Option<&str>) -> Vec<Snapshot> {
+        let note = |doing: &str| Note { doing: doing.into(), waits: 1, yields: 0 };
+        let host = host.map(str::to_owned);
+        let waits = note("recv of 8 bytes from rank 1, tag 7, communicator 0, waiting 1.5 s");
+        let killed = Some(Exit::Signal(9));
         vec![
-            Snapshot { rank: 0, pid: 10, state, exit: None, fault: None },
-            Snapshot {
-                rank: 1,
-                pid: 11,
-                state: idle,
-                exit: Some(Exit::Signal(Some(Signal::SIGKILL))),
-                fault: None,
-            },
+            Snapshot { rank: 0, pid: 10, host: host.clone(), note: waits, exit: None, fault: None },
+            Snapshot { rank: 1, pid: 11, host, note: note("computing"), exit: killed, fault: None },
         ]
     }
 
     #[test]
     fn a_death_names_rank_signal_and_what_everybody_did() {
-        let fault = Fault::Ended(Exit::Signal(Some(Signal::SIGKILL)));
-        let verdict = Verdict {
-            cause: Cause::Rank { rank: 1, fault },
-            after: Duration::from_millis(250),
-            ranks: snapshots(),
-        };
+        let cause = Cause::Rank { rank: 1, fault: Fault::Ended(Exit::Signal(9)) };
+        let verdict = Verdict { cause, after: Duration::from_millis(250) };
+        let ranks = snapshots(None);
+        let told = Told { verdict: &verdict, hosts: &[None], ranks: &ranks };
         assert_eq!(
-            verdict.to_string(),
+            told.to_string(),
             "aldis-run: rank 1 (pid 11) was killed by SIGKILL (signal 9), 0.250 s after the start\n  \
              it was: computing\n  1 other rank was ended; what they were doing:\n    \
              rank 0 (pid 10): recv of 8 bytes from rank 1, tag 7, communicator 0, waiting 1.5 s"
         );
-        let json = json(7, Some(&verdict), &verdict.ranks, 137, verdict.after);
+        let json = json(7, Some(&told), &ranks, 137, verdict.after);
         let value: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(value["verdict"], "killed");
         assert_eq!(value["rank"], 1);
@@ -320,10 +272,22 @@ mod tests {
     }
 
     #[test]
-    fn ends_have_the_shells_codes() {
-        assert_eq!(Exit::Code(3).code(), 3);
-        assert_eq!(Exit::Signal(Some(Signal::SIGKILL)).code(), 137);
-        assert_eq!(Exit::Signal(None).code(), 162);
+    fn a_host_that_fails_is_named_and_so_are_the_hosts_of_the_others() {
+        let fault = HostFault::Lost { why: "ssh was killed by SIGKILL (signal 9)".into() };
+        let verdict = Verdict { cause: Cause::Host { host: 1, fault }, after: Duration::from_secs(1) };
+        let ranks = snapshots(Some("a"));
+        let told = Told { verdict: &verdict, hosts: &[Some("a".into()), Some("b".into())], ranks: &ranks };
+        let text = told.to_string();
+        assert!(
+            text.starts_with("aldis-run: host b: is lost with its ranks: ssh was killed by SIGKILL"),
+            "{text}"
+        );
+        assert!(
+            text.contains("\n  1 rank was ended; what they were doing:\n    rank 0 (pid 10 on a): recv"),
+            "{text}"
+        );
+        let json = json(7, Some(&told), &ranks, 1, verdict.after);
+        assert!(json.contains(r#""verdict":"host-lost""#) && json.contains(r#""host":"a""#), "{json}");
     }
 
     #[test]

@@ -16,6 +16,8 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{Pid, getpid, getppid};
 
+use crate::talk::{Input, Order};
+
 /// A rank's process as it was started.
 #[derive(Debug)]
 pub(crate) struct Spawned {
@@ -101,21 +103,19 @@ impl fmt::Display for SpawnError {
 /// How a rank is to be started.
 #[derive(Debug)]
 pub(crate) struct Plan<'a> {
-    /// Program and arguments.
-    pub(crate) command: &'a [OsString],
+    /// What all ranks of the node have in common.
+    pub(crate) order: &'a Order,
     pub(crate) rank: u32,
-    pub(crate) size: u32,
     /// The rank's end of its wire-up socket.
     pub(crate) socket: &'a Channel,
     /// The core it is pinned to.
     pub(crate) core: Option<usize>,
-    /// Whether its output comes to the launcher.
-    pub(crate) piped: bool,
 }
 
 /// Starts one rank.
 pub(crate) fn spawn(plan: &Plan<'_>) -> Result<Spawned, SpawnError> {
-    let Some((program, arguments)) = plan.command.split_first() else {
+    let order = plan.order;
+    let Some((program, arguments)) = order.command.split_first() else {
         return Err(SpawnError::NotFound { program: OsString::new(), hint: None });
     };
     let refused = |error| SpawnError::new(program, error);
@@ -123,10 +123,11 @@ pub(crate) fn spawn(plan: &Plan<'_>) -> Result<Spawned, SpawnError> {
     command.args(arguments).process_group(0);
     let socket = plan.socket.as_fd().as_raw_fd();
     command.env(SOCKET_VARIABLE, socket.to_string());
-    command.env("ALDIS_RANK", plan.rank.to_string()).env("ALDIS_SIZE", plan.size.to_string());
-    let reads = plan.rank == 0 && !io::stdin().is_terminal();
+    command.envs(order.environment.iter().map(|(name, value)| (name, value)));
+    command.env("ALDIS_RANK", plan.rank.to_string()).env("ALDIS_SIZE", order.size.to_string());
+    let reads = plan.rank == 0 && order.input == Input::Inherited && !io::stdin().is_terminal();
     command.stdin(if reads { Stdio::inherit() } else { Stdio::null() });
-    if plan.piped {
+    if order.pipes {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
     }
     let core = plan.core.map(core_set).transpose().map_err(|errno| refused(errno.into()))?;
@@ -166,9 +167,8 @@ mod tests {
 
     fn refusal(program: &str) -> SpawnError {
         let (_launcher, rank) = Channel::pair().unwrap();
-        let command = [OsString::from(program)];
-        let plan = Plan { command: &command, rank: 0, size: 1, socket: &rank, core: None, piped: true };
-        spawn(&plan).unwrap_err()
+        let order = Order { command: vec![program.into()], ..Order::default() };
+        spawn(&Plan { order: &order, rank: 0, socket: &rank, core: None }).unwrap_err()
     }
 
     #[test]

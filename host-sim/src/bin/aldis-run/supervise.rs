@@ -1,32 +1,31 @@
-//! The life of a job: start the ranks, wait for whatever happens, decide, end.
+//! The life of a job: gather the hosts, start the ranks, wait for whatever happens, decide, end.
 
 use core::time::Duration;
-use std::os::fd::AsFd;
 use std::time::Instant;
 
-use aldis_host_sim::board::Label;
-use aldis_host_sim::segment::{self, BoardView};
-use aldis_host_sim::shape::Plan;
-use aldis_host_sim::wireup::Channel;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, raise};
 
-use crate::cli::{Bind, Options, Output};
-use crate::cores;
+use crate::cli::Options;
+use crate::crew::{Host, HostFault, Ready};
 use crate::error::{LaunchError, system};
-use crate::rank::Rank;
-use crate::relay::{Kind, Relay};
-use crate::report::{self, Cause, Exit, Fault, Snapshot, Verdict};
+use crate::member::Member;
+use crate::node::GRACE;
+use crate::relay::Relay;
+use crate::report::{self, Cause, Verdict};
 use crate::signals::{Signals, ends_a_job};
-use crate::spawn;
-use crate::wire::{Conversation, Job, Stage};
-
-/// From the polite end (SIGTERM) to the certain one (SIGKILL).
-const GRACE: Duration = Duration::from_millis(300);
+use crate::standing::{Exit, Fault, Stage};
+use crate::talk::{FromNode, Kind, Moment, ToNode};
 
 /// How long an error that came of another rank's failure waits for that failure to show.
 const SETTLING: Duration = Duration::from_millis(100);
+
+/// The same when that failure may have to be told by another machine.
+const SETTLING_AFAR: Duration = Duration::from_millis(400);
+
+/// How long a host may take to tell of the end of its ranks after the grace.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// The exit code of `--timeout`, as of timeout(1).
 const TIMEOUT_CODE: u8 = 124;
@@ -34,12 +33,23 @@ const TIMEOUT_CODE: u8 = 124;
 /// Runs the job; returns the exit code.
 pub(crate) fn run(options: &Options) -> Result<u8, LaunchError> {
     let signals = Signals::take_over().map_err(system("signalfd"))?;
-    let mut supervisor = Supervisor::new(options, signals);
-    supervisor.start()?;
+    let mut supervisor = Supervisor::new(options, signals)?;
+    // A host whose agent cannot be started at all.
+    supervisor.judge();
     while !supervisor.is_over() {
         supervisor.step()?;
     }
     Ok(supervisor.close())
+}
+
+/// How long poll may wait until `deadline`.
+pub(crate) fn timeout_until(deadline: Option<Instant>, hurries: bool) -> PollTimeout {
+    if hurries {
+        return PollTimeout::ZERO;
+    }
+    let Some(deadline) = deadline else { return PollTimeout::NONE };
+    let left = deadline.saturating_duration_since(Instant::now());
+    PollTimeout::try_from(left.as_millis().saturating_add(1)).unwrap_or(PollTimeout::MAX)
 }
 
 /// The whole job.
@@ -47,113 +57,116 @@ struct Supervisor<'a> {
     options: &'a Options,
     started: Instant,
     signals: Signals,
-    job: Job,
-    ranks: Vec<Rank>,
+    /// The job's random number.
+    key: u64,
+    hosts: Vec<Host>,
+    members: Vec<Member>,
     relay: Relay,
+    /// Whether the ranks were told to start.
+    ordered: bool,
+    /// Whether all ranks have been given all cards.
+    introduced: bool,
     verdict: Option<Verdict>,
     /// How long a fault that seems to be another's consequence may wait for the other to show.
     settling: Option<Instant>,
-    /// When those who are still there are killed.
-    kill_at: Option<Instant>,
-    /// The user's signal that asked for the end, and what everybody did when it came.
-    interrupted: Option<(Signal, Vec<Snapshot>)>,
+    /// When hosts that still have ranks are let go.
+    end_by: Option<Instant>,
+    /// The user's signal that asked for the end.
+    interrupted: Option<Signal>,
 }
 
 /// What a polled descriptor is.
 #[derive(Clone, Copy)]
 enum Source {
     Signals,
-    Rank,
-    Pipe(usize),
+    Host(usize, Ready),
     Output(Kind),
 }
 
 impl<'a> Supervisor<'a> {
-    fn new(options: &'a Options, signals: Signals) -> Self {
+    fn new(options: &'a Options, signals: Signals) -> Result<Self, LaunchError> {
         let started = Instant::now();
-        let job = Job {
-            key: aldis_host_sim::entropy::random(),
-            plan: options.plan,
-            cores: cores::in_order().len() as u32,
-            join_deadline: started + options.join_timeout,
-            segments: Vec::new(),
-            cards: Vec::new(),
+        let ways = options.ways().map_err(LaunchError::Ways)?;
+        let hosts: Vec<Host> = options
+            .shares()
+            .map_err(LaunchError::Ways)?
+            .into_iter()
+            .map(|share| Host::new(share, &ways))
+            .collect();
+        let member = |host: usize, share: &crate::hosts::Share| {
+            (share.first..share.first + share.ranks).map(move |rank| Member::new(rank, host))
         };
-        Self {
+        let members = hosts.iter().enumerate().flat_map(|(place, host)| member(place, &host.share)).collect();
+        Ok(Self {
             options,
             started,
             signals,
-            job,
-            ranks: Vec::new(),
-            relay: Relay::new(options.output),
+            key: aldis_host_sim::entropy::random(),
+            hosts,
+            members,
+            relay: Relay::new(options.output, options.plan.ranks),
+            ordered: false,
+            introduced: false,
             verdict: None,
             settling: None,
-            kill_at: None,
+            end_by: None,
             interrupted: None,
-        }
+        })
     }
 
-    /// Makes all segments, then all processes.
-    fn start(&mut self) -> Result<(), LaunchError> {
-        let Plan { ranks: size, segment_bytes: bytes, .. } = self.job.plan;
-        let mut boards = Vec::new();
-        for rank in 0..size {
-            let refused = |error| LaunchError::Segment { rank, bytes, error };
-            let label = Label { job: self.job.key, rank, size };
-            let segment = segment::create(label, bytes).map_err(refused)?;
-            boards.push(BoardView::map(segment.as_fd()).map_err(refused)?);
-            self.job.segments.push(segment);
-        }
-        let cores = if self.options.bind == Bind::Core { cores::in_order() } else { Vec::new() };
-        let mut round = cores.iter().copied().cycle();
-        for (rank, board) in (0..).zip(boards) {
-            let (ours, theirs) = Channel::pair()?;
-            let piped = self.options.output != Output::Plain;
-            let (command, core) = (self.options.command.as_slice(), round.next());
-            let spawned = spawn::spawn(&spawn::Plan { command, rank, size, socket: &theirs, core, piped })?;
-            self.ranks.push(Rank::new(rank, board, spawned.pid, Conversation::new(rank, ours)));
-            if let Some((out, err)) = spawned.streams {
-                self.relay.add(rank, out, err).map_err(system("fcntl"))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether the last rank has ended.
+    /// Whether the last host has told of its end.
     fn is_over(&self) -> bool {
-        self.ranks.iter().all(|rank| rank.exit.is_some())
+        self.hosts.iter().all(|host| host.over)
     }
 
     /// Waits for the next event and deals with it.
     fn step(&mut self) -> Result<(), LaunchError> {
+        self.gather();
         for source in self.wait()? {
             match source {
                 Source::Signals => self.take_signals(),
-                Source::Rank => {}
-                Source::Pipe(place) => {
-                    self.relay.read(place);
+                Source::Host(place, ready) => {
+                    let events = self.hosts.get_mut(place).map(|host| host.take(ready)).unwrap_or_default();
+                    self.hear(place, events);
                 }
-                Source::Output(kind) => self.relay.write(kind),
+                Source::Output(kind) => self.write(kind),
             }
         }
         // After the signals, so that a rank's last word is heard before its end is judged.
-        self.converse();
+        for place in 0..self.hosts.len() {
+            let (ordered, relay) = (self.ordered, &mut self.relay);
+            let events = self.hosts.get_mut(place).map(|host| host.step(relay, ordered || host.ready));
+            self.hear(place, events.unwrap_or_default());
+        }
+        self.introduce();
         self.judge();
         Ok(())
     }
 
+    /// Starts the ranks once every host can.
+    fn gather(&mut self) {
+        if self.ordered || self.verdict.is_some() || !self.hosts.iter().all(|host| host.ready) {
+            return;
+        }
+        self.ordered = true;
+        let left = (self.started + self.options.join_timeout).saturating_duration_since(Instant::now());
+        for place in 0..self.hosts.len() {
+            let Some(host) = self.hosts.get_mut(place) else { continue };
+            host.start(self.options.order(self.key, &host.share, left));
+        }
+    }
+
     /// Waits for an event or the next deadline; returns what is ready.
     fn wait(&self) -> Result<Vec<Source>, LaunchError> {
+        use std::os::fd::AsFd;
         let (out, err) = (std::io::stdout(), std::io::stderr());
         let mut watched = vec![(Source::Signals, PollFd::new(self.signals.as_fd(), PollFlags::POLLIN))];
-        watched.extend(self.ranks.iter().filter_map(|rank| {
-            let (channel, speaks) = rank.talk.socket()?;
-            let events = if speaks { PollFlags::POLLIN | PollFlags::POLLOUT } else { PollFlags::POLLIN };
-            Some((Source::Rank, PollFd::new(channel.as_fd(), events)))
-        }));
-        let pipes = self.relay.pipes();
-        watched
-            .extend(pipes.map(|(place, pipe)| (Source::Pipe(place), PollFd::new(pipe, PollFlags::POLLIN))));
+        for (place, host) in self.hosts.iter().enumerate() {
+            let files = host.watched(&self.relay);
+            watched.extend(
+                files.map(|(ready, file, events)| (Source::Host(place, ready), PollFd::new(file, events))),
+            );
+        }
         watched.extend(self.relay.waiting().map(|kind| {
             let file = if kind == Kind::Out { out.as_fd() } else { err.as_fd() };
             (Source::Output(kind), PollFd::new(file, PollFlags::POLLOUT))
@@ -170,19 +183,17 @@ impl<'a> Supervisor<'a> {
     /// Time to the next deadline.
     fn patience(&self) -> PollTimeout {
         let timeout = self.options.timeout.map(|span| self.started + span);
-        let join = (!self.missing().is_empty()).then_some(self.job.join_deadline);
+        let join = (!self.missing().is_empty()).then(|| self.started + self.options.join_timeout);
         let judging = if self.verdict.is_some() { [None; 3] } else { [timeout, join, self.settling] };
-        let Some(next) = judging.into_iter().chain([self.kill_at]).flatten().min() else {
-            return PollTimeout::NONE;
-        };
-        let left = next.saturating_duration_since(Instant::now());
-        PollTimeout::try_from(left.as_millis().saturating_add(1)).unwrap_or(PollTimeout::MAX)
+        let hosts = self.hosts.iter().filter_map(Host::deadline);
+        let next = judging.into_iter().chain([self.end_by]).flatten().chain(hosts).min();
+        timeout_until(next, self.hosts.iter().any(|host| host.hurries(&self.relay)))
     }
 
     fn take_signals(&mut self) {
         while let Some(signal) = self.signals.next() {
             match signal {
-                Signal::SIGCHLD => self.ranks.iter_mut().for_each(Rank::look_after),
+                Signal::SIGCHLD => self.hosts.iter_mut().for_each(Host::look_after),
                 Signal::SIGTSTP => {
                     self.signal_all(Signal::SIGSTOP);
                     let _ = raise(Signal::SIGSTOP);
@@ -198,56 +209,121 @@ impl<'a> Supervisor<'a> {
         if self.interrupted.is_some() {
             self.signal_all(Signal::SIGKILL);
         } else {
-            self.interrupted = Some((signal, self.snapshots()));
+            self.interrupted = Some(signal);
+            self.remember(Moment::Interrupted);
             self.signal_all(signal);
         }
     }
 
-    fn signal_all(&self, signal: Signal) {
-        self.ranks.iter().filter(|rank| rank.exit.is_none()).for_each(|rank| rank.signal(signal));
+    fn say_all(&mut self, command: &ToNode) {
+        self.hosts.iter_mut().for_each(|host| host.say(command));
     }
 
-    /// Hears every rank and answers; passes the cards on when the last has come.
-    fn converse(&mut self) {
-        for rank in &mut self.ranks {
-            rank.talk.listen(&self.job);
-        }
-        if self.job.cards.is_empty() && self.ranks.iter().all(|rank| rank.talk.card.is_some()) {
-            self.job.cards = self.ranks.iter_mut().filter_map(|rank| rank.talk.card.take()).collect();
-            // Whoever has sent a card has mapped all segments.
-            self.job.segments.clear();
-            let count = self.job.cards.len();
-            self.ranks.iter_mut().for_each(|rank| rank.talk.introduce(count));
-        }
-        for rank in &mut self.ranks {
-            rank.talk.speak(&self.job);
+    fn signal_all(&mut self, signal: Signal) {
+        self.say_all(&ToNode::Signal(signal as i32));
+    }
+
+    /// Keeps how things stand, and asks for what everybody is doing.
+    fn remember(&mut self, moment: Moment) {
+        self.members.iter_mut().for_each(|member| member.remember(moment));
+        self.say_all(&ToNode::Note(moment));
+    }
+
+    /// Writes to an output; when nobody reads it any more, the ranks are to know.
+    fn write(&mut self, kind: Kind) {
+        self.relay.write(kind);
+        if self.relay.is_closed(kind) {
+            self.say_all(&ToNode::Shut(kind));
         }
     }
 
-    /// Decides whether the job must end, and kills who has outstayed the grace.
+    /// Takes in what a host's node has told.
+    fn hear(&mut self, place: usize, events: Vec<FromNode>) {
+        for event in events {
+            match event {
+                FromNode::Started { cores } => self.note_crowd(place, cores),
+                FromNode::Rank { rank, standing } => {
+                    self.of(place, rank)
+                        .into_iter()
+                        .for_each(|member| member.standing = Some(standing.clone()));
+                }
+                FromNode::Card { rank, bytes } => {
+                    self.of(place, rank).into_iter().for_each(|member| member.card = Some(bytes.clone()));
+                }
+                FromNode::Output { rank, kind, bytes } => self.relay.take(rank, kind, &bytes),
+                FromNode::Notes(moment, notes) => {
+                    let own = self.members.iter_mut().filter(|member| member.host == place);
+                    own.zip(notes).for_each(|(member, note)| member.take_note(moment, note));
+                }
+                FromNode::Over => self.hosts.get_mut(place).into_iter().for_each(Host::dismiss),
+                FromNode::Hello { .. } | FromNode::Refused(_) => {}
+            }
+        }
+    }
+
+    /// A rank of this host; a host has no say about others.
+    fn of(&mut self, place: usize, rank: u32) -> Option<&mut Member> {
+        self.members.get_mut(rank as usize).filter(|member| member.host == place)
+    }
+
+    /// More ranks than cores: they take turns, which the user should know.
+    fn note_crowd(&mut self, place: usize, cores: u32) {
+        let Some(host) = self.hosts.get(place).filter(|host| host.share.ranks > cores) else { return };
+        let (ranks, several) = (host.share.ranks, self.hosts.len() > 1);
+        let at = if several { format!(" on {}", host.share.place) } else { String::new() };
+        self.relay.note(&format!(
+            "aldis-run: note: {ranks} ranks{at} share {cores} cores; they yield to each other while they wait"
+        ));
+    }
+
+    /// Passes all cards on when the last has come.
+    fn introduce(&mut self) {
+        if self.introduced || !self.members.iter().all(|member| member.card.is_some()) {
+            return;
+        }
+        self.introduced = true;
+        let cards = self.members.iter_mut().filter_map(|member| member.card.take()).collect();
+        self.say_all(&ToNode::Cards(cards));
+    }
+
+    /// Decides whether the job must end, and lets go of who has outstayed the farewell.
     fn judge(&mut self) {
         let now = Instant::now();
         if self.verdict.is_none() {
             if let Some(cause) = self.cause(now) {
                 self.condemn(cause, now);
             }
-        } else if self.kill_at.is_some_and(|at| now >= at) {
-            self.signal_all(Signal::SIGKILL);
-            self.kill_at = None;
+        } else if self.end_by.is_some_and(|at| now >= at) {
+            self.hosts.iter_mut().filter(|host| !host.over).for_each(Host::dismiss);
         }
     }
 
     fn cause(&mut self, now: Instant) -> Option<Cause> {
+        let lost = (0..).zip(&self.hosts).find_map(|(place, host)| Some((place, host.fault.clone()?)));
         if let Some((rank, fault, consequence)) = self.worst() {
-            let settled = *self.settling.get_or_insert(now + SETTLING);
+            let afar = self.hosts.iter().any(|host| !host.is_here());
+            let settled = *self.settling.get_or_insert(now + if afar { SETTLING_AFAR } else { SETTLING });
             // When all are gone, nothing else can show.
-            if !consequence || now >= settled || self.is_over() {
+            if !consequence || (lost.is_none() && (now >= settled || self.is_over())) {
                 return Some(self.blame(rank, fault));
             }
         }
-        let missing = self.missing();
-        if !missing.is_empty() && now >= self.job.join_deadline {
-            return Some(Cause::JoinTimeout { missing, after: self.options.join_timeout });
+        if let Some((host, fault)) = lost {
+            return Some(Cause::Host { host, fault });
+        }
+        if let Some(signal) = self.interrupted.filter(|_| !self.ordered) {
+            return Some(Cause::Interrupted(signal));
+        }
+        if now >= self.started + self.options.join_timeout {
+            let after = self.options.join_timeout;
+            let silent = self.hosts.iter().position(|host| !self.ordered && !host.ready);
+            if let Some(host) = silent {
+                return Some(Cause::Host { host, fault: HostFault::Silent { after } });
+            }
+            let missing = self.missing();
+            if !missing.is_empty() {
+                return Some(Cause::JoinTimeout { missing, after });
+            }
         }
         let timeout = self.options.timeout.filter(|span| now >= self.started + *span);
         timeout.map(|after| Cause::Timeout { after })
@@ -255,9 +331,9 @@ impl<'a> Supervisor<'a> {
 
     /// The fault to report among those that show: causes before consequences, deaths before the rest.
     fn worst(&self) -> Option<(u32, Fault, bool)> {
-        let faults = self.ranks.iter().filter_map(|rank| {
-            let (fault, consequence) = rank.fault()?;
-            Some((rank.number(), fault, consequence))
+        let faults = self.members.iter().filter_map(|member| {
+            let (fault, consequence) = member.standing.as_ref()?.fault()?;
+            Some((member.rank, fault, consequence))
         });
         faults.min_by_key(|(_, fault, consequence)| {
             (*consequence, !matches!(fault, Fault::Ended(Exit::Signal(_))))
@@ -266,11 +342,9 @@ impl<'a> Supervisor<'a> {
 
     /// A rank that ended by the user's own signal is not to blame.
     fn blame(&self, rank: u32, fault: Fault) -> Cause {
-        match (&self.interrupted, &fault) {
-            (Some((sent, _)), Fault::Ended(Exit::Signal(Some(got))))
-                if sent == got || *got == Signal::SIGKILL =>
-            {
-                Cause::Interrupted(*sent)
+        match (self.interrupted, &fault) {
+            (Some(sent), Fault::Ended(exit)) if exit.is_by(sent) || exit.is_by(Signal::SIGKILL) => {
+                Cause::Interrupted(sent)
             }
             _ => Cause::Rank { rank, fault },
         }
@@ -278,42 +352,50 @@ impl<'a> Supervisor<'a> {
 
     /// Who has not joined yet, and how far it has come.
     fn missing(&self) -> Vec<(u32, Stage)> {
-        let missing = self.ranks.iter().filter(|rank| rank.talk.stage < Stage::Joined);
-        missing.map(|rank| (rank.number(), rank.talk.stage)).collect()
-    }
-
-    fn snapshots(&self) -> Vec<Snapshot> {
-        self.ranks.iter().map(Rank::snapshot).collect()
+        let stage = |member: &Member| member.standing.as_ref().map_or(Stage::Started, |one| one.stage);
+        let missing = self.members.iter().filter(|member| stage(member) < Stage::Joined);
+        missing.map(|member| (member.rank, stage(member))).collect()
     }
 
     /// Writes down what everybody is doing, then asks the ranks to end.
     fn condemn(&mut self, cause: Cause, now: Instant) {
-        let ranks = match (&cause, &self.interrupted) {
-            (Cause::Interrupted(_), Some((_, snapshots))) => snapshots.clone(),
-            _ => self.snapshots(),
-        };
+        self.remember(Moment::Condemned);
         // A rank that failed by its own account is on its way out and knows its exit code.
-        let leaving = match &cause {
+        let spared = match &cause {
             Cause::Rank { rank, fault: Fault::Failed { .. } | Fault::Aborted { .. } } => Some(*rank),
             _ => None,
         };
-        let others = self.ranks.iter().filter(|rank| rank.exit.is_none() && Some(rank.number()) != leaving);
-        others.for_each(|rank| rank.signal(Signal::SIGTERM));
-        self.verdict = Some(Verdict { cause, after: now - self.started, ranks });
-        self.kill_at = Some(now + GRACE);
+        self.say_all(&ToNode::End { spared });
+        if !self.ordered {
+            self.hosts.iter_mut().for_each(Host::dismiss);
+        }
+        self.verdict = Some(Verdict { cause, after: now - self.started });
+        self.end_by = Some(now + GRACE + FAREWELL);
     }
 
-    /// Ends what the ranks have left behind, shows the rest of their output and says how it went.
+    /// Shows the rest of the output and says how it went.
     fn close(mut self) -> u8 {
         let after = self.started.elapsed();
         let code = self.exit_code();
-        let last = self.snapshots();
-        self.ranks.clear();
         self.relay.finish();
+        let moment = match &self.verdict {
+            None => Moment::Ended,
+            Some(Verdict { cause: Cause::Interrupted(_), .. }) if self.interrupted.is_some() => {
+                Moment::Interrupted
+            }
+            Some(_) => Moment::Condemned,
+        };
+        let several = self.hosts.len() > 1 || self.hosts.iter().any(|host| !host.is_here());
+        let name =
+            |place: usize| self.hosts.get(place).filter(|_| several).map(|host| host.share.place.to_string());
+        let snapshots: Vec<_> =
+            self.members.iter().filter_map(|member| member.snapshot(moment, name(member.host))).collect();
+        let names: Vec<_> = (0..self.hosts.len()).map(name).collect();
+        let verdict =
+            self.verdict.as_ref().map(|verdict| report::Told { verdict, hosts: &names, ranks: &snapshots });
         if self.options.json {
-            let snapshots = self.verdict.as_ref().map_or(last.as_slice(), |verdict| verdict.ranks.as_slice());
-            eprintln!("{}", report::json(self.job.key, self.verdict.as_ref(), snapshots, code, after));
-        } else if let Some(verdict) = &self.verdict {
+            eprintln!("{}", report::json(self.key, verdict.as_ref(), &snapshots, code, after));
+        } else if let Some(verdict) = &verdict {
             eprintln!("{verdict}");
         }
         code
@@ -325,12 +407,15 @@ impl<'a> Supervisor<'a> {
             Cause::Rank { fault: Fault::Ended(exit) | Fault::NeverJoined(exit), .. } => exit.code(),
             Cause::Rank { fault: Fault::Aborted { code, .. }, .. } => Exit::Code(*code).code(),
             Cause::Rank { rank, fault: Fault::Failed { .. } } => {
-                let exit = self.ranks.iter().find(|one| one.number() == *rank).and_then(|one| one.exit);
+                let exit = self.members.get(*rank as usize).and_then(|one| one.standing.as_ref()?.exit);
                 exit.filter(|exit| matches!(exit, Exit::Code(_))).map_or(1, Exit::code)
             }
-            Cause::Rank { fault: Fault::NeverLeft | Fault::Wire(_), .. } | Cause::JoinTimeout { .. } => 1,
+            Cause::Host { fault: HostFault::Refused(refusal), .. } => refusal.code,
+            Cause::Rank { fault: Fault::NeverLeft | Fault::Wire { .. }, .. }
+            | Cause::Host { .. }
+            | Cause::JoinTimeout { .. } => 1,
             Cause::Timeout { .. } => TIMEOUT_CODE,
-            Cause::Interrupted(signal) => Exit::Signal(Some(*signal)).code(),
+            Cause::Interrupted(signal) => Exit::Signal(*signal as i32).code(),
         };
         code.max(1)
     }

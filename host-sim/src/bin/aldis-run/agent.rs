@@ -1,0 +1,143 @@
+//! An agent: a node of another place, which hears the launcher on standard input and tells it everything on standard
+//! output. When the input ends, for whatever reason, so does every rank.
+
+use std::os::fd::AsFd;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, poll};
+use nix::sys::signal::Signal;
+
+use crate::error::{LaunchError, system};
+use crate::link::{Link, LinkError};
+use crate::node::{Node, Part};
+use crate::signals::{Signals, ends_a_job};
+use crate::supervise::timeout_until;
+use crate::talk::{FromNode, OUTPUT_WINDOW, ToNode, VERSION};
+
+/// What a polled descriptor is.
+#[derive(Clone, Copy)]
+enum Source {
+    Signals,
+    Link,
+    Node(Part),
+}
+
+/// Serves the launcher until it is gone; returns the exit code.
+pub(crate) fn run() -> Result<u8, LaunchError> {
+    let signals = Signals::take_over().map_err(system("signalfd"))?;
+    let own = |file: std::io::Result<_>| {
+        file.map_err(|_| LaunchError::System { call: "dup", errno: Errno::last() })
+    };
+    let (input, output) = (
+        own(std::io::stdin().as_fd().try_clone_to_owned())?,
+        own(std::io::stdout().as_fd().try_clone_to_owned())?,
+    );
+    let link = Link::new(input, output).map_err(system("fcntl"))?;
+    let mut agent = Agent { signals, link, node: None, room: OUTPUT_WINDOW };
+    match agent.serve() {
+        Ok(code) => Ok(code),
+        // The launcher has seen the end, or is gone.
+        Err(LinkError::Closed) => Ok(0),
+        Err(LinkError::Malformed) => Err(LaunchError::Nonsense),
+        Err(LinkError::System(errno)) => Err(LaunchError::System { call: "the launcher's pipe", errno }),
+    }
+}
+
+struct Agent {
+    signals: Signals,
+    link: Link<ToNode>,
+    /// Once there is an order.
+    node: Option<Node>,
+    /// Bytes of output that the launcher will take.
+    room: u32,
+}
+
+impl Agent {
+    fn serve(&mut self) -> Result<u8, LinkError> {
+        self.link.say(&FromNode::Hello { version: VERSION })?;
+        loop {
+            for source in self.wait()? {
+                match source {
+                    Source::Signals => {
+                        if let Some(signal) = self.take_signals() {
+                            return Ok(128 + signal as i32 as u8);
+                        }
+                    }
+                    Source::Link => self.listen()?,
+                    Source::Node(Part::Pipe(place)) => {
+                        self.node.iter_mut().for_each(|node| node.read(place));
+                    }
+                    Source::Node(Part::Rank) => {}
+                }
+            }
+            self.report()?;
+        }
+    }
+
+    fn wait(&self) -> Result<Vec<Source>, LinkError> {
+        let mut watched = vec![
+            (Source::Signals, PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)),
+            (Source::Link, PollFd::new(self.link.input(), PollFlags::POLLIN)),
+        ];
+        let output = self.link.output().map(|output| PollFd::new(output, PollFlags::POLLOUT));
+        watched.extend(output.map(|output| (Source::Link, output)));
+        let room = self.room > 0;
+        if let Some(node) = &self.node {
+            let parts = node.watched(move |_| room);
+            watched.extend(parts.map(|(part, file, events)| (Source::Node(part), PollFd::new(file, events))));
+        }
+        let hurries = room && self.node.as_ref().is_some_and(Node::hurries);
+        let patience = timeout_until(self.node.as_ref().and_then(Node::deadline), hurries);
+        let (sources, mut files): (Vec<_>, Vec<_>) = watched.into_iter().unzip();
+        match poll(&mut files, patience) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(errno) => return Err(LinkError::System(errno)),
+        }
+        let ready = sources.into_iter().zip(files).filter(|(_, file)| file.any().unwrap_or(false));
+        Ok(ready.map(|(source, _)| source).collect())
+    }
+
+    /// Looks after ended ranks; returns a signal that ends the agent itself.
+    fn take_signals(&mut self) -> Option<Signal> {
+        while let Some(signal) = self.signals.next() {
+            if signal == Signal::SIGCHLD {
+                self.node.iter_mut().for_each(Node::look_after);
+            } else if ends_a_job(signal) {
+                return Some(signal);
+            }
+        }
+        None
+    }
+
+    fn listen(&mut self) -> Result<(), LinkError> {
+        self.link.flush()?;
+        self.link.hear()?;
+        while let Some(command) = self.link.next()? {
+            match (command, &mut self.node) {
+                (ToNode::Start(order), None) => match Node::start(&order) {
+                    Ok(node) => self.node = Some(node),
+                    Err(refusal) => self.link.say(&FromNode::Refused(refusal))?,
+                },
+                (ToNode::Room(bytes), _) => self.room = self.room.saturating_add(bytes).min(OUTPUT_WINDOW),
+                (command, Some(node)) => node.obey(command),
+                // There was a refusal, and there are no ranks.
+                (_, None) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the launcher what is new.
+    fn report(&mut self) -> Result<(), LinkError> {
+        let Some(node) = &mut self.node else { return Ok(()) };
+        let room = self.room > 0;
+        node.step(|_| room);
+        for event in node.events() {
+            if let FromNode::Output { bytes, .. } = &event {
+                self.room = self.room.saturating_sub(bytes.len() as u32);
+            }
+            self.link.say(&event)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,259 @@
+//! The hosts of a job as the launcher sees them: a node of its own, or an agent with one, spoken to alike.
+
+use core::fmt;
+use core::time::Duration;
+use std::os::fd::BorrowedFd;
+use std::time::Instant;
+
+use nix::poll::PollFlags;
+
+use crate::hosts::{Place, Share};
+use crate::link::LinkError;
+use crate::node::{Node, Part};
+use crate::relay::Relay;
+use crate::remote::{Agent, Ways};
+use crate::talk::{FromNode, Kind, Order, Refusal, ToNode, VERSION};
+
+/// How long the reason of an agent's end may take to show after its pipe has ended.
+const REASON_LIMIT: Duration = Duration::from_millis(500);
+
+/// Why a host takes no part, or no longer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum HostFault {
+    /// Its agent never spoke.
+    Unreachable { why: String },
+    /// Its agent did not speak in time.
+    Silent { after: Duration },
+    /// Its agent ended before its ranks.
+    Lost { why: String },
+    /// Its ranks cannot be started.
+    Refused(Refusal),
+    /// Its agent is of another build, or no agent.
+    Foreign,
+}
+
+impl fmt::Display for HostFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable { why } => write!(f, "cannot be reached: {why}"),
+            Self::Silent { after } => {
+                write!(f, "did not answer within {:.1} s (--join-timeout)", after.as_secs_f64())
+            }
+            Self::Lost { why } => write!(f, "is lost with its ranks: {why}"),
+            Self::Refused(refusal) => f.write_str(&refusal.text),
+            Self::Foreign => f.write_str(
+                "runs an aldis-run of another build, or prints before it starts (a shell's profile?); --agent says where the right one is",
+            ),
+        }
+    }
+}
+
+/// Who runs the ranks of a host.
+#[derive(Debug)]
+enum Seat {
+    /// The launcher itself, once they are to start.
+    Here(Option<Node>),
+    /// An agent.
+    There(Agent),
+    /// Nobody any more.
+    Gone,
+}
+
+/// What of a host is ready.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ready {
+    /// A part of the launcher's own node.
+    Part(Part),
+    /// The agent's link.
+    Link,
+    /// The agent's errors.
+    Errors,
+}
+
+/// A host and its ranks.
+#[derive(Debug)]
+pub(crate) struct Host {
+    /// Where it is.
+    pub(crate) share: Share,
+    seat: Seat,
+    /// Whether it can be given its order.
+    pub(crate) ready: bool,
+    /// Whether all that it has to tell is told.
+    pub(crate) over: bool,
+    /// What is wrong with it.
+    pub(crate) fault: Option<HostFault>,
+    /// When its link ended before its time.
+    closed: Option<Instant>,
+    /// Output taken and not yet granted again.
+    owed: u32,
+}
+
+impl Host {
+    /// The host of a share; its agent, if it needs one, is started.
+    pub(crate) fn new(share: Share, ways: &Ways) -> Self {
+        let (seat, fault) = match &share.place {
+            Place::Here => (Seat::Here(None), None),
+            place => match Agent::start(place, ways) {
+                Ok(agent) => (Seat::There(agent), None),
+                Err(why) => (Seat::Gone, Some(HostFault::Unreachable { why })),
+            },
+        };
+        let (ready, over) = (share.place == Place::Here, fault.is_some());
+        Self { share, seat, ready, over, fault, closed: None, owed: 0 }
+    }
+
+    /// Whether the launcher itself runs its ranks.
+    pub(crate) fn is_here(&self) -> bool {
+        self.share.place == Place::Here
+    }
+
+    /// The descriptors to be watched.
+    pub(crate) fn watched<'a>(
+        &'a self,
+        relay: &Relay,
+    ) -> Box<dyn Iterator<Item = (Ready, BorrowedFd<'a>, PollFlags)> + 'a> {
+        match &self.seat {
+            Seat::Here(Some(node)) => {
+                let (out, err) = (relay.has_room(Kind::Out), relay.has_room(Kind::Err));
+                let parts = node.watched(move |kind| if kind == Kind::Out { out } else { err });
+                Box::new(parts.map(|(part, file, events)| (Ready::Part(part), file, events)))
+            }
+            Seat::There(agent) => {
+                Box::new(agent.watched().map(|(link, file, events)| {
+                    (if link { Ready::Link } else { Ready::Errors }, file, events)
+                }))
+            }
+            Seat::Here(None) | Seat::Gone => Box::new(core::iter::empty()),
+        }
+    }
+
+    /// When to look at it again at the latest.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        match &self.seat {
+            Seat::Here(Some(node)) => node.deadline(),
+            _ => self.closed.filter(|_| self.fault.is_none()).map(|at| at + REASON_LIMIT),
+        }
+    }
+
+    /// Whether there is more to do without waiting for anything.
+    pub(crate) fn hurries(&self, relay: &Relay) -> bool {
+        let room = relay.has_room(Kind::Out) && relay.has_room(Kind::Err);
+        matches!(&self.seat, Seat::Here(Some(node)) if room && node.hurries())
+    }
+
+    /// Starts its ranks.
+    pub(crate) fn start(&mut self, order: Order) {
+        self.ready = false;
+        match &mut self.seat {
+            Seat::Here(node) => match Node::start(&order) {
+                Ok(started) => *node = Some(started),
+                Err(refusal) => self.lose(HostFault::Refused(refusal)),
+            },
+            Seat::There(agent) => agent.say(&ToNode::Start(order)),
+            Seat::Gone => {}
+        }
+    }
+
+    /// Tells its node something.
+    pub(crate) fn say(&mut self, command: &ToNode) {
+        match &mut self.seat {
+            Seat::Here(Some(node)) => node.obey(command.clone()),
+            Seat::There(agent) => agent.say(command),
+            Seat::Here(None) | Seat::Gone => {}
+        }
+    }
+
+    /// A child of the launcher has ended.
+    pub(crate) fn look_after(&mut self) {
+        if let Seat::Here(Some(node)) = &mut self.seat {
+            node.look_after();
+        }
+    }
+
+    /// Deals with what is ready of it.
+    pub(crate) fn take(&mut self, ready: Ready) -> Vec<FromNode> {
+        match (&mut self.seat, ready) {
+            (Seat::Here(Some(node)), Ready::Part(Part::Pipe(place))) => node.read(place),
+            (Seat::There(agent), Ready::Link) => match agent.hear() {
+                Ok(events) => return self.heard(events),
+                Err(LinkError::Malformed) => self.lose(HostFault::Foreign),
+                Err(LinkError::Closed | LinkError::System(_)) => self.closed = Some(Instant::now()),
+            },
+            (Seat::There(agent), Ready::Errors) => agent.read_errors(),
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    /// Keeps to itself what is between launcher and agent.
+    fn heard(&mut self, mut events: Vec<FromNode>) -> Vec<FromNode> {
+        events.retain(|event| match event {
+            FromNode::Hello { version } if *version == VERSION => {
+                self.ready = true;
+                false
+            }
+            FromNode::Hello { .. } => {
+                self.lose(HostFault::Foreign);
+                false
+            }
+            FromNode::Refused(refusal) => {
+                self.lose(HostFault::Refused(refusal.clone()));
+                false
+            }
+            FromNode::Output { bytes, .. } => {
+                self.owed += bytes.len() as u32;
+                true
+            }
+            _ => true,
+        });
+        events
+    }
+
+    /// After what was ready has been dealt with: what its node has to tell. `spoken` says whether its agent ever was heard.
+    pub(crate) fn step(&mut self, relay: &mut Relay, spoken: bool) -> Vec<FromNode> {
+        match &mut self.seat {
+            Seat::Here(Some(node)) => {
+                node.step(|kind| relay.has_room(kind));
+                return node.events();
+            }
+            Seat::There(agent) => {
+                if spoken {
+                    let place = &self.share.place;
+                    agent.lines().iter().for_each(|line| relay.note(&format!("[{place}] {line}")));
+                }
+                if self.owed > 0 && relay.has_room(Kind::Out) && relay.has_room(Kind::Err) {
+                    agent.say(&ToNode::Room(core::mem::take(&mut self.owed)));
+                }
+            }
+            Seat::Here(None) | Seat::Gone => {}
+        }
+        if self.closed.is_some() && self.fault.is_none() && !self.over {
+            self.find_reason(spoken);
+        }
+        Vec::new()
+    }
+
+    /// Its link has ended: says why, as soon as its process has ended too or has been waited for.
+    fn find_reason(&mut self, spoken: bool) {
+        let Seat::There(agent) = &mut self.seat else { return };
+        let late = self.closed.is_some_and(|at| Instant::now() >= at + REASON_LIMIT);
+        let why = match agent.ended() {
+            Some(why) => why,
+            None if late => "its agent has closed the connection".to_owned(),
+            None => return,
+        };
+        self.lose(if spoken { HostFault::Lost { why } } else { HostFault::Unreachable { why } });
+    }
+
+    /// It takes no part from here on.
+    pub(crate) fn lose(&mut self, fault: HostFault) {
+        self.fault.get_or_insert(fault);
+        self.dismiss();
+    }
+
+    /// Ends what is left of it.
+    pub(crate) fn dismiss(&mut self) {
+        self.seat = Seat::Gone;
+        (self.over, self.ready) = (true, false);
+    }
+}

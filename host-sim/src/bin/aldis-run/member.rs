@@ -1,0 +1,68 @@
+//! One rank as the launcher sees it, wherever it runs.
+
+use crate::report::Snapshot;
+use crate::standing::Standing;
+use crate::talk::{Moment, Note};
+
+/// How a rank stood at some moment, and what it was doing.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    standing: Option<Standing>,
+    note: Option<Note>,
+}
+
+/// A rank of the job.
+#[derive(Debug)]
+pub(crate) struct Member {
+    /// Its number.
+    pub(crate) rank: u32,
+    /// The host that it runs on, by place.
+    pub(crate) host: usize,
+    /// How far it has come; `None` before it was started.
+    pub(crate) standing: Option<Standing>,
+    /// Its card, until it is passed on.
+    pub(crate) card: Option<Vec<u8>>,
+    /// By [`Moment`].
+    seen: [Seen; 3],
+}
+
+impl Member {
+    /// A rank that is to be started on the host at this place.
+    pub(crate) fn new(rank: u32, host: usize) -> Self {
+        Self { rank, host, standing: None, card: None, seen: Default::default() }
+    }
+
+    fn seen(&mut self, moment: Moment) -> &mut Seen {
+        let [interrupted, condemned, ended] = &mut self.seen;
+        match moment {
+            Moment::Interrupted => interrupted,
+            Moment::Condemned => condemned,
+            Moment::Ended => ended,
+        }
+    }
+
+    /// Keeps how it stands now.
+    pub(crate) fn remember(&mut self, moment: Moment) {
+        self.seen(moment).standing = self.standing.clone();
+    }
+
+    /// Keeps what it was doing then.
+    pub(crate) fn take_note(&mut self, moment: Moment, note: Note) {
+        self.seen(moment).note = Some(note);
+    }
+
+    /// What there is to tell of that moment; `None` of a rank that had not been started.
+    pub(crate) fn snapshot(&self, moment: Moment, host: Option<String>) -> Option<Snapshot> {
+        let [interrupted, condemned, ended] = &self.seen;
+        let (seen, standing) = match moment {
+            Moment::Interrupted => (interrupted, interrupted.standing.as_ref()?),
+            Moment::Condemned => (condemned, condemned.standing.as_ref()?),
+            Moment::Ended => (ended, self.standing.as_ref()?),
+        };
+        let silent = || Note { doing: "not known: its host says nothing".into(), ..Note::default() };
+        // A rank that had ended by then can only be told of as it ended.
+        let note = seen.note.as_ref().or(ended.note.as_ref()).cloned().unwrap_or_else(silent);
+        let fault = standing.fault().map(|(fault, _)| fault.to_string());
+        Some(Snapshot { rank: self.rank, pid: standing.pid, host, note, exit: standing.exit, fault })
+    }
+}

@@ -1,0 +1,246 @@
+//! A node: the ranks of one machine, from their start to the end of whatever they have left behind. The launcher has one of
+//! its own for the ranks of its machine; an agent is one behind a pipe.
+
+use core::time::Duration;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
+
+use aldis_host_sim::board::Label;
+use aldis_host_sim::segment::{self, BoardView, SegmentError};
+use aldis_host_sim::shape::Plan;
+use aldis_host_sim::wireup::{self, Channel};
+use nix::errno::Errno;
+use nix::poll::PollFlags;
+use nix::sys::signal::Signal;
+
+use crate::cores;
+use crate::pipes::{Came, Pipes};
+use crate::rank::Rank;
+use crate::spawn;
+use crate::talk::{FromNode, Kind, Moment, Order, Refusal, ToNode};
+use crate::wire::{Conversation, Job};
+
+/// From the polite end (SIGTERM) to the certain one (SIGKILL).
+pub(crate) const GRACE: Duration = Duration::from_millis(300);
+
+/// What of a node can be ready.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Part {
+    /// A rank's wire-up socket: all are looked at whenever anything happens.
+    Rank,
+    /// A rank's output, by place.
+    Pipe(usize),
+}
+
+/// How far a node is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// Ranks run.
+    Running,
+    /// All ranks have ended; their output is being taken.
+    Draining,
+    /// All is told.
+    Over,
+}
+
+/// The ranks of this machine.
+#[derive(Debug)]
+pub(crate) struct Node {
+    job: Job,
+    ranks: Vec<Rank>,
+    pipes: Pipes,
+    phase: Phase,
+    /// When those who are still there are killed.
+    kill_at: Option<Instant>,
+    /// What the launcher is to be told.
+    events: Vec<FromNode>,
+}
+
+impl Node {
+    /// Makes all segments, then all processes.
+    pub(crate) fn start(order: &Order) -> Result<Self, Refusal> {
+        let mut node = Self::prepare(order)?;
+        let mut boards = Vec::new();
+        for rank in order.first..order.first + order.ranks {
+            let bytes = node.job.plan.segment_bytes;
+            let label = Label { job: order.job, rank, size: order.size };
+            let made = segment::create(label, bytes).and_then(|segment| {
+                boards.push(BoardView::map(segment.as_fd())?);
+                Ok(segment)
+            });
+            node.job.segments.push(made.map_err(|error| no_segment(rank, bytes, error))?);
+        }
+        let cores = cores::in_order();
+        let mut round = cores.iter().copied().filter(|_| order.binds).cycle();
+        for (rank, board) in (order.first..).zip(boards) {
+            let (ours, theirs) =
+                Channel::pair().map_err(|error| Refusal { text: error.to_string(), code: 1 })?;
+            let plan = spawn::Plan { order, rank, socket: &theirs, core: round.next() };
+            let spawned = spawn::spawn(&plan)
+                .map_err(|error| Refusal { text: error.to_string(), code: error.exit_code() })?;
+            node.ranks.push(Rank::new(rank, board, spawned.pid, Conversation::new(rank, ours)));
+            if let Some((out, err)) = spawned.streams {
+                node.pipes.add(rank, out, err).map_err(system("fcntl"))?;
+            }
+        }
+        node.events.push(FromNode::Started { cores: node.job.node.cores });
+        Ok(node)
+    }
+
+    /// Checks the order and goes to its folder.
+    fn prepare(order: &Order) -> Result<Self, Refusal> {
+        let shares_memory = order.shares_memory;
+        let plan = Plan::of(if shares_memory { order.ranks } else { 1 });
+        let nonsense = || Refusal { text: format!("no plan for {} ranks on a node", order.ranks), code: 1 };
+        let plan = plan.filter(|_| order.ranks > 0).ok_or_else(nonsense)?;
+        if let Some(folder) = &order.folder {
+            nix::unistd::chdir(folder.as_os_str()).map_err(|errno| Refusal {
+                text: format!("cannot work in {}: {}; see --wdir", folder.display(), errno.desc()),
+                code: 1,
+            })?;
+        }
+        let cores = cores::in_order().len() as u32;
+        let node = wireup::Node { first: order.first, ranks: order.ranks, cores, shares_memory };
+        let join_deadline = Instant::now() + Duration::from_millis(u64::from(order.join_ms));
+        let (key, size) = (order.job, order.size);
+        let job = Job { key, size, node, plan, join_deadline, segments: Vec::new(), cards: Vec::new() };
+        Ok(Self {
+            job,
+            ranks: Vec::new(),
+            pipes: Pipes::default(),
+            phase: Phase::Running,
+            kill_at: None,
+            events: Vec::new(),
+        })
+    }
+
+    /// The descriptors to be watched; of pipes those for whose output there is `room`.
+    pub(crate) fn watched(
+        &self,
+        room: impl Fn(Kind) -> bool,
+    ) -> impl Iterator<Item = (Part, BorrowedFd<'_>, PollFlags)> {
+        let ranks = self.ranks.iter().filter_map(|rank| {
+            let (channel, speaks) = rank.talk.socket()?;
+            let events = if speaks { PollFlags::POLLIN | PollFlags::POLLOUT } else { PollFlags::POLLIN };
+            Some((Part::Rank, channel.as_fd(), events))
+        });
+        let pipes = self.pipes.open().filter(move |(_, kind, _)| room(*kind));
+        ranks.chain(pipes.map(|(place, _, file)| (Part::Pipe(place), file, PollFlags::POLLIN)))
+    }
+
+    /// When to look again at the latest.
+    pub(crate) const fn deadline(&self) -> Option<Instant> {
+        self.kill_at
+    }
+
+    /// A child of this process may have ended.
+    pub(crate) fn look_after(&mut self) {
+        self.ranks.iter_mut().for_each(Rank::look_after);
+    }
+
+    /// Reads from a rank's pipe that is ready.
+    pub(crate) fn read(&mut self, place: usize) {
+        if let Came::Output { rank, kind, bytes } = self.pipes.read(place) {
+            self.events.push(FromNode::Output { rank, kind, bytes });
+        }
+    }
+
+    /// Does what the launcher says.
+    pub(crate) fn obey(&mut self, command: ToNode) {
+        match command {
+            ToNode::Cards(cards) => {
+                self.job.cards = cards;
+                // Whoever has sent a card has mapped all segments.
+                self.job.segments.clear();
+                self.ranks.iter_mut().for_each(|rank| rank.talk.introduce(self.job.size));
+            }
+            ToNode::Note(moment) => self.note(moment),
+            ToNode::Signal(number) => {
+                if let Ok(signal) = Signal::try_from(number) {
+                    self.ranks.iter().for_each(|rank| rank.signal(signal));
+                }
+            }
+            ToNode::End { spared } => {
+                let others = self.ranks.iter().filter(|rank| Some(rank.number()) != spared);
+                others.for_each(|rank| rank.signal(Signal::SIGTERM));
+                self.kill_at = Some(Instant::now() + GRACE);
+            }
+            ToNode::Shut(kind) => self.pipes.shut(kind),
+            // What an agent deals with by itself.
+            ToNode::Start(_) | ToNode::Room(_) => {}
+        }
+    }
+
+    /// Hears and answers every rank, after what was ready has been dealt with; `room` as in [`watched`](Self::watched).
+    pub(crate) fn step(&mut self, room: impl Fn(Kind) -> bool) {
+        for rank in &mut self.ranks {
+            rank.listen(&self.job);
+            if let Some(bytes) = rank.talk.card.take() {
+                self.events.push(FromNode::Card { rank: rank.number(), bytes });
+            }
+            rank.speak(&self.job);
+        }
+        for rank in &mut self.ranks {
+            if let Some(standing) = rank.news() {
+                self.events.push(FromNode::Rank { rank: rank.number(), standing });
+            }
+        }
+        if self.kill_at.is_some_and(|at| Instant::now() >= at) {
+            self.obey(ToNode::Signal(Signal::SIGKILL as i32));
+            self.kill_at = None;
+        }
+        if self.phase == Phase::Running && self.ranks.iter().all(|rank| rank.standing.exit.is_some()) {
+            self.note(Moment::Ended);
+            // Ends what they have left behind.
+            self.ranks.clear();
+            (self.phase, self.kill_at) = (Phase::Draining, None);
+        }
+        if self.phase == Phase::Draining {
+            self.drain(room);
+        }
+    }
+
+    /// Takes what is left in the pipes. What holds one open now has left its rank's process group, and is let go.
+    fn drain(&mut self, room: impl Fn(Kind) -> bool) {
+        let ready = self.pipes.open().filter(|(_, kind, _)| room(*kind)).map(|(place, ..)| place);
+        for place in ready.collect::<Vec<_>>() {
+            match self.pipes.read(place) {
+                Came::Output { rank, kind, bytes } => {
+                    self.events.push(FromNode::Output { rank, kind, bytes });
+                }
+                Came::Nothing => self.pipes.close(place),
+            }
+        }
+        if self.pipes.open().next().is_none() {
+            self.phase = Phase::Over;
+            self.events.push(FromNode::Over);
+        }
+    }
+
+    /// Whether there is more to do without waiting for anything.
+    pub(crate) fn hurries(&self) -> bool {
+        self.phase == Phase::Draining
+    }
+
+    fn note(&mut self, moment: Moment) {
+        self.events.push(FromNode::Notes(moment, self.ranks.iter().map(Rank::note).collect()));
+    }
+
+    /// What there is to tell since it was last asked.
+    pub(crate) fn events(&mut self) -> Vec<FromNode> {
+        core::mem::take(&mut self.events)
+    }
+}
+
+fn system(call: &'static str) -> impl Fn(Errno) -> Refusal {
+    move |errno| Refusal { text: format!("{call} failed: {}", errno.desc()), code: 1 }
+}
+
+fn no_segment(rank: u32, bytes: usize, error: SegmentError) -> Refusal {
+    let remedy = match error {
+        SegmentError::NoMemory { .. } => "; try fewer ranks, free some memory or raise ulimit -f",
+        SegmentError::System { errno: Errno::EMFILE, .. } => "; try ulimit -n 1024",
+        _ => "",
+    };
+    Refusal { text: format!("no segment of {bytes} bytes for rank {rank}: {error}{remedy}"), code: 1 }
+}

@@ -1,0 +1,87 @@
+//! What a node's ranks print, as it comes through their pipes.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+
+use crate::talk::Kind;
+
+/// Bytes read at a time.
+pub(crate) const READ_BYTES_MAX: usize = 16 << 10;
+
+/// One pipe from a rank.
+#[derive(Debug)]
+struct Pipe {
+    rank: u32,
+    kind: Kind,
+    /// `None` after the end.
+    file: Option<File>,
+}
+
+/// What came of a read.
+#[derive(Debug)]
+pub(crate) enum Came {
+    /// Output, or, empty, its end.
+    Output { rank: u32, kind: Kind, bytes: Vec<u8> },
+    /// Nothing now.
+    Nothing,
+}
+
+/// All pipes of a node.
+#[derive(Debug, Default)]
+pub(crate) struct Pipes {
+    pipes: Vec<Pipe>,
+}
+
+impl Pipes {
+    /// Adds the pipes of a rank.
+    pub(crate) fn add(&mut self, rank: u32, out: OwnedFd, err: OwnedFd) -> Result<(), Errno> {
+        for (kind, pipe) in [(Kind::Out, out), (Kind::Err, err)] {
+            fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+            self.pipes.push(Pipe { rank, kind, file: Some(pipe.into()) });
+        }
+        Ok(())
+    }
+
+    /// The open pipes, with their places.
+    pub(crate) fn open(&self) -> impl Iterator<Item = (usize, Kind, BorrowedFd<'_>)> {
+        self.pipes
+            .iter()
+            .enumerate()
+            .filter_map(|(place, pipe)| Some((place, pipe.kind, pipe.file.as_ref()?.as_fd())))
+    }
+
+    /// Reads once from the pipe at `place`; closes it at its end.
+    pub(crate) fn read(&mut self, place: usize) -> Came {
+        let Some(pipe) = self.pipes.get_mut(place) else { return Came::Nothing };
+        let Some(file) = &mut pipe.file else { return Came::Nothing };
+        let mut bytes = vec![0; READ_BYTES_MAX];
+        let length = match file.read(&mut bytes) {
+            Ok(length) => length,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                return Came::Nothing;
+            }
+            Err(_) => 0,
+        };
+        bytes.truncate(length);
+        if bytes.is_empty() {
+            pipe.file = None;
+        }
+        Came::Output { rank: pipe.rank, kind: pipe.kind, bytes }
+    }
+
+    /// Closes the pipe at `place` whatever may still come through it.
+    pub(crate) fn close(&mut self, place: usize) {
+        if let Some(pipe) = self.pipes.get_mut(place) {
+            pipe.file = None;
+        }
+    }
+
+    /// Closes all pipes of a kind: the ranks learn by SIGPIPE that nobody reads them, as they would without a launcher.
+    pub(crate) fn shut(&mut self, kind: Kind) {
+        self.pipes.iter_mut().filter(|pipe| pipe.kind == kind).for_each(|pipe| pipe.file = None);
+    }
+}

@@ -1,0 +1,220 @@
+//! An agent as the launcher sees it: a process, perhaps ssh, behind whose pipes a node of another place is.
+
+use std::ffi::OsString;
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::hosts::{Place, quoted};
+use crate::link::{Link, LinkError};
+use crate::standing::Exit;
+use crate::talk::{FromNode, ToNode};
+
+/// The argument that makes an agent of the launcher's program.
+pub(crate) const AGENT: &str = "--agent-of-aldis-run";
+
+/// Bytes of an agent's errors that are kept for the report.
+const SAID_BYTES_MAX: usize = 4096;
+
+/// How long an agent may take to end once its pipe is closed, before it is killed.
+const FAREWELL_MS: u16 = 500;
+
+/// How agents are started.
+#[derive(Clone, Debug)]
+pub(crate) struct Ways {
+    /// The command before the name of a machine.
+    pub(crate) shell: Vec<String>,
+    /// The launcher's program on the machine.
+    pub(crate) agent: String,
+}
+
+impl Ways {
+    /// The command line of the agent in `place`.
+    fn line(&self, place: &Place) -> Vec<String> {
+        let own = |word: &str| word.to_owned();
+        match place {
+            Place::Here | Place::Apart(_) => vec![self.agent.clone(), own(AGENT)],
+            Place::Namespace(name) => ["ip", "netns", "exec", name, &self.agent, AGENT].map(own).into(),
+            Place::Machine(name) => {
+                let mut line = self.shell.clone();
+                if line
+                    .first()
+                    .is_some_and(|program| Path::new(program).file_name().is_some_and(|name| name == "ssh"))
+                {
+                    // No questions, and no wait of minutes for a machine that is off.
+                    line.extend(["-o", "BatchMode=yes", "-o", "ConnectTimeout=10"].map(own));
+                }
+                line.extend([name.clone(), quoted(&self.agent), own(AGENT)]);
+                line
+            }
+        }
+    }
+}
+
+/// The process and its pipes.
+#[derive(Debug)]
+pub(crate) struct Agent {
+    child: Child,
+    link: Option<Link<FromNode>>,
+    errors: Option<ChildStderr>,
+    /// The end of what it has printed and nobody has seen.
+    said: Vec<u8>,
+    /// What was started, for errors.
+    program: String,
+}
+
+impl Agent {
+    /// Starts the agent in `place`.
+    pub(crate) fn start(place: &Place, ways: &Ways) -> Result<Self, String> {
+        let line = ways.line(place);
+        let (program, arguments) = line.split_first().ok_or("--ssh names no program")?;
+        let mut command = Command::new(program);
+        // A process group of its own, so that Ctrl-C reaches the ranks through the launcher and not ssh before them.
+        command.args(arguments).process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let failed = |error: io::Error| format!("cannot start {program}: {error}");
+        let mut child = command.spawn().map_err(failed)?;
+        let (to, from) = child.stdin.take().zip(child.stdout.take()).ok_or("no pipes")?;
+        let link = Link::new(from.into(), to.into()).map_err(|errno| failed(errno.into()))?;
+        let errors = child.stderr.take();
+        if let Some(errors) = &errors {
+            fcntl(errors, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|errno| failed(errno.into()))?;
+        }
+        Ok(Self { child, link: Some(link), errors, said: Vec::new(), program: program.clone() })
+    }
+
+    /// The descriptors to be watched: of the link, and of its errors.
+    pub(crate) fn watched(&self) -> impl Iterator<Item = (bool, BorrowedFd<'_>, PollFlags)> {
+        let link = self.link.as_ref();
+        let input = link.map(|link| (true, link.input(), PollFlags::POLLIN));
+        let output = link.and_then(Link::output).map(|output| (true, output, PollFlags::POLLOUT));
+        let errors = self.errors.as_ref().map(|errors| (false, errors.as_fd(), PollFlags::POLLIN));
+        input.into_iter().chain(output).chain(errors)
+    }
+
+    /// Tells it something; an agent that is gone hears nothing.
+    pub(crate) fn say(&mut self, message: &ToNode) {
+        if let Some(link) = &mut self.link {
+            // Its end is noticed by what it says no more.
+            let _ = link.say(message);
+        }
+    }
+
+    /// Takes in what it has said.
+    ///
+    /// # Errors
+    /// [`LinkError`], once; what came before it is lost.
+    pub(crate) fn hear(&mut self) -> Result<Vec<FromNode>, LinkError> {
+        let Some(link) = &mut self.link else { return Ok(Vec::new()) };
+        let heard = listen(link);
+        if heard.is_err() {
+            self.link = None;
+        }
+        heard
+    }
+
+    /// Takes in what it has printed; at its end no more is watched.
+    pub(crate) fn read_errors(&mut self) {
+        let mut bytes = [0; SAID_BYTES_MAX];
+        let Some(errors) = &mut self.errors else { return };
+        match errors.read(&mut bytes) {
+            Ok(length) if length > 0 => {
+                self.said.extend_from_slice(bytes.get(..length).unwrap_or_default());
+                let surplus = self.said.len().saturating_sub(SAID_BYTES_MAX);
+                self.said.drain(..surplus);
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            _ => self.errors = None,
+        }
+    }
+
+    /// The whole lines that it has printed since this was last asked.
+    pub(crate) fn lines(&mut self) -> Vec<String> {
+        let whole = self.said.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let lines: Vec<u8> = self.said.drain(..whole).collect();
+        String::from_utf8_lossy(&lines).lines().map(str::to_owned).collect()
+    }
+
+    /// How its process has ended, if it has, and what it printed last.
+    pub(crate) fn ended(&mut self) -> Option<String> {
+        let exit = self.child.try_wait().ok().flatten().map(exit_of)?;
+        self.read_errors();
+        let said = String::from_utf8_lossy(&self.said).into_owned();
+        let said: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let program = &self.program;
+        Some(match said.as_slice() {
+            [] => format!("{program} {exit}"),
+            lines => format!("{program} {exit}: {}", lines.join("; ")),
+        })
+    }
+}
+
+impl Drop for Agent {
+    /// Closes its pipe, upon which it ends all its ranks and itself.
+    fn drop(&mut self) {
+        self.link = None;
+        if let Some(errors) = &self.errors {
+            let _ =
+                poll(&mut [PollFd::new(errors.as_fd(), PollFlags::empty())], PollTimeout::from(FAREWELL_MS));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn listen(link: &mut Link<FromNode>) -> Result<Vec<FromNode>, LinkError> {
+    link.flush()?;
+    link.hear()?;
+    let mut events = Vec::new();
+    while let Some(event) = link.next()? {
+        events.push(event);
+    }
+    Ok(events)
+}
+
+fn exit_of(status: ExitStatus) -> Exit {
+    match status.code() {
+        Some(code) => Exit::Code(code),
+        None => Exit::Signal(status.signal().unwrap_or(0)),
+    }
+}
+
+/// This program, as another place is to find it.
+pub(crate) fn own_program() -> Result<String, String> {
+    let path = std::env::current_exe().map_err(|error| format!("no path of this program: {error}"))?;
+    let path = OsString::from(path).into_string();
+    path.map_err(|path| format!("{}: not a path in UTF-8; see --agent", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agents_are_started_in_each_place_its_own_way() {
+        let ways =
+            |shell: &str| Ways { shell: crate::hosts::words(shell).unwrap(), agent: "/opt/it's/run".into() };
+        let line = |shell: &str, place: Place| ways(shell).line(&place).join("|");
+        let machine = || Place::Machine("b".into());
+        assert_eq!(
+            line("/usr/bin/ssh -p 2222", machine()),
+            format!(
+                "/usr/bin/ssh|-p|2222|-o|BatchMode=yes|-o|ConnectTimeout=10|b|'/opt/it'\\''s/run'|{AGENT}"
+            )
+        );
+        assert_eq!(
+            line("docker exec -i", machine()),
+            format!("docker|exec|-i|b|'/opt/it'\\''s/run'|{AGENT}")
+        );
+        assert_eq!(
+            line("ssh", Place::Namespace("x".into())),
+            format!("ip|netns|exec|x|/opt/it's/run|{AGENT}")
+        );
+        assert_eq!(line("ssh", Place::Apart("x".into())), format!("/opt/it's/run|{AGENT}"));
+    }
+}

@@ -1,0 +1,171 @@
+//! How far a rank has come, and what is wrong with it: what its node tells the launcher whenever it changes.
+
+use core::fmt;
+
+use nix::sys::signal::Signal;
+use serde::{Deserialize, Serialize};
+
+/// How far a rank has come.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub(crate) enum Stage {
+    /// The process was started.
+    Started,
+    /// It has said hello.
+    Greeted,
+    /// Its card has come.
+    Introduced,
+    /// It knows its peers.
+    Joined,
+    /// It has said its last word.
+    Done,
+}
+
+/// A rank's last word.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum LastWord {
+    /// It left in order.
+    Left,
+    /// It ends the job.
+    Aborted { code: i32, text: String },
+    /// Its program failed.
+    Failed { text: String, consequence: bool },
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Exit {
+    /// By itself.
+    Code(i32),
+    /// By the signal of this number.
+    Signal(i32),
+}
+
+impl Exit {
+    /// The shell's code for it.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Code(code) => u8::try_from(code & 0xFF).unwrap_or(1),
+            Self::Signal(number) => u8::try_from(number).unwrap_or(0).saturating_add(128),
+        }
+    }
+
+    /// Whether this signal ended it.
+    pub(crate) fn is_by(self, signal: Signal) -> bool {
+        self == Self::Signal(signal as i32)
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Code(code) => write!(f, "exited with code {code}"),
+            Self::Signal(number) => match Signal::try_from(number) {
+                Ok(signal) => write!(f, "was killed by {signal} (signal {number})"),
+                Err(_) => write!(f, "was killed by a real-time signal ({number})"),
+            },
+        }
+    }
+}
+
+/// What a rank did wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Fault {
+    /// Its process ended by a signal or with a code.
+    Ended(Exit),
+    /// It ended well, but before it had joined.
+    NeverJoined(Exit),
+    /// It ended with code 0 and without leaving.
+    NeverLeft,
+    /// It ended the job on purpose.
+    Aborted { code: i32, text: String },
+    /// Its program returned an error or panicked.
+    Failed { text: String },
+    /// It broke the wire-up protocol.
+    Wire { text: String },
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ended(exit) => write!(f, "{exit}"),
+            Self::NeverJoined(exit) => write!(f, "{exit} before it had joined the job"),
+            Self::NeverLeft => f.write_str("exited with code 0 without leaving the job"),
+            Self::Aborted { code, text } if text.is_empty() => write!(f, "aborted the job with code {code}"),
+            Self::Aborted { code, text } => write!(f, "aborted the job with code {code}: {text}"),
+            Self::Failed { text } => write!(f, "failed: {text}"),
+            Self::Wire { text } => write!(f, "could not be brought into the job: {text}"),
+        }
+    }
+}
+
+/// All that the launcher knows of a rank while it runs.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Standing {
+    /// How far it has come.
+    pub(crate) stage: Stage,
+    /// The process that speaks, which need not be the one that was started; 0 before there is any.
+    pub(crate) pid: u32,
+    /// Its last word.
+    pub(crate) word: Option<LastWord>,
+    /// What it did wrong in its wire-up.
+    pub(crate) error: Option<String>,
+    /// How its process ended.
+    pub(crate) exit: Option<Exit>,
+}
+
+impl Standing {
+    /// Of a rank whose process is `pid`.
+    pub(crate) const fn new(pid: u32) -> Self {
+        Self { stage: Stage::Started, pid, word: None, error: None, exit: None }
+    }
+
+    /// What is wrong with it, and whether that only came of another rank's failure.
+    pub(crate) fn fault(&self) -> Option<(Fault, bool)> {
+        let primary = |fault| Some((fault, false));
+        match &self.word {
+            Some(LastWord::Aborted { code, text }) => {
+                return primary(Fault::Aborted { code: *code, text: text.clone() });
+            }
+            Some(LastWord::Failed { text, consequence }) => {
+                return Some((Fault::Failed { text: text.clone() }, *consequence));
+            }
+            Some(LastWord::Left) | None => {}
+        }
+        if let Some(text) = &self.error {
+            return primary(Fault::Wire { text: text.clone() });
+        }
+        match self.exit? {
+            exit @ Exit::Code(_) if self.stage < Stage::Joined => primary(Fault::NeverJoined(exit)),
+            Exit::Code(0) if self.stage < Stage::Done => primary(Fault::NeverLeft),
+            Exit::Code(0) => None,
+            exit => primary(Fault::Ended(exit)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_have_the_shells_codes_and_names() {
+        assert_eq!(Exit::Code(3).code(), 3);
+        assert_eq!(Exit::Signal(9).code(), 137);
+        assert_eq!(Exit::Signal(9).to_string(), "was killed by SIGKILL (signal 9)");
+        assert_eq!(Exit::Signal(40).code(), 168);
+        assert_eq!(Exit::Signal(40).to_string(), "was killed by a real-time signal (40)");
+    }
+
+    #[test]
+    fn a_last_word_weighs_more_than_the_end_after_it() {
+        let mut rank = Standing { stage: Stage::Joined, ..Standing::new(7) };
+        assert_eq!(rank.fault(), None);
+        rank.exit = Some(Exit::Code(0));
+        assert_eq!(rank.fault(), Some((Fault::NeverLeft, false)));
+        rank.word = Some(LastWord::Failed { text: "no".into(), consequence: true });
+        assert_eq!(rank.fault(), Some((Fault::Failed { text: "no".into() }, true)));
+        rank.word = Some(LastWord::Left);
+        rank.stage = Stage::Done;
+        assert_eq!(rank.fault(), None);
+    }
+}

@@ -1,0 +1,158 @@
+//! What the launcher and its nodes say to each other. A node on this machine hears and tells the same things by calls that
+//! one on another tells its agent's standard input and output.
+
+use std::ffi::OsString;
+
+use serde::{Deserialize, Serialize};
+
+use crate::standing::Standing;
+
+/// The version of these messages; launcher and agent are one program and must be of one build.
+pub(crate) const VERSION: u16 = 1;
+
+/// Output that a node may have sent and not yet been granted again, in bytes.
+pub(crate) const OUTPUT_WINDOW: u32 = 256 << 10;
+
+/// Which of the launcher's outputs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Kind {
+    Out,
+    Err,
+}
+
+/// Where the first rank of a job reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) enum Input {
+    /// Nothing.
+    #[default]
+    Empty,
+    /// What the launcher reads: it is on the same machine.
+    Inherited,
+}
+
+/// The ranks of one node and how they are to be started.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Order {
+    /// The job's random number, in the names of its segments and in its report.
+    pub(crate) job: u64,
+    /// Ranks of the job.
+    pub(crate) size: u32,
+    /// The first rank of this node.
+    pub(crate) first: u32,
+    /// How many follow it, itself included.
+    pub(crate) ranks: u32,
+    /// Whether the node's ranks exchange messages through shared memory.
+    pub(crate) shares_memory: bool,
+    /// How long all ranks of the job may take to join, in ms.
+    pub(crate) join_ms: u32,
+    /// Whether each rank is pinned to a core.
+    pub(crate) binds: bool,
+    /// Whether the ranks' output comes to the launcher.
+    pub(crate) pipes: bool,
+    /// What rank 0 reads.
+    pub(crate) input: Input,
+    /// Program and arguments.
+    pub(crate) command: Vec<OsString>,
+    /// The folder to start it in.
+    pub(crate) folder: Option<OsString>,
+    /// Variables to set.
+    pub(crate) environment: Vec<(OsString, OsString)>,
+}
+
+/// What the launcher says.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum ToNode {
+    /// Start these ranks.
+    Start(Order),
+    /// The cards of all ranks of the job, by rank.
+    Cards(Vec<Vec<u8>>),
+    /// Tell what every rank is doing.
+    Note(Moment),
+    /// Send this signal to every rank and what it has started.
+    Signal(i32),
+    /// The job is over: ask the ranks to end, all but the spared one that is about to end by itself; kill who is left after
+    /// the grace.
+    End {
+        /// A rank of the job, not necessarily of this node.
+        spared: Option<u32>,
+    },
+    /// So much more output is welcome, in bytes.
+    Room(u32),
+    /// Nobody reads this output any more.
+    Shut(Kind),
+}
+
+/// What a node says.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum FromNode {
+    /// An agent's first word.
+    Hello {
+        /// What it speaks.
+        version: u16,
+    },
+    /// All ranks have been started.
+    Started {
+        /// Cores that they may use.
+        cores: u32,
+    },
+    /// The ranks cannot be started; none is running.
+    Refused(Refusal),
+    /// Where a rank stands now.
+    Rank {
+        /// Which.
+        rank: u32,
+        /// All that is known of it.
+        standing: Standing,
+    },
+    /// A rank's card.
+    Card {
+        /// Whose.
+        rank: u32,
+        /// The card as the rank sent it.
+        bytes: Vec<u8>,
+    },
+    /// What a rank has printed; nothing at the end.
+    Output {
+        /// Who.
+        rank: u32,
+        /// Where to.
+        kind: Kind,
+        /// What.
+        bytes: Vec<u8>,
+    },
+    /// The answer to [`ToNode::Note`]: one note for each rank of the node, in order.
+    Notes(Moment, Vec<Note>),
+    /// All ranks and whatever they have started have ended, and their output has been told.
+    Over,
+}
+
+/// When notes are taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Moment {
+    /// The user asked for the end.
+    Interrupted,
+    /// The launcher has found a cause to end the job.
+    Condemned,
+    /// All have ended; taken unasked.
+    Ended,
+}
+
+/// What a rank's status board says.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Note {
+    /// What it is doing, in words.
+    pub(crate) doing: String,
+    /// Waits noted so far.
+    pub(crate) waits: u64,
+    /// Times it gave up the core.
+    pub(crate) yields: u64,
+}
+
+/// Why the ranks of a node cannot be started.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Refusal {
+    /// What the user is told.
+    pub(crate) text: String,
+    /// The launcher's exit code.
+    pub(crate) code: u8,
+}

@@ -1,0 +1,138 @@
+//! Hosts: how their agents are reached, and what is said of those that cannot be. No machine here has an ssh server, so
+//! ssh is a script that does with its arguments what ssh and the server's shell do.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use crate::harness::{RANK, becomes, program, run, start};
+
+/// A folder of this test's own, emptied.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// A program called `ssh` that logs its arguments and, like ssh, gives all that follows the host to a shell. `on_host` is
+/// shell code that comes before.
+fn fake_ssh(folder: &Path, on_host: &str) -> String {
+    let (path, log) = (folder.join("ssh"), folder.join("log"));
+    let script = format!(
+        "#!/bin/sh\necho \"$@\" >> '{}'\nwhile :; do case $1 in -*) shift 2;; *) break;; esac; done\n\
+         host=$1; shift\n{on_host}\nexec sh -c \"$*\"\n",
+        log.display()
+    );
+    fs::write(&path, script).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn agents_are_started_by_ssh_with_every_word_quoted() {
+    let folder = folder("quoted");
+    let ssh = fake_ssh(&folder, "");
+    // A path that a shell would take apart.
+    let agent = folder.join("it's a $HOME; path");
+    symlink(program("aldis-run"), &agent).unwrap();
+    let script = "echo \"$VARIABLE\" in \"$(pwd)\"; exit 6";
+    let ssh = format!("{ssh} -p 2222");
+    let ended = run([
+        "-n",
+        "2",
+        "--host",
+        "me@b,[::1]",
+        "--ssh",
+        &ssh,
+        "--agent",
+        agent.to_str().unwrap(),
+        "--wdir",
+        "/usr",
+        "--env",
+        "VARIABLE=it's  $HOME \"x\"",
+        "sh",
+        "-c",
+        script,
+    ]);
+    assert_eq!(ended.code, Some(6), "{ended:#?}");
+    assert!(ended.out.contains("] it's  $HOME \"x\" in /usr\n"), "{ended:#?}");
+    let log = fs::read_to_string(folder.join("log")).unwrap();
+    for host in ["me@b", "::1"] {
+        let start = format!("-p 2222 -o BatchMode=yes -o ConnectTimeout=10 {host} '");
+        assert!(log.lines().any(|line| line.starts_with(&start)), "{log}");
+    }
+}
+
+#[test]
+fn a_host_that_cannot_be_reached_is_named() {
+    let folder = folder("unreachable");
+    let refusal =
+        "if [ $host = b ]; then echo 'ssh: connect to host b port 22: Connection refused' >&2; exit 255; fi";
+    let ssh = fake_ssh(&folder, refusal);
+    let ended = run(["-n", "4", "--host", "a,b", "--ssh", &ssh, RANK, "hang"]);
+    ended.says(1, &["host b: cannot be reached", "exited with code 255", "Connection refused"]);
+    run(["-n", "2", "--host", "a", "--ssh", "/no/such/ssh", RANK, "hang"])
+        .says(1, &["host a: cannot be reached: cannot start /no/such/ssh"]);
+    run(["-n", "2", "--host", "a", "--ssh", &ssh, "--agent", "/no/such/agent", RANK, "hang"])
+        .says(1, &["host a: cannot be reached", "exited with code 127", "/no/such/agent"]);
+}
+
+#[test]
+fn a_host_that_says_nothing_is_not_waited_for_for_ever() {
+    let folder = folder("silent");
+    let ssh = fake_ssh(&folder, "[ $host = b ] && exec sleep 60");
+    let ended = run(["-n", "2", "--host", "a,b", "--ssh", &ssh, "--join-timeout", "0.7", RANK, "hang"]);
+    ended.says(1, &["host b: did not answer within 0.7 s (--join-timeout)"]);
+    let ssh = fake_ssh(&folder, "echo Welcome to host $host, please enjoy your stay");
+    run(["-n", "1", "--host", "a", "--ssh", &ssh, RANK, "hang"]).says(1, &["host a: ", "a shell's profile?"]);
+}
+
+#[test]
+fn a_program_that_one_host_lacks_is_told_with_the_host() {
+    let folder = folder("lacking");
+    let ssh = fake_ssh(&folder, "[ $host = b ] && PATH=/nowhere && exec \"$@\"");
+    let ended = run(["-n", "2", "--host", "a,b", "--ssh", &ssh, "sleep", "60"]);
+    ended.says(127, &["host b: cannot start sleep: no such program in PATH"]);
+    let ended = run(["-n", "2", "--host", "localhost,b", "--ssh", &ssh, "--wdir", "/no/such/folder", "true"]);
+    ended.says(1, &["cannot work in /no/such/folder", "see --wdir"]);
+}
+
+#[test]
+fn an_interrupt_before_the_hosts_answer_ends_the_job() {
+    let folder = folder("interrupted");
+    let ssh = fake_ssh(&folder, "exec sleep 60");
+    let job = start(["-n", "2", "--host", "a", "--ssh", &ssh, RANK, "hang"]);
+    let log = folder.join("log");
+    assert!(becomes(core::time::Duration::from_secs(10), || log.exists()));
+    job.signal(nix::sys::signal::Signal::SIGTERM);
+    job.wait().says(143, &["ended by SIGTERM"]);
+}
+
+#[test]
+fn hosts_of_a_file_are_used() {
+    let folder = folder("hostfile");
+    let ssh = fake_ssh(&folder, "");
+    let file = folder.join("hosts");
+    fs::write(&file, "# two of them\na slots=1\n\nb:2 # the larger\n").unwrap();
+    let script = "echo on; exit 3";
+    let ended = run(["-n", "3", "--hostfile", file.to_str().unwrap(), "--ssh", &ssh, "sh", "-c", script]);
+    assert_eq!(ended.code, Some(3), "{ended:#?}");
+    assert_eq!(fs::read_to_string(folder.join("log")).unwrap().lines().count(), 2);
+    fs::write(&file, "a slots=none\n").unwrap();
+    run(["-n", "3", "--hostfile", file.to_str().unwrap(), "true"])
+        .says(2, &["line 1: `none` is no number of slots"]);
+}
+
+#[test]
+fn a_crowded_host_is_noted() {
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let ranks = (cores + 1).min(60).to_string();
+    let ended = run(["-n", &ranks, "--host", "local:a", RANK, "greet"]);
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let notes: Vec<&str> = ended.err.lines().filter(|line| line.contains(" note: ")).collect();
+    if cores < 60 {
+        assert_eq!(notes.len(), 1, "{ended:#?}");
+        assert!(notes[0].contains(&format!("{ranks} ranks share {cores} cores")), "{notes:?}");
+    }
+}
