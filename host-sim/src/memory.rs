@@ -1,16 +1,23 @@
-//! How much memory a segment may take: what the machine, the control group and the limits of the user leave.
+//! How much memory a segment may take: what the machine, the control groups and the limits of the user leave.
 
 use std::fs::read_to_string;
+use std::path::{Path, PathBuf};
 
 use nix::sys::resource::{Resource, getrlimit};
 
-/// Bytes that can be taken for segments now: the least of the kernel's `MemAvailable`, what the control group
-/// leaves, and the largest file the user may make. A source that cannot be read sets no bound.
+/// The largest file that the user may make, and so the largest segment, in bytes.
+pub(crate) fn file_bytes_max() -> u64 {
+    getrlimit(Resource::RLIMIT_FSIZE).map_or(u64::MAX, |(soft, _)| soft)
+}
+
+/// Bytes that can be taken for segments now: the least of the kernel's `MemAvailable` and what each control group of this
+/// process leaves. A source that cannot be read sets no bound.
 pub(crate) fn available_bytes() -> u64 {
-    let file_size = getrlimit(Resource::RLIMIT_FSIZE).map_or(u64::MAX, |(soft, _)| soft);
     let machine =
         read_to_string("/proc/meminfo").ok().and_then(|text| mem_available(&text)).unwrap_or(u64::MAX);
-    machine.min(control_group_bytes().unwrap_or(u64::MAX)).min(file_size)
+    let groups = read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let group = groups.lines().flat_map(folders).filter_map(|folder| left_in(&folder)).min();
+    machine.min(group.unwrap_or(u64::MAX))
 }
 
 /// The line `MemAvailable:  123 kB` of `/proc/meminfo`, in bytes.
@@ -19,13 +26,37 @@ fn mem_available(meminfo: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// What `memory.max` of this process's own (version 2) control group leaves.
-fn control_group_bytes() -> Option<u64> {
-    let groups = read_to_string("/proc/self/cgroup").ok()?;
-    let own = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let folder = format!("/sys/fs/cgroup{own}");
-    let number = |name: &str| read_to_string(format!("{folder}/{name}")).ok()?.trim().parse::<u64>().ok();
-    Some(number("memory.max")?.saturating_sub(number("memory.current")?))
+/// The folders of the control groups that bound this process's memory, its own and those above it, from a line of
+/// `/proc/self/cgroup`: `0::/path` of version 2, `4:memory:/path` of version 1.
+fn folders(line: &str) -> Vec<PathBuf> {
+    let mut fields = line.splitn(3, ':').skip(1);
+    let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { return Vec::new() };
+    let root = match controllers {
+        "" => "/sys/fs/cgroup",
+        _ if controllers.split(',').any(|one| one == "memory") => "/sys/fs/cgroup/memory",
+        _ => return Vec::new(),
+    };
+    let above = Path::new(path.trim_start_matches('/')).ancestors();
+    above.map(|path| Path::new(root).join(path)).collect()
+}
+
+/// What a control group leaves: its limit less what it uses, files apart that can be dropped at once. `None` without limit.
+fn left_in(folder: &Path) -> Option<u64> {
+    let text = |name: &str| read_to_string(folder.join(name)).ok();
+    let number = |name: &str| text(name)?.trim().parse::<u64>().ok();
+    let limit = number("memory.max").or_else(|| number("memory.limit_in_bytes"))?;
+    let used = number("memory.current").or_else(|| number("memory.usage_in_bytes"))?;
+    let droppable = text("memory.stat").map_or(0, |stat| inactive_file(&stat));
+    Some(limit.saturating_sub(used.saturating_sub(droppable)))
+}
+
+/// The line `inactive_file 123` of `memory.stat`; in version 1 the one that counts groups below too.
+fn inactive_file(stat: &str) -> u64 {
+    let value = |name: &str| {
+        let line = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.and_then(|number| number.trim().parse().ok())
+    };
+    value("total_inactive_file").or_else(|| value("inactive_file")).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -37,6 +68,22 @@ mod tests {
         assert_eq!(mem_available("MemTotal: 9 kB\nMemAvailable:     7 kB\n"), Some(7 * 1024));
         assert_eq!(mem_available("MemTotal: 9 kB\n"), None);
         assert_eq!(mem_available("MemAvailable: many kB\n"), None);
+    }
+
+    #[test]
+    fn groups_above_count_too() {
+        let paths =
+            |line: &str| folders(line).iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
+        assert_eq!(paths("0::/a/b"), ["/sys/fs/cgroup/a/b", "/sys/fs/cgroup/a", "/sys/fs/cgroup/"]);
+        assert_eq!(paths("4:memory:/x"), ["/sys/fs/cgroup/memory/x", "/sys/fs/cgroup/memory/"]);
+        assert!(paths("5:cpu,cpuacct:/x").is_empty() && paths("nonsense").is_empty());
+    }
+
+    #[test]
+    fn files_that_can_be_dropped_are_no_use_of_memory() {
+        assert_eq!(inactive_file("inactive_file 5\nactive_file 7\n"), 5);
+        assert_eq!(inactive_file("inactive_file 5\ntotal_inactive_file 50\n"), 50);
+        assert_eq!(inactive_file("inactive_files 5\n"), 0);
     }
 
     #[test]

@@ -20,7 +20,7 @@ use nix::sys::stat::{Mode, fchmod, fstat};
 use nix::unistd::ftruncate;
 
 use crate::board::{BOARD_BYTES, Board, Label};
-use crate::memory::available_bytes;
+use crate::memory::{available_bytes, file_bytes_max};
 
 /// The seals that every segment carries.
 const SEALS: SealFlag = SealFlag::F_SEAL_SHRINK.union(SealFlag::F_SEAL_GROW);
@@ -108,15 +108,23 @@ fn system(call: &'static str) -> impl Fn(Errno) -> SegmentError {
     move |errno| SegmentError::System { call, errno }
 }
 
+/// Whether there is memory for all segments of a node, before the first is made.
+///
+/// # Errors
+/// [`SegmentError::NoMemory`] with both numbers.
+pub fn check_room(segments: u32, bytes: usize) -> Result<(), SegmentError> {
+    let (need, have) = (u64::from(segments).saturating_mul(bytes as u64), available_bytes());
+    if have < need { Err(SegmentError::NoMemory { need, have }) } else { Ok(()) }
+}
+
 /// Makes a segment of `bytes` bytes (board included): zeroed, backed by memory, sealed and labelled.
 ///
 /// # Errors
 /// [`SegmentError::NoMemory`] with both numbers, or the system call that failed.
 pub fn create(label: Label, bytes: usize) -> Result<OwnedFd, SegmentError> {
     let need = bytes as u64;
-    let length =
-        off_t::try_from(bytes).map_err(|_| SegmentError::NoMemory { need, have: available_bytes() })?;
-    let have = available_bytes();
+    let have = available_bytes().min(file_bytes_max());
+    let length = off_t::try_from(bytes).map_err(|_| SegmentError::NoMemory { need, have })?;
     if have < need {
         return Err(SegmentError::NoMemory { need, have });
     }

@@ -36,6 +36,7 @@ fn behave(ep: &mut HostEndpoint, behaviour: &str) -> Outcome {
             std::io::stdout().flush()?;
             Ok(())
         }
+        "rounds" => rounds(ep),
         // Everybody waits for a message that nobody sends.
         "hang" => wait_for(ep, Rank((me.0 + 1) % world.size())),
         // The last rank misbehaves, the others wait for it.
@@ -71,6 +72,27 @@ fn say(text: &str) {
 fn wait_for(ep: &mut HostEndpoint, peer: Rank) -> Outcome {
     let mut buffer = vec![0_u8; 4096];
     ep.recv(&ep.world(), &mut buffer, peer, TAG)?;
+    Ok(())
+}
+
+/// Messages of several sizes go round and are checked; the ranks tell when a third of it is done.
+fn rounds(ep: &mut HostEndpoint) -> Outcome {
+    const ROUNDS: u32 = 600;
+    let world = ep.world();
+    let (me, size) = (world.rank().0, world.size());
+    let (next, previous) = (Rank((me + 1) % size), Rank((me + size - 1) % size));
+    for round in 0..ROUNDS {
+        let words = [1, 100, 5_000, 60_000][round as usize % 4];
+        let (sent, mut came) = (vec![me ^ round; words], vec![u32::MAX; words]);
+        ep.sendrecv(&world, &sent, next, TAG, &mut came, previous, TAG)?;
+        if came.iter().any(|word| *word != previous.0 ^ round) {
+            return Err(format!("round {round} brought something else").into());
+        }
+        if round == ROUNDS / 3 {
+            say("a third is done");
+        }
+    }
+    say("all came back");
     Ok(())
 }
 

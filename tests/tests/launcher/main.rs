@@ -8,6 +8,7 @@ mod agents;
 mod command_line;
 mod ends;
 mod examples;
+mod faults;
 mod harness;
 mod hosts;
 mod leftovers;

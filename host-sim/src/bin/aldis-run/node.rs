@@ -61,6 +61,8 @@ impl Node {
     pub(crate) fn start(order: &Order) -> Result<Self, Refusal> {
         let mut node = Self::prepare(order)?;
         let mut boards = Vec::new();
+        let all = |error| no_segments(order.ranks, node.job.plan.segment_bytes, error);
+        segment::check_room(order.ranks, node.job.plan.segment_bytes).map_err(all)?;
         for rank in order.first..order.first + order.ranks {
             let bytes = node.job.plan.segment_bytes;
             let label = Label { job: order.job, rank, size: order.size };
@@ -236,11 +238,22 @@ fn system(call: &'static str) -> impl Fn(Errno) -> Refusal {
     move |errno| Refusal { text: format!("{call} failed: {}", errno.desc()), code: 1 }
 }
 
-fn no_segment(rank: u32, bytes: usize, error: SegmentError) -> Refusal {
-    let remedy = match error {
-        SegmentError::NoMemory { .. } => "; try fewer ranks, free some memory or raise ulimit -f",
+fn remedy(error: SegmentError) -> &'static str {
+    match error {
+        SegmentError::NoMemory { .. } => {
+            "; try fewer ranks, free some memory, or raise ulimit -f or the control group's memory limit"
+        }
         SegmentError::System { errno: Errno::EMFILE, .. } => "; try ulimit -n 1024",
         _ => "",
-    };
+    }
+}
+
+fn no_segment(rank: u32, bytes: usize, error: SegmentError) -> Refusal {
+    let remedy = remedy(error);
     Refusal { text: format!("no segment of {bytes} bytes for rank {rank}: {error}{remedy}"), code: 1 }
+}
+
+fn no_segments(ranks: u32, bytes: usize, error: SegmentError) -> Refusal {
+    let remedy = remedy(error);
+    Refusal { text: format!("no segments of {bytes} bytes for {ranks} ranks: {error}{remedy}"), code: 1 }
 }

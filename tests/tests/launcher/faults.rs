@@ -1,0 +1,108 @@
+//! Machines that have too little of something, and ranks that stand still for a while. Segments are anonymous memory
+//! (`leftovers` shows that they have no name), so there are no stale ones to be found and no /dev/shm to be full: what can
+//! run out is memory, and it is counted and taken before the first rank starts.
+
+use core::time::Duration;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use nix::sys::signal::{Signal, kill};
+
+use crate::harness::{RANK, begin, program};
+
+/// Runs a shell script in which `$RUN` is the launcher and `$RANK` the rank program.
+fn shell(script: &str) -> Output {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script]).env("RUN", program("aldis-run")).env("RANK", RANK);
+    shell.output().unwrap()
+}
+
+#[track_caller]
+fn says(output: &Output, code: i32, texts: &[&str]) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    for text in texts {
+        assert!(said.contains(text), "{text:?} is missing in {said}");
+    }
+}
+
+#[test]
+fn a_limit_of_files_is_told_with_need_and_have() {
+    // In units of 512 bytes or of 1 KiB, by the shell: both are too little for two ranks.
+    let output = shell("ulimit -f 100; exec $RUN -n 2 $RANK greet");
+    says(
+        &output,
+        1,
+        &["no segment of 536704 bytes for rank 0: not enough memory: 536704 bytes needed, ", "ulimit -f"],
+    );
+    let output = shell("ulimit -f 100; exec $RUN -n 2 --host local:a $RANK greet");
+    says(&output, 1, &["host local:a: no segment of 536704 bytes for rank 0: not enough memory"]);
+}
+
+#[test]
+fn too_few_descriptors_are_told() {
+    let output = shell("ulimit -n 20; exec $RUN -n 30 $RANK greet");
+    says(&output, 1, &["Too many open files", "try ulimit -n 1024"]);
+}
+
+#[test]
+fn a_rank_without_room_for_its_peers_segments_is_named() {
+    // The program fits, 16 segments of 3.8 MiB do not.
+    let output = shell("exec $RUN -n 16 sh -c 'ulimit -v 60000; exec $RANK greet'");
+    says(&output, 1, &["failed: cannot join the job: segment of rank ", "mmap failed: Out of memory"]);
+}
+
+/// A control group for one job, with a limit of memory; removed on drop.
+struct Group {
+    folder: PathBuf,
+}
+
+impl Group {
+    /// `None` where there can be none, with the reason on standard error.
+    fn new(limit: &str) -> Option<Self> {
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let path = |prefix: &str| {
+            own.lines().find_map(|line| line.split_once(prefix)).map(|(_, path)| path.to_owned())
+        };
+        let name = format!("aldis-test-{}", std::process::id());
+        let (folder, file) = match path(":memory:") {
+            Some(path) => (format!("/sys/fs/cgroup/memory{path}/{name}"), "memory.limit_in_bytes"),
+            None => (format!("/sys/fs/cgroup{}/{name}", path("0::")?), "memory.max"),
+        };
+        let made = fs::create_dir(&folder).and_then(|()| {
+            let group = Self { folder: folder.clone().into() };
+            fs::write(group.folder.join(file), limit).map(|()| group)
+        });
+        made.inspect_err(|error| eprintln!("skipped: no control group can be made here: {folder}: {error}"))
+            .ok()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+#[test]
+fn a_control_group_that_is_too_small_is_told_before_anything_is_taken() {
+    let Some(group) = Group::new("67108864") else { return };
+    let enter = format!("echo $$ > '{}/cgroup.procs'; exec $RUN -n 64 $RANK greet", group.folder.display());
+    // 64 ranks take 269 MiB.
+    let output = shell(&enter);
+    says(&output, 1, &["no segments of ", " bytes for 64 ranks: not enough memory: ", "control group"]);
+}
+
+#[test]
+fn a_rank_that_stands_still_for_a_while_is_waited_for() {
+    let mut job = begin(3, &[], "rounds");
+    let pids = job.pids(3);
+    job.line("a third is done");
+    kill(pids[1], Signal::SIGSTOP).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    kill(pids[1], Signal::SIGCONT).unwrap();
+    let ended = job.wait();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert_eq!(ended.out.matches("all came back").count(), 3, "{ended:#?}");
+}
