@@ -53,7 +53,7 @@ impl<'m> Loopback<'m> {
         let features = Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE;
         let limits =
             Limits { short_bytes_max: frame_bytes, bcopy_bytes_max: frame_bytes, ..Limits::default() };
-        let caps = Caps { features, limits, cost: COST };
+        let caps = Caps { features, limits, cost: COST, ..Caps::default() };
         Ok(Self {
             me,
             memory,

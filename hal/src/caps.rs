@@ -37,6 +37,8 @@ bitflags! {
         /// `poll` needs a fresh `now` at every call (retransmission or keep-alive timers). Without it a cached
         /// instant is good enough, and the idle loop saves the clock read.
         const TIMED = 1 << 15;
+        /// Long messages are taken in where [`Sink::place`](crate::Sink::place) says, in the user's memory.
+        const PLACE = 1 << 16;
     }
 }
 
@@ -52,6 +54,8 @@ pub struct Limits {
     pub bcopy_bytes_max: u32,
     /// Largest gathered message.
     pub zcopy_bytes_max: u64,
+    /// Largest one-sided read or write of one post.
+    pub direct_bytes_max: u64,
     /// Entries of a gather list.
     pub gather_max: u16,
     /// Regions that can be registered at a time.
@@ -96,6 +100,8 @@ pub struct Caps {
     pub limits: Limits,
     /// At what price.
     pub cost: Cost,
+    /// The price of a one-sided read of that many bytes, with [`Features::GET`].
+    pub read_cost: Cost,
 }
 
 #[cfg(test)]

@@ -42,6 +42,16 @@ pub trait Sink {
     fn completed(&mut self, token: Token, result: Result<(), Cause>);
     /// A post to `peer` that was refused with `Again` can be tried again.
     fn ready(&mut self, peer: PeerId);
+    /// Where the last `rest` bytes of a message are to be put whose first ones are `head`: the kernel's whole header of a
+    /// fragment and nothing else. Only for transports with [`Features::PLACE`], which take a long message in over many
+    /// polls: they read exactly `rest` bytes into that piece of a region, then call [`placed`](Self::placed), before
+    /// anything else of that peer. Once the region is taken back they drop what is still to come of the message, without
+    /// a word. If `None`, the message is delivered whole by [`arrived`](Self::arrived).
+    fn place(&mut self, _from: PeerId, _head: &[u8], _rest: usize) -> Option<Gather> {
+        None
+    }
+    /// All of the message that began with `head` is where [`place`](Self::place) said.
+    fn placed(&mut self, _from: PeerId, _head: &[u8]) {}
     /// `peer` is gone; nothing more will arrive from it and every later post answers `Never`.
     fn lost(&mut self, peer: PeerId, cause: Cause);
 }
@@ -89,6 +99,8 @@ pub struct Route<'a> {
     pub transport: &'static str,
     /// Its capabilities towards the peer, or why it cannot reach it.
     pub caps: Result<&'a Caps, Cause>,
+    /// Why it does not read the peer's memory, if it could in principle.
+    pub refusal: Option<&'static str>,
 }
 
 /// A way to move bytes to peers. See the [module](self) for the rules.
@@ -101,6 +113,10 @@ pub trait Transport {
     where
         Self: 'a;
 
+    /// Whether it ever touches registered memory: gathers from it, places messages in it, reads and writes it one-sided.
+    /// For a transport that never does the kernel has no code for that.
+    const DIRECT: bool = false;
+
     /// A short name for tables and errors: `self`, `shm`, `tcp`.
     fn name(&self) -> &'static str;
 
@@ -112,7 +128,7 @@ pub trait Transport {
 
     /// Visits this transport's route to `peer`; a composite visits each of its parts, the preferred one first.
     fn survey(&self, peer: PeerId, mut visit: impl FnMut(Route<'_>)) {
-        visit(Route { transport: self.name(), caps: self.reach(peer) });
+        visit(Route { transport: self.name(), caps: self.reach(peer), refusal: None });
     }
 
     /// The kernel has learned who `peer` is from its card: this life of it, at this address (in the transport's own
@@ -148,7 +164,11 @@ pub trait Transport {
         Post::Never(Cause::Unsupported)
     }
 
-    /// Reads a peer's registered memory into registered local memory.
+    /// Reads a peer's registered memory into registered local memory, at most [`Limits::direct_bytes_max`] bytes of it.
+    /// Answered by `Never(Stale)`, or completed so, if the region is not the peer's to show any more: what has been read
+    /// until then may be anything. Any other failure means that it cannot be read in this way.
+    ///
+    /// [`Limits::direct_bytes_max`]: crate::Limits::direct_bytes_max
     fn get(&mut self, _peer: PeerId, _local: Gather, _remote: Remote<'_>, _token: Token) -> Post {
         Post::Never(Cause::Unsupported)
     }
@@ -165,15 +185,19 @@ pub trait Transport {
         Post::Never(Cause::Unsupported)
     }
 
-    /// Registers memory for zero-copy or one-sided use. Explicit: there is no hidden cache.
+    /// Registers memory for zero-copy or one-sided use between this process and `peer`. Explicit: there is no hidden cache.
+    /// Whoever registers memory answers for it until it is taken back: it is there, and nobody but the transport touches
+    /// what the transport writes.
     ///
     /// # Errors
     /// The table of regions is full, or the transport registers nothing.
-    fn register(&mut self, _memory: Memory, _access: Access) -> Result<RegionId, Cause> {
+    fn register(&mut self, _peer: PeerId, _memory: Memory, _access: Access) -> Result<RegionId, Cause> {
         Err(Cause::Unsupported)
     }
 
-    /// Takes a region back. The transport no longer touches it when this returns.
+    /// Takes a region back, in bounded local time and without the peers' help. The transport no longer touches it when
+    /// this returns, and no peer reads anything of it that it takes for what it asked for. Whatever was queued on it is
+    /// over without a completion, or with one by [`Cause::Cancelled`].
     ///
     /// # Errors
     /// [`Cause::Stale`] if the region was taken back before.

@@ -2,15 +2,16 @@
 //! return is recorded and said by [`injection`](crate::injection) after the poll.
 
 use aldis_hal::cause::Malformed;
-use aldis_hal::{Cause, Handle, PeerId, Sink, Token, Transport};
+use aldis_hal::memory::Gather;
+use aldis_hal::{Cause, PeerId, Sink, Token, Transport};
 use aldis_protocols::header::{Body, Header, Kind, Label, Packet};
-use aldis_protocols::{Control, INLINE_BYTES};
+use aldis_protocols::rendezvous::Announcement;
+use aldis_protocols::{Control, INLINE_BYTES, LENDS};
 
 use crate::buffer::copy;
 use crate::comm::{is_freed, is_tag};
 use crate::engine::Engine;
 use crate::matching::Payload;
-use crate::peer::Presence;
 use crate::request::Key;
 use crate::typed::Piece;
 
@@ -24,9 +25,7 @@ impl Sink for Engine<'_> {
     }
 
     fn completed(&mut self, token: Token, result: Result<(), Cause>) {
-        // No protocol posts with a token yet; a transport that completes one has made it up.
-        let (Token(_), Ok(()) | Err(_)) = (token, result);
-        self.counters.stale_handles += 1;
+        self.moved(token, result);
     }
 
     fn ready(&mut self, peer: PeerId) {
@@ -37,13 +36,25 @@ impl Sink for Engine<'_> {
         self.post_awaited();
         self.lose(peer, cause);
     }
+
+    fn place(&mut self, from: PeerId, head: &[u8], rest: usize) -> Option<Gather> {
+        self.place_for(from, head, rest)
+    }
+
+    fn placed(&mut self, from: PeerId, head: &[u8]) {
+        if let Err(what) = self.take_placed(from, head) {
+            self.cut_off(from, what);
+        }
+    }
 }
 
 impl Engine<'_> {
     /// Takes in at most `budget` of what the transport has; returns how many events that were.
     #[inline(never)]
     pub(crate) fn hear<T: Transport>(&mut self, transport: &mut T, budget: u32) -> u32 {
-        transport.poll(budget, self.now, self)
+        let events = transport.poll(budget, self.now, self);
+        self.close_regions(transport);
+        events
     }
 
     /// Takes any message.
@@ -65,14 +76,8 @@ impl Engine<'_> {
     /// Acts on one message.
     fn take_in(&mut self, from: PeerId, message: &[u8]) -> Result<(), Malformed> {
         let (header, rest) = Header::parse(message)?;
-        let Some(peer) = self.peers.get_mut(from.index()) else { return Ok(()) };
-        if header.epoch != peer.epoch || !matches!(peer.presence, Presence::Connected) {
-            return self.discard_stale(from);
-        }
-        let more_envelopes = peer.envelopes_out.raise(header.limits.envelopes)?;
-        let more_blocks = peer.blocks_out.raise(header.limits.blocks)?;
-        if (more_envelopes || more_blocks) && !peer.ordered.is_empty() {
-            self.mark(from);
+        if !self.hear_credits(from, &header)? {
+            return Ok(());
         }
         match header.kind {
             Kind::Eager => self.take_eager(from, &header, header.payload(rest)?),
@@ -82,7 +87,7 @@ impl Engine<'_> {
     }
 
     #[cold]
-    fn discard_stale(&mut self, from: PeerId) -> Result<(), Malformed> {
+    pub(crate) fn discard_stale(&mut self, from: PeerId) -> Result<(), Malformed> {
         self.counters.stale_epochs += 1;
         aldis_hal::debug!("a message of another life of {}, discarded", from);
         Ok(())
@@ -96,8 +101,15 @@ impl Engine<'_> {
                 tools.take_labelled(self, from, header, &label, payload)
             }
             Body::Eager(payload) | Body::Labelled(_, payload) => self.take_eager(from, header, payload),
-            Body::Announce { sender, .. } => self.take_announcement(from, header, sender),
-            Body::ClearToSend { sender, receiver, offset, late, more } => {
+            Body::Announce { sender, .. } => {
+                self.take_announcement(from, header, &Announcement::plain(sender))
+            }
+            Body::Expose { sender, key } if LENDS => {
+                self.take_announcement(from, header, &Announcement { sender, key })
+            }
+            Body::Expose { .. } => Err(Malformed::Control),
+            Body::ClearToSend { sender, late, read: true, .. } if LENDS => self.take_read(from, sender, late),
+            Body::ClearToSend { sender, receiver, offset, late, more, .. } => {
                 let range = offset..header.length;
                 self.take_clear_to_send(from, sender, receiver, range, (late, more))
             }
@@ -189,16 +201,21 @@ impl Engine<'_> {
         Ok(())
     }
 
-    fn take_announcement(&mut self, from: PeerId, header: &Header, sender: Handle) -> Result<(), Malformed> {
+    fn take_announcement(
+        &mut self,
+        from: PeerId,
+        header: &Header,
+        announcement: &Announcement,
+    ) -> Result<(), Malformed> {
         let key = key(header);
         let matched = self.admit(from, header, &key, false)?;
         let Some(index) = matched else {
-            return self.keep(from, key, header.length, Keep::Token(sender), &Label::NONE);
+            return self.keep(from, key, header.length, Keep::Token(*announcement), &Label::NONE);
         };
         if let Some(request) = self.requests.at(index) {
             (request.rank, request.tag) = (key.source, key.tag);
         }
-        self.fetch(index, from, sender, header.length);
+        self.fetch(index, from, announcement, header.length);
         Ok(())
     }
 
@@ -216,7 +233,7 @@ impl Engine<'_> {
             return Ok(());
         }
         let payload = match what {
-            Keep::Token(sender) => Payload::Announced(sender),
+            Keep::Token(announcement) => Payload::Announced(announcement),
             Keep::Payload(bytes) if bytes.len() <= INLINE_BYTES => {
                 let mut inline = [0; INLINE_BYTES];
                 copy(&mut inline, bytes);
@@ -243,7 +260,7 @@ impl Engine<'_> {
     #[cold]
     fn turn_away(&mut self, from: PeerId, what: &Keep<'_>) -> bool {
         match what {
-            Keep::Token(sender) if !self.turn_away_announced(from, *sender) => return false,
+            Keep::Token(announcement) if !self.turn_away_announced(from, announcement) => return false,
             Keep::Payload(bytes) if bytes.len() > INLINE_BYTES => self.free_block(from),
             _ => {}
         }
@@ -271,5 +288,5 @@ pub(crate) const fn key(header: &Header) -> Key {
 /// What is kept of an unexpected message.
 pub(crate) enum Keep<'a> {
     Payload(&'a [u8]),
-    Token(Handle),
+    Token(Announcement),
 }

@@ -77,7 +77,7 @@ impl<T: Transport, P: Platform> Drop for Waiting<'_, '_, T, P> {
     #[inline]
     fn drop(&mut self) {
         if let Awaited::Posted(handle) = self.endpoint.engine.awaited {
-            self.endpoint.engine.abandon(handle);
+            self.endpoint.abandon(handle);
         }
         self.endpoint.engine.awaited = Awaited::Nobody;
     }
@@ -86,7 +86,7 @@ impl<T: Transport, P: Platform> Drop for Waiting<'_, '_, T, P> {
 impl<T: Transport, P: Platform> Drop for Guard<'_, '_, '_, T, P> {
     fn drop(&mut self) {
         for handle in self.handles {
-            self.within.endpoint.engine.abandon(handle);
+            self.within.endpoint.abandon(handle);
         }
     }
 }

@@ -7,6 +7,7 @@
 use core::ops::Range;
 use core::ptr::NonNull;
 
+use aldis_hal::memory::Memory;
 use aldis_protocols::INLINE_BYTES;
 
 // Three words: what `copy_few` copies.
@@ -58,6 +59,11 @@ impl Buffer {
     /// The first byte's address, for overlap checks.
     pub(crate) fn address(&self) -> usize {
         self.start.map_or(0, |start| start.as_ptr() as usize)
+    }
+
+    /// Where it is, for a transport that is lent it.
+    pub(crate) fn memory(&self) -> Option<Memory> {
+        self.start.map(|start| Memory { start, len: self.len })
     }
 
     /// Gives memory that was lent for `'m` back.

@@ -177,7 +177,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
             return true;
         }
         self.requests.remove(&mut engine.requests, handle.slot);
-        engine.abandon(handle);
+        self.within.endpoint.abandon(handle);
         request.stage = Stage::Done(Status::CANCELLED);
         true
     }

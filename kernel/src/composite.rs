@@ -102,6 +102,8 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
     where
         Self: 'a;
 
+    const DIRECT: bool = A::DIRECT || B::DIRECT;
+
     fn name(&self) -> &'static str {
         "composite"
     }
@@ -192,13 +194,11 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
         }
     }
 
-    fn register(&mut self, memory: Memory, access: Access) -> Result<RegionId, Cause> {
-        match self.second.register(memory, access) {
-            Ok(region) => Ok(tagged(region, true)),
-            Err(Cause::Unsupported) => {
-                self.first.register(memory, access).map(|region| tagged(region, false))
-            }
-            Err(cause) => Err(cause),
+    fn register(&mut self, peer: PeerId, memory: Memory, access: Access) -> Result<RegionId, Cause> {
+        if self.takes_first(peer) {
+            self.first.register(peer, memory, access).map(|region| tagged(region, false))
+        } else {
+            self.second.register(peer, memory, access).map(|region| tagged(region, true))
         }
     }
 

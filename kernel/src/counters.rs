@@ -17,6 +17,10 @@ pub struct Counters {
     pub bytes_received: u64,
     /// Messages sent by rendezvous for their size.
     pub rendezvous: u64,
+    /// Messages received by reading the sender's memory.
+    pub reads: u64,
+    /// Messages that were to be read and could not be, here or at their sender, and went in fragments.
+    pub unread: u64,
     /// Messages of eager size that found no block credit and were deferred.
     pub deferrals: u64,
     /// Messages sent without an envelope credit, matched on this side for a receive that asked for them.

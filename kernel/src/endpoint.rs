@@ -7,7 +7,7 @@ use aldis_hal::{
     Activity, Cause, Epoch, Handle, Instant, Operation, PeerId, Platform, Post, Resource, Transport,
 };
 use aldis_protocols::header::Kind;
-use aldis_protocols::{Card, Control, Thresholds};
+use aldis_protocols::{Card, Control, LENDS, Thresholds};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::at_once::Awaited;
@@ -105,6 +105,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
             attributes: &mut [],
             rules: None,
             channels: None,
+            closing: List::EMPTY,
             bereft: false,
             lingering: false,
         };
@@ -139,7 +140,11 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
             return Err(outside);
         }
         self.transport.introduce(peer, card.epoch(), &card.address)?;
-        let thresholds = Thresholds::new(self.transport.reach(peer)?, &card.room)?;
+        let caps = self.transport.reach(peer)?;
+        let mut thresholds = Thresholds::new(caps, &card.room)?;
+        if LENDS && T::DIRECT {
+            thresholds = thresholds.with_reads(caps);
+        }
         self.engine.forget(peer);
         let room = self.engine.room;
         self.engine.peer(peer).ok_or(outside)?.connect(card, thresholds, room)
@@ -166,6 +171,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         let kept = budget.div_ceil(4).min(budget.saturating_sub(1));
         let arrived = self.engine.hear(&mut self.transport, budget - kept);
         let sent = self.engine.flush(&mut self.transport, budget.saturating_sub(arrived));
+        self.engine.close_regions(&mut self.transport);
         self.engine.counters.polls += 1;
         self.engine.counters.polls_idle += u64::from(arrived + sent == 0);
         arrived + sent

@@ -5,9 +5,10 @@
 //! what both share: requests from start to end.
 
 use aldis_hal::{Cause, Epoch, Handle, Instant, PeerId, Resource};
+use aldis_protocols::LENDS;
 use aldis_protocols::card::Room;
 use aldis_protocols::header::{Header, Kind, Label};
-use aldis_protocols::rendezvous::Receiver;
+use aldis_protocols::rendezvous::{Announcement, Reader, Receiver};
 
 use crate::at_once::Awaited;
 use crate::attributes::Attribute;
@@ -24,7 +25,7 @@ use crate::partitioned::Channels;
 use crate::peer::{Peer, Presence};
 use crate::planted::{self, Planted};
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
-use crate::request::{InScope, Key, Machine, Requests, State};
+use crate::request::{InScope, Key, Machine, NO_REGION, Queue, Requests, State};
 use crate::typed::Conversion;
 
 /// Everything that an endpoint is but its transport and platform.
@@ -69,6 +70,8 @@ pub(crate) struct Engine<'s> {
     pub(crate) rules: Option<&'static Rules>,
     /// What works with channels, once some has been set up.
     pub(crate) channels: Option<&'static dyn Channels>,
+    /// Requests that are over but for their memory, which is to be taken back from the transport.
+    pub(crate) closing: List<Queue>,
     /// Some peer has gone, so some communicator may have nobody left on it.
     pub(crate) bereft: bool,
     /// A receive of any source waits on such a communicator for what this process has sent to itself.
@@ -266,9 +269,9 @@ impl Engine<'_> {
             payload @ (Payload::Inline(_) | Payload::Block(_)) => {
                 self.unload(slot, peer, length, &label, payload, buffer);
             }
-            Payload::Announced(sender) => {
+            Payload::Announced(announcement) => {
                 if let Some(handle) = slot {
-                    self.fetch(handle.slot, peer, sender, length);
+                    self.fetch(handle.slot, peer, &announcement, length);
                     if let Some(request) = self.requests.get(handle) {
                         request.late = true;
                     }
@@ -332,9 +335,9 @@ impl Engine<'_> {
     }
 
     /// The receive in slot `index` has matched an announcement: the data is to be asked for.
-    pub(crate) fn fetch(&mut self, index: u32, peer: PeerId, sender: Handle, length: u64) {
+    pub(crate) fn fetch(&mut self, index: u32, peer: PeerId, announcement: &Announcement, length: u64) {
         if let Some(channels) = self.channels
-            && channels.bind(self, index, sender, length)
+            && channels.bind(self, index, announcement.sender, length)
         {
             return;
         }
@@ -349,11 +352,14 @@ impl Engine<'_> {
             room = tools.room(self, index);
         }
         let Some(request) = self.requests.at(index) else { return };
-        let mut receiver = Receiver::new(sender, length, room);
+        let mut receiver = Receiver::new(announcement.sender, length, room);
         if request.mode == Mode::Polled {
             receiver.in_pieces(length);
         }
         request.machine = Machine::Recv(receiver);
+        if LENDS && announcement.is_exposed() && request.may_be_lent() {
+            request.machine = Machine::Read(Reader::new(announcement, length, room));
+        }
         self.owe(index);
     }
 
@@ -395,8 +401,13 @@ impl Engine<'_> {
     /// The request is over. An orphan frees itself; any other waits for its owner.
     pub(crate) fn complete(&mut self, index: u32, cause: Option<Cause>) {
         let Some(request) = self.requests.at(index) else { return };
-        request.state = State::Complete;
         request.cause = cause;
+        if LENDS && request.region != NO_REGION {
+            request.state = State::Closing;
+            self.closing.push_back(&mut self.requests, index);
+            return;
+        }
+        request.state = State::Complete;
         if request.orphan {
             request.state = State::Free;
             self.requests.give(index);

@@ -13,13 +13,22 @@ use crate::rank::Rank;
 /// Transports that an explanation lists at most.
 const ROUTES_MAX: usize = 4;
 
+/// One transport's answer.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+struct Way {
+    transport: &'static str,
+    caps: Result<Caps, Cause>,
+    refusal: Option<&'static str>,
+}
+
 /// The way of a message of one size to one rank. Print it.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Explanation {
     rank: Rank,
     len: u64,
-    routes: [Option<(&'static str, Result<Caps, Cause>)>; ROUTES_MAX],
+    routes: [Option<Way>; ROUTES_MAX],
     plan: Option<Plan>,
 }
 
@@ -32,12 +41,12 @@ impl Explanation {
     ) -> Self {
         let mut routes = [None; ROUTES_MAX];
         let mut free = routes.iter_mut();
-        transport.survey(aldis_hal::PeerId(rank.0), |Route { transport, caps }| {
+        transport.survey(aldis_hal::PeerId(rank.0), |Route { transport, caps, refusal }| {
             if let Some(route) = free.next() {
-                *route = Some((transport, caps.copied()));
+                *route = Some(Way { transport, caps: caps.copied(), refusal });
             }
         });
-        let caps = routes.iter().flatten().find_map(|(_, caps)| caps.ok());
+        let caps = routes.iter().flatten().find_map(|way| way.caps.ok());
         let plan = match (caps, peer) {
             (Some(caps), Some((room, thresholds))) => Some(thresholds.plan(&caps, &room, len)),
             _ => None,
@@ -47,7 +56,7 @@ impl Explanation {
 
     /// The transport taken.
     pub fn transport(&self) -> Option<&'static str> {
-        self.routes.iter().flatten().find_map(|(name, caps)| caps.is_ok().then_some(*name))
+        self.routes.iter().flatten().find_map(|way| way.caps.is_ok().then_some(way.transport))
     }
 
     /// The protocol taken, with the verdict on each.
@@ -60,14 +69,18 @@ impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} bytes to rank {}:", self.len, self.rank)?;
         let mut taken = false;
-        for (name, caps) in self.routes.iter().flatten() {
+        for Way { transport, caps, refusal } in self.routes.iter().flatten() {
             match caps {
                 Ok(_) if !taken => {
                     taken = true;
-                    writeln!(f, "  transport {name}: taken")?;
+                    write!(f, "  transport {transport}: taken")?;
                 }
-                Ok(_) => writeln!(f, "  transport {name}: reaches it, but stands behind")?,
-                Err(cause) => writeln!(f, "  transport {name}: {cause}")?,
+                Ok(_) => write!(f, "  transport {transport}: reaches it, but stands behind")?,
+                Err(cause) => write!(f, "  transport {transport}: {cause}")?,
+            }
+            match refusal {
+                Some(why) => writeln!(f, "; {why}")?,
+                None => writeln!(f)?,
             }
         }
         let Some(plan) = &self.plan else { return writeln!(f, "  no transport reaches it") };

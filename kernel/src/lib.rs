@@ -46,6 +46,7 @@ mod composite;
 mod counters;
 mod credits;
 pub mod datatype;
+mod direct;
 mod endpoint;
 mod engine;
 mod error;

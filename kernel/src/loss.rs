@@ -1,6 +1,7 @@
 //! How requests end before their time: their owner lets go of them, their peer is lost, or the job is aborted.
 
 use aldis_hal::{Cause, Handle, PeerId};
+use aldis_protocols::LENDS;
 use aldis_protocols::rendezvous::{ReceiverStep, SenderStep};
 
 use crate::buffer::Buffer;
@@ -40,7 +41,7 @@ impl Engine<'_> {
             }
             State::Sending => self.withdraw(index),
             State::Receiving => self.decline(index),
-            State::Complete | State::Free => self.complete(index, None),
+            State::Complete | State::Closing | State::Free => self.complete(index, None),
         }
     }
 
@@ -85,11 +86,18 @@ impl Engine<'_> {
     /// nothing, so that the sender comes to its end.
     fn decline(&mut self, index: u32) {
         let Some(request) = self.requests.at(index) else { return };
-        if let Machine::Recv(receiver) = &mut request.machine {
-            receiver.decline();
-            if receiver.step() != ReceiverStep::Wait {
+        match &mut request.machine {
+            Machine::Recv(receiver) => {
+                receiver.decline();
+                if receiver.step() != ReceiverStep::Wait {
+                    self.owe(index);
+                }
+            }
+            Machine::Read(reader) if LENDS => {
+                reader.decline();
                 self.owe(index);
             }
+            _ => {}
         }
     }
 }
@@ -124,7 +132,7 @@ impl Engine<'_> {
             self.disown(index);
             let Some(request) = self.requests.at(index) else { continue };
             match request.state {
-                State::Free | State::Complete => continue,
+                State::Free | State::Complete | State::Closing => continue,
                 // What has arrived is there.
                 State::Matched if matches!(request.machine, Machine::Kept(_)) => continue,
                 // Whoever has its token is told by it.

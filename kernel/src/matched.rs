@@ -24,6 +24,7 @@
 //! introduced anew. A token of such a message fails with the reason.
 
 use aldis_hal::{Cause, Handle, Operation, PeerId, Platform, Transport};
+use aldis_protocols::rendezvous::Announcement;
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::blocking::Within;
@@ -264,7 +265,8 @@ impl Engine<'_> {
         let Some(&Envelope { key, peer, length, ref payload, .. }) = self.matcher.peek(index) else {
             return Err(Cause::Stale);
         };
-        let announced = if let Payload::Announced(sender) = *payload { Some(sender) } else { None };
+        let announced =
+            if let Payload::Announced(announcement) = *payload { Some(announcement) } else { None };
         if announced.is_some()
             && let Err(cause) = self.presence(peer)
         {
@@ -274,10 +276,10 @@ impl Engine<'_> {
         }
         let handle = self.request(State::Matched, key, peer, key.source, Buffer::NONE)?;
         let machine = match announced {
-            Some(sender) => {
+            Some(announcement) => {
                 self.matcher.remove(index);
                 self.free_envelope(peer);
-                Machine::Announced(sender)
+                Machine::Announced(announcement)
             }
             None => Machine::Kept(self.matcher.set_aside(index).unwrap_or_default()),
         };
@@ -291,7 +293,7 @@ impl Engine<'_> {
     fn match_held(&mut self) -> Option<Matched> {
         let handle = core::mem::take(&mut self.probing);
         let request = self.requests.get(handle)?;
-        let Machine::Announced(sender) = request.machine else { return None };
+        let Machine::Announced(Announcement { sender, .. }) = request.machine else { return None };
         (request.state, request.operation) = (State::Matched, Operation::Recv);
         (request.key.source, request.key.tag) = (request.rank, request.tag);
         let (peer, key, length) = (request.peer, request.key, request.length);
@@ -309,7 +311,7 @@ impl Engine<'_> {
         (request.buffer, request.backing) = (buffer, backing);
         (request.machine, request.late) = (Machine::None, true);
         match machine {
-            Machine::Announced(sender) => self.fetch(handle.slot, peer, sender, length),
+            Machine::Announced(announcement) => self.fetch(handle.slot, peer, &announcement, length),
             Machine::Kept(envelope) => {
                 let envelope = self.matcher.take_aside(envelope)?;
                 self.free_envelope(peer);

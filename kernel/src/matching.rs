@@ -11,6 +11,7 @@
 use aldis_hal::{Handle, PeerId};
 use aldis_protocols::INLINE_BYTES;
 use aldis_protocols::header::Label;
+use aldis_protocols::rendezvous::Announcement;
 
 use crate::blocks::Block;
 use crate::list::{Links, List, Nodes};
@@ -26,8 +27,8 @@ pub(crate) enum Payload {
     Inline([u8; INLINE_BYTES]),
     /// In a block.
     Block(Block),
-    /// Still with the sender, which waits to be asked under this token.
-    Announced(Handle),
+    /// Still with the sender.
+    Announced(Announcement),
 }
 
 /// A message that has arrived and has met no receive.

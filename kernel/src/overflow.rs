@@ -6,6 +6,7 @@ use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, Handle, PeerId, Transport};
 use aldis_protocols::header::{Header, Kind, about, about_both};
 use aldis_protocols::overflow::{Next, Posted, Seek};
+use aldis_protocols::rendezvous::Announcement;
 
 use crate::buffer::Buffer;
 use crate::comm::{is_freed, is_tag};
@@ -105,7 +106,7 @@ impl Engine<'_> {
             if let Some(request) = self.requests.at(receiver.slot) {
                 (request.rank, request.tag) = (key.source, key.tag);
             }
-            self.fetch(receiver.slot, from, sender, header.length);
+            self.fetch(receiver.slot, from, &Announcement::plain(sender), header.length);
         } else {
             let held = first.is_none() && self.found(receiver, from, sender, key, header.length);
             if let Some(row) = self.peer(from) {
@@ -127,7 +128,8 @@ impl Engine<'_> {
         }
         (request.rank, request.tag, request.length) = (key.source, key.tag, length);
         if takes {
-            (request.state, request.peer, request.machine) = (State::Held, from, Machine::Announced(sender));
+            (request.state, request.peer, request.machine) =
+                (State::Held, from, Machine::Announced(Announcement::plain(sender)));
             self.held_since = now;
         } else {
             self.complete(receiver.slot, None);
@@ -188,8 +190,12 @@ impl Engine<'_> {
     #[cold]
     fn drop_probe(&mut self) {
         let probe = core::mem::take(&mut self.probing);
-        if let Some(&Request { state: State::Held, machine: Machine::Announced(sender), peer, .. }) =
-            self.requests.get(probe).map(|probe| &*probe)
+        if let Some(&Request {
+            state: State::Held,
+            machine: Machine::Announced(Announcement { sender, .. }),
+            peer,
+            ..
+        }) = self.requests.get(probe).map(|probe| &*probe)
         {
             if let Some(row) = self.peer(peer) {
                 row.seeker.decline(sender);

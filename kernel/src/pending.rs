@@ -47,7 +47,7 @@ impl Standing {
             State::Held => Self::Held,
             State::Matched => Self::Matched,
             State::Receiving => Self::Receiving,
-            State::Complete => Self::Complete,
+            State::Complete | State::Closing => Self::Complete,
         })
     }
 }

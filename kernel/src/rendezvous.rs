@@ -5,8 +5,9 @@ use core::ops::Range;
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, Handle, PeerId, Refusal, Transport};
+use aldis_protocols::LENDS;
 use aldis_protocols::header::{Finish, Kind, Label, clear_to_send, finish};
-use aldis_protocols::rendezvous::{ReceiverStep, Sender, SenderStep};
+use aldis_protocols::rendezvous::{ReaderStep, ReceiverStep, Sender, SenderStep};
 
 use crate::engine::Engine;
 use crate::injection::{Turn, Wire, pack};
@@ -135,11 +136,14 @@ impl Engine<'_> {
                 }
                 ReceiverStep::Wait | ReceiverStep::Piece | ReceiverStep::Done(_) => Turn::Idle,
             },
+            Some(Machine::Read(reader)) if LENDS => self.step_reader(transport, id, index, &reader),
             Some(Machine::PartSend(_) | Machine::PartRecv(_)) => {
                 let Some(channels) = self.channels else { return Turn::Idle };
                 channels.step(self, transport, id, index, fragment_max)
             }
-            Some(Machine::None | Machine::Announced(_) | Machine::Kept(_)) | None => Turn::Idle,
+            Some(Machine::None | Machine::Announced(_) | Machine::Kept(_) | Machine::Read(_)) | None => {
+                Turn::Idle
+            }
         };
         if let Turn::Stuck = turn {
             return turn;
@@ -160,10 +164,11 @@ impl Engine<'_> {
                 matches!(sender.step(1), SenderStep::Data { .. } | SenderStep::Finish { .. })
             }
             Machine::Recv(receiver) => matches!(receiver.step(), ReceiverStep::Ask { .. }),
+            Machine::Read(reader) if LENDS => reader.step(1) != ReaderStep::Wait,
             Machine::PartSend(_) | Machine::PartRecv(_) => {
                 self.channels.is_some_and(|channels| channels.has_more(request))
             }
-            Machine::None | Machine::Announced(_) | Machine::Kept(_) => false,
+            Machine::None | Machine::Announced(_) | Machine::Kept(_) | Machine::Read(_) => false,
         };
         request.owed = more;
         peer.owed.remove(&mut self.requests, index);
@@ -182,6 +187,7 @@ impl Engine<'_> {
         more: bool,
     ) -> Turn {
         let Some(own) = self.requests.handle(index) else { return Turn::Idle };
+        self.lend_to_be_filled(transport, id, index);
         let late = self.requests.at(index).is_some_and(|request| request.late);
         let says = (Key { tag: u32::from(late) | u32::from(more) << 1, ..Key::NONE }, range.end);
         let turn = self.say(transport, id, Kind::ClearToSend, says, &clear_to_send(sender, own, range.start));
@@ -202,8 +208,15 @@ impl Engine<'_> {
         sender: Sender,
         fragment_max: u32,
     ) -> Turn {
-        match planted::step(sender, fragment_max) {
+        let gathered_max = self.gathered_max(transport, id, index);
+        match planted::step(sender, gathered_max.unwrap_or(fragment_max)) {
             SenderStep::Data { receiver, offset, len } => {
+                if gathered_max.is_some()
+                    && let Some(turn) = self.gather_fragment(transport, id, index, (receiver, offset, len))
+                {
+                    return turn;
+                }
+                let len = len.min(fragment_max);
                 self.send_fragment(transport, id, index, receiver, offset, len)
             }
             SenderStep::Finish { receiver, status } => {

@@ -1,8 +1,9 @@
 //! Requests: what is being sent or received, kept in a slot of the storage until its owner has taken the result.
 
-use aldis_hal::{Activity, Cause, Handle, Operation, PeerId};
+use aldis_hal::{Activity, Cause, Handle, Operation, PeerId, RegionId};
+use aldis_protocols::LENDS;
 use aldis_protocols::partitioned::{PartReceiver, PartSender};
-use aldis_protocols::rendezvous::{Receiver, Sender};
+use aldis_protocols::rendezvous::{Announcement, Reader, Receiver, Sender};
 
 use crate::blocks::Block;
 use crate::buffer::{Buffer, overlap};
@@ -59,19 +60,25 @@ pub(crate) enum State {
     Receiving,
     /// Over; the result waits for the owner.
     Complete,
+    /// Over but for its memory, which is still registered with the transport; in the list of those to be closed.
+    Closing,
 }
 
-/// The rendezvous of a request, if it has one.
+/// The rendezvous of a request, if it has one. Its numbers begin with zero for none, so that storage that holds none is
+/// all zero.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(u8)]
 pub(crate) enum Machine {
     #[default]
-    None,
+    None = 0,
     Send(Sender),
     Recv(Receiver),
+    /// A receive that reads its message from the sender's memory.
+    Read(Reader),
     PartSend(PartSender),
     PartRecv(PartReceiver),
-    /// A matched message that is still with its sender, which is to be asked under this token.
-    Announced(Handle),
+    /// A matched message that is still with its sender.
+    Announced(Announcement),
     /// A matched message that has been set aside in this envelope.
     Kept(Handle),
 }
@@ -88,6 +95,9 @@ pub(crate) enum Backing {
     /// The user's memory, in the pieces that a datatype tells. The buffer is scattered then.
     Typed(Layout) = 2,
 }
+
+/// No memory registered: a handle that is never live.
+pub(crate) const NO_REGION: RegionId = RegionId(Handle { slot: 0, generation: 0 });
 
 /// A slot of the request table; all-zero is a free one.
 #[derive(Debug)]
@@ -121,6 +131,8 @@ pub(crate) struct Request {
     /// Why it failed, if it did.
     pub(crate) cause: Option<Cause>,
     pub(crate) machine: Machine,
+    /// Its memory as the transport knows it, if it has been registered.
+    pub(crate) region: RegionId,
     /// Its place in a matching bin or in one of the peer's lists.
     pub(crate) queue: Links,
     /// Its place among the requests of its scope.
@@ -145,6 +157,7 @@ impl Request {
         length: 0,
         cause: None,
         machine: Machine::None,
+        region: NO_REGION,
         queue: Links::NONE,
         scope: Links::NONE,
     };
@@ -165,6 +178,12 @@ impl Request {
         self.length = buffer.len() as u64;
         self.cause = None;
         self.machine = Machine::None;
+    }
+
+    /// Whether its memory is one piece of the user's that stays where it is, so that the transport can be lent it.
+    pub(crate) fn may_be_lent(&self) -> bool {
+        let is_plain = matches!(self.backing, Backing::Plain) && !self.buffer.is_scattered();
+        is_plain && !matches!(self.mode, Mode::Polled | Mode::Partitioned)
     }
 
     /// The block of a pooled receive, taken out of it.
@@ -231,12 +250,13 @@ impl Request {
         match &self.machine {
             Machine::Send(sender) => sender.bytes_sent(),
             Machine::Recv(receiver) => receiver.bytes_received(),
+            Machine::Read(reader) if LENDS => reader.bytes_read(),
             Machine::PartSend(sender) => sender.bytes_sent(self.length),
             Machine::PartRecv(receiver) => receiver.bytes_received(),
             Machine::None if self.state == State::Complete && self.has_moved() => {
                 self.length.min(self.buffer.len() as u64)
             }
-            Machine::None | Machine::Announced(_) | Machine::Kept(_) => 0,
+            Machine::None | Machine::Announced(_) | Machine::Kept(_) | Machine::Read(_) => 0,
         }
     }
 

@@ -118,11 +118,11 @@ pub struct Scope<'scope, 'env: 'scope, 's, T: Transport, P: Platform> {
 impl<T: Transport, P: Platform> Drop for Scope<'_, '_, '_, T, P> {
     fn drop(&mut self) {
         self.take_detached_back();
-        let engine = &mut self.within.endpoint.engine;
+        let endpoint = &mut *self.within.endpoint;
         while let Some(index) = self.requests.front() {
-            self.requests.remove(&mut engine.requests, index);
-            if let Some(handle) = engine.requests.handle(index) {
-                engine.abandon(handle);
+            self.requests.remove(&mut endpoint.engine.requests, index);
+            if let Some(handle) = endpoint.engine.requests.handle(index) {
+                endpoint.abandon(handle);
             }
         }
     }

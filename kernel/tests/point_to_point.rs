@@ -292,7 +292,7 @@ fn explain_names_transport_protocol_and_rejections() {
     assert!(text.contains("transport wire: taken"), "{text}");
     assert!(text.contains("protocol inline eager: at most 24 bytes fit"), "{text}");
     assert!(text.contains("protocol eager: at most 64 bytes fit"), "{text}");
-    assert!(text.contains("protocol rendezvous: about") && text.contains("taken"), "{text}");
+    assert!(text.contains("protocol rendezvous by fragments: about") && text.contains("taken"), "{text}");
     assert!(ranks[0].explain(Rank(5), 1).is_err());
 }
 

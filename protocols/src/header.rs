@@ -14,7 +14,8 @@
 //! whole message for eager and announcements, the end of the granted range for clear-to-send, the fragment for
 //! data, the values of its [`Label`] for a finish. The sequence counts matchable messages per peer; other kinds carry
 //! zero. A seek carries the tag of a receive, an offer source, tag and length of a message; the tag of a clear-to-send
-//! has bit 0 if its receive was late, and bit 1 if it will ask for another piece; that of data has bit 0 if it is typed,
+//! has bit 0 if its receive was late, bit 1 if it will ask for another piece, and bit 2 if it has read all it wants of the
+//! sender's memory, so that nothing is asked for and no finish is to follow; that of data has bit 0 if it is typed,
 //! and bit 1 if its finish will have a checksum; nothing is one byte long if other messages are held back, a settle if
 //! the offer is taken.
 
@@ -27,7 +28,7 @@ mod label;
 mod packet;
 
 pub use label::{LABEL_BYTES, Label};
-pub use packet::{Body, Packet};
+pub use packet::{Body, DataHead, Packet};
 
 use crate::VERSION;
 use crate::credit::Limits;
@@ -38,6 +39,13 @@ pub const HEADER_BYTES: usize = size_of::<RawHeader>();
 pub const DATA_HEADER_BYTES: usize = HEADER_BYTES + size_of::<RawData>();
 /// The longest message that is not payload: clear-to-send.
 pub const CONTROL_BYTES_MAX: usize = HEADER_BYTES + size_of::<RawClearToSend>();
+
+/// Bytes of a key by which a peer reads memory.
+pub const READ_KEY_BYTES: usize = 16;
+
+/// What a transport has packed for the memory of one message, zeroes behind it. Only the transport of the reader
+/// knows what it means, and checks it.
+pub type ReadKey = [u8; READ_KEY_BYTES];
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
 #[repr(C)]
@@ -71,6 +79,13 @@ struct RawClearToSend {
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
 #[repr(C)]
+struct RawExposed {
+    sender: RawHandle,
+    key: ReadKey,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
+#[repr(C)]
 struct RawPair {
     sender: RawHandle,
     receiver: RawHandle,
@@ -97,6 +112,7 @@ const _: () = {
     assert!(DATA_HEADER_BYTES == 48);
     assert!(CONTROL_BYTES_MAX == 56, "a clear-to-send fits one shared-memory slot");
     assert!(size_of::<RawFinish>() == 16);
+    assert!(size_of::<RawExposed>() == size_of::<RawClearToSend>());
 };
 
 impl From<Handle> for RawHandle {
@@ -147,6 +163,8 @@ pub enum Kind {
     /// The receiver of a partitioned message has matched it, or has started a round: see
     /// [`partitioned`](crate::partitioned).
     Grant = 15,
+    /// An announcement with the key by which the receiver can read the data from the sender's memory.
+    Expose = 16,
 }
 
 impl Kind {
@@ -167,6 +185,7 @@ impl Kind {
             13 => Self::Settle,
             14 => Self::Labelled,
             15 => Self::Grant,
+            16 if crate::LENDS => Self::Expose,
             other => return Err(Malformed::Kind(other)),
         })
     }
@@ -174,7 +193,7 @@ impl Kind {
     /// Whether the message takes part in matching: takes an envelope credit and a sequence number.
     #[inline]
     pub const fn is_matchable(self) -> bool {
-        matches!(self, Self::Eager | Self::Announce | Self::Defer | Self::Labelled)
+        matches!(self, Self::Eager | Self::Announce | Self::Defer | Self::Labelled | Self::Expose)
     }
 }
 
@@ -283,6 +302,11 @@ impl Header {
 /// the receiver's.
 pub fn about(request: Handle) -> [u8; 8] {
     zerocopy::transmute!(RawHandle::from(request))
+}
+
+/// The body of an announcement whose data can be read by `key`.
+pub fn exposed(sender: Handle, key: ReadKey) -> [u8; CONTROL_BYTES_MAX - HEADER_BYTES] {
+    zerocopy::transmute!(RawExposed { sender: sender.into(), key })
 }
 
 /// The body of a message about two requests: an offer, a grant.

@@ -53,6 +53,10 @@ pub use select::{Protocol, Thresholds};
 /// are discarded and counted.
 pub const VERSION: u8 = 1;
 
+/// Whether data can be read from the sender's memory, or sent from it while the sender goes on. A compact build has no code
+/// for it, and takes such an announcement for an unknown message.
+pub const LENDS: bool = !cfg!(feature = "compact");
+
 /// Largest payload that an envelope slot holds by itself: messages up to here need an envelope credit and no
 /// block. 24 bytes, so that header and payload fill the 56 bytes of a shared-memory slot.
 pub const INLINE_BYTES: usize = 24;

@@ -18,6 +18,8 @@
 //! A receiver that has room for a part only asks for one *piece* after the other: every clear-to-send but the last says
 //! that more will be asked for, and its range ends without a finish.
 //!
+//! Memory that the receiver's transport can read needs no data on the wire: see [`Reader`].
+//!
 //! Both machines are told what happened and say what is to be done next ([`SenderStep`], [`ReceiverStep`]); they
 //! own no bytes. Data comes in order: the receiver accepts exactly the next byte range.
 
@@ -27,6 +29,10 @@ use aldis_hal::Handle;
 use aldis_hal::cause::Malformed;
 
 use crate::header::Finish;
+
+mod reader;
+
+pub use reader::{Announcement, Reader, ReaderStep};
 
 /// What the sender is to do next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,6 +84,8 @@ pub struct Sender {
     /// The receiver will ask for another piece.
     more: bool,
     withdrawn: bool,
+    /// The transport is still sending a fragment from the user's memory.
+    in_flight: bool,
 }
 
 impl Sender {
@@ -91,6 +99,7 @@ impl Sender {
             phase: SenderPhase::Announcing,
             more: false,
             withdrawn: false,
+            in_flight: false,
         }
     }
 
@@ -100,6 +109,7 @@ impl Sender {
         match self.phase {
             SenderPhase::Announcing => SenderStep::Announce,
             SenderPhase::Waiting => SenderStep::Wait,
+            SenderPhase::Streaming if crate::LENDS && self.in_flight => SenderStep::Wait,
             SenderPhase::Streaming if self.withdrawn => {
                 SenderStep::Finish { receiver, status: Finish::Withdrawn }
             }
@@ -142,6 +152,35 @@ impl Sender {
         }
     }
 
+    /// The fragment sent last is still being sent from the user's memory: nothing follows before it has
+    /// [landed](Self::landed).
+    pub const fn in_flight(&mut self) {
+        self.in_flight = true;
+    }
+
+    /// Whether it is.
+    pub const fn is_in_flight(&self) -> bool {
+        self.in_flight
+    }
+
+    /// What was in flight needs the user's memory no more.
+    pub const fn landed(&mut self) {
+        self.in_flight = false;
+    }
+
+    /// The receiver has read what it wants.
+    ///
+    /// # Errors
+    /// [`Malformed::Control`] if nothing was announced, or it has asked for data since.
+    pub fn read(&mut self) -> Result<(), Malformed> {
+        if self.phase != SenderPhase::Waiting || self.next > 0 {
+            return Err(Malformed::Control);
+        }
+        self.next = self.length;
+        self.phase = SenderPhase::Done;
+        Ok(())
+    }
+
     /// The finish is on its way.
     pub const fn finished(&mut self) {
         self.phase = SenderPhase::Done;
@@ -151,6 +190,7 @@ impl Sender {
     /// and has been told; true then. Not announced yet, there is nobody to tell: false, and it is done.
     pub fn withdraw(&mut self) -> bool {
         self.withdrawn = true;
+        self.in_flight = false;
         if self.phase == SenderPhase::Announcing {
             self.phase = SenderPhase::Done;
         }
@@ -306,134 +346,4 @@ impl Receiver {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const SENDING: Handle = Handle { slot: 1, generation: 1 };
-    const RECEIVING: Handle = Handle { slot: 2, generation: 3 };
-
-    /// Runs both machines against each other until both are done, in pieces of at most `piece` bytes if given; returns
-    /// the bytes that moved and the end.
-    fn run(
-        length: u64,
-        room: u64,
-        fragment: u32,
-        piece: Option<u64>,
-        withdraw_after: Option<u32>,
-    ) -> (u64, Finish) {
-        let mut sender = Sender::new(length);
-        let mut receiver: Option<Receiver> = None;
-        for turn in 0..20_000 {
-            if withdraw_after == Some(turn) {
-                assert!(sender.withdraw(), "it has been announced by then");
-            }
-            match sender.step(fragment) {
-                SenderStep::Announce => {
-                    sender.announced();
-                    let whole = length.min(room);
-                    let mut new = Receiver::new(SENDING, length, piece.map_or(room, |piece| piece.min(room)));
-                    if piece.is_some() {
-                        new.in_pieces(whole);
-                    }
-                    receiver = Some(new);
-                }
-                SenderStep::Data { receiver: to, offset, len } => {
-                    assert_eq!(to, RECEIVING);
-                    assert!(len > 0 && len <= fragment);
-                    let receiver = receiver.as_mut().unwrap();
-                    let start = receiver.piece().start;
-                    let place = receiver.data(offset, u64::from(len)).unwrap();
-                    assert_eq!(place, offset - start);
-                    assert!(piece.is_none_or(|piece| place + u64::from(len) <= piece));
-                    sender.sent(len);
-                }
-                SenderStep::Finish { status, .. } => {
-                    receiver.as_mut().unwrap().finish(status).unwrap();
-                    sender.finished();
-                }
-                SenderStep::Wait | SenderStep::Done => {}
-            }
-            let Some(receiver) = receiver.as_mut() else { continue };
-            match receiver.step() {
-                ReceiverStep::Ask { sender: to, offset, end, more } => {
-                    assert_eq!(to, SENDING);
-                    receiver.asked();
-                    if withdraw_after == Some(0) {
-                        continue;
-                    }
-                    sender.asked(RECEIVING, offset..end, more).unwrap();
-                }
-                ReceiverStep::Piece => receiver.next(length.min(room), piece.unwrap()),
-                ReceiverStep::Done(status) => return (receiver.bytes_received(), status),
-                ReceiverStep::Wait => {}
-            }
-        }
-        panic!("the machines hang");
-    }
-
-    proptest! {
-        #[test]
-        fn every_length_room_fragment_and_piece_completes(
-            length in 0u64..5000,
-            room in 0u64..5000,
-            fragment in 1u32..700,
-            piece in proptest::option::of(1u64..900),
-        ) {
-            prop_assert_eq!(run(length, room, fragment, piece, None), (length.min(room), Finish::Complete));
-        }
-    }
-
-    #[test]
-    fn a_receiver_that_declines_between_pieces_lets_the_sender_end() {
-        let (mut sender, mut receiver) = (Sender::new(100), Receiver::new(SENDING, 100, 10));
-        receiver.in_pieces(100);
-        sender.announced();
-        sender.asked(RECEIVING, 0..10, true).unwrap();
-        receiver.asked();
-        receiver.decline();
-        assert_eq!(receiver.step(), ReceiverStep::Wait, "the piece under way comes first");
-        sender.sent(10);
-        assert_eq!(sender.step(9), SenderStep::Wait);
-        assert_eq!(receiver.data(0, 10), Ok(0));
-        assert_eq!(receiver.data(10, 1), Err(Malformed::Control), "not asked for yet");
-        receiver.decline();
-        assert_eq!(receiver.step(), ReceiverStep::Ask { sender: SENDING, offset: 10, end: 10, more: false });
-        sender.asked(RECEIVING, 10..10, false).unwrap();
-        assert_eq!(sender.step(9), SenderStep::Finish { receiver: RECEIVING, status: Finish::Complete });
-    }
-
-    #[test]
-    fn a_withdrawn_sender_tells_the_receiver() {
-        assert_eq!(run(1000, 1000, 100, None, Some(1)), (0, Finish::Withdrawn));
-        let mut unannounced = Sender::new(5);
-        assert!(!unannounced.withdraw());
-        assert_eq!(unannounced.step(9), SenderStep::Done);
-    }
-
-    #[test]
-    fn wrong_order_and_wrong_ranges_are_refused() {
-        let mut sender = Sender::new(10);
-        assert_eq!(sender.asked(RECEIVING, 0..10, false), Err(Malformed::Control), "nothing was announced");
-        sender.announced();
-        assert_eq!(sender.asked(RECEIVING, 0..11, false), Err(Malformed::Length));
-        assert_eq!(
-            sender.asked(RECEIVING, 3..3, true),
-            Err(Malformed::Length),
-            "a piece of nothing, for ever"
-        );
-        sender.asked(RECEIVING, 0..10, false).unwrap();
-        assert_eq!(sender.asked(RECEIVING, 0..10, false), Err(Malformed::Control), "asked twice");
-
-        let mut receiver = Receiver::new(SENDING, 10, 10);
-        assert_eq!(receiver.data(0, 1), Err(Malformed::Control), "nothing was asked for");
-        receiver.asked();
-        assert_eq!(receiver.data(1, 1), Err(Malformed::Length), "a gap");
-        assert_eq!(receiver.data(0, 11), Err(Malformed::Length), "past the end");
-        assert_eq!(receiver.finish(Finish::Complete), Err(Malformed::Length), "bytes are missing");
-        receiver.data(0, 10).unwrap();
-        receiver.finish(Finish::Complete).unwrap();
-        assert_eq!(receiver.finish(Finish::Complete), Err(Malformed::Control), "finished twice");
-    }
-}
+mod tests;

@@ -3,7 +3,8 @@
 //!
 //! Prices are LogGP sums over the messages a protocol sends (see [`Cost`](aldis_hal::Cost)): eager is one message
 //! and, at worst, one more copy; rendezvous is two control messages, the data in fragments that follow each other
-//! without a pause, and a finish that overlaps with them.
+//! without a pause, and a finish that overlaps with them; rendezvous by reading is an announcement, a read, and a word that
+//! overlaps with the next message.
 
 use core::fmt;
 
@@ -11,7 +12,7 @@ use aldis_hal::{Caps, Cause, Features};
 
 use crate::INLINE_BYTES;
 use crate::card::Room;
-use crate::header::{CONTROL_BYTES_MAX, DATA_HEADER_BYTES, HEADER_BYTES};
+use crate::header::{CONTROL_BYTES_MAX, DATA_HEADER_BYTES, HEADER_BYTES, READ_KEY_BYTES};
 
 /// The ways a message can take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,13 +22,15 @@ pub enum Protocol {
     Inline,
     /// Header and payload packed into one slot of the transport.
     Eager,
-    /// Announced; data on demand.
+    /// Announced; data on demand, in fragments.
     Rendezvous,
+    /// Announced; the receiver reads the data from the sender's memory.
+    Read,
 }
 
 impl Protocol {
     /// Every protocol, the leanest first.
-    pub const ALL: [Self; 3] = [Self::Inline, Self::Eager, Self::Rendezvous];
+    pub const ALL: [Self; 4] = [Self::Inline, Self::Eager, Self::Rendezvous, Self::Read];
 }
 
 impl fmt::Display for Protocol {
@@ -35,7 +38,8 @@ impl fmt::Display for Protocol {
         f.pad(match self {
             Self::Inline => "inline eager",
             Self::Eager => "eager",
-            Self::Rendezvous => "rendezvous",
+            Self::Rendezvous => "rendezvous by fragments",
+            Self::Read => "rendezvous by reading",
         })
     }
 }
@@ -50,6 +54,10 @@ pub struct Thresholds {
     pub eager_end: u32,
     /// Payload of a data fragment, bytes.
     pub fragment_bytes_max: u32,
+    /// Smallest payload that the receiver reads from the sender's memory.
+    pub read_start: u32,
+    /// Largest such payload plus one; zero if nothing is read, `u32::MAX` if there is no end to it.
+    pub read_end: u32,
 }
 
 impl Thresholds {
@@ -74,6 +82,8 @@ impl Thresholds {
             inline_end: inline_max + 1,
             eager_end: 0,
             fragment_bytes_max: limits.bcopy_bytes_max - DATA_HEADER_BYTES as u32,
+            read_start: 0,
+            read_end: 0,
         };
         let eager_max = (limits.bcopy_bytes_max - header).min(room.block_bytes);
         let dearer = |len: &u32| thresholds.eager_ns(caps, *len) > thresholds.rendezvous_start_ns(caps, *len);
@@ -92,7 +102,29 @@ impl Thresholds {
         Ok(thresholds)
     }
 
-    /// The protocol for a message of `len` bytes.
+    /// Works out which messages are read from the sender's memory, if any can be: the sizes beyond eager, in powers of two,
+    /// from the first one at which reading is no dearer than fragments to the first one after it at which it is.
+    pub fn with_reads(mut self, caps: &Caps) -> Self {
+        if !can_read(caps) {
+            return self;
+        }
+        let cheaper = |len: u32| self.read_ns(caps, len.into()) <= self.rendezvous_ns(caps, len.into());
+        let first = self.eager_end.max(self.inline_end);
+        let mut sizes = (0..32).map(|power| 1u32 << power).filter(|&size| size > first);
+        let later = sizes.clone().find(|&size| cheaper(size));
+        let Some(start) = Some(first).filter(|&first| cheaper(first)).or(later) else { return self };
+        let end = sizes.find(|&size| size > start && !cheaper(size)).unwrap_or(u32::MAX);
+        (self.read_start, self.read_end) = (start, end);
+        self
+    }
+
+    /// Whether a message of `len` bytes that is announced is to be read.
+    #[inline]
+    pub const fn is_read(&self, len: u64) -> bool {
+        len >= self.read_start as u64 && (len < self.read_end as u64 || self.read_end == u32::MAX)
+    }
+
+    /// The protocol for a message of `len` bytes, for all that the receiver's transport does not read.
     #[inline]
     pub const fn protocol(&self, len: u64) -> Protocol {
         if len < self.inline_end as u64 {
@@ -107,6 +139,11 @@ impl Thresholds {
     fn eager_ns(&self, caps: &Caps, len: u32) -> u64 {
         let copy = u64::from(len) * u64::from(caps.cost.per_kib_ns) / 1024;
         caps.cost.message_ns(u64::from(len) + HEADER_BYTES as u64).saturating_add(copy)
+    }
+
+    fn read_ns(&self, caps: &Caps, len: u64) -> u64 {
+        let announcement = caps.cost.message_ns(CONTROL_BYTES_MAX as u64);
+        announcement.saturating_add(caps.read_cost.message_ns(len))
     }
 
     fn rendezvous_ns(&self, caps: &Caps, len: u64) -> u64 {
@@ -144,11 +181,14 @@ impl Thresholds {
                 }
             }
             Protocol::Rendezvous => Verdict::Possible { ns: self.rendezvous_ns(caps, len) },
+            Protocol::Read if can_read(caps) => Verdict::Possible { ns: self.read_ns(caps, len) },
+            Protocol::Read => Verdict::NoReads,
         };
-        Plan {
-            chosen: self.protocol(len),
-            verdicts: Protocol::ALL.map(|protocol| (protocol, verdict(protocol))),
-        }
+        let chosen = match self.protocol(len) {
+            Protocol::Rendezvous if self.is_read(len) => Protocol::Read,
+            protocol => protocol,
+        };
+        Plan { chosen, verdicts: Protocol::ALL.map(|protocol| (protocol, verdict(protocol))) }
     }
 }
 
@@ -168,6 +208,8 @@ pub enum Verdict {
     },
     /// The receiver has granted no eager blocks.
     NoBlocks,
+    /// The transport does not read memory of this peer.
+    NoReads,
 }
 
 impl fmt::Display for Verdict {
@@ -176,6 +218,7 @@ impl fmt::Display for Verdict {
             Self::Possible { ns } => write!(f, "about {ns} ns"),
             Self::TooBig { max } => write!(f, "at most {max} bytes fit"),
             Self::NoBlocks => f.write_str("the receiver has no eager blocks"),
+            Self::NoReads => f.write_str("the transport does not read this peer's memory"),
         }
     }
 }
@@ -187,7 +230,13 @@ pub struct Plan {
     /// The protocol taken.
     pub chosen: Protocol,
     /// Every protocol with what was found.
-    pub verdicts: [(Protocol, Verdict); 3],
+    pub verdicts: [(Protocol, Verdict); 4],
+}
+
+/// Whether a peer's memory can be read at all.
+const fn can_read(caps: &Caps) -> bool {
+    let keys_fit = caps.limits.key_bytes as usize <= READ_KEY_BYTES && caps.limits.key_bytes > 0;
+    caps.features.contains(Features::GET) && keys_fit && caps.limits.direct_bytes_max > 0
 }
 
 #[cfg(test)]
@@ -201,6 +250,7 @@ mod tests {
             features: Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE,
             limits: Limits { short_bytes_max: 56, bcopy_bytes_max: bcopy, ..Limits::default() },
             cost,
+            ..Caps::default()
         }
     }
 
@@ -240,6 +290,46 @@ mod tests {
         assert_eq!(plan.chosen, Protocol::Rendezvous);
         assert_eq!(plan.verdicts[0].1, Verdict::TooBig { max: 24 });
         assert_eq!(plan.verdicts[1].1, Verdict::NoBlocks);
+    }
+
+    fn reading(cost: Cost) -> Caps {
+        let mut caps = caps(8192, CHEAP);
+        caps.features |= Features::GET;
+        (caps.limits.key_bytes, caps.limits.direct_bytes_max) = (8, u64::MAX);
+        Caps { read_cost: cost, ..caps }
+    }
+
+    #[test]
+    fn what_is_read_follows_the_cost_of_reading() {
+        let room = room(4, 1024);
+        let thresholds = |caps: &Caps| Thresholds::new(caps, &room).unwrap().with_reads(caps);
+        let faster = reading(Cost { per_kib_ns: 50, ..CHEAP });
+        let chosen = |caps: &Caps, len| thresholds(caps).plan(caps, &room, len).chosen;
+        assert_eq!(chosen(&faster, 1024), Protocol::Eager, "never below");
+        assert_eq!(chosen(&faster, 1025), Protocol::Read);
+        assert_eq!(chosen(&faster, u64::MAX), Protocol::Read);
+        let late = reading(Cost { per_kib_ns: 50, latency_ns: 2_000, ..CHEAP });
+        let start = u64::from(thresholds(&late).read_start);
+        assert!(start > 8192, "{start}");
+        assert_eq!([chosen(&late, start - 1), chosen(&late, start)], [Protocol::Rendezvous, Protocol::Read]);
+        let slower = reading(Cost { per_kib_ns: 110, latency_ns: 0, overhead_ns: 0 });
+        let end = u64::from(thresholds(&slower).read_end);
+        assert!(end > 1025 && end < 1 << 20, "{end}");
+        assert_eq!([chosen(&slower, end - 1), chosen(&slower, end)], [Protocol::Read, Protocol::Rendezvous]);
+        let never = reading(Cost { per_kib_ns: 110, latency_ns: 10_000, overhead_ns: 0 });
+        assert_eq!(chosen(&never, 1 << 30), Protocol::Rendezvous);
+    }
+
+    #[test]
+    fn without_reads_or_with_a_key_that_does_not_fit_the_plan_says_so() {
+        let mut long = reading(CHEAP);
+        long.limits.key_bytes = 17;
+        for caps in [caps(8192, CHEAP), long] {
+            let thresholds = Thresholds::new(&caps, &room(4, 1024)).unwrap().with_reads(&caps);
+            let plan = thresholds.plan(&caps, &room(4, 1024), 1 << 20);
+            assert_eq!(plan.chosen, Protocol::Rendezvous);
+            assert_eq!(plan.verdicts[3], (Protocol::Read, Verdict::NoReads));
+        }
     }
 
     #[test]

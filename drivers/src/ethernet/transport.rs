@@ -36,7 +36,7 @@ impl<'m, N: Nic> Ethernet<'m, N> {
             Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE | Features::TIMED;
         let bytes = memory.outgoing.message_bytes as u32;
         let limits = Limits { short_bytes_max: bytes, bcopy_bytes_max: bytes, ..Limits::default() };
-        let caps = Caps { features, limits, cost: config.cost };
+        let caps = Caps { features, limits, cost: config.cost, ..Caps::default() };
         let engine = Engine::new(memory, nic.mac(), nic.offload(), config, caps)?;
         Ok(Self { nic, engine })
     }

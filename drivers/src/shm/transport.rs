@@ -103,7 +103,7 @@ impl<'m> Shm<'m> {
             bell_lines: if HEARS { inbox.geometry.bell_lines() } else { 0 },
             bell_turn: 0,
             senders_turn: false,
-            caps: Caps { features, limits, cost },
+            caps: Caps { features, limits, cost, ..Caps::default() },
             inbox,
         })
     }

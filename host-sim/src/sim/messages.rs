@@ -55,6 +55,7 @@ fn caps(network: &Network) -> Caps {
             ..Limits::default()
         },
         cost: network.cost(),
+        ..Caps::default()
     }
 }
 

@@ -335,5 +335,6 @@ fn caps() -> Caps {
         features: Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE,
         limits: Limits { short_bytes_max: bytes, bcopy_bytes_max: bytes, ..Limits::default() },
         cost: COST,
+        ..Caps::default()
     }
 }

@@ -1,6 +1,7 @@
 //! Messages of communicators that have been freed: turned away, so that their peers have their credits back.
 
-use aldis_hal::{Handle, PeerId};
+use aldis_hal::PeerId;
+use aldis_protocols::rendezvous::Announcement;
 
 use super::{Comm, PLANE};
 use crate::buffer::Buffer;
@@ -12,7 +13,7 @@ use crate::request::{Key, State};
 impl Engine<'_> {
     /// Ends an announcement that nobody will receive: its data is asked for in no length by an orphan, so that the
     /// sender comes to its end. False if there is no request slot for that.
-    pub(crate) fn turn_away_announced(&mut self, peer: PeerId, sender: Handle) -> bool {
+    pub(crate) fn turn_away_announced(&mut self, peer: PeerId, announcement: &Announcement) -> bool {
         if self.presence(peer).is_err() {
             return true;
         }
@@ -22,7 +23,7 @@ impl Engine<'_> {
         if let Some(request) = self.requests.get(handle) {
             request.orphan = true;
         }
-        self.fetch(handle.slot, peer, sender, 0);
+        self.fetch(handle.slot, peer, &Announcement::plain(announcement.sender), 0);
         true
     }
 
@@ -34,8 +35,8 @@ impl Engine<'_> {
             let pattern = Key { context, source: WILD, tag: WILD };
             while let Some(index) = self.matcher.find_unexpected(&pattern) {
                 let Some(&Envelope { peer, ref payload, .. }) = self.matcher.peek(index) else { return };
-                if let Payload::Announced(sender) = *payload
-                    && !self.turn_away_announced(peer, sender)
+                if let Payload::Announced(announcement) = *payload
+                    && !self.turn_away_announced(peer, &announcement)
                 {
                     break;
                 }

@@ -8,12 +8,17 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use aldis_kernel::hal::caps::Features;
-use aldis_kernel::hal::transport::Quiesce;
+use aldis_kernel::hal::memory::{Access, Gather, Memory as Shared};
+use aldis_kernel::hal::transport::{Quiesce, Remote};
 use aldis_kernel::hal::{
-    Activity, Again, Caps, Cause, Cost, Epoch, Instant, Limits, PeerId, Platform, Post, Refusal, Sink, Slot,
-    Transport,
+    Activity, Again, Caps, Cause, Cost, Epoch, Instant, Limits, PeerId, Platform, Post, Refusal, RegionId,
+    Sink, Slot, Token, Transport,
 };
 use aldis_kernel::{Config, Endpoint, Error, Memory, Scope, Storage, storage_type};
+
+mod direct;
+
+pub(crate) use direct::{Direct, Powers, Table};
 
 /// What the wire allows.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +46,7 @@ pub(crate) struct Wire {
     waiting: Vec<bool>,
     dead: Rc<Cell<Option<u32>>>,
     next: usize,
+    direct: Direct,
 }
 
 pub(crate) struct WireSlot<'a> {
@@ -63,7 +69,7 @@ impl Wire {
             return Err(Refusal::Never(Cause::PeerDead));
         }
         let queue = &self.queues[self.me][peer.index()];
-        if queue.borrow().len() >= self.shape.depth {
+        if queue.borrow().len() >= self.shape.depth || self.direct.is_sending(peer.index()) {
             self.waiting[peer.index()] = true;
             return Err(Refusal::Again(Again::NoSlot));
         }
@@ -73,6 +79,8 @@ impl Wire {
 
 impl Transport for Wire {
     type Slot<'a> = WireSlot<'a>;
+
+    const DIRECT: bool = true;
 
     fn name(&self) -> &'static str {
         "wire"
@@ -107,24 +115,58 @@ impl Transport for Wire {
     fn quiesce(&mut self, _: Quiesce) -> Result<(), Cause> {
         Ok(())
     }
+    fn register(&mut self, _: PeerId, memory: Shared, access: Access) -> Result<RegionId, Cause> {
+        self.direct.register(memory, access)
+    }
+    fn deregister(&mut self, region: RegionId) -> Result<(), Cause> {
+        self.direct.deregister(region)
+    }
+    fn pack_key(&self, region: RegionId, key: &mut [u8]) -> Result<usize, Cause> {
+        self.direct.pack_key(region, key)
+    }
+    fn get(&mut self, peer: PeerId, local: Gather, remote: Remote<'_>, token: Token) -> Post {
+        match self.dead.get() == Some(peer.0) {
+            true => Post::Never(Cause::PeerDead),
+            false => self.direct.get(local, remote.key, remote.offset, token),
+        }
+    }
+    fn zcopy(&mut self, peer: PeerId, header: &[u8], gather: &[Gather], token: Token) -> Post {
+        if let Err(refusal) = self.take(peer) {
+            return refusal.into();
+        }
+        let &[piece] = gather else { return Post::Never(Cause::Unsupported) };
+        match self.direct.gather(peer.index(), header, piece, token) {
+            Some(message) => {
+                self.queues[self.me][peer.index()].borrow_mut().push_back(message);
+                Post::Done
+            }
+            None => Post::Queued,
+        }
+    }
     fn poll<S: Sink>(&mut self, budget: u32, _: Instant, sink: &mut S) -> u32 {
         if let Some(peer) = self.dead.get() {
             sink.lost(PeerId(peer), Cause::PeerDead);
         }
         let ranks = self.queues.len();
         for peer in 0..ranks {
-            if self.waiting[peer] && self.queues[self.me][peer].borrow().len() < self.shape.depth {
+            let full = self.queues[self.me][peer].borrow().len() >= self.shape.depth;
+            if self.waiting[peer] && !full && !self.direct.is_sending(peer) {
                 self.waiting[peer] = false;
                 sink.ready(PeerId(peer as u32));
             }
         }
-        let mut handled = 0;
+        let (mut handled, ready) = self.direct.poll(sink);
+        for (peer, message) in ready {
+            self.queues[self.me][peer].borrow_mut().push_back(message);
+        }
         for _ in 0..ranks {
             let from = self.next % ranks;
             self.next += 1;
-            while handled < budget {
+            while handled < budget && !self.direct.is_placing(from) {
                 let Some(message) = self.queues[from][self.me].borrow_mut().pop_front() else { break };
-                sink.arrived(PeerId(from as u32), &message);
+                if !self.direct.place(PeerId(from as u32), &message, sink) {
+                    sink.arrived(PeerId(from as u32), &message);
+                }
                 handled += 1;
             }
         }
@@ -192,7 +234,10 @@ pub(crate) struct Job {
     pub(crate) queues: Rc<Vec<Vec<Queue>>>,
     pub(crate) dead: Rc<Cell<Option<u32>>>,
     pub(crate) clock: Clock,
+    pub(crate) table: Rc<RefCell<Table>>,
     shape: Shape,
+    /// What the wire does with registered memory: nothing, if that is not changed before the ranks are made.
+    pub(crate) powers: Powers,
 }
 
 impl Job {
@@ -208,7 +253,8 @@ impl Job {
     fn with(shape: Shape, storages: Vec<Room>) -> Self {
         let ranks = storages.len();
         let queues = (0..ranks).map(|_| (0..ranks).map(|_| Queue::default()).collect()).collect();
-        Self { storages, queues: Rc::new(queues), dead: Rc::default(), clock: Clock::default(), shape }
+        let (dead, clock, table) = (Rc::default(), Clock::default(), Rc::default());
+        Self { storages, queues: Rc::new(queues), dead, clock, table, shape, powers: Powers::default() }
     }
 
     /// What is on the wire from one rank to another.
@@ -220,20 +266,30 @@ impl Job {
     pub(crate) fn ranks(&mut self) -> Vec<Rank<'_>> {
         let size = self.storages.len() as u32;
         let (queues, dead, clock, shape) = (&self.queues, &self.dead, &self.clock, self.shape);
+        let (powers, table) = (self.powers, &self.table);
+        let mut features = Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE;
+        features.set(Features::GET, powers.reads.is_some());
+        features.set(Features::ZCOPY, powers.gathers.is_some());
+        features.set(Features::PLACE, powers.places);
         let caps = Caps {
-            features: Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE,
+            features,
             limits: Limits {
                 short_bytes_max: 56,
                 bcopy_bytes_max: shape.bcopy_bytes_max,
+                zcopy_bytes_max: powers.gathers.unwrap_or(0),
+                direct_bytes_max: powers.reads.unwrap_or(0),
+                key_bytes: 8,
                 ..Limits::default()
             },
             cost: Cost { overhead_ns: 20, latency_ns: 150, per_kib_ns: 100 },
+            read_cost: Cost { overhead_ns: 0, latency_ns: 10, per_kib_ns: 50 },
         };
         let mut ranks = Vec::new();
         for (me, storage) in self.storages.iter_mut().enumerate() {
             let waiting = vec![false; queues.len()];
             let (queues, dead) = (queues.clone(), dead.clone());
-            let wire = Wire { me, shape, caps, queues, waiting, dead, next: 0 };
+            let direct = Direct::new(me, powers, table.clone());
+            let wire = Wire { me, shape, caps, queues, waiting, dead, next: 0, direct };
             let config = Config { me: PeerId(me as u32), size, epoch: Epoch(100 + me as u32) };
             ranks.push(Endpoint::new(storage.memory(), wire, clock.clone(), config).unwrap());
         }

@@ -2,12 +2,12 @@
 
 use aldis_hal::Handle;
 use aldis_hal::cause::Malformed;
-use zerocopy::IntoBytes;
 use zerocopy::little_endian::U32;
+use zerocopy::{FromBytes, IntoBytes};
 
 use super::{
-    Finish, GRANT_STARTED, Header, Kind, LABEL_BYTES, Label, RawClearToSend, RawData, RawFinish, RawHandle,
-    RawPair, short,
+    Finish, GRANT_STARTED, Header, Kind, LABEL_BYTES, Label, RawClearToSend, RawData, RawExposed, RawFinish,
+    RawHandle, RawPair, ReadKey, short,
 };
 
 /// The part of a message that depends on its kind.
@@ -23,6 +23,13 @@ pub enum Body<'a> {
         /// Whether it was deferred for want of a block, not for its size.
         deferred: bool,
     },
+    /// An announced message whose data can be read.
+    Expose {
+        /// The sending request.
+        sender: Handle,
+        /// By which its memory is read.
+        key: ReadKey,
+    },
     /// The receiver asks for `offset..header.length`.
     ClearToSend {
         /// The request asked.
@@ -35,6 +42,8 @@ pub enum Body<'a> {
         late: bool,
         /// It will ask for another piece after this one.
         more: bool,
+        /// It has read what it wants: nothing is asked for, and nothing is to be said.
+        read: bool,
     },
     /// A fragment.
     Data {
@@ -126,6 +135,41 @@ impl<'a> Packet<'a> {
     }
 }
 
+/// The head of a data fragment whose payload has not come yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct DataHead {
+    /// The fixed part; its length is that of the payload.
+    pub header: Header,
+    /// The request it is for.
+    pub receiver: Handle,
+    /// Its place in the message.
+    pub offset: u64,
+}
+
+impl DataHead {
+    /// Reads the head of a fragment of plain bytes.
+    ///
+    /// # Errors
+    /// What is wrong with it; [`Malformed::Kind`] for any other message, [`Malformed::Reserved`] for a fragment that is
+    /// typed or checked.
+    pub fn parse(head: &[u8]) -> Result<Self, Malformed> {
+        let (header, rest) = Header::parse(head)?;
+        if header.kind != Kind::Data {
+            return Err(Malformed::Kind(header.kind as u8));
+        }
+        let Header { source: 0, tag: 0, sequence: 0, .. } = header else { return Err(Malformed::Reserved) };
+        let Ok(RawData { receiver, offset }) = RawData::read_from_bytes(rest) else {
+            return Err(short(rest.len(), size_of::<RawData>()));
+        };
+        let offset = offset.get();
+        if offset.checked_add(header.length).is_none() {
+            return Err(Malformed::Length);
+        }
+        Ok(Self { header, receiver: receiver.into(), offset })
+    }
+}
+
 /// The fixed part of a body: bytes of each kind, and whether a payload follows, as long as the header says.
 const fn form(kind: Kind) -> (usize, bool) {
     match kind {
@@ -139,6 +183,7 @@ const fn form(kind: Kind) -> (usize, bool) {
         Kind::Offer | Kind::Grant => (size_of::<RawPair>(), false),
         Kind::Finish => (size_of::<RawFinish>(), false),
         Kind::ClearToSend => (size_of::<RawClearToSend>(), false),
+        Kind::Expose => (size_of::<RawExposed>(), false),
     }
 }
 
@@ -147,7 +192,8 @@ const fn limits(kind: Kind) -> (u64, u32) {
     match kind {
         Kind::Credit | Kind::Stalled | Kind::Seek => (0, u32::MAX),
         Kind::Nothing | Kind::Settle => (1, u32::MAX),
-        Kind::ClearToSend | Kind::Data => (u64::MAX, 3),
+        Kind::ClearToSend => (u64::MAX, 7),
+        Kind::Data => (u64::MAX, 3),
         _ => (u64::MAX, u32::MAX),
     }
 }
@@ -205,7 +251,18 @@ impl<'a> Body<'a> {
                 if offset > header.length {
                     return Err(Malformed::Length);
                 }
-                Self::ClearToSend { sender: first, receiver: second, offset, late: bit, more: other_bit }
+                let read = header.tag & 4 != 0;
+                if read && (other_bit || offset != header.length) {
+                    return Err(Malformed::Reserved);
+                }
+                Self::ClearToSend {
+                    sender: first,
+                    receiver: second,
+                    offset,
+                    late: bit,
+                    more: other_bit,
+                    read,
+                }
             }
             Kind::Data => {
                 let offset = long(other_slot, other_generation);
@@ -222,6 +279,11 @@ impl<'a> Body<'a> {
                     _ => return Err(Malformed::Reserved),
                 };
                 Self::Finish { receiver: first, status, label }
+            }
+            Kind::Expose if !crate::LENDS => return Err(Malformed::Kind(header.kind as u8)),
+            Kind::Expose => {
+                let key = [other_slot, other_generation, low, high].map(U32::new);
+                Self::Expose { sender: first, key: zerocopy::transmute!(key) }
             }
             Kind::Credit => Self::Credit,
             Kind::Stalled => Self::Stalled,

@@ -32,6 +32,10 @@ impl Header {
         [&self.emit()[..], &clear_to_send(sender, receiver, offset)].concat()
     }
 
+    fn emit_exposed(&self, sender: Handle, key: ReadKey) -> Vec<u8> {
+        [&self.emit()[..], &exposed(sender, key)].concat()
+    }
+
     fn emit_finish(&self, receiver: Handle, status: Finish, label: &Label) -> Vec<u8> {
         [&Self { length: label.values(), ..*self }.emit()[..], &finish(receiver, status, label)].concat()
     }
@@ -39,6 +43,7 @@ impl Header {
 
 const SENDER: Handle = Handle { slot: 0xA, generation: 0xB };
 const RECEIVER: Handle = Handle { slot: 0xC, generation: 0xD };
+const KEY: ReadKey = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
 
 #[test]
 fn golden_bytes_of_an_eager_header() {
@@ -76,6 +81,7 @@ fn golden_bytes_of_all_other_bodies() {
     for kind in [Kind::Offer, Kind::Grant] {
         assert_eq!(header(kind, 0).emit_about_both(SENDER, RECEIVER)[32..], [sender, receiver].concat());
     }
+    assert_eq!(header(Kind::Expose, 1).emit_exposed(SENDER, KEY)[32..], [&sender[..], &KEY].concat());
     let data = header(Kind::Data, 5).emit_data(RECEIVER, 0x0102_0304_0506_0708);
     assert_eq!(data[32..], [receiver, [8, 7, 6, 5, 4, 3, 2, 1]].concat());
     let finish = header(Kind::Finish, 0).emit_finish(RECEIVER, Finish::Withdrawn, &Label::NONE);
@@ -100,6 +106,7 @@ fn the_number_of_each_kind_is_fixed() {
         Kind::Settle,
         Kind::Labelled,
         Kind::Grant,
+        Kind::Expose,
     ];
     let numbers = kinds.map(|kind| header(kind, 0).emit()[0]);
     assert_eq!(numbers, core::array::from_fn(|index| index as u8 + 1));
@@ -154,12 +161,31 @@ fn every_kind_survives_the_wire() {
 
     for (tag, late, more) in [(0, false, false), (1, true, false), (2, false, true), (3, true, true)] {
         let clear = Header { tag, ..header(Kind::ClearToSend, 100) };
-        let body = Body::ClearToSend { sender: SENDER, receiver: RECEIVER, offset: 7, late, more };
+        let body =
+            Body::ClearToSend { sender: SENDER, receiver: RECEIVER, offset: 7, late, more, read: false };
         assert_eq!(
             Packet::parse(&clear.emit_clear_to_send(SENDER, RECEIVER, 7)),
             Ok(Packet { header: clear, body })
         );
     }
+
+    let read = Header { tag: 5, ..header(Kind::ClearToSend, 7) };
+    let body = Body::ClearToSend {
+        sender: SENDER,
+        receiver: RECEIVER,
+        offset: 7,
+        late: true,
+        more: false,
+        read: true,
+    };
+    assert_eq!(
+        Packet::parse(&read.emit_clear_to_send(SENDER, RECEIVER, 7)),
+        Ok(Packet { header: read, body })
+    );
+
+    let expose = header(Kind::Expose, 1 << 40);
+    let body = Body::Expose { sender: SENDER, key: KEY };
+    assert_eq!(Packet::parse(&expose.emit_exposed(SENDER, KEY)), Ok(Packet { header: expose, body }));
 
     for (tag, typed, checked) in [(0, false, false), (1, true, false), (2, false, true), (3, true, true)] {
         let data = Header { tag, ..header(Kind::Data, 2) };
@@ -224,6 +250,12 @@ fn lies_are_named() {
     let backwards = header(Kind::ClearToSend, 5).emit_clear_to_send(SENDER, RECEIVER, 6);
     assert_eq!(Packet::parse(&backwards), Err(Malformed::Length));
 
+    for (tag, length) in [(4, 8), (6, 7), (8, 7)] {
+        let stray =
+            Header { tag, ..header(Kind::ClearToSend, length) }.emit_clear_to_send(SENDER, RECEIVER, 7);
+        assert_eq!(Packet::parse(&stray), Err(Malformed::Reserved), "bits {tag:#b} with {length}");
+    }
+
     let wraps = [&header(Kind::Data, 2).emit_data(RECEIVER, u64::MAX)[..], b"xy"].concat();
     assert_eq!(Packet::parse(&wraps), Err(Malformed::Length));
 
@@ -238,7 +270,7 @@ fn lies_are_named() {
 proptest! {
     /// No bytes panic, and whatever parses is made of exactly the bytes that emitting it gives.
     #[test]
-    fn parsing_is_total_and_canonical(mut bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in 0u8..16) {
+    fn parsing_is_total_and_canonical(mut bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in 0u8..17) {
         if let Some(first) = bytes.first_mut() {
             *first = kind;
         }
@@ -253,6 +285,7 @@ proptest! {
             let again = match body {
                 Body::Eager(payload) | Body::Control(payload) => [&header.emit()[..], payload].concat(),
                 Body::Announce { sender, .. } => header.emit_about(sender),
+                Body::Expose { sender, key } => header.emit_exposed(sender, key),
                 Body::ClearToSend { sender, receiver, offset, .. } => {
                     header.emit_clear_to_send(sender, receiver, offset)
                 }

@@ -1,0 +1,221 @@
+//! Registered memory of the ranks of a rig, and what its wire does with it: reads, gathers and places, at once or some
+//! polls later.
+
+use core::cell::RefCell;
+use core::slice;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use aldis_kernel::hal::memory::{Access, Gather, Memory};
+use aldis_kernel::hal::{Cause, Handle, PeerId, Post, RegionId, Sink, Token};
+
+/// What the wire does with registered memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Powers {
+    /// A peer's memory can be read, so many bytes a post.
+    pub(crate) reads: Option<u64>,
+    /// Messages of at most so many bytes are gathered from the sender's memory.
+    pub(crate) gathers: Option<u64>,
+    /// Fragments are put where they belong.
+    pub(crate) places: bool,
+    /// Polls until a read, a gathered message or a placed one is done; zero for at once.
+    pub(crate) polls: u32,
+    /// The read after so many is refused, and all after it.
+    pub(crate) reads_max: Option<u32>,
+    /// Regions of a rank.
+    pub(crate) regions: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Region {
+    owner: usize,
+    generation: u32,
+    memory: Memory,
+    access: Access,
+}
+
+/// The regions of all ranks.
+#[derive(Default)]
+pub(crate) struct Table(Vec<Region>);
+
+impl Table {
+    /// Regions of a rank that are registered.
+    pub(crate) fn live(&self, rank: usize) -> usize {
+        self.0.iter().filter(|region| region.owner == rank && region.generation % 2 == 1).count()
+    }
+
+    fn find(&self, RegionId(handle): RegionId) -> Option<&Region> {
+        let region = self.0.get(handle.slot as usize)?;
+        (region.generation == handle.generation && handle.generation % 2 == 1).then_some(region)
+    }
+
+    fn piece(&self, gather: Gather, access: Access) -> Option<(*mut u8, usize)> {
+        let region = self.find(gather.region).filter(|region| region.access.contains(access))?;
+        assert!(gather.offset + gather.len <= region.memory.len, "a piece outside of its region");
+        Some((region.memory.start.as_ptr().wrapping_add(gather.offset), gather.len))
+    }
+
+    fn bytes(&self, gather: Gather, access: Access) -> Option<&[u8]> {
+        // SAFETY: whoever registered the memory keeps it until the region is taken back.
+        self.piece(gather, access).map(|(start, len)| unsafe { slice::from_raw_parts(start, len) })
+    }
+
+    fn write(&self, gather: Gather, bytes: &[u8]) -> bool {
+        let Some((start, len)) = self.piece(gather, Access::LOCAL_WRITE) else { return false };
+        assert_eq!(len, bytes.len());
+        // SAFETY: as in `bytes`, and nobody else touches what is to be written.
+        unsafe { start.copy_from_nonoverlapping(bytes.as_ptr(), len) };
+        true
+    }
+}
+
+/// Something that takes some polls.
+enum Job {
+    Read { token: Token, local: Gather, remote: Gather },
+    Gather { peer: usize, header: Vec<u8>, piece: Gather, token: Token },
+    Place { from: PeerId, head: Vec<u8>, place: Gather, payload: Vec<u8> },
+}
+
+/// One rank's end of the memory.
+pub(crate) struct Direct {
+    me: usize,
+    pub(crate) powers: Powers,
+    table: Rc<RefCell<Table>>,
+    jobs: VecDeque<(u32, Job)>,
+    reads: u32,
+}
+
+impl Direct {
+    pub(crate) fn new(me: usize, powers: Powers, table: Rc<RefCell<Table>>) -> Self {
+        Self { me, powers, table, jobs: VecDeque::new(), reads: 0 }
+    }
+
+    pub(crate) fn register(&mut self, memory: Memory, access: Access) -> Result<RegionId, Cause> {
+        let mut table = self.table.borrow_mut();
+        if table.live(self.me) >= self.powers.regions {
+            return Err(Cause::Full(aldis_kernel::hal::Resource::Regions));
+        }
+        // Slots are used again, so that stale names meet other regions.
+        let free = table.0.iter().position(|region| region.generation % 2 == 0);
+        let slot = free.unwrap_or(table.0.len());
+        let generation = free.map_or(1, |slot| table.0[slot].generation + 1);
+        let region = Region { owner: self.me, generation, memory, access };
+        if free.is_some() {
+            table.0[slot] = region
+        } else {
+            table.0.push(region)
+        }
+        Ok(RegionId(Handle { slot: slot as u32, generation }))
+    }
+
+    pub(crate) fn deregister(&mut self, region: RegionId) -> Result<(), Cause> {
+        let mut table = self.table.borrow_mut();
+        table.find(region).ok_or(Cause::Stale)?;
+        table.0[region.0.slot as usize].generation += 1;
+        Ok(())
+    }
+
+    pub(crate) fn pack_key(&self, region: RegionId, key: &mut [u8]) -> Result<usize, Cause> {
+        self.table.borrow().find(region).ok_or(Cause::Stale)?;
+        key[..4].copy_from_slice(&region.0.slot.to_le_bytes());
+        key[4..8].copy_from_slice(&region.0.generation.to_le_bytes());
+        Ok(8)
+    }
+
+    pub(crate) fn get(&mut self, local: Gather, key: &[u8], offset: u64, token: Token) -> Post {
+        self.reads += 1;
+        if self.powers.reads_max.is_some_and(|most| self.reads > most) {
+            return Post::Never(Cause::Device);
+        }
+        assert!(
+            self.powers.reads.is_some_and(|most| local.len as u64 <= most),
+            "more than can be read at a time"
+        );
+        let word = |at: usize| u32::from_le_bytes(key[at..at + 4].try_into().unwrap());
+        let region = RegionId(Handle { slot: word(0), generation: word(4) });
+        let remote = Gather { region, offset: offset as usize, len: local.len };
+        if self.powers.polls > 0 {
+            self.jobs.push_back((self.powers.polls, Job::Read { token, local, remote }));
+            return Post::Queued;
+        }
+        match self.read(local, remote) {
+            Ok(()) => Post::Done,
+            Err(cause) => Post::Never(cause),
+        }
+    }
+
+    fn read(&self, local: Gather, remote: Gather) -> Result<(), Cause> {
+        let table = self.table.borrow();
+        let bytes = table.bytes(remote, Access::REMOTE_READ).ok_or(Cause::Stale)?.to_vec();
+        if table.write(local, &bytes) { Ok(()) } else { Err(Cause::Cancelled) }
+    }
+
+    /// The message, if it can be gathered at once.
+    pub(crate) fn gather(
+        &mut self,
+        peer: usize,
+        header: &[u8],
+        piece: Gather,
+        token: Token,
+    ) -> Option<Vec<u8>> {
+        if self.powers.polls > 0 {
+            let header = header.to_vec();
+            self.jobs.push_back((self.powers.polls, Job::Gather { peer, header, piece, token }));
+            return None;
+        }
+        let table = self.table.borrow();
+        Some([header, table.bytes(piece, Access::LOCAL_READ).expect("a live region")].concat())
+    }
+
+    /// Whether nothing may overtake what is being sent to `peer`.
+    pub(crate) fn is_sending(&self, peer: usize) -> bool {
+        self.jobs.iter().any(|(_, job)| matches!(job, Job::Gather { peer: to, .. } if *to == peer))
+    }
+
+    /// Whether nothing else of `from` may be delivered yet.
+    pub(crate) fn is_placing(&self, from: usize) -> bool {
+        self.jobs.iter().any(|(_, job)| matches!(job, Job::Place { from: of, .. } if of.index() == from))
+    }
+
+    /// Delivers a message in place if the sink knows where. False if it is to be delivered as it is.
+    pub(crate) fn place<S: Sink>(&mut self, from: PeerId, message: &[u8], sink: &mut S) -> bool {
+        let Some((head, payload)) = message.split_at_checked(48).filter(|_| self.powers.places) else {
+            return false;
+        };
+        let Some(place) = sink.place(from, head, payload.len()) else { return false };
+        let job = Job::Place { from, head: head.to_vec(), place, payload: payload.to_vec() };
+        self.jobs.push_back((self.powers.polls, job));
+        true
+    }
+
+    /// Does what is due; gives the messages that are ready to be sent.
+    pub(crate) fn poll<S: Sink>(&mut self, sink: &mut S) -> (u32, Vec<(usize, Vec<u8>)>) {
+        let (mut handled, mut ready) = (0, Vec::new());
+        for _ in 0..self.jobs.len() {
+            let Some((polls, job)) = self.jobs.pop_front() else { break };
+            if polls > 0 {
+                self.jobs.push_back((polls - 1, job));
+                // Something happens soon: nobody is to think that all is quiet.
+                handled |= u32::from(polls < 1000);
+                continue;
+            }
+            handled += 1;
+            match job {
+                Job::Read { token, local, remote } => sink.completed(token, self.read(local, remote)),
+                Job::Gather { peer, header, piece, token } => {
+                    let bytes = self.table.borrow().bytes(piece, Access::LOCAL_READ).map(<[u8]>::to_vec);
+                    // What was taken back is sent as zeroes: the kernel says that it is void.
+                    ready.push((peer, [header, bytes.clone().unwrap_or(vec![0; piece.len])].concat()));
+                    sink.completed(token, bytes.map(drop).ok_or(Cause::Cancelled));
+                }
+                Job::Place { from, head, place, payload } => {
+                    let placed = self.table.borrow().write(place, &payload);
+                    if placed {
+                        sink.placed(from, &head);
+                    }
+                }
+            }
+        }
+        (handled, ready)
+    }
+}
