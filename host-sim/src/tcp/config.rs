@@ -4,6 +4,7 @@ use core::ops::RangeInclusive;
 use core::time::Duration;
 
 use super::interfaces::Interfaces;
+use super::tls::Files;
 
 /// The most links between two ranks.
 pub const LINKS_MAX: u8 = 16;
@@ -26,6 +27,8 @@ pub struct Config {
     pub keep_alive: Option<Duration>,
     /// How long a peer may be unreachable before it is given up.
     pub connect_timeout: Duration,
+    /// Certificates, if connections are to be encrypted: on all ranks or none.
+    pub tls: Option<Files>,
 }
 
 impl Default for Config {
@@ -38,6 +41,7 @@ impl Default for Config {
             receive_buffer: None,
             keep_alive: Some(Duration::from_secs(20)),
             connect_timeout: Duration::from_secs(20),
+            tls: None,
         }
     }
 }

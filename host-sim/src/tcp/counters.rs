@@ -99,7 +99,7 @@ mod tests {
         counters.refused[Refusal::Key.index()] = 7;
         let told = counters.to_string();
         assert!(
-            told.contains(" cut=3 ") && told.contains(" key=7 ") && told.ends_with(" unreachable=0"),
+            told.contains(" cut=3 ") && told.contains(" key=7 ") && told.ends_with(" untrusted=0"),
             "{told}"
         );
         assert_eq!(told.split(' ').count(), size_of::<Counters>() / size_of::<u64>());

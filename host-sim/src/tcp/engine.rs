@@ -15,10 +15,11 @@ use super::config::{Config, LINKS_MAX};
 use super::connection::{Connection, Connections, Stage};
 use super::counters::Counters;
 use super::error::TcpError;
-use super::interfaces;
+use super::interfaces::{self, Network};
 use super::key::JobKey;
 use super::peer::{NONE, Peer, Presence};
 use super::socket::{self, Options};
+use super::tls::Tls;
 use super::wire::Moved;
 use super::{COST, address};
 
@@ -43,6 +44,10 @@ pub(super) struct Engine {
     pub(super) listeners: Vec<TcpListener>,
     /// Where they listen.
     pub(super) addresses: Vec<SocketAddr>,
+    /// The networks that this side is in.
+    networks: Vec<Network>,
+    /// How connections are encrypted, if they are.
+    pub(super) tls: Option<Tls>,
     pub(super) peers: Vec<Peer>,
     /// The handshake's view of the links, for each rank as many as there are.
     pub(super) ways: Vec<stream::Link>,
@@ -86,8 +91,9 @@ impl Engine {
         };
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed("epoll_create1"))?;
         let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
-        for ip in interfaces::select(&config.interfaces)? {
-            let listener = socket::listen_at(ip, &config.ports, &options)?;
+        let networks = interfaces::select(&config.interfaces)?;
+        for network in &networks {
+            let listener = socket::listen_at(network.ip, &config.ports, &options)?;
             let address = listener.local_addr();
             addresses
                 .push(address.map_err(|_| TcpError::System { call: "getsockname", errno: Errno::last() })?);
@@ -109,6 +115,8 @@ impl Engine {
             events: Box::new([EpollEvent::empty(); EVENTS]),
             listeners,
             addresses,
+            networks,
+            tls: config.tls.as_ref().map(Tls::load).transpose().map_err(TcpError::Tls)?,
             peers: vec![Peer::new(links); ranks as usize],
             ways: vec![stream::Link::NONE; ranks as usize * usize::from(links)],
             connections: Connections::default(),
@@ -142,7 +150,8 @@ impl Engine {
     }
 
     pub(super) fn introduce(&mut self, peer: PeerId, epoch: Epoch, place: &[u8]) -> Result<(), Cause> {
-        let addresses = address::decode(place).ok_or(Cause::Unreachable)?;
+        let mut addresses = address::decode(place).ok_or(Cause::Unreachable)?;
+        interfaces::order(&self.networks, &mut addresses);
         if peer == self.setup.rank || self.peers.get(peer.index()).is_none() {
             return Err(Cause::Unreachable);
         }

@@ -5,8 +5,11 @@ use core::net::IpAddr;
 
 use nix::errno::Errno;
 
+use super::interfaces::Rejected;
+use super::tls::TlsError;
+
 /// What kept a rank from listening.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum TcpError {
     /// Every port of the range is taken, or not this user's to take.
@@ -24,7 +27,17 @@ pub enum TcpError {
         call: &'static str,
     },
     /// No address is left of what was asked for.
-    NoInterface,
+    NoInterface {
+        /// Every address that there is.
+        rejected: Vec<Rejected>,
+    },
+    /// An entry of a list that is neither the name of an interface nor a network.
+    Network {
+        /// The entry.
+        text: String,
+    },
+    /// Certificates that cannot be used.
+    Tls(TlsError),
     /// A rank outside the job, a job of nobody, or no life.
     Identity,
     /// A number of links that there cannot be.
@@ -54,7 +67,19 @@ impl fmt::Display for TcpError {
                     "{call}: no file descriptor is left (see `ulimit -n`; each peer needs one for each link)"
                 )
             }
-            Self::NoInterface => f.write_str("no interface that is up has an address that was asked for"),
+            Self::NoInterface { rejected } => {
+                f.write_str("no address is left to listen at; there are: ")?;
+                let mut between = "";
+                for one in rejected {
+                    write!(f, "{between}{one}")?;
+                    between = ", ";
+                }
+                if rejected.is_empty() { f.write_str("none") } else { Ok(()) }
+            }
+            Self::Network { text } => {
+                write!(f, "`{text}` is no interface's name, no address and no network such as 10.1.0.0/16")
+            }
+            Self::Tls(error) => write!(f, "TLS: {error}"),
             Self::Identity => f.write_str("the rank is outside its job"),
             Self::Links { links } => {
                 write!(f, "{links} links a peer, where 1 to {} are possible", super::LINKS_MAX)

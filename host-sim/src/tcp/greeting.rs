@@ -101,9 +101,14 @@ impl Engine {
     }
 
     /// A connection begins its handshake.
-    fn begin(&mut self, stream: TcpStream, handshake: Handshake) {
+    fn begin(&mut self, stream: TcpStream, mut handshake: Handshake) {
+        let Some(wire) = Wire::new(stream, self.tls.as_ref(), handshake.is_dialled()) else {
+            handshake.refuse(&mut self.node(), Refusal::Untrusted, now());
+            self.counters.refused[Refusal::Untrusted.index()] += 1;
+            return;
+        };
         let connection = Connection {
-            wire: Wire::plain(stream),
+            wire,
             key: handshake.key(),
             stage: Stage::Greeting(Box::new(handshake)),
             may_read: false,
@@ -199,7 +204,13 @@ impl Engine {
                 let (used, event) = handshake.handle(&mut node, &bytes[..count], now());
                 (&bytes[used..count], event)
             }
-            Moved::Bytes(_) | Moved::Broken(_) => (&[][..], handshake.hang_up(&mut node, now())),
+            Moved::Bytes(_) | Moved::Broken(_) => {
+                let event = match wire.refusal() {
+                    Some(why) => handshake.refuse(&mut node, why, now()),
+                    None => handshake.hang_up(&mut node, now()),
+                };
+                (&[][..], event)
+            }
         };
         speak(wire, handshake);
         match event {
@@ -367,9 +378,14 @@ fn speak(wire: &mut Wire, handshake: &mut Handshake) -> Moved {
 /// Why a peer could not be reached, from what its last attempt came to.
 const fn cause_of(last: Option<Refusal>) -> Cause {
     match last {
-        Some(Refusal::Version | Refusal::Ranks | Refusal::Links | Refusal::Key | Refusal::Job) => {
-            Cause::Incompatible
-        }
+        Some(
+            Refusal::Version
+            | Refusal::Ranks
+            | Refusal::Links
+            | Refusal::Key
+            | Refusal::Job
+            | Refusal::Untrusted,
+        ) => Cause::Incompatible,
         Some(Refusal::Unreachable) => Cause::PeerDead,
         _ => Cause::Unreachable,
     }

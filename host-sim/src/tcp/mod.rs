@@ -41,9 +41,11 @@ mod outgoing;
 mod peer;
 mod receiving;
 mod sending;
+mod session;
 mod socket;
 #[cfg(test)]
 mod tests;
+pub mod tls;
 mod transport;
 mod wire;
 
@@ -56,7 +58,7 @@ use self::engine::Engine;
 pub use self::config::{Config, LINKS_MAX};
 pub use self::counters::Counters;
 pub use self::error::TcpError;
-pub use self::interfaces::{Family, Interfaces};
+pub use self::interfaces::{Family, Interfaces, Rejected, Rejection};
 pub use self::key::{JobKey, KEY_BYTES};
 pub use self::transport::TcpSlot;
 

@@ -3,6 +3,8 @@
 mod faults;
 mod links;
 mod pair;
+mod strangers;
+mod tls;
 
 use core::time::Duration;
 use std::time::Instant as Clock;
@@ -77,13 +79,18 @@ impl Rank {
 /// A job, all of whose ranks have been introduced to each other.
 fn job(ranks: u32, config: &Config) -> Vec<Rank> {
     let mut all: Vec<_> = (0..ranks).map(|me| Rank::listen(me, ranks, config)).collect();
+    introduce(&mut all);
+    all
+}
+
+/// Each rank learns where the others are.
+fn introduce(all: &mut [Rank]) {
     let addresses: Vec<_> = all.iter().map(|rank| rank.tcp.address()).collect();
     for (me, rank) in all.iter_mut().enumerate() {
         for (other, address) in addresses.iter().enumerate().filter(|(other, _)| *other != me) {
             rank.meet(other as u32, address);
         }
     }
-    all
 }
 
 /// Polls all until `done`; panics with what they are if that takes too long.

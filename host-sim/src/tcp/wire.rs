@@ -3,6 +3,11 @@
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
 
+use aldis_protocols::stream::Refusal;
+
+use super::session::Session;
+use super::tls::Tls;
+
 /// Reads of a socket that is about to be closed.
 const LAST_READS: u32 = 64;
 
@@ -30,31 +35,55 @@ impl From<io::Result<usize>> for Moved {
     }
 }
 
-/// A connected socket that does not block.
+/// A connected socket that does not block, and what is between it and the bytes of ranks.
 #[derive(Debug)]
-pub(super) struct Wire {
-    socket: TcpStream,
+pub(super) enum Wire {
+    /// Nothing.
+    Plain(TcpStream),
+    /// TLS.
+    Encrypted(Box<Session>),
 }
 
 impl Wire {
-    pub(super) const fn plain(socket: TcpStream) -> Self {
-        Self { socket }
+    /// A connection that this side has made, or accepted. `None`: it cannot be encrypted.
+    pub(super) fn new(socket: TcpStream, tls: Option<&Tls>, dialled: bool) -> Option<Self> {
+        match tls {
+            None => Some(Self::Plain(socket)),
+            Some(tls) => tls.session(socket, dialled).map(|session| Self::Encrypted(Box::new(session))),
+        }
     }
 
     pub(super) const fn socket(&self) -> &TcpStream {
-        &self.socket
+        match self {
+            Self::Plain(socket) => socket,
+            Self::Encrypted(session) => session.socket(),
+        }
+    }
+
+    /// Why the encryption has ended the connection, if it has.
+    pub(super) const fn refusal(&self) -> Option<Refusal> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Encrypted(session) => session.refusal(),
+        }
     }
 
     /// Sends what the socket takes now.
     #[inline]
     pub(super) fn send(&mut self, bytes: &[u8]) -> Moved {
-        (&self.socket).write(bytes).into()
+        match self {
+            Self::Plain(socket) => socket.write(bytes).into(),
+            Self::Encrypted(session) => session.send([bytes, &[]]),
+        }
     }
 
     /// As [`send`](Self::send), of two pieces by one call.
     #[inline]
     pub(super) fn send_both(&mut self, head: &[u8], body: &[u8]) -> Moved {
-        (&self.socket).write_vectored(&[IoSlice::new(head), IoSlice::new(body)]).into()
+        match self {
+            Self::Plain(socket) => socket.write_vectored(&[IoSlice::new(head), IoSlice::new(body)]).into(),
+            Self::Encrypted(session) => session.send([head, body]),
+        }
     }
 
     /// Nothing more is sent, and what has come is of no interest: taking it keeps the system from resetting the connection,
@@ -67,13 +96,19 @@ impl Wire {
                 _ => break,
             }
         }
-        // A socket that is shut already needs no more.
-        let _ = self.socket.shutdown(Shutdown::Write);
+        match self {
+            // A socket that is shut already needs no more.
+            Self::Plain(socket) => drop(socket.shutdown(Shutdown::Write)),
+            Self::Encrypted(session) => session.finish(),
+        }
     }
 
     /// Reads what is there. Less than there is room for means that there is no more now.
     #[inline]
     pub(super) fn receive(&mut self, room: &mut [u8]) -> Moved {
-        (&self.socket).read(room).into()
+        match self {
+            Self::Plain(socket) => socket.read(room).into(),
+            Self::Encrypted(session) => session.receive(room),
+        }
     }
 }

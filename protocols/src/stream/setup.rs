@@ -145,11 +145,13 @@ pub enum Refusal {
     Slow,
     /// No connection could be made at all. Never sent.
     Unreachable,
+    /// The encryption below did not come about: one side does not trust the other's certificate. Never sent.
+    Untrusted,
 }
 
 impl Refusal {
     /// Every reason, in the order of [`index`](Self::index).
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Foreign,
         Self::Version,
         Self::Job,
@@ -167,6 +169,7 @@ impl Refusal {
         Self::Truncated,
         Self::Slow,
         Self::Unreachable,
+        Self::Untrusted,
     ];
 
     /// Where to count it: below the length of [`ALL`](Self::ALL).
@@ -185,7 +188,10 @@ impl Refusal {
     /// Whether the other side is told.
     #[must_use]
     pub const fn is_sent(self) -> bool {
-        !matches!(self, Self::Foreign | Self::Silent | Self::Truncated | Self::Slow | Self::Unreachable)
+        !matches!(
+            self,
+            Self::Foreign | Self::Silent | Self::Truncated | Self::Slow | Self::Unreachable | Self::Untrusted
+        )
     }
 
     /// Whether asking again at the same address cannot help.
@@ -193,7 +199,14 @@ impl Refusal {
     pub const fn is_final(self) -> bool {
         matches!(
             self,
-            Self::Foreign | Self::Version | Self::Job | Self::Ranks | Self::Rank | Self::Links | Self::Key
+            Self::Foreign
+                | Self::Version
+                | Self::Job
+                | Self::Ranks
+                | Self::Rank
+                | Self::Links
+                | Self::Key
+                | Self::Untrusted
         )
     }
 
@@ -224,6 +237,7 @@ impl Refusal {
             Self::Truncated => "truncated",
             Self::Slow => "slow",
             Self::Unreachable => "unreachable",
+            Self::Untrusted => "untrusted",
         }
     }
 }
@@ -248,6 +262,7 @@ impl core::fmt::Display for Refusal {
             Self::Truncated => "closed within the handshake",
             Self::Slow => "the handshake took too long",
             Self::Unreachable => "no connection could be made",
+            Self::Untrusted => "a certificate that is not trusted",
         })
     }
 }

@@ -193,7 +193,7 @@ fn every_reason_has_a_place_a_name_and_a_text() {
         assert_eq!(Refusal::from_wire(why as u8), why.is_sent().then_some(why));
         assert!(!(why.is_final() && why.is_ordinary()));
     }
-    assert_eq!((Refusal::from_wire(0), Refusal::from_wire(18)), (None, None));
+    assert_eq!((Refusal::from_wire(0), Refusal::from_wire(19)), (None, None));
 }
 
 #[test]
