@@ -1,13 +1,13 @@
 //! How large the inboxes of a job are: many ranks get smaller blocks, so that the whole stays bounded.
 //!
-//! Memory is (ranks)^2 lanes. A lane is a ring of 64-byte slots and blocks for what does not fit into a slot:
+//! Memory is (ranks)^2 lanes. A lane is a ring of 128-byte slots and blocks for what does not fit into a slot:
 //!
 //! | ranks | slots | blocks | a lane | the job |
 //! |---|---|---|---|---|
-//! | 1..=8 | 128 | 16 x 32 KiB | 520 KiB | up to 29 MiB |
-//! | 9..=16 | 64 | 8 x 32 KiB | 260 KiB | up to 61 MiB |
-//! | 17..=32 | 64 | 8 x 16 KiB | 132 KiB | up to 128 MiB |
-//! | 33..=64 | 64 | 8 x 8 KiB | 68 KiB | up to 269 MiB |
+//! | 1..=8 | 128 | 16 x 32 KiB | 528 KiB | up to 29 MiB |
+//! | 9..=16 | 64 | 8 x 32 KiB | 264 KiB | up to 62 MiB |
+//! | 17..=32 | 64 | 8 x 16 KiB | 136 KiB | up to 132 MiB |
+//! | 33..=64 | 64 | 8 x 8 KiB | 72 KiB | up to 285 MiB |
 
 use aldis_drivers::shm::Geometry;
 

@@ -58,5 +58,5 @@ pub const VERSION: u8 = 1;
 pub const LENDS: bool = !cfg!(feature = "compact");
 
 /// Largest payload that an envelope slot holds by itself: messages up to here need an envelope credit and no
-/// block. 24 bytes, so that header and payload fill the 56 bytes of a shared-memory slot.
+/// block. 24 bytes, so that header and payload fill the first line of a shared-memory slot.
 pub const INLINE_BYTES: usize = 24;

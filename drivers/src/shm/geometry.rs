@@ -6,8 +6,15 @@ use aldis_hal::{Cause, Epoch, PeerId};
 /// lines are shorter or longer the layout stays right and is merely less fast.
 pub(super) const LINE_BYTES: u32 = 64;
 
-/// Payload bytes of a ring slot: a line less the length and the sequence word.
-pub(super) const SHORT_BYTES: u32 = 56;
+/// Bytes of a ring slot: two lines. A pair of lines is also what some processors fetch together, so that neighbouring
+/// slots do not disturb each other.
+pub(super) const SLOT_BYTES: u32 = 2 * LINE_BYTES;
+
+/// Payload bytes of a ring slot: all but the sequence word and the head.
+pub(super) const SHORT_BYTES: u32 = SLOT_BYTES - 8;
+
+/// Home slots behind each ring.
+pub(super) const HOME_SLOTS: u32 = 2;
 
 /// Doorbell words in a line.
 pub(super) const BELLS_A_LINE: u32 = LINE_BYTES / 4;
@@ -18,14 +25,9 @@ pub(super) const BELLS_A_LINE: u32 = LINE_BYTES / 4;
 pub struct Geometry {
     /// Ranks of the job, the owner included: 1..=[`PEERS_MAX`](Self::PEERS_MAX).
     pub peers: u32,
-    /// Slots of the ring from each sender, a power of two: 2..=[`SLOTS_MAX`](Self::SLOTS_MAX). 64 bytes each.
-    ///
-    /// Few slots have the least latency, many the highest rate. Medians of 8 bytes one way, by
-    /// `examples/one_way.rs` on two virtual cores of an AMD EPYC, a few runs each, with a line in each direction as
-    /// the raw measure. Cores close to each other (raw 49..52 ns): 4 slots 42 ns, 8 slots 49..57, 16 slots 52..67,
-    /// 64 slots 56..68, 256 slots 70. Cores further apart (raw 202..210 ns): 4 slots 210, 8 slots 205, 16 slots
-    /// 208..217, 256 slots 245. A stream, close: 27, 15, 8.5, 5, 6 ns a message with 4, 8, 16, 64, 256 slots.
-    /// A raw ring of many lines slows down likewise; why has not been found out.
+    /// Slots of the ring from each sender, a power of two: 2..=[`SLOTS_MAX`](Self::SLOTS_MAX). 128 bytes each. As many
+    /// messages a sender can be ahead of its receiver; more take a higher rate. Latency does not depend on them, as
+    /// messages to a receiver that keeps up stand in two home slots beside them.
     pub slots: u32,
     /// Blocks for larger messages from each sender: 1..=[`BLOCKS_MAX`](Self::BLOCKS_MAX).
     pub blocks: u32,
@@ -37,10 +39,10 @@ impl Geometry {
     /// Most ranks of a job over shared memory.
     pub const PEERS_MAX: u32 = 1 << 16;
     /// Most slots of a ring.
-    pub const SLOTS_MAX: u32 = 1 << 15;
+    pub const SLOTS_MAX: u32 = 1 << 14;
     /// Most blocks of a sender: one bit each in a 32-bit word.
     pub const BLOCKS_MAX: u32 = 32;
-    /// Largest block: a length must fit into 26 bits of an announcement.
+    /// Largest block.
     pub const BLOCK_BYTES_MAX: u32 = 1 << 25;
     /// Up to this many ranks a receiver looks at every ring in every poll; above it doorbells tell where to look.
     pub const SCANNED_MAX: u32 = 16;
@@ -99,14 +101,17 @@ impl Geometry {
         if self.peers > Self::SCANNED_MAX { (self.peers - 1).div_ceil(BELLS_A_LINE) } else { 0 }
     }
 
-    /// Offset of the first lane, after the header's line and the doorbells.
+    /// Offset of the first lane, after the header's line and the doorbells. A multiple of two lines, as all is that
+    /// follows, so that slots begin where pairs of lines do.
     const fn lanes_at(&self) -> u64 {
-        LINE_BYTES as u64 * (1 + self.bell_lines() as u64)
+        (LINE_BYTES as u64 * (1 + self.bell_lines() as u64)).next_multiple_of(SLOT_BYTES as u64)
     }
 
-    /// Bytes of what one sender has in an inbox: ring, credit line, blocks.
+    /// Bytes of what one sender has in an inbox: ring, home slots, credit line, blocks.
     const fn lane_bytes(&self) -> u64 {
-        (LINE_BYTES as u64 * (self.slots as u64 + 1)) + self.blocks as u64 * self.block_bytes as u64
+        let blocks = self.blocks as u64 * self.block_bytes as u64;
+        SLOT_BYTES as u64 * (self.slots as u64 + HOME_SLOTS as u64 + 1)
+            + blocks.next_multiple_of(SLOT_BYTES as u64)
     }
 
     /// Offset of the ring at `place`. Within the inbox for a checked geometry and a place below `peers - 1`.
@@ -116,12 +121,12 @@ impl Geometry {
 
     /// Offset of the credit line at `place`.
     pub(super) const fn credit_at(&self, place: u32) -> usize {
-        self.ring_at(place) + (LINE_BYTES * self.slots) as usize
+        self.ring_at(place) + (SLOT_BYTES * (self.slots + HOME_SLOTS)) as usize
     }
 
     /// Offset of the first block at `place`.
     pub(super) const fn blocks_at(&self, place: u32) -> usize {
-        self.credit_at(place) + LINE_BYTES as usize
+        self.credit_at(place) + SLOT_BYTES as usize
     }
 
     /// Offset of the first doorbell line.

@@ -19,13 +19,19 @@ pub(super) enum State {
     Closed,
 }
 
-/// This rank's state towards one peer: three cache lines, for sending, receiving and doorbells. The memory is the
-/// caller's; its contents are the transport's.
+/// This rank's state towards one peer: four cache lines, for sending, receiving, what is less common, and doorbells. The
+/// memory is the caller's; its contents are the transport's.
 #[repr(C, align(64))]
 pub struct Lane {
     pub(super) outgoing: Outgoing,
     /// First block of the outgoing lane.
     pub(super) outgoing_blocks: *mut u8,
+    pub(super) incoming: Incoming,
+    /// First block of the incoming lane.
+    pub(super) incoming_blocks: *const u8,
+    /// Neighbours in the circle of hot lanes.
+    next: u32,
+    previous: u32,
     /// The lane that waits after this one.
     wait_next: u32,
     pub(super) state: State,
@@ -34,12 +40,6 @@ pub struct Lane {
     pub(super) wants_block: bool,
     /// Whether poll looks at the ring.
     hot: bool,
-    pub(super) incoming: Incoming,
-    /// First block of the incoming lane.
-    pub(super) incoming_blocks: *const u8,
-    /// Neighbours in the circle of hot lanes.
-    next: u32,
-    previous: u32,
     /// Polls in a row that found the ring empty; counted only where there are doorbells.
     pub(super) idle: u32,
     /// The doorbells of one line as last heard: of line number `n`, whichever peer lane `n` is for.
@@ -51,8 +51,11 @@ pub struct Lane {
 #[repr(align(64))]
 pub(super) struct Heard(pub(super) [u32; BELLS_A_LINE as usize]);
 
-// Three lines on a 64-bit machine, as `Lane`'s documentation says.
-const _: () = assert!(size_of::<Lane>() == 192 || size_of::<usize>() != 8);
+// On a 64-bit machine, as `Lane`'s documentation says.
+const _: () = {
+    assert!(size_of::<Lane>() == 256 || size_of::<usize>() != 8);
+    assert!(core::mem::offset_of!(Lane, incoming) == 64 || size_of::<usize>() != 8);
+};
 
 impl Lane {
     /// A lane to nobody. All-zero, so that a static table of lanes takes no room in an image.
@@ -71,6 +74,11 @@ impl Lane {
         idle: 0,
         heard: Heard([0; BELLS_A_LINE as usize]),
     };
+
+    /// Whether there is what is waited for.
+    pub(super) fn has_room(&self) -> bool {
+        self.outgoing.has_slot() && (!self.wants_block || self.outgoing.free_block().is_some())
+    }
 
     /// Lets go of all shared memory.
     pub(super) fn close(&mut self, state: State) {

@@ -2,21 +2,22 @@
 
 use core::slice;
 
-use super::geometry::SHORT_BYTES;
+use super::geometry::{SHORT_BYTES, SLOT_BYTES};
 use crate::sync::{UnsafeCell, Word};
 
-/// A ring slot: one cache line, so that a short message is one line's journey from core to core.
+/// A ring slot: two neighbouring cache lines, of which a message of up to 56 bytes needs the first alone, so that it is
+/// one line's journey from core to core.
 ///
-/// The sender alone writes it, while the position that maps here is free; the receiver alone reads it, between the
-/// store of `sequence` and the return of the position by credit.
+/// The sender alone writes it, while it is free; the receiver alone reads it, between the store of `sequence` and the
+/// return of the message's position by credit.
 #[repr(C, align(64))]
 pub(super) struct Slot {
-    /// The message if it is short; 8-byte aligned.
-    payload: UnsafeCell<[u64; SHORT_BYTES as usize / 8]>,
-    /// Length, or block and length; see [`Announcement`].
-    head: UnsafeCell<u32>,
-    /// Position + 1 of the message that stands here; stored last.
+    /// The cursor of this slot's ring once it had passed the message that stands here; stored last.
     pub(super) sequence: Word,
+    /// What stands here, and what comes next.
+    head: UnsafeCell<u32>,
+    /// The message if it is short, 8-byte aligned; the length of one in a block.
+    payload: UnsafeCell<[u64; SHORT_BYTES as usize / 8]>,
 }
 
 /// What the receiver tells a sender. Written by the receiver alone, in a line of its own.
@@ -29,16 +30,16 @@ pub(super) struct Credit {
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Slot>() == 64 && size_of::<Credit>() == 64);
+const _: () = assert!(size_of::<Slot>() == SLOT_BYTES as usize && size_of::<Credit>() == 64);
 
 #[cfg(loom)]
 impl Slot {
     /// An empty slot before the first message at `start`.
     pub(super) fn new(start: u32) -> Self {
         Self {
-            payload: UnsafeCell::new([0; SHORT_BYTES as usize / 8]),
-            head: UnsafeCell::new(0),
             sequence: Word::new(start),
+            head: UnsafeCell::new(0),
+            payload: UnsafeCell::new([0; SHORT_BYTES as usize / 8]),
         }
     }
 }
@@ -52,24 +53,44 @@ impl Credit {
 }
 
 impl Slot {
-    /// Writes the announcement.
+    /// Writes the head.
     ///
     /// # Safety
     /// The caller is the ring's sender and the slot is free.
     #[inline(always)]
-    pub(super) unsafe fn set_head(&self, announcement: Announcement) {
+    pub(super) unsafe fn set_head(&self, Head(value): Head) {
         // SAFETY: the slot is free, so nobody but its sender, the caller, accesses it.
-        self.head.with_mut(|head| unsafe { head.write(announcement.0.to_le()) });
+        self.head.with_mut(|head| unsafe { head.write(value.to_le()) });
     }
 
-    /// Reads the announcement.
+    /// Reads the head.
     ///
     /// # Safety
     /// The caller is the ring's receiver and has seen the slot's sequence.
     #[inline(always)]
-    pub(super) unsafe fn head(&self) -> Announcement {
+    pub(super) unsafe fn head(&self) -> Head {
         // SAFETY: the sender has filled the slot and leaves it alone until it is returned by the caller.
-        Announcement(u32::from_le(self.head.with(|head| unsafe { head.read() })))
+        Head(u32::from_le(self.head.with(|head| unsafe { head.read() })))
+    }
+
+    /// Writes the length of a message in a block.
+    ///
+    /// # Safety
+    /// As of [`set_head`](Self::set_head).
+    #[inline(always)]
+    pub(super) unsafe fn set_block_len(&self, len: u32) {
+        // SAFETY: as in `set_head`; the payload is longer than a word and aligned for one.
+        self.payload.with_mut(|payload| unsafe { payload.cast::<u32>().write(len.to_le()) });
+    }
+
+    /// Reads the length of a message in a block.
+    ///
+    /// # Safety
+    /// As of [`head`](Self::head).
+    #[inline(always)]
+    pub(super) unsafe fn block_len(&self) -> u32 {
+        // SAFETY: as in `head` and `set_block_len`.
+        u32::from_le(self.payload.with(|payload| unsafe { payload.cast::<u32>().read() }))
     }
 
     /// The payload, for the sender while the slot is free.
@@ -85,45 +106,74 @@ impl Slot {
     }
 }
 
-/// The word of a slot that tells what came: up to 56 the length of a short message; otherwise
-/// `1 << 31 | block << 26 | length`.
+/// The word of a slot that tells what came, what its sender has consumed, and where the next message will stand:
+///
+/// | bits | |
+/// |---|---|
+/// | 0..16 | the sender's own position in the opposite lane, modulo 2^16: credit |
+/// | 16..24 | the length of a short message, or the index of a block |
+/// | 24..30 | zero |
+/// | 30 | the next message will stand in a home slot |
+/// | 31 | the message stands in a block |
 #[derive(Clone, Copy)]
-pub(super) struct Announcement(u32);
+pub(super) struct Head(u32);
 
-/// An announcement taken apart. Not yet held against what was granted.
+/// What came, taken out of a head. Not yet held against what was granted.
 pub(super) enum Announced {
-    /// A message in the slot.
+    /// A message in the slot, of this length.
     Short(u32),
-    /// A message in a block.
-    Block {
-        /// The block's index, below 32.
-        block: u32,
-        /// The message's length.
-        len: u32,
-    },
+    /// A message in the block of this index.
+    Block(u32),
+    /// What cannot be.
+    Nonsense,
 }
 
-impl Announcement {
+impl Head {
     const BLOCK: u32 = 1 << 31;
-    const LEN_BITS: u32 = 26;
+    const HOME: u32 = 1 << 30;
+    const WHAT: u32 = 16;
+    const WHAT_MAX: u32 = 0xFF;
 
+    /// A short message of `len` bytes, from a sender that has consumed up to `consumed`.
     #[inline(always)]
-    pub(super) const fn short(len: u32) -> Self {
-        Self(len)
+    pub(super) const fn short(len: u32, consumed: u32) -> Self {
+        Self((consumed & 0xFFFF) | (len << Self::WHAT))
     }
 
+    /// A message in `block`.
     #[inline(always)]
-    pub(super) const fn block(block: u32, len: u32) -> Self {
-        Self(Self::BLOCK | (block << Self::LEN_BITS) | len)
+    pub(super) const fn block(block: u32, consumed: u32) -> Self {
+        Self((consumed & 0xFFFF) | (block << Self::WHAT) | Self::BLOCK)
+    }
+
+    /// The same, and where the next message will stand.
+    #[inline(always)]
+    pub(super) const fn before(self, home: bool) -> Self {
+        Self(self.0 | if home { Self::HOME } else { 0 })
     }
 
     #[inline(always)]
     pub(super) const fn open(self) -> Announced {
-        if self.0 & Self::BLOCK == 0 {
-            return Announced::Short(self.0);
+        let what = (self.0 & !(Self::BLOCK | Self::HOME)) >> Self::WHAT;
+        if what > Self::WHAT_MAX {
+            Announced::Nonsense
+        } else if self.0 & Self::BLOCK == 0 {
+            Announced::Short(what)
+        } else {
+            Announced::Block(what)
         }
-        let (block, len) = ((self.0 & !Self::BLOCK) >> Self::LEN_BITS, self.0 & ((1 << Self::LEN_BITS) - 1));
-        Announced::Block { block, len }
+    }
+
+    /// Whether the next message will stand in a home slot.
+    #[inline(always)]
+    pub(super) const fn is_before_home(self) -> bool {
+        self.0 & Self::HOME != 0
+    }
+
+    /// Up to where the sender has consumed, modulo 2^16.
+    #[inline(always)]
+    pub(super) const fn consumed(self) -> u16 {
+        self.0 as u16
     }
 }
 
@@ -154,7 +204,7 @@ impl<'a> Short<'a> {
     /// `to` is valid for writes of [`len`](Self::len) bytes, away from the message itself.
     #[inline(always)]
     pub(super) unsafe fn write(self, to: *mut u8) {
-        // SAFETY: the caller vouches for `to`; both parts are at most 56 bytes long as `new` has checked.
+        // SAFETY: the caller vouches for `to`; both parts are at most as long as a slot's payload, as `new` has checked.
         unsafe {
             copy_short(self.header.as_ptr(), to, self.header.len());
             copy_short(self.payload.as_ptr(), to.add(self.header.len()), self.payload.len());
@@ -162,10 +212,10 @@ impl<'a> Short<'a> {
     }
 }
 
-/// Copies up to 64 bytes without a loop and without a call: two moves that overlap in the middle.
+/// Copies up to 128 bytes without a loop and without a call: two moves that overlap in the middle.
 ///
 /// # Safety
-/// `from` and `to` are valid for `len` bytes and apart; `len` is at most 64.
+/// `from` and `to` are valid for `len` bytes and apart; `len` is at most 128.
 #[inline(always)]
 unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
     /// Copies the first and the last `N` of `len` bytes.
@@ -191,6 +241,7 @@ unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
     unsafe {
         match len {
             32 => to.cast::<[u8; 32]>().write(from.cast::<[u8; 32]>().read()),
+            65.. => ends::<64>(from, to, len),
             33.. => ends::<32>(from, to, len),
             16.. => ends::<16>(from, to, len),
             8.. => ends::<8>(from, to, len),

@@ -9,18 +9,20 @@
 //! |---|---|---|
 //! | header: magic, version, [`Geometry`], length, [`Identity`] | 64 | the owner, once ([`format()`]) |
 //! | doorbells, a `u32` a sender; only above 16 ranks | 64 for each 16 | each its sender |
-//! | per sender: ring of `slots` slots | 64 each | the sender |
-//! | per sender: credit line | 64 | the owner |
+//! | per sender: ring of `slots` slots, and two home slots | 128 each | the sender |
+//! | per sender: credit line | 128 | the owner |
 //! | per sender: `blocks` blocks | `block_bytes` each | the sender |
 //!
 //! All control words are little-endian and 32 bits wide, so that a Cortex-M and a server can share one.
 //!
 //! # A message's way
 //!
-//! A message of at most 56 bytes is written into the next slot of the ring, larger ones into a block that the same
-//! ring announces: there is one order. The slot's sequence, position + 1, is stored last. The receiver looks at one
-//! word, the sequence of the slot it expects, and hands the message to the sink where it lies. Slots and blocks
-//! go back by the credit line, a quarter of them at a time.
+//! A message of at most 120 bytes is written into the next slot of the ring, larger ones into a block that the same
+//! ring announces: there is one order. Up to 56 bytes are in one cache line, up to 120 in two neighbours. The slot's
+//! sequence is stored last. The receiver looks at one word, the sequence of the slot it expects, and hands the message
+//! to the sink where it lies. Slots and blocks go back by the credit line, a quarter of them at a time; of slots every
+//! message that goes the other way tells too. Two ranks that answer each other so know that their rings are empty, and
+//! keep to two *home slots* in each direction, whose lines stay warm.
 //!
 //! Up to [`Geometry::SCANNED_MAX`] ranks, poll looks at every ring, in turn. Above it looks at a circle of hot
 //! lanes and at one doorbell line (16 senders) a poll; a doorbell that has moved on brings its lane into the
@@ -35,6 +37,7 @@
 
 #[cfg(not(loom))]
 mod cores;
+mod cursor;
 mod geometry;
 #[cfg(not(loom))]
 mod lane;

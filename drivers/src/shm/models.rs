@@ -10,7 +10,8 @@ use std::vec::Vec;
 use loom::model::Builder;
 use loom::thread;
 
-use super::memory::{Credit, Short, Slot};
+use super::geometry::HOME_SLOTS;
+use super::memory::{Credit, Head, Short, Slot};
 use super::ring::{Exact, Incoming, Next, Orders, Outgoing, Place, hear};
 use crate::sync::{Ordering, UnsafeCell, Word};
 
@@ -31,6 +32,12 @@ mutant! {
     CollectRelaxed: COLLECT,
     RingRelaxed: RING,
     HearRelaxed: HEAR,
+}
+
+/// A twin of [`Exact`] that goes home at once.
+struct Hasty;
+impl Orders for Hasty {
+    const PATIENT: bool = false;
 }
 
 /// Blocks of a modelled lane.
@@ -55,7 +62,9 @@ unsafe impl Send for Shared {}
 impl Shared {
     fn new(slots: u32, start: u32, rings: bool) -> Self {
         Self {
-            slots: (0..slots).map(|_| Slot::new(start)).collect(),
+            slots: (0..slots + HOME_SLOTS)
+                .map(|slot| Slot::new(if slot < slots { start } else { 0 }))
+                .collect(),
             credit: Credit::new(start),
             bell: Word::new(start),
             blocks: (0..BLOCKS).map(|_| UnsafeCell::new(0)).collect(),
@@ -69,7 +78,7 @@ impl Shared {
             slots: self.slots.as_ptr(),
             credit: &raw const self.credit,
             bell: if self.rings { &raw const self.bell } else { core::ptr::null() },
-            size: self.slots.len() as u32,
+            size: self.slots.len() as u32 - HOME_SLOTS,
             blocks: BLOCKS,
             start: self.start,
         }
@@ -130,7 +139,7 @@ fn fails(shared: fn() -> Shared, send: Role, receive: Role) -> bool {
 fn send_short<O: Orders>(end: &mut Outgoing<O>, number: u32) {
     loop {
         if let Some(claim) = end.claim() {
-            return claim.send(Short::new(&number.to_le_bytes(), &[]).unwrap());
+            return claim.send(Short::new(&number.to_le_bytes(), &[]).unwrap(), 0);
         }
         end.refresh().unwrap();
         if !end.has_slot() {
@@ -146,7 +155,7 @@ fn send_large<O: Orders>(shared: &Shared, end: &mut Outgoing<O>, number: u32) {
         match (block, end.claim()) {
             (Some(block), Some(claim)) => {
                 shared.write_block(block, number);
-                return claim.send_block(block, 4);
+                return claim.send_block(block, 4, 0);
             }
             _ => end.refresh().unwrap(),
         }
@@ -156,8 +165,17 @@ fn send_large<O: Orders>(shared: &Shared, end: &mut Outgoing<O>, number: u32) {
     }
 }
 
-fn number_of(message: &[u8]) -> u32 {
-    u32::from_le_bytes(message.try_into().unwrap())
+/// The head of the next message if it has come, which must be that of this number.
+fn look<O: Orders>(end: &Incoming<O>, number: u32) -> Option<Head> {
+    match end.next(64) {
+        Next::Empty => None,
+        Next::Short(message, head) => {
+            assert_eq!(u32::from_le_bytes(message.try_into().unwrap()), number);
+            Some(head)
+        }
+        Next::Block(..) => panic!("no blocks here"),
+        Next::Fault(what) => panic!("{what}"),
+    }
 }
 
 mod ring {
@@ -178,16 +196,11 @@ mod ring {
         let mut end = shared.incoming::<O>();
         let mut number = 0;
         while number < MESSAGES {
-            match end.next(64) {
-                Next::Empty => {
-                    thread::yield_now();
-                    continue;
-                }
-                Next::Short(message) => assert_eq!(number_of(message), number),
-                Next::Block(..) => panic!("no blocks here"),
-                Next::Fault(what) => panic!("{what}"),
-            }
-            end.advance();
+            let Some(head) = look(&end, number) else {
+                thread::yield_now();
+                continue;
+            };
+            end.advance(head);
             number += 1;
         }
     }
@@ -210,6 +223,90 @@ mod ring {
         assert!(fails(shared, send::<ReturnRelaxed>, receive::<ReturnRelaxed>));
         assert!(fails(shared, send::<CollectRelaxed>, receive::<CollectRelaxed>));
     }
+
+    #[test]
+    fn needs_its_home_slots_free() {
+        // More slots than home slots: the credit of the ring does not hold a hasty sender back.
+        assert!(fails(|| Shared::new(4, 0, false), send::<Hasty>, receive::<Hasty>));
+    }
+}
+
+mod answers {
+    //! Two lanes in which two ranks answer each other: no credit line is read, and home slots are used again on the word
+    //! of heads alone.
+
+    use super::*;
+
+    const ROUNDS: u32 = 4;
+
+    struct Both {
+        there: Shared,
+        back: Shared,
+    }
+
+    /// Sends the number of a round.
+    fn say<O: Orders>(out: &mut Outgoing<O>, into: &Incoming<O>, number: u32) {
+        let claim = out.claim().expect("the answer has told of a free slot");
+        claim.send(Short::new(&number.to_le_bytes(), &[]).unwrap(), into.consumed());
+    }
+
+    /// Waits for it.
+    fn await_number<O: Orders>(out: &mut Outgoing<O>, into: &mut Incoming<O>, number: u32) {
+        let head = loop {
+            match look(into, number) {
+                Some(head) => break head,
+                None => thread::yield_now(),
+            }
+        };
+        out.hear(head).unwrap();
+        into.advance(head);
+    }
+
+    fn ask<O: Orders>(both: &Both) {
+        let (mut out, mut into) = (both.there.outgoing::<O>(), both.back.incoming::<O>());
+        for number in 0..ROUNDS {
+            say(&mut out, &into, number);
+            await_number(&mut out, &mut into, number);
+        }
+    }
+
+    fn answer<O: Orders>(both: &Both) {
+        let (mut out, mut into) = (both.back.outgoing::<O>(), both.there.incoming::<O>());
+        for number in 0..ROUNDS {
+            await_number(&mut out, &mut into, number);
+            say(&mut out, &into, number);
+        }
+    }
+
+    fn explore(spawned: fn(&Both), own: fn(&Both)) {
+        let mut builder = Builder::new();
+        builder.preemption_bound = Some(4);
+        builder.check(move || {
+            let both = Arc::new(Both { there: Shared::new(4, 0, false), back: Shared::new(4, 0, false) });
+            let theirs = Arc::clone(&both);
+            let thread = thread::spawn(move || spawned(&theirs));
+            own(&both);
+            thread.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn stay_at_home() {
+        explore(ask::<Exact>, answer::<Exact>);
+        explore(answer::<Exact>, ask::<Exact>);
+    }
+
+    #[test]
+    fn need_both_of_their_orders() {
+        for (spawned, own) in [
+            (ask::<SendRelaxed> as fn(&Both), answer::<SendRelaxed> as fn(&Both)),
+            (answer::<SendRelaxed>, ask::<SendRelaxed>),
+            (ask::<ReceiveRelaxed>, answer::<ReceiveRelaxed>),
+            (answer::<ReceiveRelaxed>, ask::<ReceiveRelaxed>),
+        ] {
+            assert!(catch_unwind(AssertUnwindSafe(|| explore(spawned, own))).is_err());
+        }
+    }
 }
 
 mod blocks {
@@ -226,12 +323,12 @@ mod blocks {
         }
     }
 
-    /// The next message's block.
-    fn await_block<O: Orders>(end: &mut Incoming<O>) -> u32 {
+    /// The next message's block and its slot's head.
+    fn await_block<O: Orders>(end: &mut Incoming<O>) -> (u32, Head) {
         loop {
             match end.next(64) {
                 Next::Empty => thread::yield_now(),
-                Next::Block(block, 4) => return block,
+                Next::Block(block, 4, head) => return (block, head),
                 Next::Fault(what) => panic!("{what}"),
                 _ => panic!("not what was sent"),
             }
@@ -240,10 +337,10 @@ mod blocks {
 
     fn receive<O: Orders>(shared: &Shared) {
         let mut end = shared.incoming::<O>();
-        let kept = await_block(&mut end);
-        end.advance();
+        let (kept, head) = await_block(&mut end);
+        end.advance(head);
         for number in 1..MESSAGES - 1 {
-            let block = await_block(&mut end);
+            let (block, head) = await_block(&mut end);
             assert_ne!(block, kept);
             assert_eq!(shared.read_block(block), number);
             end.release(block);
@@ -251,9 +348,9 @@ mod blocks {
                 assert_eq!(shared.read_block(kept), 0, "untouched while it was kept");
                 end.release(kept);
             }
-            end.advance();
+            end.advance(head);
         }
-        let last = await_block(&mut end);
+        let (last, _) = await_block(&mut end);
         assert_eq!(shared.read_block(last), MESSAGES - 1);
     }
 
@@ -302,9 +399,8 @@ mod doorbell {
             };
             // Behind is possible: its message was seen in the ring before.
             let mut expected = end.is_rung(bell).unwrap();
-            while let Next::Short(message) = end.next(64) {
-                assert_eq!(number_of(message), number);
-                end.advance();
+            while let Some(head) = look(&end, number) {
+                end.advance(head);
                 (number, expected) = (number + 1, false);
             }
             assert!(!expected, "the doorbell rang before its message was there");

@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 
 use aldis_hal::{Cause, Epoch, PeerId};
 
-use super::geometry::{BELLS_A_LINE, Geometry, Identity, LINE_BYTES, place_of};
+use super::geometry::{BELLS_A_LINE, Geometry, HOME_SLOTS, Identity, LINE_BYTES, place_of};
 use super::memory::{Credit, Slot};
 use super::ring::{Exact, Incoming, Outgoing, Place, hear};
 use crate::sync::{Ordering, Word};
@@ -16,7 +16,7 @@ use crate::sync::{Ordering, Word};
 const MAGIC: u32 = u32::from_le_bytes(*b"ALDI");
 
 /// Version of the layout and of the ring protocol.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Words of the header.
 const HEADER_WORDS: usize = LINE_BYTES as usize / 4;
@@ -277,6 +277,11 @@ impl Memory {
             for slot in 0..self.geometry.slots as usize {
                 // SAFETY: a slot of a lane of the geometry, in a region that is long enough for it.
                 unsafe { (*self.slots(place).wrapping_add(slot)).sequence.store(start, Ordering::Relaxed) };
+            }
+            for home in self.geometry.slots..self.geometry.slots + HOME_SLOTS {
+                // SAFETY: a home slot of the same lane.
+                let slot = unsafe { &*self.slots(place).wrapping_add(home as usize) };
+                slot.sequence.store(0, Ordering::Relaxed);
             }
             // SAFETY: the credit line of the same lane.
             let credit = unsafe { &*self.credit(place) };

@@ -198,7 +198,7 @@ impl<'m> Shm<'m> {
                     self.circle.remove(self.lanes, index);
                     sink.lost(PeerId(index), Cause::Malformed(Malformed::Credit));
                 }
-                State::Open if lane.outgoing.has_slot() && has_block(lane) => sink.ready(PeerId(index)),
+                State::Open if lane.has_room() => sink.ready(PeerId(index)),
                 State::Open => {
                     self.waiting.push(self.lanes, index);
                     continue;
@@ -268,10 +268,6 @@ fn too_big(len: usize, max: u32) -> Cause {
     Cause::TooBig { len: len as u64, max: u64::from(max) }
 }
 
-fn has_block(lane: &Lane) -> bool {
-    !lane.wants_block || lane.outgoing.free_block().is_some()
-}
-
 /// Delivers up to `most` messages of one lane; returns how many fewer, and what was wrong with the next.
 #[inline(always)]
 fn drain<S: Sink>(
@@ -283,21 +279,30 @@ fn drain<S: Sink>(
 ) -> (u32, Option<Malformed>) {
     let mut left = most;
     while left != 0 {
-        match lane.incoming.next(block_bytes) {
+        let (message, block, head) = match lane.incoming.next(block_bytes) {
             Next::Empty => break,
-            Next::Short(message) => sink.arrived(from, message),
-            Next::Block(block, len) => {
+            Next::Short(message, head) => (message, None, head),
+            Next::Block(block, len, head) => {
                 let start = lane.incoming_blocks.wrapping_add(block as usize * block_bytes as usize);
                 // SAFETY: `next` has checked both numbers against the geometry, and the region holds all of its
                 // blocks. The sender filled this one before it announced it and leaves it alone until it is
                 // released, below.
-                sink.arrived(from, unsafe { slice::from_raw_parts(start, len as usize) });
-                lane.incoming.release(block);
+                (unsafe { slice::from_raw_parts(start, len as usize) }, Some(block), head)
             }
             Next::Fault(what) => return (left, Some(what)),
+        };
+        if let Err(what) = lane.outgoing.hear(head) {
+            return (left, Some(what));
         }
-        lane.incoming.advance();
+        sink.arrived(from, message);
+        if let Some(block) = block {
+            lane.incoming.release(block);
+        }
+        lane.incoming.advance(head);
         left -= 1;
+    }
+    if left != 0 && left != most {
+        lane.outgoing.heard_all();
     }
     (left, None)
 }
@@ -309,6 +314,7 @@ pub struct ShmSlot<'a> {
     claim: Claim<'a>,
     span: Span,
     block: Option<u32>,
+    consumed: u32,
 }
 
 impl Slot for ShmSlot<'_> {
@@ -321,8 +327,8 @@ impl Slot for ShmSlot<'_> {
     fn commit(self) {
         let len = self.span.len() as u32;
         match self.block {
-            None => self.claim.send_filled(len),
-            Some(block) => self.claim.send_block(block, len),
+            None => self.claim.send_filled(len, self.consumed),
+            Some(block) => self.claim.send_block(block, len, self.consumed),
         }
     }
 }
@@ -354,9 +360,11 @@ impl Transport for Shm<'_> {
         {
             return refusal.into();
         }
-        match self.lanes.get_mut(peer.index()).and_then(|lane| lane.outgoing.claim()) {
+        let Some(lane) = self.lanes.get_mut(peer.index()) else { return Post::Never(Cause::Unreachable) };
+        let consumed = lane.incoming.consumed();
+        match lane.outgoing.claim() {
             Some(claim) => {
-                claim.send(message);
+                claim.send(message, consumed);
                 Post::Done
             }
             None => Post::Again(Again::NoSlot),
@@ -374,7 +382,7 @@ impl Transport for Shm<'_> {
             self.find_room(peer, large)?;
         }
         let lane = self.lanes.get_mut(peer.index()).ok_or(Refusal::Never(Cause::Unreachable))?;
-        let blocks = lane.outgoing_blocks;
+        let (blocks, consumed) = (lane.outgoing_blocks, lane.incoming.consumed());
         let block = match lane.outgoing.free_block() {
             None if large => return Err(Refusal::Again(Again::NoCredit)),
             free => free.filter(|_| large),
@@ -387,7 +395,7 @@ impl Transport for Shm<'_> {
         // SAFETY: the slot or block is free, hence this sender's alone until the claim sends it; `len` is at most
         // its size, the region holds all of the geometry's slots and blocks, and shared memory is initialised.
         let span = unsafe { Span::new(start, len) };
-        Ok(ShmSlot { claim, span, block })
+        Ok(ShmSlot { claim, span, block, consumed })
     }
 
     fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause> {

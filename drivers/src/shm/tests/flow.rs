@@ -17,7 +17,7 @@ fn every_length_arrives_whole_by_either_way() {
         let message: Vec<u8> = (0..len).map(|byte| (byte * 7 + len) as u8).collect();
         assert_eq!(world.reserve(0, 1, &message), Post::Done);
         assert_eq!(world.poll(1, 8).arrived, [(0, message.clone())]);
-        if len <= 56 {
+        if len <= 120 {
             assert_eq!(world.short(0, 1, &message), Post::Done);
             assert_eq!(world.poll(1, 8).arrived, [(0, message)]);
         }
@@ -27,8 +27,8 @@ fn every_length_arrives_whole_by_either_way() {
 #[test]
 fn every_split_of_a_short_message_arrives_whole() {
     let mut world = World::new(SMALL, 0);
-    let bytes: Vec<u8> = (1..=56).collect();
-    for len in 0..=56 {
+    let bytes: Vec<u8> = (1..=120).collect();
+    for len in 0..=120 {
         for split in 0..=len {
             let (header, payload) = bytes[..len].split_at(split);
             assert_eq!(world.ranks[0].short(PeerId(1), header, payload), Post::Done);
@@ -40,7 +40,7 @@ fn every_split_of_a_short_message_arrives_whole() {
 #[test]
 fn what_is_too_big_never_goes() {
     let mut world = World::new(SMALL, 0);
-    assert_eq!(world.short(0, 1, &[0; 57]), Post::Never(Cause::TooBig { len: 57, max: 56 }));
+    assert_eq!(world.short(0, 1, &[0; 121]), Post::Never(Cause::TooBig { len: 121, max: 120 }));
     assert_eq!(world.reserve(0, 1, &[0; 129]), Post::Never(Cause::TooBig { len: 129, max: 128 }));
 }
 
@@ -61,9 +61,51 @@ fn a_full_ring_refuses_and_tells_when_there_is_room() {
 }
 
 #[test]
+fn ranks_that_answer_each_other_stay_at_home_and_a_stream_takes_the_ring() {
+    let mut world = World::new(SMALL, 0);
+    for round in 0..100 {
+        assert_eq!(world.short(0, 1, &[round]), Post::Done);
+        assert_eq!(world.poll(1, 8).arrived, [(0, vec![round])]);
+        assert_eq!(world.short(1, 0, &[round]), Post::Done);
+        assert_eq!(world.poll(0, 8).arrived, [(1, vec![round])]);
+    }
+    let sequence = |world: &World, slot: usize| world.word(1, SMALL.ring_at(0) + slot * 128);
+    let sequences: Vec<u32> = (0..6).map(|slot| sequence(&world, slot)).collect();
+    assert_eq!(sequences, [1, 0, 0, 0, 99, 98], "the first message, and the last two at home");
+    for number in 0..4 {
+        assert_eq!(world.short(0, 1, &[number]), Post::Done);
+    }
+    let sequences: Vec<u32> = (0..6).map(|slot| sequence(&world, slot)).collect();
+    assert_eq!(sequences, [1, 2, 3, 0, 101, 100], "two at home, as the first was alone, and two behind them");
+    assert_eq!(
+        world.short(0, 1, &[4]),
+        Post::Again(Again::NoSlot),
+        "four are under way, wherever they stand"
+    );
+    assert_eq!(world.poll(1, 8).arrived.len(), 4);
+}
+
+#[test]
+fn credit_heard_long_after_it_was_told_is_no_news() {
+    for behind in [100, 30_000, 50_000, 65_536, 70_000] {
+        let mut world = World::new(SMALL, 0);
+        assert_eq!(world.short(1, 0, b"early"), Post::Done);
+        for _ in 0..behind {
+            assert_eq!(world.short(0, 1, &[1]), Post::Done);
+            assert_eq!(world.poll(1, 8).arrived, [(0, vec![1])]);
+        }
+        assert_eq!(world.short(0, 1, &[2]), Post::Done);
+        assert_eq!(world.short(0, 1, &[3]), Post::Done);
+        assert_eq!(world.poll(0, 8).arrived, [(1, b"early".to_vec())], "{behind}");
+        assert_eq!(world.short(0, 1, &[4]), Post::Done);
+        assert_eq!(world.poll(1, 8).arrived, [(0, vec![2]), (0, vec![3]), (0, vec![4])], "{behind}");
+    }
+}
+
+#[test]
 fn blocks_run_out_before_slots_and_come_back() {
     let mut world = World::new(SMALL, 0);
-    let large = |byte| vec![byte; 100];
+    let large = |byte| vec![byte; 125];
     assert_eq!(world.reserve(0, 1, &large(0)), Post::Done);
     assert_eq!(world.reserve(0, 1, &large(1)), Post::Done);
     assert_eq!(world.reserve(0, 1, &large(2)), Post::Again(Again::NoCredit));
@@ -78,18 +120,18 @@ fn blocks_run_out_before_slots_and_come_back() {
 fn a_dropped_slot_has_taken_nothing() {
     let mut world = World::new(SMALL, 0);
     for _ in 0..20 {
-        for len in [8, 100] {
+        for len in [8, 125] {
             let mut slot = world.ranks[0].reserve(PeerId(1), len).unwrap();
             assert_eq!(slot.bytes().len(), len);
             slot.bytes().fill(0xEE);
         }
     }
     assert_eq!(world.poll(1, 8).events(), 0);
-    assert_eq!(world.reserve(0, 1, &[1; 100]), Post::Done);
-    assert_eq!(world.reserve(0, 1, &[2; 100]), Post::Done);
+    assert_eq!(world.reserve(0, 1, &[1; 125]), Post::Done);
+    assert_eq!(world.reserve(0, 1, &[2; 125]), Post::Done);
     assert_eq!(world.short(0, 1, &[3]), Post::Done);
     let arrived = world.poll(1, 8).arrived;
-    assert_eq!(arrived, [(0, vec![1; 100]), (0, vec![2; 100]), (0, vec![3])]);
+    assert_eq!(arrived, [(0, vec![1; 125]), (0, vec![2; 125]), (0, vec![3])]);
 }
 
 #[test]
@@ -226,7 +268,7 @@ fn a_quiesced_peer_is_gone_for_good() {
             assert_eq!(world.poll(0, 8).events(), 0, "neither arrival nor readiness");
         }
         assert_eq!(world.short(0, 1, b"x"), Post::Never(Cause::PeerDead));
-        assert_eq!(world.reserve(0, 1, &[0; 100]), Post::Never(Cause::PeerDead));
+        assert_eq!(world.reserve(0, 1, &[0; 125]), Post::Never(Cause::PeerDead));
         assert_eq!(world.ranks[0].reach(PeerId(1)), Err(Cause::PeerDead));
         assert_eq!(world.attach(0, 1), Err(Cause::Stale));
         assert_eq!(world.ranks[0].quiesce(Quiesce::Peer(PeerId(1))), Ok(()), "a second time is no harm");
@@ -252,7 +294,7 @@ fn it_reaches_others_and_says_what_it_can() {
     let mut world = World::new(SMALL, 0);
     let shm = &mut world.ranks[0];
     let caps = shm.reach(PeerId(1)).unwrap();
-    assert_eq!((caps.limits.short_bytes_max, caps.limits.bcopy_bytes_max), (56, 128));
+    assert_eq!((caps.limits.short_bytes_max, caps.limits.bcopy_bytes_max), (120, 128));
     assert_eq!(caps.features, Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE);
     for peer in [0, 2, u32::MAX] {
         assert_eq!(shm.reach(PeerId(peer)), Err(Cause::Unreachable));

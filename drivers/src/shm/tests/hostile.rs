@@ -9,13 +9,21 @@ use aldis_hal::{Again, Cause, PeerId, Post};
 use super::{Log, SMALL, World};
 use crate::shm::Geometry;
 
-const HEAD: usize = 56;
-const SEQUENCE: usize = 60;
+const SEQUENCE: usize = 0;
+const HEAD: usize = 4;
+/// Where a message in a block has its length.
+const LENGTH: usize = 8;
+
+/// The head of a message in a block.
+const fn block(index: u32) -> u32 {
+    1 << 31 | index << 16
+}
 
 /// A malformed announcement by rank 0 in the inbox of rank 1; what rank 1 is told.
-fn announce(world: &mut World, head: u32, sequence: u32) -> Log {
+fn announce(world: &mut World, head: u32, len: u32, sequence: u32) -> Log {
     let ring = SMALL.ring_at(0);
     world.set_word(1, ring + HEAD, head);
+    world.set_word(1, ring + LENGTH, len);
     world.set_word(1, ring + SEQUENCE, sequence);
     world.poll(1, 8)
 }
@@ -24,18 +32,29 @@ fn assert_lost(world: &mut World, rank: u32, peer: u32, log: &Log, what: Malform
     assert_eq!(log.lost, [(peer, Cause::Malformed(what))]);
     assert_eq!(log.arrived, []);
     assert_eq!(world.short(rank, peer, b"x"), Post::Never(Cause::PeerDead));
-    assert_eq!(world.reserve(rank, peer, &[0; 100]), Post::Never(Cause::PeerDead));
+    assert_eq!(world.reserve(rank, peer, &[0; 125]), Post::Never(Cause::PeerDead));
     assert_eq!(world.ranks[rank as usize].reach(PeerId(peer)), Err(Cause::PeerDead));
     assert_eq!(world.poll(rank, 8).events(), 0, "told once");
 }
 
 #[test]
 fn announcements_outside_what_was_granted_end_the_lane() {
-    let block = |block: u32, len: u32| 1 << 31 | block << 26 | len;
-    for head in [57, 64, 1 << 30, block(2, 8), block(31, 0), block(0, 129), block(1, (1 << 26) - 1), u32::MAX]
-    {
+    let short = |len: u32| len << 16;
+    for (head, len) in [
+        (short(121), 0),
+        (short(255), 0),
+        (short(8) | 1 << 24, 0),
+        (short(8) | 1 << 29, 0),
+        (block(0) | 1 << 27, 8),
+        (block(2), 8),
+        (block(31), 0),
+        (block(255), 8),
+        (block(0), 129),
+        (block(1), u32::MAX),
+        (u32::MAX, u32::MAX),
+    ] {
         let mut world = World::new(SMALL, 0);
-        let log = announce(&mut world, head, 1);
+        let log = announce(&mut world, head, len, 1);
         assert_lost(&mut world, 1, 0, &log, Malformed::Length);
     }
 }
@@ -44,7 +63,7 @@ fn announcements_outside_what_was_granted_end_the_lane() {
 fn a_sequence_from_the_future_ends_the_lane() {
     for ahead in [2, 5, 1 << 30] {
         let mut world = World::new(SMALL, 0);
-        let log = announce(&mut world, 0, ahead);
+        let log = announce(&mut world, 0, 0, ahead);
         assert_lost(&mut world, 1, 0, &log, Malformed::Sequence { got: ahead as u16, need: 1 });
     }
 }
@@ -52,25 +71,27 @@ fn a_sequence_from_the_future_ends_the_lane() {
 #[test]
 fn a_sequence_from_the_past_is_no_message() {
     let mut world = World::new(SMALL, 5);
-    assert_eq!(announce(&mut world, 0, 2).events(), 0);
+    assert_eq!(announce(&mut world, 0, 0, 2).events(), 0);
 }
 
 #[test]
 fn a_block_that_is_not_free_cannot_come_again() {
     let geometry = Geometry { blocks: 8, slots: 64, ..SMALL };
     let mut world = World::new(geometry, 0);
-    assert_eq!(world.reserve(0, 1, &[1; 100]), Post::Done);
-    assert_eq!(world.poll(1, 8).arrived, [(0, vec![1; 100])]);
-    let second = geometry.ring_at(0) + 64;
-    world.set_word(1, second + HEAD, 1 << 31 | 100);
-    world.set_word(1, second + SEQUENCE, 2);
+    assert_eq!(world.reserve(0, 1, &[1; 125]), Post::Done);
+    assert_eq!(world.poll(1, 8).arrived, [(0, vec![1; 125])]);
+    // The second message stands in the first home slot, as the first was alone.
+    let second = geometry.ring_at(0) + 64 * 128;
+    world.set_word(1, second + HEAD, block(0));
+    world.set_word(1, second + LENGTH, 125);
+    world.set_word(1, second + SEQUENCE, 1);
     let log = world.poll(1, 8);
     assert_lost(&mut world, 1, 0, &log, Malformed::Credit);
 }
 
 #[test]
 fn credit_for_what_was_never_sent_ends_the_lane() {
-    for (consumed, released) in [(5, 0), (u32::MAX, 0), (4, 1), (4, 1 << 31)] {
+    for (consumed, released) in [(5, 0), (u32::MAX - 3, 0), (4, 1), (4, 1 << 31)] {
         let mut world = World::new(SMALL, 0);
         for _ in 0..4 {
             assert_eq!(world.short(0, 1, b"x"), Post::Done);
@@ -81,6 +102,23 @@ fn credit_for_what_was_never_sent_ends_the_lane() {
         assert_eq!(world.short(0, 1, b"x"), Post::Never(Cause::PeerDead), "the post finds it");
         let log = world.poll(0, 8);
         assert_lost(&mut world, 0, 1, &log, Malformed::Credit);
+    }
+}
+
+#[test]
+fn credit_in_a_head_for_what_was_never_sent_ends_the_lane() {
+    for consumed in [1, 5, 1 << 14, 0x7FFF] {
+        let mut world = World::new(SMALL, 0);
+        let log = announce(&mut world, consumed, 0, 1);
+        assert_lost(&mut world, 1, 0, &log, Malformed::Credit);
+    }
+}
+
+#[test]
+fn credit_in_a_head_that_is_old_is_no_news() {
+    for consumed in [0, 0x8000, 0xFFFF] {
+        let mut world = World::new(SMALL, 0);
+        assert_eq!(announce(&mut world, consumed, 0, 1).arrived, [(0, vec![])]);
     }
 }
 

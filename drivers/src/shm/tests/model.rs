@@ -36,8 +36,8 @@ fn step(geometry: Geometry) -> impl Strategy<Value = Step> {
     let rank = (0usize..3).prop_map(move |index| busy[index]);
     let pair = (rank.clone(), rank.clone());
     prop_oneof![
-        (pair.clone(), 0usize..=56).prop_map(|((from, to), len)| Step::Short { from, to, len }),
-        (pair, 0..=geometry.block_bytes as usize).prop_map(|((from, to), len)| Step::Reserve {
+        (pair.clone(), 0usize..=120).prop_map(|((from, to), len)| Step::Short { from, to, len }),
+        (pair, 0..=geometry.block_bytes.max(120) as usize).prop_map(|((from, to), len)| Step::Reserve {
             from,
             to,
             len

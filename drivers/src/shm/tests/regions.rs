@@ -75,7 +75,7 @@ fn only_the_expected_peer_is_attached() {
 #[test]
 fn another_geometry_or_job_is_not_attached() {
     let mut world = World::apart(SMALL, 0);
-    let other = memory(4096);
+    let other = memory(8192);
     let wide = Geometry { slots: 8, ..SMALL };
     format(&region(other), wide, identity(1)).unwrap();
     assert_eq!(world.ranks[0].attach(PeerId(1), region(other), identity(1)), Err(Cause::Incompatible));
@@ -116,19 +116,24 @@ fn geometries_are_checked() {
     assert_eq!(Geometry { slots: 12, ..SMALL }.check(), Err(Cause::Incompatible));
     assert_eq!(
         Geometry { slots: 1 << 16, ..SMALL }.check(),
-        Err(Cause::TooBig { len: 1 << 16, max: 1 << 15 })
+        Err(Cause::TooBig { len: 1 << 16, max: 1 << 14 })
     );
     assert_eq!(Geometry { blocks: 0, ..SMALL }.check(), Err(Cause::Incompatible));
     assert_eq!(Geometry { blocks: 33, ..SMALL }.check(), Err(Cause::TooBig { len: 33, max: 32 }));
     assert_eq!(Geometry { block_bytes: 0, ..SMALL }.check(), Err(Cause::Incompatible));
     assert_eq!(Geometry { block_bytes: 100, ..SMALL }.check(), Err(Cause::Unaligned { need: 64 }));
-    let max = Geometry { peers: 1 << 16, slots: 1 << 15, blocks: 32, block_bytes: 1 << 25 };
+    let max = Geometry { peers: 1 << 16, slots: 1 << 14, blocks: 32, block_bytes: 1 << 25 };
     assert_eq!(max.check().is_ok(), usize::BITS == 64);
     let absurd = Geometry { peers: huge, slots: huge, blocks: huge, block_bytes: huge };
     assert_eq!(absurd.inbox_bytes(), usize::MAX, "saturates");
-    assert_eq!(Geometry { peers: 1, ..SMALL }.inbox_bytes(), 64, "a job of one has a header");
-    assert_eq!(SMALL.inbox_bytes(), 64 + 4 * 64 + 64 + 2 * 128);
-    assert_eq!(Geometry { peers: 17, ..SMALL }.inbox_bytes(), 128 + 16 * (5 * 64 + 2 * 128));
+    assert_eq!(Geometry { peers: 1, ..SMALL }.inbox_bytes(), 128, "a job of one has a header");
+    assert_eq!(SMALL.inbox_bytes(), 128 + (4 + 2) * 128 + 128 + 2 * 128);
+    assert_eq!(Geometry { peers: 17, ..SMALL }.inbox_bytes(), 128 + 16 * (7 * 128 + 2 * 128));
+    assert_eq!(
+        Geometry { blocks: 1, block_bytes: 64, ..SMALL }.inbox_bytes(),
+        128 + 8 * 128,
+        "by pairs of lines"
+    );
 }
 
 proptest! {

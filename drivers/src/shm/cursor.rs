@@ -1,0 +1,50 @@
+//! Where the messages of a lane stand, one after the other: in its ring or in its home slots; see [`ring`](super::ring).
+
+/// Where the next message of a lane stands. Each end has its own, and the heads of the messages keep them alike.
+#[derive(Clone, Copy)]
+pub(super) struct Cursor {
+    /// The sequence of the last message that is to stand in the ring, or has stood there.
+    ring: u32,
+    /// The same of the home slots.
+    home: u32,
+    /// Slots of the ring. Zero while closed.
+    pub(super) size: u16,
+    /// The slot's index: the ring's come first, then the home slots.
+    pub(super) at: u16,
+}
+
+impl Cursor {
+    /// Nowhere.
+    pub(super) const CLOSED: Self = Self { ring: 0, home: 0, size: 0, at: 0 };
+
+    /// The first message stands in the ring.
+    #[inline]
+    pub(super) const fn new(size: u32, start: u32) -> Self {
+        let size = size as u16;
+        Self { ring: start.wrapping_add(1), home: 0, size, at: start as u16 & size.wrapping_sub(1) }
+    }
+
+    /// The next message's position.
+    #[inline(always)]
+    pub(super) const fn position(&self) -> u32 {
+        self.ring.wrapping_add(self.home).wrapping_sub(1)
+    }
+
+    /// The next message's sequence.
+    #[inline(always)]
+    pub(super) const fn sequence(&self) -> u32 {
+        if self.at < self.size { self.ring } else { self.home }
+    }
+
+    /// Goes on to the message after the next.
+    #[inline(always)]
+    pub(super) const fn advance(&mut self, home: bool) {
+        if home {
+            self.at = self.size.wrapping_add(self.home as u16 & 1);
+            self.home = self.home.wrapping_add(1);
+        } else {
+            self.at = self.ring as u16 & self.size.wrapping_sub(1);
+            self.ring = self.ring.wrapping_add(1);
+        }
+    }
+}
