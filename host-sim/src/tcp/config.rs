@@ -3,6 +3,8 @@
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::interfaces::Interfaces;
 use super::tls::Files;
 
@@ -10,7 +12,7 @@ use super::tls::Files;
 pub const LINKS_MAX: u8 = 16;
 
 /// How a rank listens and connects. The same on all ranks of a job, as far as [`links`](Self::links) is concerned.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Config {
     /// Which of the machine's addresses are used.
     pub interfaces: Interfaces,

@@ -7,11 +7,12 @@ use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::net::if_::InterfaceFlags;
 use nix::sys::socket::SockaddrStorage;
+use serde::{Deserialize, Serialize};
 
 use super::error::TcpError;
 
 /// A family of addresses.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Family {
     /// IPv4.
     V4,
@@ -31,7 +32,7 @@ impl Family {
 /// Without any list: all that are up and have a carrier. The loopback only if it is included, or there is no other.
 /// Addresses that mean something on one link alone are never used in IPv6, where they are nothing without that link's
 /// name on the machine, and in IPv4 (169.254.0.0/16, RFC 3927) only if they are included.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Interfaces {
     /// Only these, if there are any.
     pub include: Vec<String>,

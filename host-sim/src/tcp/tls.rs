@@ -23,13 +23,15 @@ use rustls::{
     RootCertStore, ServerConfig, ServerConnection, SignatureScheme, version,
 };
 
+use serde::{Deserialize, Serialize};
+
 use super::session::Session;
 
 /// The name that certificates are made out for unless the job says another.
 pub const NAME: &str = "aldis";
 
 /// Where a rank's certificate is, and whom it trusts: files in PEM (RFC 7468).
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Files {
     /// The certificate of this side, with those between it and the authority, in this order.
     pub certificate: PathBuf,

@@ -232,7 +232,7 @@ impl Refusal {
             Self::Crossed => "crossed",
             Self::Stale => "stale",
             Self::Busy => "busy",
-            Self::Malformed => "malformed",
+            Self::Malformed => "misplaced",
             Self::Silent => "silent",
             Self::Truncated => "truncated",
             Self::Slow => "slow",
