@@ -4,30 +4,59 @@
 use std::process::Command as Program;
 
 use anyhow::Result;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 
 use crate::shell;
 use crate::steps::Outcome;
 use crate::workspace::{self, Workspace};
 
 mod cores;
+mod everything;
 mod figure;
 mod group;
 mod implementation;
 mod instructions;
 mod matching;
 mod measure;
+mod peers;
+mod perftest;
 mod programs;
+mod report;
 mod rounds;
 mod series;
 mod statistics;
+mod target;
 mod workload;
 
 use workload::Workload;
 
+/// Measures, side by side with the peers and with what the hardware alone can do.
+///
+/// Without a command: every workload over every transport in one run of bounded length, a table of ratios, and reports on
+/// request. All implementations take turns in short batches, so that only ratios within one run mean anything; what disturbs
+/// a round is seen by a calibrator, and that round is not counted. Peers come from Debian: apt-get install openmpi-bin
+/// libopenmpi-dev mpich libmpich-dev ucx-utils libgloo-dev g++.
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct Measurements {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    everything: everything::Everything,
+}
+
+impl Measurements {
+    pub(crate) fn run(self) -> Result<()> {
+        match self.command {
+            Some(command) => command.run(),
+            None => self.everything.run(),
+        }
+    }
+}
+
 /// What to measure.
 #[derive(Subcommand)]
-pub(crate) enum Command {
+enum Command {
     /// Half a round trip of blocking calls between two processes on two cores
     ///
     /// All implementations take turns in short batches. `raw` is what the hardware alone needs, one cache line a direction
@@ -53,13 +82,17 @@ pub(crate) enum Command {
     ///
     /// With 4 ranks the peers yield their cores while they wait, which is their setting for more ranks than cores.
     Collectives(measure::Measure),
+    /// Memory of a rank: bytes a peer, request and communicator, and of its shared segment
+    Memory(peers::Peers),
+    /// What a poll costs that finds nothing, by the number of idle peers
+    Poll(peers::Peers),
     Instructions(instructions::Instructions),
     #[command(name = "match", alias = "matching")]
     Matching(matching::Matching),
 }
 
 impl Command {
-    pub(crate) fn run(self) -> Result<()> {
+    fn run(self) -> Result<()> {
         match self {
             Self::Latency(measure) => measure.run(&[Workload::Latency], &[2]),
             Self::Bandwidth(measure) => measure.run(&[Workload::Bandwidth], &[2]),
@@ -67,6 +100,8 @@ impl Command {
             Self::Rate(measure) => measure.run(&[Workload::Rate], &[2]),
             Self::Overlap(measure) => measure.run(&[Workload::Overlap], &[2]),
             Self::Collectives(measure) => measure.run(&Workload::COLLECTIVES, &[2, 4]),
+            Self::Memory(shown) => shown.run(peers::MEMORY, peers::memory),
+            Self::Poll(shown) => shown.run(peers::POLL, peers::poll),
             Self::Instructions(instructions) => instructions.run(),
             Self::Matching(matching) => matching.run(),
         }
@@ -80,16 +115,9 @@ const PROFILE: &str = "measured";
 fn program(name: &str) -> Result<Program> {
     let workspace = Workspace::members()?;
     eprintln!("building {name}");
-    shell::run(workspace::cargo().args([
-        "build",
-        "--profile",
-        PROFILE,
-        "--quiet",
-        "-p",
-        "aldis-tests",
-        "--bin",
-        name,
-    ]))?;
+    let mut cargo = workspace::cargo();
+    cargo.args(["build", "--profile", PROFILE, "--quiet", "-p", "aldis-tests", "--bin", name]);
+    shell::run(&mut cargo)?;
     Ok(Program::new(workspace.target.join(PROFILE).join(name)))
 }
 

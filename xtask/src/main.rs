@@ -35,9 +35,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Measure, side by side with the peers and with what the hardware alone can do
-    #[command(subcommand)]
-    Bench(bench::Command),
+    Bench(bench::Measurements),
     Board(board::Board),
     Conformance(conformance::Conformance),
     Demo(demo::Demo),
@@ -52,7 +50,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
-        Command::Bench(command) => command.run(),
+        Command::Bench(measurements) => measurements.run(),
         Command::Board(board) => board.run(),
         Command::Conformance(conformance) => conformance.run(),
         Command::Demo(demo) => demo.run(),

@@ -25,6 +25,29 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
+    /// As a table of Markdown.
+    pub(crate) fn markdown(&self) -> String {
+        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+        let columns = self.rows.first().map_or(0, Vec::len);
+        let mut lines = self.rows.iter().map(|row| line(row));
+        let mut text = lines.next().unwrap_or_default();
+        text += &format!("|{}\n", "---|".repeat(columns));
+        text.extend(lines);
+        text
+    }
+
+    /// As a table of HTML.
+    pub(crate) fn html(&self) -> String {
+        let escape = |cell: &String| cell.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        let line = |row: &Vec<String>, tag: &str| {
+            let cells: String = row.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell))).collect();
+            format!("<tr>{cells}</tr>\n")
+        };
+        let lines =
+            self.rows.iter().enumerate().map(|(at, row)| line(row, if at == 0 { "th" } else { "td" }));
+        format!("<table>\n{}</table>\n", lines.collect::<String>())
+    }
+
     /// Whether every cell below the head is a number, or a dash where there is none.
     fn is_numeric(&self, column: usize) -> bool {
         let mut cells = self.rows.iter().skip(1).filter_map(|row| row.get(column));
@@ -67,6 +90,17 @@ impl fmt::Display for Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cells_are_text_in_every_form() {
+        let mut table = Table::new(["step", "ns"]);
+        table.row(["a<b".into(), "7".into()]);
+        assert_eq!(table.markdown(), "| step | ns |\n|---|---|\n| a<b | 7 |\n");
+        assert_eq!(
+            table.html(),
+            "<table>\n<tr><th>step</th><th>ns</th></tr>\n<tr><td>a&lt;b</td><td>7</td></tr>\n</table>\n"
+        );
+    }
 
     #[test]
     fn columns_line_up() {

@@ -17,6 +17,10 @@ pub(crate) enum Implementation {
     OpenMpi,
     /// Debian's MPICH, over its shared-memory channel or UCX's TCP.
     Mpich,
+    /// `ucx_perftest` of Debian's UCX: runs of its own, which send the same buffer again and again.
+    Ucx,
+    /// Debian's gloo, which has TCP alone.
+    Gloo,
 }
 
 /// How messages travel.
@@ -50,8 +54,14 @@ const LINE_PAYLOAD: usize = 56;
 const LINE_BYTES: usize = 64;
 
 impl Implementation {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Raw, Self::Aldis, Self::OpenMpi, Self::Mpich, Self::Ucx, Self::Gloo];
+
     /// Those that others write.
-    pub(crate) const PEERS: [Self; 2] = [Self::OpenMpi, Self::Mpich];
+    pub(crate) const PEERS: [Self; 4] = [Self::OpenMpi, Self::Mpich, Self::Ucx, Self::Gloo];
+
+    /// The peers that every run of `cargo xtask test --require` needs.
+    pub(crate) const TESTED: [Self; 2] = [Self::OpenMpi, Self::Mpich];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -59,6 +69,8 @@ impl Implementation {
             Self::Aldis => "aldis",
             Self::OpenMpi => "openmpi",
             Self::Mpich => "mpich",
+            Self::Ucx => "ucx",
+            Self::Gloo => "gloo",
         }
     }
 
@@ -72,6 +84,8 @@ impl Implementation {
             (Self::OpenMpi, _) => "btl/vader",
             (Self::Mpich, Transport::Tcp) => "ucx/tcp",
             (Self::Mpich, _) => "ch4/posix",
+            (Self::Ucx, Transport::Tcp) | (Self::Gloo, _) => "tcp",
+            (Self::Ucx, _) => "sm",
         }
     }
 
@@ -83,7 +97,19 @@ impl Implementation {
             (Self::Raw, Workload::Latency | Workload::Rate, _) => bytes <= LINE_BYTES,
             (Self::Raw, Workload::Bandwidth | Workload::Both, _) => true,
             (Self::Raw, ..) => false,
+            (Self::Ucx, Workload::Latency | Workload::Bandwidth | Workload::Rate, _) => true,
+            (Self::Ucx, ..) | (Self::Gloo, Workload::Both | Workload::Overlap, _) => false,
+            (Self::Gloo, _, transport) => transport == Transport::Tcp,
             _ => true,
+        }
+    }
+
+    /// Whether ranks of it can be started on a transport at all.
+    pub(crate) fn has(self, transport: Transport, ranks: usize) -> bool {
+        match self {
+            Self::Raw | Self::Ucx => ranks == 2,
+            Self::Gloo => transport == Transport::Tcp,
+            Self::Aldis | Self::OpenMpi | Self::Mpich => true,
         }
     }
 
@@ -105,6 +131,8 @@ impl Implementation {
                 (&["mpicc.openmpi", "mpirun.openmpi"], "apt-get install openmpi-bin libopenmpi-dev gcc")
             }
             Self::Mpich => (&["mpicc.mpich", "mpiexec.hydra"], "apt-get install mpich libmpich-dev gcc"),
+            Self::Ucx => (&["ucx_perftest"], "apt-get install ucx-utils"),
+            Self::Gloo => (&["g++", "/usr/include/gloo/context.h"], "apt-get install libgloo-dev g++"),
         };
         let is_there = |tool: &&str| shell::has(tool) || Path::new(tool).exists();
         if needed.iter().all(is_there) { None } else { Some(install) }

@@ -34,28 +34,53 @@ pub(crate) struct Instructions {
 
 impl Instructions {
     pub(crate) fn run(self) -> Result<()> {
-        if !shell::has("valgrind") {
-            bail!("valgrind is not installed: apt-get install valgrind");
-        }
-        let measured = program("bench_instructions")?;
-        let mut table = Table::new(["call", "instructions"]);
-        for (call, function, receive) in CALLS {
-            let [long, short] = RUNS;
-            let counts =
-                (count(&measured, function, long, receive)?, count(&measured, function, short, receive)?);
-            let each = (counts.0 - counts.1) as f64 / f64::from(long - short);
-            if self.json {
-                let line = serde_json::json!({ "bench": "instructions", "call": call, "bytes": 8,
-                    "transport": "shm", "receive": receive, "instructions": each });
-                println!("{line}");
-            }
-            table.row([call.into(), format!("{each:.0}")]);
-        }
+        let counts = counts()?;
         if !self.json {
-            println!("instructions of a message of 8 bytes over shared memory\n{table}");
+            println!("{TITLE}\n{}", tabulated(&counts));
+            return Ok(());
+        }
+        for (call, receive, each) in counts {
+            let line = serde_json::json!({ "bench": "instructions", "call": call, "bytes": 8,
+                "transport": "shm", "receive": receive, "instructions": each });
+            println!("{line}");
         }
         Ok(())
     }
+}
+
+/// How to install what counts, where it is not there.
+pub(super) fn missing() -> Option<&'static str> {
+    if shell::has("valgrind") { None } else { Some("apt-get install valgrind") }
+}
+
+/// The counts with their title.
+pub(super) fn table() -> Result<(String, Table)> {
+    Ok((TITLE.into(), tabulated(&counts()?)))
+}
+
+const TITLE: &str = "Instructions of a message of 8 bytes over shared memory";
+
+fn tabulated(counts: &[(&str, &str, f64)]) -> Table {
+    let mut table = Table::new(["call", "instructions"]);
+    for (call, _, each) in counts {
+        table.row([(*call).into(), format!("{each:.0}")]);
+    }
+    table
+}
+
+/// For each call: its name, how the message is received, and its instructions.
+fn counts() -> Result<Vec<(&'static str, &'static str, f64)>> {
+    if let Some(install) = missing() {
+        bail!("valgrind is not installed: {install}");
+    }
+    let measured = program("bench_instructions")?;
+    let [long, short] = RUNS;
+    let each = |(call, function, receive)| {
+        let (most, least) =
+            (count(&measured, function, long, receive)?, count(&measured, function, short, receive)?);
+        Ok((call, receive, (most - least) as f64 / f64::from(long - short)))
+    };
+    CALLS.into_iter().map(each).collect()
 }
 
 /// Instructions in `function` over so many messages.

@@ -39,33 +39,48 @@ struct Figure {
 
 impl Matching {
     pub(crate) fn run(self) -> Result<()> {
-        let depths = self.depths.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-        let mut command = program("bench_matching")?;
-        let text = shell::output(command.args([self.batches.to_string(), depths]))?;
+        let text = measured(self.batches, &self.depths)?;
         if self.json {
             print!("{text}");
             return Ok(());
         }
-        let figures: Vec<Figure> = text
-            .lines()
-            .map(serde_json::from_str)
-            .collect::<Result<_, _>>()
-            .context("reading what bench_matching says")?;
-        let mut table = Table::new(["queue", "depth", "first", "last", "random", "random p50"]);
-        for queue in ["posted", "unexpected"] {
-            for depth in &self.depths {
-                let of = |position: &str| {
-                    figures.iter().find(|figure| {
-                        (figure.queue.as_str(), figure.depth, figure.position.as_str())
-                            == (queue, *depth, position)
-                    })
-                };
-                let p5 = |position| of(position).map_or("-".into(), |figure| format!("{:.0}", figure.p5_ns));
-                let p50 = of("random").map_or("-".into(), |figure| format!("{:.0}", figure.p50_ns));
-                table.row([queue.into(), depth.to_string(), p5("first"), p5("last"), p5("random"), p50]);
-            }
-        }
+        let table = tabulated(&text, &self.depths)?;
         println!("ns a message, p5 of {} batches of 64, by which entry it matches\n{table}", self.batches);
         Ok(())
     }
+}
+
+/// The default depths as a table.
+pub(super) fn table(batches: u32) -> Result<Table> {
+    let depths = [1, 10, 100, 1000, 10_000];
+    tabulated(&measured(batches, &depths)?, &depths)
+}
+
+/// What the measured program says: a line of JSON for each figure.
+fn measured(batches: u32, depths: &[u32]) -> Result<String> {
+    let depths = depths.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    shell::output(program("bench_matching")?.args([batches.to_string(), depths]))
+}
+
+fn tabulated(text: &str, depths: &[u32]) -> Result<Table> {
+    let figures: Vec<Figure> = text
+        .lines()
+        .map(serde_json::from_str)
+        .collect::<Result<_, _>>()
+        .context("reading what bench_matching says")?;
+    let mut table = Table::new(["queue", "depth", "first", "last", "random", "random p50"]);
+    for queue in ["posted", "unexpected"] {
+        for depth in depths {
+            let of = |position: &str| {
+                figures.iter().find(|figure| {
+                    (figure.queue.as_str(), figure.depth, figure.position.as_str())
+                        == (queue, *depth, position)
+                })
+            };
+            let p5 = |position| of(position).map_or("-".into(), |figure| format!("{:.0}", figure.p5_ns));
+            let p50 = of("random").map_or("-".into(), |figure| format!("{:.0}", figure.p50_ns));
+            table.row([queue.into(), depth.to_string(), p5("first"), p5("last"), p5("random"), p50]);
+        }
+    }
+    Ok(table)
 }

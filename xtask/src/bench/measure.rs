@@ -40,7 +40,7 @@ pub(crate) struct Measure {
 
 /// A short run with every peer, for `cargo xtask test`.
 pub(super) fn step() -> Result<Outcome> {
-    for peer in Implementation::PEERS {
+    for peer in Implementation::TESTED {
         if let Some(install) = peer.missing() {
             return Ok(Outcome::Skipped {
                 why: format!("{} is not installed", peer.name()),
@@ -53,7 +53,7 @@ pub(super) fn step() -> Result<Outcome> {
     }
     let mut measure = Measure {
         peers: true,
-        only: Vec::new(),
+        only: vec![Implementation::Aldis, Implementation::OpenMpi, Implementation::Mpich],
         transport: Transport::Shm,
         json: false,
         bytes: Vec::new(),
@@ -91,8 +91,8 @@ impl Measure {
 
     fn bench(&self) -> Result<Bench> {
         let wanted = self.wanted()?;
-        eprintln!("building {}", wanted.iter().map(|one| one.name()).collect::<Vec<_>>().join(", "));
-        Bench::new(Programs::build(&Workspace::members()?, &wanted)?)
+        eprintln!("building {}", names(&wanted));
+        Bench::new(Programs::build(&Workspace::members()?, &wanted, &[])?)
     }
 
     fn on(&self, bench: &mut Bench, workloads: &[Workload], ranks: usize) -> Result<()> {
@@ -109,6 +109,9 @@ impl Measure {
             };
             for &bytes in sizes {
                 let figures = bench.measure(&mut field, workload, bytes, self.seconds)?;
+                if figures.is_empty() {
+                    bail!("{}, {bytes} B: no round was steady; the machine is too busy", workload.name());
+                }
                 self.show(&figures);
             }
         }
@@ -129,14 +132,27 @@ impl Measure {
             let others = self.only.iter().copied().filter(|&one| one != Implementation::Raw);
             return Ok([Implementation::Raw].into_iter().chain(others).collect());
         }
-        let mut wanted = vec![Implementation::Raw, Implementation::Aldis];
-        for peer in Implementation::PEERS.into_iter().filter(|_| self.peers) {
-            match peer.missing() {
-                None => wanted.push(peer),
-                Some(install) if self.require => bail!("{} is not installed: {install}", peer.name()),
-                Some(install) => eprintln!("{} is not installed and not measured: {install}", peer.name()),
-            }
-        }
-        Ok(wanted)
+        wanted(self.peers, self.require, |line| eprintln!("not measured: {line}"))
     }
+}
+
+/// Everyone who can be measured; what is missing, and how to install it, is told, or fails where all are required.
+pub(super) fn wanted(
+    peers: bool,
+    require: bool,
+    mut tell: impl FnMut(String),
+) -> Result<Vec<Implementation>> {
+    let mut wanted = vec![Implementation::Raw, Implementation::Aldis];
+    for peer in Implementation::PEERS.into_iter().filter(|_| peers) {
+        match peer.missing() {
+            None => wanted.push(peer),
+            Some(install) if require => bail!("{} is not installed: {install}", peer.name()),
+            Some(install) => tell(format!("{} is not installed: {install}", peer.name())),
+        }
+    }
+    Ok(wanted)
+}
+
+pub(super) fn names(wanted: &[Implementation]) -> String {
+    wanted.iter().map(|one| one.name()).collect::<Vec<_>>().join(", ")
 }

@@ -18,14 +18,15 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Builds what the implementations need.
-    pub(crate) fn build(workspace: &Workspace, wanted: &[Implementation]) -> Result<Self> {
+    /// Builds what the implementations need, and other measured programs with them.
+    pub(crate) fn build(workspace: &Workspace, wanted: &[Implementation], others: &[&str]) -> Result<Self> {
         let programs = Self { built: workspace.target.join(PROFILE), peers: workspace.target.join("bench") };
         let mut cargo = workspace::cargo();
         cargo.args(["build", "--profile", PROFILE, "--quiet", "-p", "aldis-tests", "--bin", "bench_raw"]);
         if wanted.contains(&Implementation::Aldis) {
             cargo.args(["--bin", "bench_aldis", "-p", "aldis-host-sim", "--bin", "aldis-run"]);
         }
+        cargo.args(others.iter().flat_map(|other| ["--bin", other]));
         shell::run(&mut cargo)?;
         std::fs::create_dir_all(&programs.peers)
             .with_context(|| format!("creating {}", programs.peers.display()))?;
@@ -36,11 +37,18 @@ impl Programs {
     }
 
     fn compile(&self, peer: Implementation) -> Result<()> {
-        let source = workspace::checkout().join("xtask/peers/bench.c");
-        let mut compiler = Command::new(format!("mpicc.{}", peer.name()));
+        let (mut compiler, source, libraries): (_, _, &[&str]) = match peer {
+            Implementation::OpenMpi | Implementation::Mpich => {
+                (Command::new(format!("mpicc.{}", peer.name())), "bench.c", &[])
+            }
+            Implementation::Gloo => (Command::new("g++"), "gloo.cc", &["-lgloo", "-lpthread"]),
+            // The measured program is UCX's own.
+            Implementation::Ucx | Implementation::Raw | Implementation::Aldis => return Ok(()),
+        };
         // MPICH's header declares MPI_STATUSES_IGNORE as an array of no elements, and is warned of.
         compiler.args(["-O3", "-march=native", "-Wall", "-Wno-stringop-overflow", "-o"]).arg(self.peer(peer));
-        shell::output(compiler.arg(source))
+        compiler.arg(workspace::checkout().join("xtask/peers").join(source)).args(libraries);
+        shell::output(&mut compiler)
             .map(drop)
             .with_context(|| format!("building the workloads of {}", peer.name()))
     }
@@ -84,6 +92,7 @@ impl Programs {
             }
             Implementation::OpenMpi => self.open_mpi(transport, &ranks, is_crowded),
             Implementation::Mpich => self.mpich(transport, &ranks, is_crowded),
+            Implementation::Gloo | Implementation::Ucx => Command::new(self.peer(which)),
         };
         command.arg(socket).args(cores.iter().map(usize::to_string));
         command

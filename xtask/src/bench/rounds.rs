@@ -3,15 +3,17 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
+use indicatif::ProgressBar;
 
 use super::cores;
 use super::figure::Figure;
 use super::group::{Group, Sockets};
 use super::implementation::{Implementation, Transport};
+use super::perftest::Perftest;
 use super::programs::Programs;
-use super::series::Series;
-use super::statistics::{Verdict, judge};
+use super::series::{Runner, Series};
+use super::statistics::{Verdict, judge, percentile};
 use super::workload::{Ask, Workload};
 
 /// What the calibrator is asked for: it shows the machine's state, whatever is measured.
@@ -24,8 +26,11 @@ const SHARED_CORE_NS: f64 = 80.0;
 /// Batches of each implementation in a round. More would make a round long enough for the machine to change.
 const BATCHES: u32 = 3;
 
-/// The fewest rounds of a measurement.
+/// The fewest rounds of a measurement; and where the machine is so busy that these take several times as long as was asked
+/// for, fewer.
 const ROUNDS_MIN: usize = 10;
+const ROUNDS_BUSY: usize = 4;
+const BUSY: f64 = 4.0;
 
 /// What a run needs throughout: programs, cores, and the calibrator.
 pub(crate) struct Bench {
@@ -34,6 +39,11 @@ pub(crate) struct Bench {
     pub(crate) cores: [usize; 2],
     calibrator: Group,
     started: usize,
+    /// The calibrator in every round so far, in ns, and how many rounds counted.
+    calibrators: Vec<f64>,
+    steady: usize,
+    /// How far the run is; hidden unless somebody shows it.
+    pub(crate) bar: ProgressBar,
 }
 
 /// The implementations that run on one transport with one number of ranks.
@@ -49,7 +59,8 @@ impl Bench {
         let socket = sockets.path("calibrator");
         let command = programs.command(Implementation::Raw, Transport::Shm, &socket, &cores);
         let calibrator = Group::start(command, &socket, cores.len())?;
-        Ok(Self { programs, sockets, cores, calibrator, started: 0 })
+        let bar = ProgressBar::hidden();
+        Ok(Self { programs, sockets, cores, calibrator, started: 0, calibrators: Vec::new(), steady: 0, bar })
     }
 
     /// Whether Aldis has the transport at all.
@@ -66,19 +77,21 @@ impl Bench {
     ) -> Result<Field> {
         let cores = cores::of_ranks(self.cores, ranks);
         let mut series = Vec::new();
-        for &which in wanted {
-            if which == Implementation::Raw && ranks != 2 {
-                continue;
-            }
+        for &which in wanted.iter().filter(|one| one.has(transport, ranks)) {
             self.started += 1;
-            let socket = self.sockets.path(&format!("{}-{}", which.name(), self.started));
-            let command = self.programs.command(which, transport, &socket, &cores);
-            series.push(Series::new(which, Group::start(command, &socket, ranks)?));
+            let runner = if which == Implementation::Ucx {
+                Runner::Perftest(Perftest::new(transport, self.cores, self.started))
+            } else {
+                let socket = self.sockets.path(&format!("{}-{}", which.name(), self.started));
+                let command = self.programs.command(which, transport, &socket, &cores);
+                Runner::Group(Group::start(command, &socket, ranks)?)
+            };
+            series.push(Series::new(which, runner));
         }
         Ok(Field { transport, ranks, series })
     }
 
-    /// Rounds of batches for `seconds`, and for twice that if none was steady.
+    /// Rounds of batches for `seconds`, and for twice that if none was steady; no figures if none is even then.
     pub(crate) fn measure(
         &mut self,
         field: &mut Field,
@@ -88,17 +101,26 @@ impl Bench {
     ) -> Result<Vec<Figure>> {
         field.series.iter_mut().for_each(Series::begin);
         let ask = workload.ask(bytes, field.transport, field.ranks);
+        self.bar.set_message(format!(
+            "{} {}, {} ranks, {bytes} B",
+            field.transport.name(),
+            ask.wire,
+            field.ranks
+        ));
         let transport = field.transport;
         let carries = |one: &Series| one.which.carries(workload, transport, bytes);
         let mut calibrators = Vec::new();
         let mut end = Instant::now() + Duration::from_secs_f64(seconds);
         let last = end + Duration::from_secs_f64(seconds);
+        let busy = end + Duration::from_secs_f64(seconds * (BUSY - 1.0));
         loop {
             let round = calibrators.len();
             let before = self.calibrate()?;
             take_turns(field, workload, ask, round)?;
             calibrators.push((before, self.calibrate()?));
-            if Instant::now() < end || calibrators.len() < ROUNDS_MIN {
+            let now = Instant::now();
+            let rounds_min = if now < busy { ROUNDS_MIN } else { ROUNDS_BUSY };
+            if now < end || calibrators.len() < rounds_min {
                 continue;
             }
             if judge(&calibrators).contains(&Verdict::Steady) || end == last {
@@ -107,6 +129,8 @@ impl Bench {
             end = last;
         }
         let verdicts = judge(&calibrators);
+        self.calibrators.extend(calibrators.iter().map(|&(before, _)| before));
+        self.steady += verdicts.iter().filter(|&&verdict| verdict == Verdict::Steady).count();
         self.tell(field, workload, bytes, &calibrators, &verdicts);
         let counts = |round: usize| verdicts.get(round) == Some(&Verdict::Steady);
         let measured = field.series.iter().filter(|one| carries(one));
@@ -116,12 +140,6 @@ impl Bench {
                 Some(Figure::new(workload, field.transport, field.ranks, bytes, one.which, summary))
             })
             .collect();
-        if figures.is_empty() {
-            bail!(
-                "{} of {bytes} B: no round was steady; the machine is too busy to measure",
-                workload.name()
-            );
-        }
         Ok(figures)
     }
 
@@ -136,18 +154,32 @@ impl Bench {
     ) {
         let count = |verdict| verdicts.iter().filter(|&&one| one == verdict).count();
         let what = format!("{} {}, {bytes} B", field.transport.name(), workload.name());
-        eprintln!(
+        let mut said = format!(
             "{what}: {} rounds; discarded {} in which the calibrator moved and {} on another placement of the cores",
             verdicts.len(),
             count(Verdict::Moved),
             count(Verdict::Displaced),
         );
-        if calibrators.iter().filter(|&&(before, _)| before < SHARED_CORE_NS).count() * 2 > calibrators.len()
-        {
-            eprintln!(
-                "{what}: the calibrator is so fast that the host may run both cores on one: repeat the run"
-            );
+        let fast = calibrators.iter().filter(|&&(before, _)| before < SHARED_CORE_NS).count();
+        if fast * 2 > calibrators.len() {
+            said += "; the calibrator is so fast that the host may run both cores on one: repeat the run";
         }
+        self.bar.suspend(|| eprintln!("{said}"));
+    }
+
+    /// How the calibrator was throughout the run.
+    pub(crate) fn calibration(&self) -> String {
+        let mut sorted = self.calibrators.clone();
+        sorted.sort_by(f64::total_cmp);
+        let at = |percent| percentile(&sorted, percent).unwrap_or(0.0);
+        format!(
+            "one cache line one way: 5th percentile {:.0} ns, median {:.0} ns, 95th {:.0} ns; {} of {} rounds counted",
+            at(5.0),
+            at(50.0),
+            at(95.0),
+            self.steady,
+            sorted.len()
+        )
     }
 
     /// The calibrator's median of three batches: half a round trip in ns.

@@ -4,17 +4,26 @@ use anyhow::Result;
 
 use super::group::Group;
 use super::implementation::Implementation;
+use super::perftest::Perftest;
 use super::statistics::percentile;
 use super::workload::{Ask, Workload};
 
 /// Samples of one implementation of one workload at one size, with the number of the round that each is from.
 pub(crate) struct Series {
     pub(crate) which: Implementation,
-    group: Group,
+    runner: Runner,
     /// Nanoseconds of a turn, or what [`Workload::Overlap`] makes of them.
     costs: Vec<(usize, f64)>,
     /// Units of a computation that is as long as the transfer, once known.
     units: Option<usize>,
+}
+
+/// How samples are taken.
+pub(crate) enum Runner {
+    /// From ranks that wait for batches.
+    Group(Group),
+    /// By runs of a foreign benchmark.
+    Perftest(Perftest),
 }
 
 /// What came of a series.
@@ -26,8 +35,8 @@ pub(crate) struct Summary {
 }
 
 impl Series {
-    pub(crate) fn new(which: Implementation, group: Group) -> Self {
-        Self { which, group, costs: Vec::new(), units: None }
+    pub(crate) fn new(which: Implementation, runner: Runner) -> Self {
+        Self { which, runner, costs: Vec::new(), units: None }
     }
 
     /// Forgets what was measured before.
@@ -36,26 +45,17 @@ impl Series {
         self.units = None;
     }
 
-    /// Takes one sample.
+    /// Takes one sample, or none where that would take too long a share of the run.
     pub(crate) fn sample(&mut self, workload: Workload, ask: Ask, round: usize) -> Result<()> {
-        let cost = if workload == Workload::Overlap { self.exposed(ask)? } else { self.group.batch(ask)? };
-        self.costs.push((round, cost));
-        Ok(())
-    }
-
-    /// The share of a transfer that a computation as long does not hide.
-    fn exposed(&mut self, ask: Ask) -> Result<f64> {
-        let transfer = self.group.batch(Ask { each: 0, ..ask })?;
-        let units = match self.units {
-            Some(units) => units,
-            None => {
-                let unit = self.group.batch(Ask { wire: "compute", turns: 1, bytes: 8, each: 100 })? / 100.0;
-                *self.units.insert((transfer / unit).ceil().clamp(1.0, 1e6) as usize)
+        let cost = match &mut self.runner {
+            Runner::Group(group) if workload == Workload::Overlap => {
+                Some(exposed(group, &mut self.units, ask)?)
             }
+            Runner::Group(group) => Some(group.batch(ask)?),
+            Runner::Perftest(perftest) => perftest.sample(workload, ask)?,
         };
-        let computation = self.group.batch(Ask { wire: "compute", each: units, ..ask })?;
-        let both = self.group.batch(Ask { each: units, ..ask })?;
-        Ok((both - computation) / transfer)
+        self.costs.extend(cost.map(|cost| (round, cost)));
+        Ok(())
     }
 
     /// The samples of the rounds that count, at the workload's percentile.
@@ -66,4 +66,19 @@ impl Series {
         let (best, median) = (percentile(&sorted, 5.0)?, percentile(&sorted, 50.0)?);
         Some(Summary { best, median, samples: sorted.len() })
     }
+}
+
+/// The share of a transfer that a computation as long does not hide.
+fn exposed(group: &mut Group, units: &mut Option<usize>, ask: Ask) -> Result<f64> {
+    let transfer = group.batch(Ask { each: 0, ..ask })?;
+    let units = match *units {
+        Some(units) => units,
+        None => {
+            let unit = group.batch(Ask { wire: "compute", turns: 1, bytes: 8, each: 100 })? / 100.0;
+            *units.insert((transfer / unit).ceil().clamp(1.0, 1e6) as usize)
+        }
+    };
+    let computation = group.batch(Ask { wire: "compute", each: units, ..ask })?;
+    let both = group.batch(Ask { each: units, ..ask })?;
+    Ok((both - computation) / transfer)
 }

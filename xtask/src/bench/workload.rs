@@ -155,6 +155,15 @@ impl Workload {
     }
 }
 
+/// A size as people say it.
+pub(crate) fn spell_bytes(bytes: usize) -> String {
+    match bytes {
+        MIB.. if bytes.is_multiple_of(MIB) => format!("{} MiB", bytes / MIB),
+        KIB.. if bytes.is_multiple_of(KIB) => format!("{} KiB", bytes / KIB),
+        _ => bytes.to_string(),
+    }
+}
+
 impl Unit {
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -193,6 +202,12 @@ mod tests {
         assert_eq!(Workload::Rate.figure(8, 6400.0), 10.0);
         assert_eq!(Workload::Overlap.figure(8, 0.25), 75.0);
         assert_eq!(Workload::Barrier.figure(0, 1500.0), 1.5);
+    }
+
+    #[test]
+    fn sizes_are_short_where_they_are_round() {
+        let spelled = [8, 1000, KIB, 64 * KIB, MIB + 1, 4 * MIB].map(spell_bytes);
+        assert_eq!(spelled, ["8", "1000", "1 KiB", "64 KiB", "1048577", "4 MiB"]);
     }
 
     #[test]

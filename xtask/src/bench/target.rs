@@ -1,0 +1,72 @@
+//! What Aldis is to reach: ratios to the machine's own limit and to the best peer, within one run.
+
+use super::implementation::Transport;
+use super::workload::Workload;
+
+/// Bounds of a point: at most for times, at least for rates.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(crate) struct Target {
+    pub(crate) to_raw: Option<f64>,
+    pub(crate) to_best_peer: Option<f64>,
+}
+
+impl Target {
+    /// The bounds of a workload at a size.
+    pub(crate) fn of(workload: Workload, transport: Transport, ranks: usize, bytes: usize) -> Self {
+        let (to_raw, to_best_peer) = match (transport, workload) {
+            (Transport::Tcp, Workload::Latency) => (Some(1.1), Some(1.0)),
+            (Transport::Tcp, Workload::Bandwidth) => (Some(0.95), Some(1.0)),
+            (Transport::Tcp, Workload::Barrier | Workload::Bcast | Workload::Allreduce) => (None, Some(1.0)),
+            (Transport::Tcp, _) => (None, None),
+            (_, Workload::Latency) if bytes <= 64 => (Some(1.3), Some(0.6)),
+            (_, Workload::Latency) if (1024..=8192).contains(&bytes) => (None, Some(0.7)),
+            (_, Workload::Bandwidth) if bytes >= 64 << 10 => (None, Some(1.2)),
+            (_, Workload::Rate) => (None, Some(2.0)),
+            (_, Workload::Barrier | Workload::Bcast | Workload::Allreduce) if ranks == 2 => (None, Some(0.7)),
+            (_, Workload::Barrier | Workload::Bcast | Workload::Allreduce) => (None, Some(1.0)),
+            (_, Workload::Latency | Workload::Bandwidth | Workload::Both | Workload::Overlap) => (None, None),
+        };
+        Self { to_raw, to_best_peer }
+    }
+
+    /// The bounds in words.
+    pub(crate) fn spell(self, is_rate: bool) -> String {
+        let sign = if is_rate { ">=" } else { "<=" };
+        let bound = |of: &str, bound: Option<f64>| bound.map(|bound| format!("{sign} {bound} {of}"));
+        let bounds: Vec<_> =
+            [bound("raw", self.to_raw), bound("peer", self.to_best_peer)].into_iter().flatten().collect();
+        if bounds.is_empty() { "-".into() } else { bounds.join(", ") }
+    }
+
+    /// Whether the ratios keep to the bounds; `None` where there is nothing to compare.
+    pub(crate) fn is_met(
+        self,
+        is_rate: bool,
+        to_raw: Option<f64>,
+        to_best_peer: Option<f64>,
+    ) -> Option<bool> {
+        let keeps = |bound: Option<f64>, ratio: Option<f64>| {
+            let (bound, ratio) = (bound?, ratio?);
+            Some(if is_rate { ratio >= bound } else { ratio <= bound })
+        };
+        let both = [keeps(self.to_raw, to_raw), keeps(self.to_best_peer, to_best_peer)];
+        both.into_iter().flatten().reduce(|one, other| one && other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_ceilings_and_rates_have_floors() {
+        let latency = Target::of(Workload::Latency, Transport::Shm, 2, 8);
+        assert_eq!(latency.is_met(false, Some(1.29), Some(0.59)), Some(true));
+        assert_eq!(latency.is_met(false, Some(1.31), Some(0.59)), Some(false));
+        assert_eq!(latency.is_met(false, None, Some(0.61)), Some(false));
+        let bandwidth = Target::of(Workload::Bandwidth, Transport::Shm, 2, 1 << 20);
+        assert_eq!(bandwidth.is_met(true, Some(0.5), Some(1.3)), Some(true));
+        assert_eq!(bandwidth.is_met(true, None, None), None);
+        assert_eq!(Target::default().is_met(false, Some(9.0), Some(9.0)), None);
+    }
+}
