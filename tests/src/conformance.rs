@@ -24,6 +24,7 @@ mod chapter_06_collectives;
 mod chapter_07_communicators;
 mod chapter_08_topologies;
 mod chapter_09_environment;
+mod connected;
 pub mod launched;
 mod media;
 mod rank;

@@ -10,7 +10,7 @@ use super::chapter::cases;
 use super::rank::play;
 use super::storage::{RANKS_MAX, REQUESTS, Room};
 use super::threads::{self, Host};
-use super::{launched, simulated, wired};
+use super::{connected, launched, simulated, wired};
 
 /// Request slots of a core of `aldis_host_sim::cores`.
 const CORE_REQUESTS: usize = 256;
@@ -68,6 +68,13 @@ pub const MEDIA: &[Medium] = &[
         ranks: (1, RANKS_MAX as u32),
         seeds: Seeds::One,
         run: |plan| launched::run(plan.case, plan.ranks),
+    },
+    Medium {
+        name: "tcp",
+        about: "threads over TCP on the loopback, IPv4 and IPv6, sockets that take little, several links",
+        ranks: (1, RANKS_MAX as u32),
+        seeds: Seeds::PerThousand(8),
+        run: |plan| connected::run(plan.case, plan.ranks, plan.room(), plan.seed),
     },
     Medium {
         name: "ethernet",

@@ -31,7 +31,7 @@ const FRAME_BYTES: u32 = 256;
 const FRAMES: usize = 6;
 /// Time on a core that a rank may use for its part: a thousand times what any of them needs. While it waits it yields, so
 /// that the others of its job have had as much by then.
-const HANG: Duration = Duration::from_secs(6);
+pub(super) const HANG: Duration = Duration::from_secs(6);
 
 /// The host's clock, and its scheduler to rest with.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub struct Host<'w> {
 
 impl<'w> Host<'w> {
     /// The platform of rank `me`, made on the thread that it is for.
-    fn new(me: u32, watch: &'w Watch) -> Self {
+    pub(super) fn new(me: u32, watch: &'w Watch) -> Self {
         Self { me, start: Clock::now(), used: used(), watch, activity: Cell::default() }
     }
 
@@ -149,7 +149,7 @@ pub fn run_in<R: Send>(
 }
 
 /// A rank's part, and what it does for the others afterwards.
-fn serve<'s, T: Transport, R>(
+pub(super) fn serve<'s, T: Transport, R>(
     watch: &Watch,
     endpoint: &mut Endpoint<'s, T, Host<'_>>,
     body: impl FnOnce(&mut Endpoint<'s, T, Host<'_>>) -> Result<R, String>,

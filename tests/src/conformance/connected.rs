@@ -1,0 +1,48 @@
+//! Ranks as threads of this process that talk over TCP on its loopback.
+
+use core::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
+use std::thread;
+
+use aldis_hal::PeerId;
+use aldis_host_sim::cores::Meeting;
+use aldis_host_sim::tcp::{Config, Family, Interfaces, JobKey, Tcp};
+use aldis_kernel::Composite;
+
+use super::rank::{Watch, play, verdict, words};
+use super::storage::{REQUESTS, Room, boxed};
+use super::threads::{EPOCH, HANG, Host, endpoint, frames, loopback, serve};
+
+/// What a seed draws: either family; sockets that take little, so that messages are cut; several links.
+fn config(seed: u64) -> Config {
+    let family = if seed & 1 == 0 { Family::V4 } else { Family::V6 };
+    let interfaces = Interfaces { include: vec!["lo".into()], exclude: Vec::new(), family: Some(family) };
+    let little = (seed & 2 != 0).then_some(4096);
+    let links = if seed & 4 == 0 { 1 } else { 3 };
+    Config { interfaces, links, send_buffer: little, receive_buffer: little, ..Config::default() }
+}
+
+/// Runs a case.
+pub(super) fn run(case: usize, size: u32, room: Room, seed: u64) -> Result<(), String> {
+    let (watch, meeting, key) = (Watch::new(size, HANG), Meeting::of(size), JobKey::random());
+    let rank = |me: u32| {
+        let (mut storage, mut frames) = (boxed(room), frames());
+        let tcp = Tcp::listen(PeerId(me), EPOCH, JobKey::new(key), size, &config(seed));
+        let ways = Composite::new(loopback(me, &mut frames), tcp.expect("sockets for the job"));
+        let mut endpoint = endpoint(storage.memory(), ways, Host::new(me, &watch), (me, size));
+        let mut card = endpoint.card();
+        let address = endpoint.transport().second().address();
+        card.address.extend_from_slice(&address).expect("room for an address");
+        meeting.join(&mut endpoint, card).expect("ranks of one job");
+        serve(&watch, &mut endpoint, |endpoint| {
+            play(case, endpoint, REQUESTS).map_err(|error| error.to_string())
+        })
+    };
+    let rank = |me| catch_unwind(AssertUnwindSafe(|| rank(me))).unwrap_or_else(|panic| Err(words(&*panic)));
+    let ended = thread::scope(|scope| {
+        let threads: Vec<_> = (0..size).map(|me| scope.spawn(move || rank(me))).collect();
+        let join = |thread: thread::ScopedJoinHandle<'_, _>| thread.join().expect("a panic is caught within");
+        threads.into_iter().map(join).collect()
+    });
+    verdict(ended).map(drop)
+}
