@@ -37,8 +37,6 @@ bitflags! {
         /// `poll` needs a fresh `now` at every call (retransmission or keep-alive timers). Without it a cached
         /// instant is good enough, and the idle loop saves the clock read.
         const TIMED = 1 << 15;
-        /// Long messages are taken in where [`Sink::place`](crate::Sink::place) says, in the user's memory.
-        const PLACE = 1 << 16;
     }
 }
 

@@ -42,16 +42,26 @@ pub trait Sink {
     fn completed(&mut self, token: Token, result: Result<(), Cause>);
     /// A post to `peer` that was refused with `Again` can be tried again.
     fn ready(&mut self, peer: PeerId);
-    /// Where the last `rest` bytes of a message are to be put whose first ones are `head`: the kernel's whole header of a
-    /// fragment and nothing else. Only for transports with [`Features::PLACE`], which take a long message in over many
-    /// polls: they read exactly `rest` bytes into that piece of a region, then call [`placed`](Self::placed), before
-    /// anything else of that peer. Once the region is taken back they drop what is still to come of the message, without
-    /// a word. If `None`, the message is delivered whole by [`arrived`](Self::arrived).
-    fn place(&mut self, _from: PeerId, _head: &[u8], _rest: usize) -> Option<Gather> {
-        None
+    /// Lends the memory that a long message belongs in, for this call alone: so a transport that takes a message in over
+    /// many polls, by copying, need not keep it anywhere. `head` is the first bytes of the message: the kernel's whole
+    /// header of a fragment. Of the `length` bytes after it `landed` are in place already; `fill` is called once, with
+    /// the memory for all the others, and writes to its front what is there of them.
+    ///
+    /// False, and nothing is called, if there is no such memory. Before anything has landed, the message is then to be
+    /// delivered whole by [`arrived`](Self::arrived); after that its receive has been let go of, and what is still to
+    /// come of the message is dropped. Once all has come, [`landed`](Self::landed) follows.
+    fn land(
+        &mut self,
+        _from: PeerId,
+        _head: &[u8],
+        (_landed, _length): (usize, usize),
+        _fill: &mut dyn FnMut(&mut [u8]),
+    ) -> bool {
+        false
     }
-    /// All of the message that began with `head` is where [`place`](Self::place) said.
-    fn placed(&mut self, _from: PeerId, _head: &[u8]) {}
+    /// All of the message that began with `head` has come, and stands where [`land`](Self::land) said, or nowhere if it was
+    /// let go of. Before anything else of that peer.
+    fn landed(&mut self, _from: PeerId, _head: &[u8]) {}
     /// `peer` is gone; nothing more will arrive from it and every later post answers `Never`.
     fn lost(&mut self, peer: PeerId, cause: Cause);
 }

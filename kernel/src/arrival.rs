@@ -2,7 +2,6 @@
 //! return is recorded and said by [`injection`](crate::injection) after the poll.
 
 use aldis_hal::cause::Malformed;
-use aldis_hal::memory::Gather;
 use aldis_hal::{Cause, PeerId, Sink, Token, Transport};
 use aldis_protocols::header::{Body, Header, Kind, Label, Packet};
 use aldis_protocols::rendezvous::Announcement;
@@ -37,12 +36,19 @@ impl Sink for Engine<'_> {
         self.lose(peer, cause);
     }
 
-    fn place(&mut self, from: PeerId, head: &[u8], rest: usize) -> Option<Gather> {
-        self.place_for(from, head, rest)
+    fn land(
+        &mut self,
+        from: PeerId,
+        head: &[u8],
+        (landed, length): (usize, usize),
+        fill: &mut dyn FnMut(&mut [u8]),
+    ) -> bool {
+        let place = self.place_for(from, head, length).and_then(|place| place.part(landed..length));
+        place.map(|place| place.change(fill)).is_some()
     }
 
-    fn placed(&mut self, from: PeerId, head: &[u8]) {
-        if let Err(what) = self.take_placed(from, head) {
+    fn landed(&mut self, from: PeerId, head: &[u8]) {
+        if let Err(what) = self.take_landed(from, head) {
             self.cut_off(from, what);
         }
     }

@@ -15,6 +15,7 @@ use aldis_protocols::header::{
 };
 use aldis_protocols::rendezvous::{Reader, ReaderStep};
 
+use crate::buffer::Buffer;
 use crate::endpoint::Endpoint;
 use crate::engine::Engine;
 use crate::injection::{Injected, Turn, post};
@@ -298,44 +299,33 @@ impl Engine<'_> {
         turn
     }
 
-    /// The transport is to put what the receive in slot `index` asks for straight into its memory, if it can.
-    #[inline]
-    pub(crate) fn lend_to_be_filled<T: Transport>(&mut self, transport: &mut T, id: PeerId, index: u32) {
-        if caps_with(transport, id, Features::PLACE).is_some() {
-            // If it cannot be registered, what comes is copied there.
-            let _ = self.lend(transport, id, index, Access::LOCAL_WRITE);
-        }
-    }
-
-    /// Where the `rest` bytes of the fragment that begins with `head` belong; `None` if it is to be delivered whole.
-    pub(crate) fn place_for(&mut self, from: PeerId, head: &[u8], rest: usize) -> Option<Gather> {
+    /// Where the `length` bytes of the fragment that begins with `head` belong; `None` if it is to be delivered whole.
+    pub(crate) fn place_for(&mut self, from: PeerId, head: &[u8], length: usize) -> Option<Buffer> {
         let DataHead { header, receiver, offset } = DataHead::parse(head).ok()?;
         let peer = self.peers.get(from.index())?;
-        if header.epoch != peer.epoch
-            || !matches!(peer.presence, Presence::Connected)
-            || header.length != rest as u64
-        {
+        let is_there = header.epoch == peer.epoch && matches!(peer.presence, Presence::Connected);
+        let request = self.requests.get(receiver).filter(|_| is_there && header.length == length as u64)?;
+        let Machine::Recv(mut machine) = request.machine else { return None };
+        let is_whole = request.mode != Mode::Polled && !request.buffer.is_scattered();
+        if request.peer != from || request.state != State::Receiving || !is_whole {
             return None;
         }
-        let request = self.requests.get(receiver)?;
-        let Machine::Recv(machine) = request.machine else { return None };
-        if request.peer != from || request.state != State::Receiving || request.region == NO_REGION {
-            return None;
-        }
-        let mut after = machine;
-        let place = after.data(offset, header.length).ok()?;
-        Some(Gather { region: request.region, offset: usize::try_from(place).ok()?, len: rest })
+        let start = usize::try_from(machine.data(offset, header.length).ok()?).ok()?;
+        request.buffer.part(start..start.checked_add(length)?)
     }
 
-    /// A fragment has been put where it belongs.
-    pub(crate) fn take_placed(&mut self, from: PeerId, head: &[u8]) -> Result<(), Malformed> {
+    /// A fragment has been put where it belongs, or nowhere if its receive has been let go of meanwhile.
+    pub(crate) fn take_landed(&mut self, from: PeerId, head: &[u8]) -> Result<(), Malformed> {
         let DataHead { header, receiver, offset } = DataHead::parse(head)?;
         if !self.hear_credits(from, &header)? {
             return Ok(());
         }
-        match self.requests.get(receiver) {
-            Some(request) if request.peer == from && request.state == State::Receiving => {
-                let Machine::Recv(machine) = &mut request.machine else { return Err(Malformed::Control) };
+        let Some(request) = self.requests.get(receiver) else {
+            self.counters.stale_handles += 1;
+            return Ok(());
+        };
+        match &mut request.machine {
+            Machine::Recv(machine) if request.peer == from && request.state == State::Receiving => {
                 machine.data(offset, header.length)?;
                 self.counters.bytes_received += header.length;
                 Ok(())

@@ -6,9 +6,10 @@
 //! then one turn of `owed`, then `ordered`: answers never wait behind new messages.
 
 use aldis_hal::{Cause, Handle, PeerId, Post, Refusal, Slot, Transport};
-use aldis_protocols::Protocol;
+
 use aldis_protocols::header::{Kind, about};
 use aldis_protocols::rendezvous::Sender;
+use aldis_protocols::{LENDS, Protocol};
 
 use crate::buffer::{Buffer, copy};
 use crate::engine::{Engine, Started, Target};
@@ -391,8 +392,19 @@ pub(crate) fn post<T: Transport>(transport: &mut T, peer: PeerId, header: &[u8],
     transport.short(peer, header, payload)
 }
 
-/// Packs header and payload straight into a slot of the transport.
+/// A payload at least so long goes from where it is, if the transport takes it so: a shorter one is copied sooner than
+/// that is found out.
+const PASSED_BYTES_MIN: usize = 2048;
+
+/// Sends header and payload: packed straight into a slot of the transport, or from where they are.
 pub(crate) fn pack(wire: &mut dyn Wire, peer: PeerId, header: &[u8], payload: &[u8]) -> Result<(), Refusal> {
+    if LENDS && payload.len() >= PASSED_BYTES_MIN && wire.passes(peer, header.len() + payload.len()) {
+        return match wire.post(peer, header, payload) {
+            Post::Done | Post::Queued => Ok(()),
+            Post::Again(why) => Err(Refusal::Again(why)),
+            Post::Never(cause) => Err(Refusal::Never(cause)),
+        };
+    }
     wire.fill(peer, header.len() + payload.len(), &mut |slot| {
         if let Some((head, body)) = slot.split_at_mut_checked(header.len())
             && body.len() == payload.len()
@@ -409,6 +421,9 @@ pub(crate) trait Wire {
     /// See [`Transport::short`].
     fn post(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post;
 
+    /// Whether a short message may be so long.
+    fn passes(&self, peer: PeerId, len: usize) -> bool;
+
     /// Reserves a slot of `len` bytes, and commits it once `fill` has filled it; if that fails, so does this.
     fn fill(
         &mut self,
@@ -421,6 +436,10 @@ pub(crate) trait Wire {
 impl<T: Transport> Wire for T {
     fn post(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post {
         post(self, peer, header, payload)
+    }
+
+    fn passes(&self, peer: PeerId, len: usize) -> bool {
+        self.reach(peer).is_ok_and(|caps| caps.limits.short_bytes_max as usize >= len)
     }
 
     fn fill(

@@ -187,7 +187,6 @@ impl Engine<'_> {
         more: bool,
     ) -> Turn {
         let Some(own) = self.requests.handle(index) else { return Turn::Idle };
-        self.lend_to_be_filled(transport, id, index);
         let late = self.requests.at(index).is_some_and(|request| request.late);
         let says = (Key { tag: u32::from(late) | u32::from(more) << 1, ..Key::NONE }, range.end);
         let turn = self.say(transport, id, Kind::ClearToSend, says, &clear_to_send(sender, own, range.start));

@@ -3,7 +3,8 @@
 use aldis_hal::PeerId;
 use aldis_protocols::stream::{Farewell, Handshake};
 
-use super::incoming::Incoming;
+use super::incoming::{Incoming, READ_BYTES};
+use super::landing::Landing;
 use super::outgoing::Outgoing;
 use super::wire::{Moved, Wire};
 
@@ -38,6 +39,12 @@ pub(super) struct Link {
     pub(super) incoming: Incoming,
     pub(super) outgoing: Outgoing,
     pub(super) farewell: Farewell,
+    /// The long message that is being read to where it belongs.
+    pub(super) landing: Option<Landing>,
+    /// The last long message that the sink did not want so.
+    pub(super) refused: Option<u32>,
+    /// Bytes to read when it is not known what comes.
+    pub(super) read_bytes: usize,
     /// Its next frame has to wait for messages of other links.
     pub(super) parked: bool,
     /// The socket takes nothing any more. What can be read from it still tells why.
@@ -51,6 +58,9 @@ impl Link {
             incoming: Incoming::new(message_bytes_max),
             outgoing: Outgoing::new(outgoing_bytes),
             farewell: Farewell::NONE,
+            landing: None,
+            refused: None,
+            read_bytes: READ_BYTES,
             parked: false,
             broken: false,
         }
@@ -71,7 +81,7 @@ impl Connection {
     #[inline]
     pub(super) fn receive(&mut self) -> Moved {
         let Stage::Open(link) = &mut self.stage else { return Moved::Blocked };
-        let room = link.incoming.room();
+        let room = link.incoming.room(link.read_bytes);
         let asked = room.len();
         let moved = self.wire.receive(room);
         match moved {

@@ -253,7 +253,7 @@ impl Engine {
     fn opened(&mut self, slot: u32, peer: PeerId, number: u8, rest: &[u8]) {
         let Some(connection) = self.connections.get(slot) else { return };
         let mut link = Link::new(peer, OUTGOING_BYTES, MESSAGE_BYTES_MAX);
-        if let Some(room) = link.incoming.room().get_mut(..rest.len()) {
+        if let Some(room) = link.incoming.room(rest.len()).get_mut(..rest.len()) {
             room.copy_from_slice(rest);
             link.incoming.read(rest.len());
         }

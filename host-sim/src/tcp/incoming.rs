@@ -42,6 +42,18 @@ impl Incoming {
         })
     }
 
+    /// The next frame, if its head has come, and what has come of its message: all that has been read, if it is not whole.
+    #[inline]
+    pub(super) fn begun(&self) -> Option<(Frame, &[u8])> {
+        let frame = self.head().ok()??;
+        self.memory.get(self.start + HEAD_BYTES..self.end).map(|there| (frame, there))
+    }
+
+    /// All that has been read is done with.
+    pub(super) const fn clear(&mut self) {
+        (self.start, self.end) = (0, 0);
+    }
+
     /// The next frame is done with.
     #[inline]
     pub(super) const fn pass(&mut self, frame: Frame) {
@@ -56,9 +68,10 @@ impl Incoming {
         self.start == self.end
     }
 
-    /// Where to read to: never nothing, as long as the next frame has not come whole.
+    /// Where to read to: never nothing, as long as the next frame has not come whole. `most` bytes, or as many as that frame
+    /// still has.
     #[inline]
-    pub(super) fn room(&mut self) -> &mut [u8] {
+    pub(super) fn room(&mut self, most: usize) -> &mut [u8] {
         let whole = match self.head() {
             Ok(Some(frame)) => HEAD_BYTES + frame.length(),
             Ok(None) | Err(_) => HEAD_BYTES,
@@ -67,7 +80,7 @@ impl Incoming {
             self.memory.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
         }
-        let read = if whole > READ_BYTES { self.start + whole } else { self.end + READ_BYTES };
+        let read = if whole > READ_BYTES { self.start + whole } else { self.end + most.min(READ_BYTES) };
         let end = read.min(self.memory.len());
         self.memory.get_mut(self.end..end).unwrap_or_default()
     }
@@ -103,7 +116,7 @@ mod tests {
     ) -> Result<Vec<Vec<u8>>, Malformed> {
         let (mut incoming, mut messages, mut rest) = (Incoming::new(max), Vec::new(), stream);
         for piece in pieces {
-            let room = incoming.room();
+            let room = incoming.room(READ_BYTES);
             assert!(!room.is_empty(), "there is always room for the next frame");
             let count = piece.min(room.len()).min(rest.len());
             room[..count].copy_from_slice(&rest[..count]);
@@ -146,9 +159,9 @@ mod tests {
     #[test]
     fn the_rest_of_a_long_frame_is_read_alone() {
         let mut incoming = Incoming::new(1 << 20);
-        incoming.room()[..HEAD_BYTES].copy_from_slice(&Frame::data(1 << 20, 0).emit());
+        incoming.room(READ_BYTES)[..HEAD_BYTES].copy_from_slice(&Frame::data(1 << 20, 0).emit());
         incoming.read(HEAD_BYTES + 10);
-        assert_eq!(incoming.room().len(), (1 << 20) - 10);
+        assert_eq!(incoming.room(READ_BYTES).len(), (1 << 20) - 10);
     }
 
     proptest! {

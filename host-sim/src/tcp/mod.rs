@@ -8,7 +8,8 @@
 //! # What a message costs
 //!
 //! A message is one call to send and one to receive. A small one is put together with its head and sent at once; a long one
-//! goes from where it lies, and only what the socket does not take is kept. While one connection is being talked over, a
+//! goes from where it lies, and only what the socket does not take is kept; it is read straight to where it belongs, if the
+//! sink [says](aldis_hal::Sink::land) where that is. While one connection is being talked over, a
 //! poll reads it straight, and asks the system for others only now and then; as soon as a second one talks, the system is
 //! asked (`epoll`) and those are read that have something. So a poll's cost does not depend on how many peers there are.
 //!
@@ -37,6 +38,7 @@ mod greeting;
 mod incoming;
 mod interfaces;
 mod key;
+mod landing;
 mod outgoing;
 mod peer;
 mod receiving;

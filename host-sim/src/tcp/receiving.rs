@@ -6,6 +6,7 @@ use aldis_protocols::stream::{End, Frame as Kind};
 
 use super::connection::{Connection, Stage};
 use super::engine::Engine;
+use super::incoming::READ_BYTES;
 use super::peer::NONE;
 use super::wire::Moved;
 
@@ -26,6 +27,17 @@ enum Turn {
     Ended { reset: bool },
     /// What came is nothing that a peer says.
     Malformed(Malformed),
+}
+
+/// Whether a message is the next one of its peer, and if not, what to do.
+#[inline]
+fn in_turn(number: u32, next: u32, links: u8) -> Result<(), Turn> {
+    let ahead = number.wrapping_sub(next).cast_signed();
+    match ahead {
+        0 => Ok(()),
+        1.. if links > 1 => Err(Turn::Parked),
+        _ => Err(Turn::Malformed(Malformed::Sequence { got: number as u16, need: next as u16 })),
+    }
 }
 
 impl Engine {
@@ -71,15 +83,8 @@ impl Engine {
             match link.incoming.next() {
                 Err(what) => return Turn::Malformed(what),
                 Ok(Some((frame, message))) => {
-                    if frame.number != row.received {
-                        let ahead = frame.number.wrapping_sub(row.received) as i32;
-                        let out_of_turn =
-                            Malformed::Sequence { got: frame.number as u16, need: row.received as u16 };
-                        return if ahead > 0 && setup.links > 1 {
-                            Turn::Parked
-                        } else {
-                            Turn::Malformed(out_of_turn)
-                        };
+                    if let Err(turn) = in_turn(frame.number, row.received, setup.links) {
+                        return turn;
                     }
                     if let Kind::Data(_) = frame.kind {
                         if *events == budget {
@@ -94,6 +99,7 @@ impl Engine {
                         return Turn::Left;
                     }
                     link.incoming.pass(frame);
+                    link.read_bytes = READ_BYTES;
                     continue;
                 }
                 Ok(None) => {}
@@ -101,12 +107,14 @@ impl Engine {
             if !connection.may_read {
                 return Turn::Idle;
             }
-            if reads == 0 {
+            if *events == budget || reads == 0 {
                 return Turn::More;
             }
+            connection.begin_landing(row.received, sink);
             reads -= 1;
             counters.receive_calls += 1;
-            match connection.receive() {
+            let moved = connection.land(sink).unwrap_or_else(|| connection.receive());
+            match moved {
                 Moved::Bytes(0) => return Turn::Ended { reset: false },
                 Moved::Bytes(bytes) => counters.bytes_received += bytes as u64,
                 Moved::Broken(_) => return Turn::Ended { reset: true },
@@ -114,6 +122,10 @@ impl Engine {
                     counters.empty_receives += 1;
                     return Turn::Idle;
                 }
+            }
+            if connection.end_landing(peer, sink) {
+                row.received = row.received.wrapping_add(1);
+                *events += 1;
             }
         }
     }
@@ -155,7 +167,7 @@ impl Engine {
             _ if orderly => (&mut counters.left, Cause::PeerLeft),
             Turn::Malformed(what) => (&mut counters.malformed, Cause::Malformed(*what)),
             Turn::Ended { reset: true } => (&mut counters.reset, Cause::PeerDead),
-            _ if link.incoming.is_empty() => (&mut counters.ended, Cause::PeerDead),
+            _ if link.incoming.is_empty() && link.landing.is_none() => (&mut counters.ended, Cause::PeerDead),
             _ => (&mut counters.cut, Cause::PeerDead),
         };
         *counter += 1;

@@ -1,6 +1,7 @@
 //! Ranks of one process that talk over the loopback.
 
 mod faults;
+mod landing;
 mod links;
 mod pair;
 mod strangers;
@@ -19,6 +20,12 @@ struct Log {
     messages: Vec<(u32, Vec<u8>)>,
     ready: Vec<u32>,
     lost: Vec<(u32, Cause)>,
+    /// Where long messages land, if they are to.
+    runway: Option<Vec<u8>>,
+    /// Calls after which the receive is let go of.
+    lends: Option<u32>,
+    /// How many have landed.
+    landed: u32,
 }
 
 impl Sink for Log {
@@ -30,6 +37,30 @@ impl Sink for Log {
     }
     fn ready(&mut self, peer: PeerId) {
         self.ready.push(peer.0);
+    }
+    fn land(
+        &mut self,
+        _: PeerId,
+        head: &[u8],
+        (landed, length): (usize, usize),
+        fill: &mut dyn FnMut(&mut [u8]),
+    ) -> bool {
+        let Some(runway) = &mut self.runway else { return false };
+        assert_eq!(head.len(), 48);
+        if let Some(left) = &mut self.lends {
+            if *left == 0 {
+                return false;
+            }
+            *left -= 1;
+        }
+        runway.resize(length, 0);
+        fill(&mut runway[landed..]);
+        true
+    }
+    fn landed(&mut self, from: PeerId, head: &[u8]) {
+        self.landed += 1;
+        let runway = self.runway.as_ref().expect("lent");
+        self.messages.push((from.0, [head, runway].concat()));
     }
     fn lost(&mut self, peer: PeerId, cause: Cause) {
         self.lost.push((peer.0, cause));

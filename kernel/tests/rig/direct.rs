@@ -73,7 +73,7 @@ impl Table {
 enum Job {
     Read { token: Token, local: Gather, remote: Gather },
     Gather { peer: usize, header: Vec<u8>, piece: Gather, token: Token },
-    Place { from: PeerId, head: Vec<u8>, place: Gather, payload: Vec<u8> },
+    Land { from: PeerId, head: Vec<u8>, payload: Vec<u8> },
 }
 
 /// One rank's end of the memory.
@@ -174,7 +174,7 @@ impl Direct {
 
     /// Whether nothing else of `from` may be delivered yet.
     pub(crate) fn is_placing(&self, from: usize) -> bool {
-        self.jobs.iter().any(|(_, job)| matches!(job, Job::Place { from: of, .. } if of.index() == from))
+        self.jobs.iter().any(|(_, job)| matches!(job, Job::Land { from: of, .. } if of.index() == from))
     }
 
     /// Delivers a message in place if the sink knows where. False if it is to be delivered as it is.
@@ -182,8 +182,16 @@ impl Direct {
         let Some((head, payload)) = message.split_at_checked(48).filter(|_| self.powers.places) else {
             return false;
         };
-        let Some(place) = sink.place(from, head, payload.len()) else { return false };
-        let job = Job::Place { from, head: head.to_vec(), place, payload: payload.to_vec() };
+        // Half of it at once.
+        let half = payload.len() / 2;
+        let lent = sink.land(from, head, (0, payload.len()), &mut |room| {
+            assert_eq!(room.len(), payload.len());
+            room[..half].copy_from_slice(&payload[..half]);
+        });
+        if !lent {
+            return false;
+        }
+        let job = Job::Land { from, head: head.to_vec(), payload: payload.to_vec() };
         self.jobs.push_back((self.powers.polls, job));
         true
     }
@@ -208,11 +216,13 @@ impl Direct {
                     ready.push((peer, [header, bytes.clone().unwrap_or(vec![0; piece.len])].concat()));
                     sink.completed(token, bytes.map(drop).ok_or(Cause::Cancelled));
                 }
-                Job::Place { from, head, place, payload } => {
-                    let placed = self.table.borrow().write(place, &payload);
-                    if placed {
-                        sink.placed(from, &head);
-                    }
+                Job::Land { from, head, payload } => {
+                    let half = payload.len() / 2;
+                    // If it has been let go of, the rest is dropped.
+                    let _: bool = sink.land(from, &head, (half, payload.len()), &mut |room| {
+                        room.copy_from_slice(&payload[half..]);
+                    });
+                    sink.landed(from, &head);
                 }
             }
         }

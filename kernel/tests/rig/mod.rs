@@ -270,7 +270,6 @@ impl Job {
         let mut features = Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE;
         features.set(Features::GET, powers.reads.is_some());
         features.set(Features::ZCOPY, powers.gathers.is_some());
-        features.set(Features::PLACE, powers.places);
         let caps = Caps {
             features,
             limits: Limits {

@@ -1,0 +1,92 @@
+//! Long messages, read straight to where they belong: the sink lends the memory for each read.
+
+use aldis_hal::{PeerId, Sink};
+use aldis_protocols::header::DATA_HEADER_BYTES;
+
+use super::connection::{Connection, Stage};
+use super::wire::Moved;
+
+/// Messages of at least so many bytes are not taken in whole before they are delivered, if the sink wants them so.
+const LANDING_BYTES_MIN: usize = 16 << 10;
+
+/// Bytes of a read that probably begins with the head of a long message: what comes beyond it is copied once more.
+const PEEK_BYTES: usize = 4 << 10;
+
+/// A long message whose first bytes have come.
+#[derive(Debug)]
+pub(super) struct Landing {
+    /// Those that the sink knows it by.
+    head: [u8; DATA_HEADER_BYTES],
+    /// Bytes that follow them.
+    length: usize,
+    /// How many of those are where they belong.
+    landed: usize,
+    /// Its receive has been let go of: the rest goes nowhere.
+    is_dropped: bool,
+}
+
+impl Landing {
+    /// Whether all of it has come.
+    const fn is_whole(&self) -> bool {
+        self.landed == self.length
+    }
+}
+
+impl Connection {
+    /// Begins to land the next message, if it is long, has begun to come, is the `expected` one and the sink says where to.
+    pub(super) fn begin_landing<S: Sink>(&mut self, expected: u32, sink: &mut S) {
+        let Stage::Open(link) = &mut self.stage else { return };
+        let Some((frame, there)) = link.incoming.begun() else { return };
+        let Some((head, there)) = there.split_first_chunk::<DATA_HEADER_BYTES>() else { return };
+        if frame.length() < LANDING_BYTES_MIN || frame.number != expected || link.refused == Some(expected) {
+            return;
+        }
+        let length = frame.length() - DATA_HEADER_BYTES;
+        let lent = sink.land(link.peer, head, (0, length), &mut |room| {
+            if let Some(room) = room.get_mut(..there.len()) {
+                room.copy_from_slice(there);
+            }
+        });
+        if lent {
+            link.landing = Some(Landing { head: *head, length, landed: there.len(), is_dropped: false });
+            link.incoming.clear();
+        } else {
+            link.refused = Some(expected);
+        }
+    }
+
+    /// Reads more of the message that is landing. `None` if there is none.
+    pub(super) fn land<S: Sink>(&mut self, sink: &mut S) -> Option<Moved> {
+        let Self { wire, stage: Stage::Open(link), may_read, at_end, .. } = self else { return None };
+        let landing = link.landing.as_mut()?;
+        let (mut moved, mut asked) = (Moved::Blocked, landing.length - landing.landed);
+        let lent = !landing.is_dropped
+            && sink.land(link.peer, &landing.head, (landing.landed, landing.length), &mut |room| {
+                moved = wire.receive(room);
+            });
+        if !lent {
+            landing.is_dropped = true;
+            let nowhere = link.incoming.room(asked);
+            asked = asked.min(nowhere.len());
+            moved = wire.receive(nowhere.get_mut(..asked).unwrap_or_default());
+        }
+        *may_read = match moved {
+            Moved::Bytes(bytes) => {
+                landing.landed += bytes.min(asked);
+                bytes == asked || *at_end
+            }
+            Moved::Blocked | Moved::Broken(_) => false,
+        };
+        Some(moved)
+    }
+
+    /// Tells the sink that the message has landed, if all of it has.
+    pub(super) fn end_landing<S: Sink>(&mut self, peer: PeerId, sink: &mut S) -> bool {
+        let Stage::Open(link) = &mut self.stage else { return false };
+        let Some(landing) = link.landing.take_if(|landing| landing.is_whole()) else { return false };
+        sink.landed(peer, &landing.head);
+        link.incoming.clear();
+        link.read_bytes = PEEK_BYTES;
+        true
+    }
+}
