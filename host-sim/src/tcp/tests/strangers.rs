@@ -56,7 +56,7 @@ fn impostor(ranks: &mut [Rank], address: SocketAddr) {
 
 #[test]
 fn a_job_goes_on_whoever_knocks() {
-    let patience = Config { connect_timeout: Duration::from_secs(1), ..config(Family::V4) };
+    let patience = Config { connect_timeout: Duration::from_secs(3), ..config(Family::V4) };
     let mut ranks = job(RANKS, &patience);
     let address = ranks[0].tcp.listens_at()[0];
     let other = JobKey::new([9; 32]);

@@ -1,7 +1,8 @@
 //! Ranks under TLS, and those that are kept out by it.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
+use std::net::TcpStream;
 use std::path::PathBuf;
 
 use aldis_protocols::stream::Refusal;
@@ -157,6 +158,33 @@ fn plain_text_is_refused() {
     let fitting = ["a", "b"].map(|rank| encrypted(authority.issue(rank, "aldis")));
     let told = [Refusal::Foreign, Refusal::Unreachable, Refusal::Truncated];
     kept_out(fitting, config(Family::V4), Refusal::Foreign, &told);
+}
+
+#[test]
+fn strangers_at_a_rank_with_tls_do_no_harm() {
+    let folder = Folder::new();
+    let authority = Authority::new(&folder, "authority");
+    let patience = Duration::from_secs(3);
+    let configs = ["a", "b"]
+        .map(|rank| Config { connect_timeout: patience, ..encrypted(authority.issue(rank, "aldis")) });
+    let mut ranks = job_of(&configs);
+    let address = ranks[0].tcp.listens_at()[0];
+    let connect = || TcpStream::connect(address).unwrap();
+    connect().write_all(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
+    drop(connect());
+    // Records of a handshake that never come to their end.
+    let mut slow = [connect(), connect()];
+    for (stranger, length) in slow.iter_mut().zip([3, 100]) {
+        let record = [&b"\x16\x03\x01\x40\0\x01\0\x3F\xFC\x03\x03"[..], &[7; 100]].concat();
+        stranger.write_all(&record[..length]).unwrap();
+    }
+    send(&mut ranks, 1, 0, b"", b"through");
+    until(&mut ranks, "refusals", |ranks| {
+        let refused = |why| ranks[0].counters().refused(why);
+        ranks[0].log.messages.len() == 1
+            && (refused(Refusal::Foreign), refused(Refusal::Silent), refused(Refusal::Slow)) == (1, 1, 2)
+    });
+    assert!(ranks.iter().all(|rank| rank.log.lost.is_empty()));
 }
 
 #[test]
