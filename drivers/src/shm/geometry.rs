@@ -119,14 +119,9 @@ impl Geometry {
         (self.lanes_at() + place as u64 * self.lane_bytes()) as usize
     }
 
-    /// Offset of the credit line at `place`.
+    /// Offset of the credit line at `place`; the blocks follow two lines later.
     pub(super) const fn credit_at(&self, place: u32) -> usize {
         self.ring_at(place) + (SLOT_BYTES * (self.slots + HOME_SLOTS)) as usize
-    }
-
-    /// Offset of the first block at `place`.
-    pub(super) const fn blocks_at(&self, place: u32) -> usize {
-        self.credit_at(place) + SLOT_BYTES as usize
     }
 
     /// Offset of the first doorbell line.

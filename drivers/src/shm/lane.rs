@@ -1,7 +1,6 @@
 //! What a rank keeps for each peer, and the two lists that poll walks: lanes to look at, and lanes that wait.
 
 use core::fmt;
-use core::ptr;
 
 use super::geometry::BELLS_A_LINE;
 use super::ring::{Incoming, Outgoing};
@@ -24,11 +23,7 @@ pub(super) enum State {
 #[repr(C, align(64))]
 pub struct Lane {
     pub(super) outgoing: Outgoing,
-    /// First block of the outgoing lane.
-    pub(super) outgoing_blocks: *mut u8,
     pub(super) incoming: Incoming,
-    /// First block of the incoming lane.
-    pub(super) incoming_blocks: *const u8,
     /// Neighbours in the circle of hot lanes.
     next: u32,
     previous: u32,
@@ -61,14 +56,12 @@ impl Lane {
     /// A lane to nobody. All-zero, so that a static table of lanes takes no room in an image.
     pub const EMPTY: Self = Self {
         outgoing: Outgoing::CLOSED,
-        outgoing_blocks: ptr::null_mut(),
         wait_next: 0,
         state: State::Vacant,
         waiting: false,
         wants_block: false,
         hot: false,
         incoming: Incoming::CLOSED,
-        incoming_blocks: ptr::null(),
         next: 0,
         previous: 0,
         idle: 0,
@@ -84,7 +77,6 @@ impl Lane {
     pub(super) fn close(&mut self, state: State) {
         self.outgoing = Outgoing::CLOSED;
         self.incoming = Incoming::CLOSED;
-        (self.outgoing_blocks, self.incoming_blocks) = (ptr::null_mut(), ptr::null());
         self.state = state;
     }
 }

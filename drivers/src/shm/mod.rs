@@ -39,9 +39,11 @@
 mod cores;
 mod cursor;
 mod geometry;
+mod incoming;
 #[cfg(not(loom))]
 mod lane;
 mod memory;
+mod outgoing;
 #[cfg(not(loom))]
 mod region;
 mod ring;

@@ -183,30 +183,30 @@ impl<'m> Inbox<'m> {
     }
 
     /// Where `sender`'s lane lies. `sender` is a rank of the geometry other than the owner.
-    fn lane(&self, sender: PeerId) -> (Place, *mut u8) {
+    fn lane(&self, sender: PeerId) -> Place {
         let place = place_of(self.identity.owner, sender);
         let memory = Memory { start: self.region.start, geometry: self.geometry };
         let Geometry { slots: size, blocks, .. } = self.geometry;
         let (slots, credit, bell) = (memory.slots(place), memory.credit(place), memory.bell(place));
-        (Place { slots, credit, bell, size, blocks, start: self.start }, memory.blocks(place))
+        Place { slots, credit, bell, size, blocks, start: self.start }
     }
 
-    /// The sending end of `sender`'s lane in this inbox and its first block; `None` for a rank without a lane.
-    pub(super) fn outgoing(&self, sender: PeerId) -> Option<(Outgoing, *mut u8)> {
-        let (place, blocks) = self.checked(sender)?;
+    /// The sending end of `sender`'s lane in this inbox; `None` for a rank without a lane.
+    pub(super) fn outgoing(&self, sender: PeerId) -> Option<Outgoing> {
+        let place = self.checked(sender)?;
         // SAFETY: `inspect_at` found the region long enough for its geometry, of which `sender` has a lane;
         // `Region::new`'s caller vouched for the memory and its users for `'m`, which the user of the end keeps.
-        Some((unsafe { Outgoing::open(place) }, blocks))
+        Some(unsafe { Outgoing::open(place) })
     }
 
-    /// The receiving end of `sender`'s lane in this inbox and its first block; `None` for a rank without a lane.
-    pub(super) fn incoming(&self, sender: PeerId) -> Option<(Incoming, *const u8)> {
-        let (place, blocks) = self.checked(sender)?;
+    /// The receiving end of `sender`'s lane in this inbox; `None` for a rank without a lane.
+    pub(super) fn incoming(&self, sender: PeerId) -> Option<Incoming> {
+        let place = self.checked(sender)?;
         // SAFETY: as in `outgoing`.
-        Some((unsafe { Incoming::open(place) }, blocks))
+        Some(unsafe { Incoming::open(place) })
     }
 
-    fn checked(&self, sender: PeerId) -> Option<(Place, *mut u8)> {
+    fn checked(&self, sender: PeerId) -> Option<Place> {
         (sender.0 < self.geometry.peers && sender != self.identity.owner).then(|| self.lane(sender))
     }
 
@@ -252,10 +252,6 @@ impl Memory {
 
     fn credit(self, place: u32) -> *const Credit {
         self.at(self.geometry.credit_at(place)).cast()
-    }
-
-    fn blocks(self, place: u32) -> *mut u8 {
-        self.at(self.geometry.blocks_at(place))
     }
 
     fn bell(self, place: u32) -> *const Word {

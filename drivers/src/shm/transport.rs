@@ -126,15 +126,13 @@ impl<'m> Shm<'m> {
             return Err(Cause::Incompatible);
         }
         let ends = theirs.outgoing(me.owner).zip(self.inbox.incoming(number));
-        let Some((((outgoing, to), (incoming, from)), lane)) = ends.zip(self.lanes.get_mut(peer.index()))
-        else {
+        let Some(((outgoing, incoming), lane)) = ends.zip(self.lanes.get_mut(peer.index())) else {
             return Err(Cause::Unreachable);
         };
         if lane.state != State::Vacant {
             return Err(Cause::Stale);
         }
-        (lane.outgoing, lane.outgoing_blocks) = (outgoing, to);
-        (lane.incoming, lane.incoming_blocks) = (incoming, from);
+        (lane.outgoing, lane.incoming) = (outgoing, incoming);
         lane.state = State::Open;
         // Whatever doorbell rang before this was not acted upon: look at the ring itself first.
         self.circle.insert(self.lanes, peer.0);
@@ -283,10 +281,10 @@ fn drain<S: Sink>(
             Next::Empty => break,
             Next::Short(message, head) => (message, None, head),
             Next::Block(block, len, head) => {
-                let start = lane.incoming_blocks.wrapping_add(block as usize * block_bytes as usize);
+                let start = lane.incoming.blocks().wrapping_add(block as usize * block_bytes as usize);
                 // SAFETY: `next` has checked both numbers against the geometry, and the region holds all of its
-                // blocks. The sender filled this one before it announced it and leaves it alone until it is
-                // released, below.
+                // blocks. The sender filled this one before it announced it and leaves it alone until the
+                // end advances, below.
                 (unsafe { slice::from_raw_parts(start, len as usize) }, Some(block), head)
             }
             Next::Fault(what) => return (left, Some(what)),
@@ -295,10 +293,7 @@ fn drain<S: Sink>(
             return (left, Some(what));
         }
         sink.arrived(from, message);
-        if let Some(block) = block {
-            lane.incoming.release(block);
-        }
-        lane.incoming.advance(head);
+        lane.incoming.advance(head, block);
         left -= 1;
     }
     if left != 0 && left != most {
@@ -382,7 +377,7 @@ impl Transport for Shm<'_> {
             self.find_room(peer, large)?;
         }
         let lane = self.lanes.get_mut(peer.index()).ok_or(Refusal::Never(Cause::Unreachable))?;
-        let (blocks, consumed) = (lane.outgoing_blocks, lane.incoming.consumed());
+        let (blocks, consumed) = (lane.outgoing.blocks(), lane.incoming.consumed());
         let block = match lane.outgoing.free_block() {
             None if large => return Err(Refusal::Again(Again::NoCredit)),
             free => free.filter(|_| large),

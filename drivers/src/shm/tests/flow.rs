@@ -103,6 +103,33 @@ fn credit_heard_long_after_it_was_told_is_no_news() {
 }
 
 #[test]
+fn ranks_that_answer_each_other_use_one_block() {
+    let geometry = Geometry { blocks: 8, slots: 64, ..SMALL };
+    let mut world = World::new(geometry, 0);
+    for round in 0..50 {
+        for (from, to) in [(0, 1), (1, 0)] {
+            assert_eq!(world.reserve(from, to, &[round; 125]), Post::Done);
+            assert_eq!(world.poll(to, 8).arrived, [(from, vec![round; 125])]);
+        }
+    }
+    // Beyond the ring, its home slots and the credit line.
+    let block = |index: usize| geometry.ring_at(0) + 67 * 128 + index * 128;
+    assert_eq!(world.word(1, block(0)), u32::from_le_bytes([49; 4]));
+    assert_eq!(world.word(1, block(1)), 0xA5A5_A5A5, "never used");
+    for number in 0..8 {
+        assert_eq!(world.reserve(0, 1, &[number; 125]), Post::Done);
+    }
+    assert_eq!(
+        world.reserve(0, 1, &[8; 125]),
+        Post::Again(Again::NoCredit),
+        "all eight are free, and no more"
+    );
+    assert_eq!(world.poll(1, 8).arrived.len(), 8);
+    assert_eq!(world.poll(0, 8).ready, [1]);
+    assert_eq!(world.reserve(0, 1, &[9; 125]), Post::Done);
+}
+
+#[test]
 fn blocks_run_out_before_slots_and_come_back() {
     let mut world = World::new(SMALL, 0);
     let large = |byte| vec![byte; 125];

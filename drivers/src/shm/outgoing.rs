@@ -1,0 +1,234 @@
+//! This module holds `unsafe` code: the sender's end of a lane; see [`ring`](super::ring).
+
+use core::marker::PhantomData;
+use core::ptr;
+
+use aldis_hal::cause::Malformed;
+
+use super::cursor::Cursor;
+use super::geometry::SLOT_BYTES;
+use super::memory::{Credit, Head, Short, Slot};
+use super::ring::{Exact, Orders, Place};
+use crate::sync::Word;
+
+/// How much older a head may be than the credit line for its 16 bits to be told from news, of which there can be
+/// [`SLOTS_MAX`](super::Geometry::SLOTS_MAX).
+const AHEAD_MAX: u32 = 1 << 15;
+
+/// Whether senders go home at all, and hear what heads tell. A 32-bit core does not, and does not hold the code: the way
+/// between caches is not what its messages take long for.
+const GOES_HOME: bool = cfg!(target_pointer_width = "64");
+
+/// The sender's end.
+#[repr(C)]
+pub(super) struct Outgoing<O = Exact> {
+    slots: *const Slot,
+    credit: *const Credit,
+    bell: *const Word,
+    /// Where the next message stands. Without slots while closed: there is no room then and no pointer is followed.
+    next: Cursor,
+    /// The receiver's position as last told.
+    consumed: u32,
+    /// A bit for each block there is.
+    block_mask: u32,
+    /// Toggled when a block is taken.
+    taken: u32,
+    /// The receiver's toggles as last read.
+    released: u32,
+    /// The receiver's position that `released` is of.
+    clear: u32,
+    /// Messages that the credit line has returned since all that came the other way had been heard.
+    ahead: u32,
+    orders: PhantomData<O>,
+}
+
+impl<O> Outgoing<O> {
+    /// An end that leads nowhere. All-zero.
+    pub(super) const CLOSED: Self = Self {
+        slots: ptr::null(),
+        credit: ptr::null(),
+        bell: ptr::null(),
+        next: Cursor::CLOSED,
+        consumed: 0,
+        block_mask: 0,
+        taken: 0,
+        released: 0,
+        clear: 0,
+        ahead: 0,
+        orders: PhantomData,
+    };
+}
+
+impl<O: Orders> Outgoing<O> {
+    /// The sender's end of a fresh lane.
+    ///
+    /// # Safety
+    /// The place stays valid until this end is closed or dropped, this is its only sender, and its receiver keeps
+    /// the protocol.
+    pub(super) unsafe fn open(place: Place) -> Self {
+        let Place { slots, credit, bell, size, blocks, start } = place;
+        let block_mask = u32::MAX >> (32 - blocks.clamp(1, 32));
+        Self {
+            slots,
+            credit,
+            bell,
+            next: Cursor::new(size, start),
+            consumed: start,
+            block_mask,
+            ..Self::CLOSED
+        }
+    }
+
+    /// Messages under way, as far as is known here.
+    #[inline(always)]
+    const fn under_way(&self) -> u32 {
+        self.next.position().wrapping_sub(self.consumed)
+    }
+
+    /// Whether the next slot is free, as far as is known here.
+    #[inline(always)]
+    pub(super) fn has_slot(&self) -> bool {
+        self.under_way() < self.next.size.into()
+    }
+
+    /// A block that is free, as far as is known here. The lowest, which was used last and is warm.
+    #[inline(always)]
+    pub(super) fn free_block(&self) -> Option<u32> {
+        let in_use = if GOES_HOME && self.under_way() == 0 { 0 } else { self.taken ^ self.released };
+        let free = !in_use & self.block_mask;
+        (free != 0).then(|| free.trailing_zeros())
+    }
+
+    /// The first of the receiver's blocks for this lane, which follow the credit line.
+    #[inline(always)]
+    pub(super) fn blocks(&self) -> *mut u8 {
+        self.credit.cast::<u8>().cast_mut().wrapping_add(SLOT_BYTES as usize)
+    }
+
+    /// Reads the credit line.
+    ///
+    /// # Errors
+    /// [`Malformed::Credit`] if the receiver returns what it never got.
+    pub(super) fn refresh(&mut self) -> Result<(), Malformed> {
+        if self.next.size == 0 {
+            return Ok(());
+        }
+        // SAFETY: an end with slots is open, and `open`'s caller vouched for the place.
+        let credit = unsafe { &*self.credit };
+        let consumed = credit.consumed.load(O::COLLECT);
+        let released = credit.released.load(O::COLLECT);
+        // A line that was written before the sender went home is behind by less than the ring has slots.
+        let is_old = GOES_HOME && (1..=self.next.size.into()).contains(&self.clear.wrapping_sub(consumed));
+        if !is_old {
+            let foreign = (released ^ self.released) & !(self.taken ^ self.released);
+            if foreign != 0 {
+                return Err(Malformed::Credit);
+            }
+            (self.released, self.clear) = (released, consumed);
+        }
+        let returned = consumed.wrapping_sub(self.consumed);
+        if returned <= self.under_way() {
+            self.consumed = consumed;
+            self.ahead = self.ahead.saturating_add(returned);
+            return Ok(());
+        }
+        // Heads may have told more than the line, which is behind by less than the ring has slots.
+        let is_behind = GOES_HOME && returned.wrapping_neg() < self.next.size.into();
+        if is_behind { Ok(()) } else { Err(Malformed::Credit) }
+    }
+
+    /// Takes in the credit in the head of a message that has come the other way. It is no news if the credit line has told
+    /// more; how much more is known, since heads tell ever more: so the 16 bits are not mistaken.
+    ///
+    /// # Errors
+    /// As [`refresh`](Self::refresh).
+    #[inline(always)]
+    pub(super) fn hear(&mut self, head: Head) -> Result<(), Malformed> {
+        if !GOES_HOME {
+            return Ok(());
+        }
+        let returned = head.consumed().wrapping_sub(self.consumed as u16) as i16;
+        if returned > 0 && self.ahead <= AHEAD_MAX {
+            if returned as u32 > self.under_way() {
+                return Err(Malformed::Credit);
+            }
+            self.consumed = self.consumed.wrapping_add(returned as u32);
+        }
+        Ok(())
+    }
+
+    /// All that has come the other way is heard.
+    #[inline(always)]
+    pub(super) fn heard_all(&mut self) {
+        self.ahead = 0;
+    }
+
+    /// The next slot, if it is free.
+    #[inline(always)]
+    pub(super) fn claim(&mut self) -> Option<Claim<'_, O>> {
+        // Plain address arithmetic: whoever follows the pointer holds a claim.
+        let slot = self.slots.wrapping_add(self.next.at as usize);
+        if self.has_slot() { Some(Claim { slot, end: self }) } else { None }
+    }
+}
+
+/// The next free slot of a ring: the proof that a message can be sent. Dropped, it has changed nothing.
+pub(super) struct Claim<'a, O = Exact> {
+    end: &'a mut Outgoing<O>,
+    slot: *const Slot,
+}
+
+impl<O: Orders> Claim<'_, O> {
+    /// The slot's payload: [`SHORT_BYTES`].
+    #[inline(always)]
+    pub(super) fn payload(&mut self) -> *mut u8 {
+        // SAFETY: a claim is made only on an open end, so the slot exists; `open`'s caller vouched for it.
+        unsafe { (*self.slot).payload_mut() }
+    }
+
+    /// Sends a short message. `consumed` is this side's position in the opposite lane, here and below.
+    #[inline(always)]
+    pub(super) fn send(mut self, message: Short<'_>, consumed: u32) {
+        let to = self.payload();
+        // SAFETY: the payload has as many bytes as a short message has at most, in memory shared with another
+        // rank, so that the message, borrowed from this one's user, lies elsewhere.
+        unsafe { message.write(to) };
+        self.send_filled(message.len(), consumed);
+    }
+
+    /// Sends the `len` bytes that stand in the payload; at most [`SHORT_BYTES`].
+    #[inline(always)]
+    pub(super) fn send_filled(self, len: u32, consumed: u32) {
+        self.announce(Head::short(len, consumed), 0);
+    }
+
+    /// Takes `block` and sends the `len` bytes that stand in it.
+    #[inline(always)]
+    pub(super) fn send_block(self, block: u32, len: u32, consumed: u32) {
+        // SAFETY: a claim is made only on an open end: the slot exists, `open`'s caller vouched for it, and it is free.
+        unsafe { (*self.slot).set_block_len(len) };
+        self.announce(Head::block(block, consumed), 1 << (block & 31));
+    }
+
+    #[inline(always)]
+    fn announce(self, head: Head, taken: u32) {
+        let end = self.end;
+        let (sequence, home) = (end.next.sequence(), GOES_HOME && (end.under_way() == 0 || !O::PATIENT));
+        if home {
+            (end.released, end.clear) = (end.taken, end.next.position());
+        }
+        end.taken ^= taken;
+        // SAFETY: a claim is made only on an open end: the slot exists and `open`'s caller vouched for it. It is
+        // free: the receiver has consumed the message that stood in it, as the module tells.
+        unsafe {
+            let slot = &*self.slot;
+            slot.set_head(head.before(home));
+            slot.sequence.store(sequence, O::SEND);
+        }
+        end.next.advance(home);
+        if !end.bell.is_null() {
+            // SAFETY: not null, so it is the bell that `open`'s caller vouched for.
+            unsafe { (*end.bell).store(end.next.position(), O::RING) };
+        }
+    }
+}
