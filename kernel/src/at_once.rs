@@ -1,12 +1,13 @@
-//! The short ways: what most small messages pass. Each does one step of a message at once if nothing is unusual, in one
+//! The short ways: what most eager messages pass. Each does one step of a message at once if nothing is unusual, in one
 //! function without calls, where no error is made and nothing is copied twice; if anything is unusual, or wrong, it
 //! does nothing, and the general function for the step finds out what. `cargo xtask bench instructions` counts them.
 
-use aldis_hal::{Handle, PeerId, Post, Transport};
-use aldis_protocols::header::{Header, Kind};
+use aldis_hal::{Handle, PeerId, Post, Slot, Transport};
+use aldis_protocols::INLINE_BYTES;
+use aldis_protocols::header::{HEADER_BYTES, Header, Kind};
 
 use crate::arrival::key;
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, copy};
 use crate::comm::{Comm, PARTITIONED};
 use crate::engine::{Engine, Target, status};
 use crate::matching::{Envelope, Payload};
@@ -36,7 +37,7 @@ pub(crate) enum Awaited {
 }
 
 impl Engine<'_> {
-    /// Sends a small message at once, if nothing stands in its way: the way of most messages, where no error is made.
+    /// Sends an eager message at once, if nothing stands in its way: the way of most messages, where no error is made.
     /// False if something does, and nothing has changed: [`send`](Self::send) finds out what it is.
     #[inline(always)]
     pub(crate) fn sent_at_once<T: Transport>(
@@ -53,18 +54,29 @@ impl Engine<'_> {
         let Ok(Target { peer: id, key, .. }) = self.target(comm, rank, tag) else { return false };
         let Some(peer) = self.peers.get_mut(id.index()) else { return false };
         let length = buffer.len() as u64;
+        let in_block = length >= u64::from(peer.thresholds.inline_end);
+        let too_long = in_block && length >= u64::from(peer.thresholds.eager_end);
         if !matches!(peer.presence, Presence::Connected)
             || !peer.ordered.is_empty()
-            || length >= u64::from(peer.thresholds.inline_end)
+            || too_long
             || peer.envelopes_out.available() == 0
+            || in_block && peer.blocks_out.available() == 0
         {
             return false;
         }
-        let header = peer.header(self.epoch, Kind::Eager, key, peer.sequence_out, length);
-        let (Post::Done | Post::Queued) = transport.short(id, &header.emit(), buffer.bytes()) else {
-            return false;
+        let header = peer.header(self.epoch, Kind::Eager, key, peer.sequence_out, length).emit();
+        let sent = if length < u64::from(peer.thresholds.short_end) {
+            matches!(transport.short(id, &header, buffer.bytes()), Post::Done | Post::Queued)
+        } else {
+            packed(transport, id, &header, buffer.bytes())
         };
+        if !sent {
+            return false;
+        }
         peer.envelopes_out.spend();
+        if in_block {
+            peer.blocks_out.spend();
+        }
         peer.sequence_out = peer.sequence_out.wrapping_add(1);
         peer.limits_told();
         self.counters.messages_sent += 1;
@@ -152,7 +164,7 @@ impl Engine<'_> {
         Some(status(key, length))
     }
 
-    /// Gives a small message at once to the receive that was posted for just that, if it is next to be taken and nothing
+    /// Gives an eager message at once to the receive that was posted for just that, if it is next to be taken and nothing
     /// is unusual about it: the way of most messages. Anything else, and whatever is wrong, is left to
     /// [`take`](Self::take), and nothing has changed but what the message says of credits.
     #[inline(always)]
@@ -162,20 +174,22 @@ impl Engine<'_> {
         }
         let Some((header, payload)) = Header::parse_eager(message) else { return false };
         let Some(peer) = self.peers.get_mut(from.index()) else { return false };
+        let in_block = payload.len() > INLINE_BYTES;
         if header.epoch != peer.epoch
             || !matches!(peer.presence, Presence::Connected)
             || header.sequence != peer.sequence_in
-            || header.limits.blocks != peer.blocks_out.limit()
             || !peer.ordered.is_empty()
             || !peer.envelopes_in.has_room()
+            || in_block && (payload.len() > self.room.block_bytes as usize || !peer.blocks_in.has_room())
             || peer.envelopes_out.raise(header.limits.envelopes).is_err()
+            || peer.blocks_out.raise(header.limits.blocks).is_err()
         {
             return false;
         }
         if let Awaited::Waits { key: wanted, peer: source, buffer } = &self.awaited {
             let misfit = payload.len() != buffer.len() && self.rules.is_some();
             let foreign = *source != from || *wanted != key(&header);
-            if foreign || misfit || !buffer.write_inline(payload) {
+            if foreign || misfit || !buffer.write_all(payload) {
                 return false;
             }
             self.awaited = Awaited::Here(header.length);
@@ -187,7 +201,7 @@ impl Engine<'_> {
             };
             let misfit = payload.len() != request.buffer.len() && self.rules.is_some();
             let foreign = request.peer != from || header.tag & PARTITIONED != 0;
-            if foreign || misfit || !request.buffer.write_inline(payload) {
+            if foreign || misfit || !request.buffer.write_all(payload) {
                 return false;
             }
             (request.state, request.length) = (State::Complete, header.length);
@@ -195,7 +209,11 @@ impl Engine<'_> {
         }
         peer.envelopes_in.pass();
         peer.sequence_in = header.sequence.wrapping_add(1);
-        let due = peer.envelopes_in.is_due();
+        let mut due = peer.envelopes_in.is_due();
+        if in_block {
+            peer.blocks_in.pass();
+            due |= peer.blocks_in.is_due();
+        }
         self.counters.messages_received += 1;
         self.counters.bytes_received += header.length;
         if due {
@@ -219,4 +237,20 @@ impl Engine<'_> {
             Some(request.status())
         })
     }
+}
+
+/// Packs an eager message straight into a slot of the transport. False, and nothing done, if there is none.
+#[inline(never)]
+fn packed<T: Transport>(
+    transport: &mut T,
+    peer: PeerId,
+    header: &[u8; HEADER_BYTES],
+    payload: &[u8],
+) -> bool {
+    let Ok(mut slot) = transport.reserve(peer, HEADER_BYTES + payload.len()) else { return false };
+    let Some((head, body)) = slot.bytes().split_at_mut_checked(HEADER_BYTES) else { return false };
+    copy(head, header);
+    copy(body, payload);
+    slot.commit();
+    true
 }

@@ -108,6 +108,15 @@ impl Buffer {
         true
     }
 
+    /// Copies a payload to the start, if there is room for all of it. False, and nothing done, if there is not.
+    #[inline(always)]
+    pub(crate) fn write_all(&self, bytes: &[u8]) -> bool {
+        if bytes.len() <= INLINE_BYTES {
+            return self.write_inline(bytes);
+        }
+        bytes.len() <= self.len && self.write(0, bytes)
+    }
+
     /// Lets `change` work on the memory.
     pub(crate) fn change<R>(&self, change: impl FnOnce(&mut [u8]) -> R) -> R {
         let Some(start) = self.start else { return change(&mut []) };
@@ -314,6 +323,23 @@ mod tests {
             }
         }
         assert!(!Buffer::NONE.write_inline(b""));
+    }
+
+    #[test]
+    fn a_payload_of_any_length_is_copied_whole_or_not_at_all() {
+        let payload: [u8; 100] = core::array::from_fn(|index| index as u8 + 1);
+        for len in 0..=payload.len() {
+            for room in [0, 1, 24, 25, 99, 100] {
+                let mut memory = [0u8; 100];
+                // SAFETY: `memory` outlives the buffer and is only looked at after its call.
+                let buffer = unsafe { Buffer::new(NonNull::from(&mut memory).cast(), room) };
+                assert_eq!(buffer.write_all(&payload[..len]), len <= room);
+                let written = if len <= room { len } else { 0 };
+                assert_eq!(memory[..written], payload[..written]);
+                assert!(memory[written..].iter().all(|&byte| byte == 0), "{len} bytes into {room}");
+            }
+        }
+        assert!(!Buffer::scattered(100).write_all(&payload));
     }
 
     #[test]

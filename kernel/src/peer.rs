@@ -63,6 +63,7 @@ impl Peer {
         words: WordWidth::Four,
         thresholds: Thresholds {
             inline_end: 0,
+            short_end: 0,
             eager_end: 0,
             fragment_bytes_max: 0,
             read_start: 0,

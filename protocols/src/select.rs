@@ -2,7 +2,7 @@
 //! each other protocol was not taken.
 //!
 //! Prices are LogGP sums over the messages a protocol sends (see [`Cost`](aldis_hal::Cost)): eager is one message
-//! and, at worst, one more copy; rendezvous is two control messages, the data in fragments that follow each other
+//! and, if it comes unexpected, as every other is taken to, one more copy; rendezvous is two control messages, the data in fragments that follow each other
 //! without a pause, and a finish that overlaps with them; rendezvous by reading is an announcement, a read, and a word that
 //! overlaps with the next message.
 
@@ -50,6 +50,8 @@ impl fmt::Display for Protocol {
 pub struct Thresholds {
     /// Largest inline payload plus one; zero if there is no inline protocol.
     pub inline_end: u32,
+    /// Largest payload plus one that the transport takes with its header in one short message.
+    pub short_end: u32,
     /// Largest eager payload plus one; zero if there is no eager protocol.
     pub eager_end: u32,
     /// Payload of a data fragment, bytes.
@@ -80,6 +82,7 @@ impl Thresholds {
         let inline_max = (limits.short_bytes_max - header).min(INLINE_BYTES as u32);
         let mut thresholds = Self {
             inline_end: inline_max + 1,
+            short_end: limits.short_bytes_max - header + 1,
             eager_end: 0,
             fragment_bytes_max: limits.bcopy_bytes_max - DATA_HEADER_BYTES as u32,
             read_start: 0,
@@ -137,7 +140,7 @@ impl Thresholds {
     }
 
     fn eager_ns(&self, caps: &Caps, len: u32) -> u64 {
-        let copy = u64::from(len) * u64::from(caps.cost.per_kib_ns) / 1024;
+        let copy = u64::from(len) * u64::from(caps.cost.per_kib_ns) / 2048;
         caps.cost.message_ns(u64::from(len) + HEADER_BYTES as u64).saturating_add(copy)
     }
 
