@@ -66,6 +66,7 @@ impl Options {
     #[inline]
     fn plan_barrier(&self, comm: &Comm) -> Planned {
         let call = Call::barrier(comm.size());
-        Planned { call, root: 0, plan: call.select(&ALGORITHMS, self), kernel: None }
+        let plan = call.select(&ALGORITHMS, self);
+        Planned { call, root: 0, plan, shares: self.shares(&call, &plan), kernel: None }
     }
 }

@@ -78,6 +78,7 @@ impl Options {
     #[inline]
     fn plan_bcast<E: Element>(&self, comm: &Comm, count: usize, root: Rank) -> Planned {
         let call = Call::bcast::<E>(comm.size(), count);
-        Planned { call, root: root.0, plan: call.select(&ALGORITHMS, self), kernel: None }
+        let plan = call.select(&ALGORITHMS, self);
+        Planned { call, root: root.0, plan, shares: self.shares(&call, &plan), kernel: None }
     }
 }

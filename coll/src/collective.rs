@@ -23,7 +23,8 @@ use aldis_kernel::{Comm, Endpoint, Error, Loan, Rank, Request, Scope, Tag, Withi
 
 use crate::op::Kernel;
 use crate::schedule::{Buffer, IN_FLIGHT_MAX, Instance, Order, Span, Step};
-use crate::select::{Call, Plan};
+use crate::select::{Call, Plan, Shares};
+use crate::shared::{self, CROWDED, Meeting, Task, Turn};
 
 /// Stages that one call goes through at most, before it returns: what bounds its work.
 const STAGES_A_CALL: u32 = 128;
@@ -46,6 +47,8 @@ pub(crate) struct Planned {
     pub(crate) root: u32,
     /// How it is to be carried out, or why it cannot be.
     pub(crate) plan: Result<Plan, Cause>,
+    /// Whether it is for control lines.
+    pub(crate) shares: Shares,
     pub(crate) kernel: Option<Kernel>,
 }
 
@@ -59,10 +62,39 @@ impl Planned {
         data: &mut [u8],
         scratch: &mut [u8],
     ) -> Result<(), Error> {
+        if T::HAS_LINES
+            && let Some(task) = self.by_lines(caller.endpoint(), comm)?
+        {
+            return shared::run(caller, comm, task, data);
+        }
         caller.enter(|scope| {
             let (data, scratch) = (scope.lend(data), scope.lend(scratch));
             Collective::start(scope, comm, self, data, scratch)?.wait(scope)
         })
+    }
+
+    /// What is to be done by control lines, if this blocking call is for them.
+    fn by_lines<T: Transport, P: Platform>(
+        &self,
+        endpoint: &mut Endpoint<'_, T, P>,
+        comm: &Comm,
+    ) -> Result<Option<Task>, Error> {
+        if self.shares == Shares::Never {
+            return Ok(None);
+        }
+        let task = self.task(comm);
+        match task.and_then(|task| shared::check(endpoint, comm, task)) {
+            Err(cause) if self.shares == Shares::Named => Err(Error::new(self.call.operation, cause)),
+            went => Ok(went.and(task).ok()),
+        }
+    }
+
+    fn task(&self, comm: &Comm) -> Result<Task, Cause> {
+        let Call { operation, count, element_bytes, .. } = self.call;
+        let whole = Instance::new(comm.rank().0, comm.size(), self.root, count)?;
+        let bytes = count.saturating_mul(element_bytes as usize);
+        let (rank, size, root, kernel) = (whole.rank(), whole.size(), self.root, self.kernel);
+        Ok(Task { operation, rank, size, root, bytes, element_bytes, kernel })
     }
 }
 
@@ -130,6 +162,8 @@ pub struct Collective<'scope> {
     moved: bool,
     /// The round's requests by the index of their step; null once they are complete.
     requests: [Request<'scope>; IN_FLIGHT_MAX],
+    /// How far it has come, if it is carried out by control lines.
+    meeting: Option<Meeting>,
 }
 
 impl<'scope> Collective<'scope> {
@@ -143,7 +177,10 @@ impl<'scope> Collective<'scope> {
         data: Loan<'scope>,
         scratch: Loan<'scope>,
     ) -> Result<Self, Error> {
-        let Planned { call: Call { operation, count, element_bytes, .. }, root, plan, kernel } = planned;
+        if T::HAS_LINES && planned.shares == Shares::Named {
+            return Self::start_by_lines(scope, comm, &planned, data, scratch);
+        }
+        let Planned { call: Call { operation, count, element_bytes, .. }, root, plan, kernel, .. } = planned;
         let whole = Instance::new(comm.rank().0, comm.size(), root, count);
         let planned = whole.and_then(|whole| plan.map(|plan| (whole, plan)));
         let (whole, plan) = planned.map_err(|cause| Error::new(operation, cause))?;
@@ -162,11 +199,71 @@ impl<'scope> Collective<'scope> {
             error: Error::new(operation, Cause::Busy),
             moved: false,
             requests: [const { Request::null() }; IN_FLIGHT_MAX],
+            meeting: None,
         };
         match started.advance(scope) {
             Progress::Failed => Err(started.error),
             Progress::Done | Progress::Waiting | Progress::Starved => Ok(started),
         }
+    }
+
+    /// As [`start`](Self::start), by the control lines of the communicator.
+    fn start_by_lines<T: Transport, P: Platform>(
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        comm: &Comm,
+        planned: &Planned,
+        data: Loan<'scope>,
+        scratch: Loan<'scope>,
+    ) -> Result<Self, Error> {
+        let Call { operation, count, element_bytes, .. } = planned.call;
+        let whole = Instance::new(comm.rank().0, comm.size(), planned.root, count);
+        let begun = planned.task(comm).and_then(|task| Meeting::begin(scope, comm, task));
+        let algorithm = shared::algorithm(operation).ok_or(Cause::Unsupported);
+        let refused = |cause| Error::new(operation, cause);
+        let mut started = Self {
+            comm: comm.collective(),
+            tag: Tag(0),
+            plan: Plan { algorithm: algorithm.map_err(refused)?, segment: count },
+            whole: whole.map_err(refused)?,
+            memory: Memory { data, scratch, element_bytes, kernel: planned.kernel },
+            base: 0,
+            round: 0,
+            stage: Stage::Post(0),
+            error: Error::new(operation, Cause::Busy),
+            moved: false,
+            requests: [const { Request::null() }; IN_FLIGHT_MAX],
+            meeting: begun.map_err(refused)?,
+        };
+        match started.advance(scope) {
+            Progress::Failed => Err(started.error),
+            Progress::Done | Progress::Waiting | Progress::Starved => Ok(started),
+        }
+    }
+
+    /// As [`advance`](Self::advance), by control lines.
+    fn meet<T: Transport, P: Platform>(&mut self, scope: &mut Scope<'scope, '_, '_, T, P>) -> Progress {
+        let Some(meeting) = &mut self.meeting else { return Progress::Failed };
+        match (self.stage, meeting.turn(scope, &self.comm, self.memory.data)) {
+            (Stage::Failed, _) => return Progress::Failed,
+            (_, Turn::Over) => {
+                self.moved |= self.stage != Stage::Done;
+                self.stage = Stage::Done;
+                return Progress::Done;
+            }
+            (_, Turn::Moved) => self.moved = true,
+            (_, Turn::Missing(_)) => {}
+            (_, Turn::Crowded) => {
+                self.error = meeting.error(&self.comm, CROWDED, None);
+                return Progress::Starved;
+            }
+            (_, Turn::Failed(cause, rank)) => {
+                self.error = meeting.error(&self.comm, cause, rank);
+                scope.raise(&self.error);
+                self.stage = Stage::Failed;
+                return Progress::Failed;
+            }
+        }
+        Progress::Waiting
     }
 
     /// Drives it as far as it goes without waiting, after one poll; whether it is complete.
@@ -231,6 +328,9 @@ impl<'scope> Collective<'scope> {
 
     /// Goes on until it must wait, is over, or has done enough for one call.
     fn advance<T: Transport, P: Platform>(&mut self, scope: &mut Scope<'scope, '_, '_, T, P>) -> Progress {
+        if T::HAS_LINES && self.meeting.is_some() {
+            return self.meet(scope);
+        }
         for _ in 0..STAGES_A_CALL {
             let moved = match self.stage {
                 Stage::Post(index) => self.post(scope, index),
@@ -396,6 +496,9 @@ impl<'scope> Collective<'scope> {
 
     /// What this rank is doing while it waits: the first message of the round that is missing.
     fn activity(&self) -> Activity {
+        if let Some(meeting) = &self.meeting {
+            return meeting.activity(&self.comm);
+        }
         let missing = self.requests.iter().position(|request| !request.is_null());
         let step = missing.and_then(|index| self.step(index as u32));
         let (peer, bytes) = match step {

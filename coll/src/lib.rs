@@ -93,6 +93,7 @@ pub mod op;
 pub mod reduce;
 pub mod schedule;
 pub mod select;
+pub mod shared;
 
 pub use allreduce::{allreduce, iallreduce};
 pub use barrier::{barrier, ibarrier};

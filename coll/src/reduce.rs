@@ -97,6 +97,12 @@ impl Options {
     ) -> Planned {
         let call = Call::reduce::<R, E>(comm.size(), count, scratch);
         let plan = call.select(&ALGORITHMS, self);
-        Planned { call, root: root.0, plan, kernel: Some(Kernel::of::<R, E>()) }
+        Planned {
+            call,
+            root: root.0,
+            plan,
+            shares: self.shares(&call, &plan),
+            kernel: Some(Kernel::of::<R, E>()),
+        }
     }
 }

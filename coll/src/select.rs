@@ -17,7 +17,7 @@ use crate::allreduce::{RecursiveDoubling, Ring};
 use crate::barrier::Dissemination;
 use crate::op::{Element, Kernel, Reduce};
 use crate::schedule::{Algorithm, Work};
-use crate::{bcast, reduce};
+use crate::{bcast, reduce, shared};
 
 /// The prices of the cost model. The same on every rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,6 +60,18 @@ pub enum Choice {
     Auto,
     /// This one: a library's or the caller's own.
     Named(Algorithm),
+    /// By the control lines of ranks that share memory: see [`shared`].
+    Shared,
+}
+
+/// Whether a call is for control lines. Where words have 32 bits, none is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Shares {
+    Never,
+    /// If they are there and the call is blocking.
+    IfThere,
+    /// By name.
+    Named,
 }
 
 impl Choice {
@@ -70,6 +82,9 @@ impl Choice {
     pub fn named(operation: Operation, name: &str) -> Result<Self, UnknownAlgorithm<'_>> {
         if name == "auto" {
             return Ok(Self::Auto);
+        }
+        if name == shared::NAME && shared::algorithm(operation).is_some() {
+            return Ok(Self::Shared);
         }
         let known = algorithms(operation).iter().find(|algorithm| algorithm.name() == name);
         known.map(|&algorithm| Self::Named(algorithm)).ok_or(UnknownAlgorithm { operation, name })
@@ -89,7 +104,8 @@ pub struct UnknownAlgorithm<'n> {
 impl fmt::Display for UnknownAlgorithm<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "no {} algorithm is called `{}`; known: auto", self.operation, self.name)?;
-        algorithms(self.operation).iter().try_for_each(|known| write!(f, ", {}", known.name()))
+        let shared = shared::algorithm(self.operation);
+        algorithms(self.operation).iter().chain(&shared).try_for_each(|known| write!(f, ", {}", known.name()))
     }
 }
 
@@ -132,6 +148,26 @@ impl Options {
     #[inline(always)]
     pub fn using(algorithm: Algorithm) -> Self {
         Self { choice: Choice::Named(algorithm), prices: Prices::SHARED_MEMORY }
+    }
+
+    /// Options that use the algorithm `shared`.
+    pub const fn shared() -> Self {
+        Self { choice: Choice::Shared, prices: Prices::SHARED_MEMORY }
+    }
+
+    /// Whether a call is for control lines, of which this is the plan otherwise.
+    #[inline(always)]
+    pub(crate) fn shares(&self, call: &Call, plan: &Result<Plan, Cause>) -> Shares {
+        if !cfg!(target_pointer_width = "64") {
+            return Shares::Never;
+        }
+        match (self.choice, plan) {
+            (Choice::Shared, _) => Shares::Named,
+            (Choice::Auto, Ok(plan)) if call.shared_ns(&self.prices) <= call.price(plan, &self.prices) => {
+                Shares::IfThere
+            }
+            _ => Shares::Never,
+        }
     }
 }
 
@@ -220,7 +256,18 @@ impl Call {
         match options.choice {
             Choice::Named(algorithm) => self.plan(algorithm),
             Choice::Auto => self.cheapest(candidates, &options.prices),
+            Choice::Shared => Err(Cause::Unsupported),
         }
+    }
+
+    /// What a plan costs, in ns.
+    fn price(&self, plan: &Plan, prices: &Prices) -> u64 {
+        prices.of(&plan.work(self), self.element_bytes)
+    }
+
+    /// What the call costs by control lines, in ns.
+    fn shared_ns(&self, prices: &Prices) -> u64 {
+        prices.of(&shared::work(self.operation, self.size, self.count), self.element_bytes)
     }
 
     #[inline(never)]
@@ -233,7 +280,7 @@ impl Call {
         for &algorithm in candidates {
             match self.plan(algorithm) {
                 Ok(plan) => {
-                    let ns = prices.of(&plan.work(self), self.element_bytes);
+                    let ns = self.price(&plan, prices);
                     if best.is_none_or(|(least, _)| ns < least) {
                         best = Some((ns, plan));
                     }
@@ -311,7 +358,7 @@ impl Explanation {
     }
 
     fn price(&self, plan: &Plan) -> u64 {
-        self.options.prices.of(&plan.work(&self.call), self.call.element_bytes)
+        self.call.price(plan, &self.options.prices)
     }
 
     fn line(&self, f: &mut fmt::Formatter<'_>, algorithm: Algorithm) -> fmt::Result {
@@ -330,8 +377,8 @@ impl Explanation {
         let Ok(selected) = self.selected else { return Ok(()) };
         match (selected.algorithm.name() == algorithm.name(), self.options.choice) {
             (true, Choice::Auto) => f.write_str("; taken, the cheapest"),
-            (true, Choice::Named(_)) => f.write_str("; taken, named by the caller"),
-            (false, Choice::Named(_)) => f.write_str("; another was named"),
+            (true, _) => f.write_str("; taken, named by the caller"),
+            (false, Choice::Named(_) | Choice::Shared) => f.write_str("; another was named"),
             (false, Choice::Auto) => {
                 write!(f, "; not taken, {} ns slower", ns.saturating_sub(self.price(&selected)))
             }

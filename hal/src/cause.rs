@@ -39,6 +39,9 @@ pub enum Resource {
     DeviceMemory,
     /// Files that the process may have open.
     Descriptors,
+    /// Sets of control lines (communicators that carry out collectives by them), or the lines of one (such collectives
+    /// under way on it).
+    ControlLines,
 }
 
 impl fmt::Display for Resource {
@@ -60,6 +63,7 @@ impl fmt::Display for Resource {
             Self::Sleepers => "sleepers of futures (the argument of `Endpoint::futures`)",
             Self::DeviceMemory => "device memory (what was lent to a driver, or its window of addresses)",
             Self::Descriptors => "file descriptors (`ulimit -n`)",
+            Self::ControlLines => "control lines (sets in a geometry, or collectives under way by one)",
             Self::Attributes => "attribute slots (`Endpoint::lend_attributes`)",
             Self::Scratch => "scratch bytes (the collective's `scratch` argument)",
         })

@@ -7,6 +7,7 @@
 //! | module | what it fixes |
 //! |---|---|
 //! | [`transport`] | how messages and one-sided operations are posted, delivered and quiesced |
+//! | [`lines`] | memory through which ranks of one node carry out collectives |
 //! | [`post`] | the four outcomes of a post: done, queued, again, never |
 //! | [`caps`] | what a transport can do, its limits and its cost |
 //! | [`nic`] | frames: the contract below an Ethernet transport |
@@ -15,8 +16,8 @@
 //! | [`id`], [`time`], [`cause`] | value types everyone shares |
 //!
 //! Invariants: no heap, no `std`, nothing here blocks, and no type names a driver or a protocol.
-//! Deliberately absent: a registration cache (registration is explicit), dynamic dispatch (`impl Sink`, never
-//! `dyn`), and any notion of tag or communicator, which belong to the kernel.
+//! Deliberately absent: a registration cache (registration is explicit), dynamic dispatch on a message's way
+//! (`impl Sink`, never `dyn`), and any notion of tag or communicator, which belong to the kernel.
 #![no_std]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -26,6 +27,7 @@ mod fmt;
 pub mod caps;
 pub mod cause;
 pub mod id;
+pub mod lines;
 pub mod memory;
 pub mod mmio;
 pub mod nic;
@@ -37,6 +39,7 @@ pub mod transport;
 pub use caps::{Caps, Cost, Features, Limits};
 pub use cause::{Cause, Resource};
 pub use id::{Epoch, Handle, PeerId, RegionId, Token};
+pub use lines::Lines;
 pub use nic::Nic;
 pub use platform::{Activity, Operation, Platform};
 pub use post::{Again, Post, Refusal};

@@ -16,6 +16,7 @@
 use crate::caps::{Caps, Features};
 use crate::cause::Cause;
 use crate::id::{Epoch, PeerId, RegionId, Token};
+use crate::lines::Lines;
 use crate::memory::{Access, Gather, Memory};
 use crate::post::{Post, Refusal};
 use crate::time::Instant;
@@ -126,6 +127,9 @@ pub trait Transport {
     /// Whether it ever touches registered memory: gathers from it, places messages in it, reads and writes it one-sided.
     /// For a transport that never does the kernel has no code for that.
     const DIRECT: bool = false;
+
+    /// Whether [`lines`](Self::lines) ever gives any: what is for them alone is not compiled where this is false.
+    const HAS_LINES: bool = false;
 
     /// A short name for tables and errors: `self`, `shm`, `tcp`.
     fn name(&self) -> &'static str;
@@ -239,6 +243,11 @@ pub trait Transport {
     /// transport that repeats what is lost must be polled until then; what it still holds when polling ends is lost.
     fn is_idle(&self) -> bool {
         true
+    }
+
+    /// The control lines of this rank, for collectives among ranks that share memory.
+    fn lines(&mut self) -> Option<&mut dyn Lines> {
+        None
     }
 
     /// The union of features over all peers; decides whether the idle loop must read the clock.

@@ -93,7 +93,7 @@ pub fn run_on<P: Platform, R: Send>(
     if cores == 0 || cores > CORES_MAX {
         return Err(Cause::TooBig { len: u64::from(cores), max: u64::from(CORES_MAX) }.into());
     }
-    let geometry = Geometry { peers: cores, slots: 64, blocks: 8, block_bytes: 16 << 10 };
+    let geometry = Geometry { peers: cores, slots: 64, blocks: 8, block_bytes: 16 << 10, sets: 4 };
     let (meeting, first) = (Meeting::of(cores), Mutex::new(None));
     let epoch = Epoch::from_entropy(entropy::random());
     let core = |me: u32, end: Shm<'_>| {

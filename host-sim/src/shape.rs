@@ -41,10 +41,14 @@ impl Plan {
     }
 }
 
+/// Sets of control lines: the world and three more communicators have collectives by them. A set takes eight blocks of
+/// each rank, 1 MiB for all of them in a job of up to 16 ranks.
+const SETS: u32 = 4;
+
 /// The driver's form of a shape.
 pub const fn geometry(ranks: u32, shape: Shape) -> Geometry {
     let Shape { slots, blocks, block_bytes } = shape;
-    Geometry { peers: ranks, slots, blocks, block_bytes }
+    Geometry { peers: ranks, slots, blocks, block_bytes, sets: SETS }
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ mod table;
 use core::fmt;
 
 pub use calls::{CONTEXT_WORDS, ContextOffer, Members};
-pub(crate) use table::{Comms, Row};
+pub(crate) use table::{Comms, Lining, Row};
 
 use crate::rank::{Rank, WILD};
 
@@ -119,6 +119,11 @@ impl Comm {
         self.context
     }
 
+    /// The slot of the communicator table that it is in, on all its ranks.
+    pub(crate) const fn slot(&self) -> u32 {
+        slot(self.context)
+    }
+
     /// Whether a context is on the plane of collectives.
     pub(crate) const fn is_collective(context: u32) -> bool {
         context & PLANE != 0
@@ -137,10 +142,15 @@ impl Comm {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::string::ToString;
 
     use super::*;
+
+    /// A communicator of one rank in a slot.
+    pub(crate) fn in_slot(at: u32) -> Comm {
+        Comm { context: context(at, 1), rank: 0, size: 1, remote: 0 }
+    }
 
     #[test]
     fn a_context_is_printed_by_slot_and_plane() {

@@ -68,16 +68,20 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
                 self.within.end(&turns);
                 return found;
             }
-            self.within.turn(&mut turns, &|_| activity).map_err(|elapsed_ns| {
-                let peer = activity.peer.map_or(WILD, |peer| peer.0);
-                let tag = activity.tag.unwrap_or(WILD);
-                let mut error =
-                    Error::about(activity.operation, Cause::TimedOut, peer, activity.context, tag);
-                error.elapsed_ns = elapsed_ns;
-                self.within.endpoint.raise(&error);
-                error
-            })?;
+            let turned = self.within.turn(&mut turns, &|_| activity);
+            turned.map_err(|elapsed_ns| self.missed(&activity, elapsed_ns))?;
         }
+    }
+
+    /// The error of a wait that the deadline has ended.
+    #[cold]
+    pub(crate) fn missed(&mut self, activity: &Activity, elapsed_ns: u64) -> Error {
+        let peer = activity.peer.map_or(WILD, |peer| peer.0);
+        let tag = activity.tag.unwrap_or(WILD);
+        let error = Error::about(activity.operation, Cause::TimedOut, peer, activity.context, tag);
+        let error = error.after(elapsed_ns);
+        self.within.endpoint.raise(&error);
+        error
     }
 
     /// Waits for a request (MPI_Wait).

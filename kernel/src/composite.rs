@@ -7,7 +7,7 @@ use aldis_hal::caps::Features;
 use aldis_hal::memory::{Access, Gather, Memory};
 use aldis_hal::transport::{Atomic, Quiesce, Remote, Route};
 use aldis_hal::{
-    Caps, Cause, Epoch, Handle, Instant, PeerId, Post, Refusal, RegionId, Sink, Slot, Token, Transport,
+    Caps, Cause, Epoch, Handle, Instant, Lines, PeerId, Post, Refusal, RegionId, Sink, Slot, Token, Transport,
 };
 
 /// `A` for the peers it reaches, `B` for the others.
@@ -103,6 +103,7 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
         Self: 'a;
 
     const DIRECT: bool = A::DIRECT || B::DIRECT;
+    const HAS_LINES: bool = A::HAS_LINES || B::HAS_LINES;
 
     fn name(&self) -> &'static str {
         "composite"
@@ -239,6 +240,11 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
 
     fn is_idle(&self) -> bool {
         self.first.is_idle() && self.second.is_idle()
+    }
+
+    #[inline]
+    fn lines(&mut self) -> Option<&mut dyn Lines> {
+        if A::HAS_LINES { self.first.lines() } else { self.second.lines() }
     }
 
     #[inline]

@@ -16,6 +16,7 @@
 //! | `typed` | messages of datatypes: packed, unpacked, turned into this machine's byte order, checked |
 //! | `policy`, `hints`, `attributes` | what is said of each communicator: what errors lead to, promises, values kept with it |
 //! | `composite` | two transports as one |
+//! | `lines` | the control lines of a communicator, for collectives among ranks that share memory |
 //! | [`future`](mod@future) | sends, receives and probes as futures, on any executor or none |
 //! | [`shared`] | an endpoint behind a spin lock, for several cores that are one rank |
 //! | [`datatype`] | types scattered in memory, packed and unpacked in any pieces |
@@ -56,6 +57,7 @@ pub mod future;
 mod group;
 mod hints;
 mod injection;
+mod lines;
 mod list;
 mod loss;
 mod matched;
@@ -96,6 +98,7 @@ pub use explain::Explanation;
 pub use future::{Futures, Sleeper};
 pub use group::{Comparison, Group, Piece, RankRange};
 pub use hints::Hints;
+pub use lines::Lines;
 pub use matched::Matched;
 pub use pending::{Pending, Standing};
 #[cfg(feature = "planted-bugs")]

@@ -112,11 +112,16 @@ impl Request<'_> {
 pub struct Scope<'scope, 'env: 'scope, 's, T: Transport, P: Platform> {
     pub(crate) within: Within<'env, 's, T, P>,
     pub(crate) requests: List<InScope>,
+    /// A collective was begun by control lines.
+    pub(crate) lined: bool,
     scope: PhantomData<fn(&'scope ()) -> &'scope ()>,
 }
 
 impl<T: Transport, P: Platform> Drop for Scope<'_, '_, '_, T, P> {
     fn drop(&mut self) {
+        if T::HAS_LINES && self.lined {
+            self.within.endpoint.abandon_lines();
+        }
         self.take_detached_back();
         let endpoint = &mut *self.within.endpoint;
         while let Some(index) = self.requests.front() {
@@ -136,7 +141,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         body: impl for<'any> FnOnce(&mut Scope<'any, 'env, 's, T, P>) -> Result<R, Error>,
     ) -> Result<R, Error> {
         let within = Within { endpoint, start, deadline };
-        let mut scope = Scope { within, requests: List::EMPTY, scope: PhantomData };
+        let mut scope = Scope { within, requests: List::EMPTY, lined: false, scope: PhantomData };
         let result = body(&mut scope)?;
         scope.finish()?;
         Ok(result)
@@ -373,7 +378,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     }
 
     /// Whether a request of this scope uses `memory`; sends count only if it is to be written.
-    fn in_use(&mut self, memory: Buffer, to_be_written: bool) -> bool {
+    pub(crate) fn in_use(&mut self, memory: Buffer, to_be_written: bool) -> bool {
         let engine = &mut self.within.endpoint.engine;
         [self.requests.front(), engine.detached.front()].into_iter().any(|mut next| {
             while let Some(index) = next {

@@ -64,7 +64,7 @@ fn names_choose_and_unknown_names_list_the_known_ones() {
     assert!(matches!(Choice::named(Operation::Bcast, "auto"), Ok(Choice::Auto)));
     assert_eq!(
         Choice::named(Operation::Allreduce, "rong").unwrap_err().to_string(),
-        "no allreduce algorithm is called `rong`; known: auto, recursive_doubling, ring"
+        "no allreduce algorithm is called `rong`; known: auto, recursive_doubling, ring, shared"
     );
     assert!(Choice::named(Operation::Send, "ring").is_err());
 }

@@ -13,7 +13,7 @@ use crate::pci::tests::{Function, Space};
 use crate::shm::{Lane, Shm, format};
 
 const JOB: u64 = 0xA1D1_5001_0000_0007;
-const GEOMETRY: Geometry = Geometry { peers: 3, slots: 8, blocks: 2, block_bytes: 256 };
+const GEOMETRY: Geometry = Geometry { peers: 3, slots: 8, blocks: 2, block_bytes: 256, sets: 0 };
 const MEMORY_BYTES: usize = 1 << 16;
 
 /// Memory of the host, aligned to its size, all zero.

@@ -7,7 +7,7 @@
 //! use aldis_drivers::shm::{Cores, Geometry, Lane};
 //! use aldis_hal::{Cause, Cost, Epoch, Transport};
 //!
-//! const CORES: Geometry = Geometry { peers: 2, slots: 4, blocks: 1, block_bytes: 64 };
+//! const CORES: Geometry = Geometry { peers: 2, slots: 4, blocks: 1, block_bytes: 64, sets: 0 };
 //! let mut memory = [0u8; Cores::memory_bytes(&CORES)];
 //! let mut lanes = [const { Lane::EMPTY }; Cores::lanes(&CORES)];
 //! let cost = Cost { overhead_ns: 40, latency_ns: 100, per_kib_ns: 100 };
@@ -147,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    const GEOMETRY: Geometry = Geometry { peers: 3, slots: 4, blocks: 2, block_bytes: 128 };
+    const GEOMETRY: Geometry = Geometry { peers: 3, slots: 4, blocks: 2, block_bytes: 128, sets: 0 };
     const COST: Cost = Cost { overhead_ns: 1, latency_ns: 1, per_kib_ns: 1 };
 
     #[derive(Default)]

@@ -33,6 +33,9 @@ pub struct Geometry {
     pub blocks: u32,
     /// Bytes of a block, a multiple of 64: 64..=[`BLOCK_BYTES_MAX`](Self::BLOCK_BYTES_MAX).
     pub block_bytes: u32,
+    /// Sets of control lines for collectives, a communicator each: 0..=[`SETS_MAX`](Self::SETS_MAX). 1088 bytes each, and
+    /// eight chunks as large as a block.
+    pub sets: u32,
 }
 
 impl Geometry {
@@ -46,6 +49,12 @@ impl Geometry {
     pub const BLOCK_BYTES_MAX: u32 = 1 << 25;
     /// Up to this many ranks a receiver looks at every ring in every poll; above it doorbells tell where to look.
     pub const SCANNED_MAX: u32 = 16;
+    /// Most sets of control lines. None where words have 32 bits: a small core does not hold the code.
+    pub const SETS_MAX: u32 = if cfg!(target_pointer_width = "64") { 8 } else { 0 };
+    /// Lines of a set, and so the most collectives of one communicator under way at a time.
+    pub const LINES: u32 = 16;
+    /// Chunks of a set.
+    pub const CHUNKS: u32 = 8;
 
     /// Whether an inbox can be divided like this.
     ///
@@ -82,18 +91,35 @@ impl Geometry {
     }
 
     /// Each number with its bounds.
-    const fn numbers(&self) -> [(u32, u32, u32); 4] {
+    const fn numbers(&self) -> [(u32, u32, u32); 5] {
         [
             (self.peers, 1, Self::PEERS_MAX),
             (self.slots, 2, Self::SLOTS_MAX),
             (self.blocks, 1, Self::BLOCKS_MAX),
             (self.block_bytes, LINE_BYTES, Self::BLOCK_BYTES_MAX),
+            (self.sets, 0, Self::SETS_MAX),
         ]
     }
 
-    /// Header, doorbells, and a lane for each rank but the owner; of numbers within their bounds, so that it fits.
+    /// Header, doorbells, a lane for each rank but the owner, and sets; of numbers within their bounds, so that it fits.
     const fn bytes(&self) -> u64 {
+        (self.sets as u64).wrapping_mul(self.set_bytes()).wrapping_add(self.sets_at())
+    }
+
+    /// Offset of the first set of control lines, after the lanes.
+    const fn sets_at(&self) -> u64 {
         (self.peers as u64).wrapping_sub(1).wrapping_mul(self.lane_bytes()).wrapping_add(self.lanes_at())
+    }
+
+    /// Bytes of a set: its control line, lines and chunks.
+    const fn set_bytes(&self) -> u64 {
+        LINE_BYTES as u64 * (1 + Self::LINES as u64) + Self::CHUNKS as u64 * self.block_bytes as u64
+    }
+
+    /// Offset of the control line of `set`, which its lines follow, and those its chunks. Within the inbox for a checked
+    /// geometry and a set below `sets`.
+    pub(super) const fn set_at(&self, set: u32) -> usize {
+        (self.sets_at().wrapping_add((set as u64).wrapping_mul(self.set_bytes()))) as usize
     }
 
     /// Lines of doorbells; none while every ring is scanned.

@@ -12,6 +12,7 @@
 //! | per sender: ring of `slots` slots, and two home slots | 128 each | the sender |
 //! | per sender: credit line | 128 | the owner |
 //! | per sender: `blocks` blocks | `block_bytes` each | the sender |
+//! | per set of control lines: how far the owner has come; [`Geometry::LINES`] lines; [`Geometry::CHUNKS`] chunks | 64; 64 each; `block_bytes` each | the owner, and all others read it |
 //!
 //! All control words are little-endian and 32 bits wide, so that a Cortex-M and a server can share one.
 //!
@@ -29,10 +30,16 @@
 //! circle and some hundred idle looks take it out. A doorbell is its sender's position: it is never cleared, so no
 //! wake-up can be lost between ringing and clearing.
 //!
+//! # Control lines
+//!
+//! What is in an inbox so far is for one reader and many writers; the sets behind it are the other way round. A collective
+//! of the ranks of a node writes what a rank contributes once, into its own inbox, and everybody else reads it there
+//! ([`aldis_hal::lines`] has the rules). A rank's memory for it is the same however many ranks there are.
+//!
 //! # What is validated
 //!
 //! Headers when a region is opened; of a sender: sequence, block, length, doorbell; of a receiver: positions and
-//! blocks returned. A value that cannot be ends the lane: the sink hears of the loss and posts answer
+//! blocks returned; of control lines: sequence, and how far ahead chunks are. A value that cannot be ends the lane: the sink hears of the loss and posts answer
 //! [`Cause::PeerDead`](aldis_hal::Cause::PeerDead). What cannot be found is memory that changes while it is read.
 
 #[cfg(not(loom))]
@@ -42,14 +49,20 @@ mod geometry;
 mod incoming;
 #[cfg(not(loom))]
 mod lane;
+mod lines;
 mod memory;
 mod outgoing;
 #[cfg(not(loom))]
 mod region;
 mod ring;
 #[cfg(not(loom))]
+mod sets;
+#[cfg(not(loom))]
 mod transport;
 
+#[cfg(test)]
+#[cfg(loom)]
+mod line_models;
 #[cfg(test)]
 #[cfg(loom)]
 mod models;

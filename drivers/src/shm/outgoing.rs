@@ -60,6 +60,12 @@ impl<O> Outgoing<O> {
 }
 
 impl<O: Orders> Outgoing<O> {
+    /// The first slot; null while closed.
+    #[cfg(not(loom))]
+    pub(super) const fn ring(&self) -> *const Slot {
+        self.slots
+    }
+
     /// The sender's end of a fresh lane.
     ///
     /// # Safety

@@ -7,6 +7,7 @@ use core::ptr::NonNull;
 use aldis_hal::{Cause, Epoch, PeerId};
 
 use super::geometry::{BELLS_A_LINE, Geometry, HOME_SLOTS, Identity, LINE_BYTES, place_of};
+use super::lines::{self, Own, Theirs};
 use super::memory::{Credit, Slot};
 use super::ring::{Exact, Incoming, Outgoing, Place, hear};
 use crate::sync::{Ordering, Word};
@@ -107,7 +108,7 @@ pub(super) fn format_at(
 
 /// The header's words after the magic number.
 fn fields(geometry: Geometry, identity: Identity, start: u32) -> [u32; HEADER_WORDS - 1] {
-    let Geometry { peers, slots, blocks, block_bytes } = geometry;
+    let Geometry { peers, slots, blocks, block_bytes, sets } = geometry;
     let Identity { job, owner, epoch } = identity;
     let bytes = geometry.inbox_bytes() as u64;
     let (low, high) = (bytes as u32, (bytes >> 32) as u32);
@@ -125,7 +126,7 @@ fn fields(geometry: Geometry, identity: Identity, start: u32) -> [u32; HEADER_WO
         owner.0,
         epoch.0,
         start,
-        0,
+        sets,
         0,
         0,
     ]
@@ -150,8 +151,8 @@ fn inspect_at(region: &Region<'_>) -> Result<(Geometry, Identity, u32), Cause> {
     if version != VERSION {
         return Err(Cause::Incompatible);
     }
-    let [_, _, _, _, _, _, _, job_low, job_high, owner, epoch, start, ..] = words;
-    let geometry = Geometry { peers, slots, blocks, block_bytes };
+    let [_, _, _, _, _, _, _, job_low, job_high, owner, epoch, start, sets, ..] = words;
+    let geometry = Geometry { peers, slots, blocks, block_bytes, sets };
     geometry.check().map_err(|_| Cause::BadRegion)?;
     let job = u64::from(job_low) | (u64::from(job_high) << 32);
     let identity = Identity { job, owner: PeerId(owner), epoch: Epoch(epoch) };
@@ -185,7 +186,7 @@ impl<'m> Inbox<'m> {
     /// Where `sender`'s lane lies. `sender` is a rank of the geometry other than the owner.
     fn lane(&self, sender: PeerId) -> Place {
         let place = place_of(self.identity.owner, sender);
-        let memory = Memory { start: self.region.start, geometry: self.geometry };
+        let memory = self.memory();
         let Geometry { slots: size, blocks, .. } = self.geometry;
         let (slots, credit, bell) = (memory.slots(place), memory.credit(place), memory.bell(place));
         Place { slots, credit, bell, size, blocks, start: self.start }
@@ -210,6 +211,36 @@ impl<'m> Inbox<'m> {
         (sender.0 < self.geometry.peers && sender != self.identity.owner).then(|| self.lane(sender))
     }
 
+    /// A set of control lines of this inbox, for its owner; `None` if there are fewer.
+    pub(super) fn own_set(&self, set: u32) -> Option<Own> {
+        let place = self.memory().set(set)?;
+        // SAFETY: `inspect_at` found the region long enough for its geometry, which has this set; `Region::new`'s caller
+        // vouched for the memory and its users for `'m`, which the user of the set keeps.
+        Some(unsafe { Own::at(place) })
+    }
+
+    /// A set of control lines of this inbox, for its owner as a reader.
+    pub(super) fn read_set(&self, set: u32) -> Option<Theirs> {
+        let place = self.memory().set(set)?;
+        // SAFETY: as in `own_set`.
+        Some(unsafe { Theirs::at(place) })
+    }
+
+    /// A set of control lines in the inbox of `peer`, into which `lane` leads from here; `None` once that is closed.
+    pub(super) fn their_set(&self, lane: &Outgoing, peer: PeerId, set: u32) -> Option<Theirs> {
+        let ring = NonNull::new(lane.ring().cast::<u8>().cast_mut())?;
+        let offset = self.geometry.ring_at(place_of(peer, self.identity.owner));
+        let start = NonNull::new(ring.as_ptr().wrapping_sub(offset))?;
+        let place = Memory { start, geometry: self.geometry }.set(set)?;
+        // SAFETY: an open lane leads to its ring in an inbox that was found right when it was attached, of the same geometry
+        // as this one; `Region::new`'s caller vouched for its memory and its users for as long as the lane is open.
+        Some(unsafe { Theirs::at(place) })
+    }
+
+    fn memory(&self) -> Memory {
+        Memory { start: self.region.start, geometry: self.geometry }
+    }
+
     /// The first message's position in every lane.
     pub(super) fn start(&self) -> u32 {
         self.start
@@ -222,7 +253,7 @@ impl<'m> Inbox<'m> {
         line: u32,
         heard: &'h mut [u32; BELLS_A_LINE as usize],
     ) -> impl Iterator<Item = (u32, u32)> + use<'h> {
-        let memory = Memory { start: self.region.start, geometry: self.geometry };
+        let memory = self.memory();
         let there = if line < self.geometry.bell_lines() { BELLS_A_LINE } else { 0 };
         let first = line.saturating_mul(BELLS_A_LINE);
         (first..first + there).zip(heard).filter_map(move |(place, heard)| {
@@ -263,6 +294,23 @@ impl Memory {
         self.at(Geometry::BELLS_AT).cast::<Word>().wrapping_add(place as usize)
     }
 
+    fn set(self, set: u32) -> Option<lines::Place> {
+        if set >= self.geometry.sets {
+            return None;
+        }
+        let control = self.geometry.set_at(set);
+        let lines = control + LINE_BYTES as usize;
+        let chunks = lines + (LINE_BYTES * Geometry::LINES) as usize;
+        Some(lines::Place {
+            control: self.at(control).cast(),
+            lines: self.at(lines).cast(),
+            chunks: self.at(chunks),
+            size: Geometry::LINES,
+            depth: Geometry::CHUNKS,
+            chunk_bytes: self.geometry.block_bytes,
+        })
+    }
+
     /// Sets every control word to the state before the first message at `start`. The region was found long enough.
     fn clear(self, start: u32) {
         for place in 0..self.geometry.bell_lines() * BELLS_A_LINE {
@@ -283,6 +331,10 @@ impl Memory {
             let credit = unsafe { &*self.credit(place) };
             credit.consumed.store(start, Ordering::Relaxed);
             credit.released.store(0, Ordering::Relaxed);
+        }
+        for place in (0..self.geometry.sets.min(Geometry::SETS_MAX)).filter_map(|set| self.set(set)) {
+            // SAFETY: a set of the geometry, in a region that is long enough for it, which nobody uses yet.
+            unsafe { Own::<lines::Exact>::at(place) }.open(0, start);
         }
     }
 }

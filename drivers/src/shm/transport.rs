@@ -6,10 +6,13 @@ use core::slice;
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::transport::{Quiesce, Sink, Slot, Transport};
-use aldis_hal::{Again, Caps, Cause, Cost, Features, Instant, Limits, PeerId, Post, Refusal, Resource};
+use aldis_hal::{
+    Again, Caps, Cause, Cost, Features, Instant, Limits, Lines, PeerId, Post, Refusal, Resource,
+};
 
 use super::geometry::{Geometry, Identity, SHORT_BYTES, sender_at};
 use super::lane::{Circle, Heard, Lane, Queue, State};
+use super::lines::Own;
 use super::memory::{Short, Span};
 use super::region::{Inbox, Region};
 use super::ring::{Claim, Next};
@@ -28,9 +31,9 @@ const HEARS: bool = cfg!(target_pointer_width = "64");
 /// The shared-memory transport of one rank: see the [module](super).
 pub struct Shm<'m> {
     /// One a rank of the job, by rank. This rank's own stays vacant, and so do those below `first`.
-    lanes: &'m mut [Lane],
+    pub(super) lanes: &'m mut [Lane],
     /// The rank of the job that the inboxes count as their number 0.
-    first: u32,
+    pub(super) first: u32,
     block_bytes: u32,
     /// Lanes whose rings are looked at.
     circle: Circle,
@@ -43,7 +46,8 @@ pub struct Shm<'m> {
     /// Whether waiting lanes get the larger half of this poll's budget.
     senders_turn: bool,
     caps: Caps,
-    inbox: Inbox<'m>,
+    pub(super) sets: [Option<Own>; Geometry::SETS_MAX as usize],
+    pub(super) inbox: Inbox<'m>,
 }
 
 // SAFETY: the lanes' pointers lead into the regions that the transport owns for `'m`, and regions are `Send`.
@@ -104,6 +108,7 @@ impl<'m> Shm<'m> {
             bell_turn: 0,
             senders_turn: false,
             caps: Caps { features, limits, cost, ..Caps::default() },
+            sets: core::array::from_fn(|set| inbox.own_set(set as u32)),
             inbox,
         })
     }
@@ -146,7 +151,7 @@ impl<'m> Shm<'m> {
 
     /// Why nothing can be sent over a lane, whatever is waited for.
     #[cold]
-    fn unusable(&self, peer: PeerId) -> Cause {
+    pub(super) fn unusable(&self, peer: PeerId) -> Cause {
         match self.lanes.get(peer.index()).map(|lane| lane.state) {
             None | Some(State::Vacant) => Cause::Unreachable,
             Some(_) => Cause::PeerDead,
@@ -334,6 +339,8 @@ impl Transport for Shm<'_> {
     where
         Self: 'a;
 
+    const HAS_LINES: bool = Geometry::SETS_MAX > 0;
+
     fn name(&self) -> &'static str {
         "shm"
     }
@@ -438,6 +445,10 @@ impl Transport for Shm<'_> {
 
     fn features(&self) -> Features {
         self.caps.features
+    }
+
+    fn lines(&mut self) -> Option<&mut dyn Lines> {
+        if Self::HAS_LINES && self.inbox.geometry.sets > 0 { Some(self) } else { None }
     }
 }
 

@@ -10,6 +10,18 @@ use crate::rank::Rank;
 /// Collective calls are numbered below this, and the calls that name their own tag are above.
 pub(crate) const COLLECTIVES_MAX: u32 = 1 << 29;
 
+/// Whether a communicator has control lines. Decided once, so that all its ranks keep to the same. All-zero is not yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Lining {
+    Unknown = 0,
+    Joined,
+    /// All sets are for others.
+    NoSet,
+    /// A rank is on another node.
+    Elsewhere,
+}
+
 /// A row of the communicator table; all-zero is a free one. Its group is the one that ranks are addressed in: the remote
 /// one, if there are two.
 #[derive(Debug)]
@@ -34,6 +46,8 @@ pub(crate) struct Row {
     generation: u16,
     /// The pieces are words of a bitmap.
     is_bitmap: bool,
+    /// Whether its collectives can use control lines, once that has been asked.
+    pub(crate) lining: Lining,
     name: Option<&'static str>,
     pub(super) settings: Settings,
 }
@@ -52,6 +66,7 @@ impl Row {
         collectives: 0,
         generation: 0,
         is_bitmap: false,
+        lining: Lining::Unknown,
         name: None,
         settings: Settings::EMPTY,
     };
@@ -68,7 +83,7 @@ impl Row {
     }
 
     #[inline]
-    pub(super) fn peer(&self, rank: u32, pieces: &[Piece]) -> Option<PeerId> {
+    pub(crate) fn peer(&self, rank: u32, pieces: &[Piece]) -> Option<PeerId> {
         if rank < self.strided {
             Some(PeerId(self.first.wrapping_add(rank.wrapping_mul(self.stride))))
         } else {
@@ -96,8 +111,13 @@ impl Row {
         Comm { context: self.context, rank: self.rank, size: self.size, remote: 0 }
     }
 
-    const fn is_inter(&self) -> bool {
+    pub(crate) const fn is_inter(&self) -> bool {
         self.companion != 0
+    }
+
+    /// Ranks that are addressed in it.
+    pub(crate) const fn size(&self) -> u32 {
+        self.size
     }
 }
 
@@ -106,7 +126,7 @@ impl Row {
 pub(crate) struct Comms<'s> {
     pub(super) rows: &'s mut [Row],
     /// The pieces of all groups, those in use at the front and without gaps.
-    pub(super) pieces: &'s mut [Piece],
+    pub(crate) pieces: &'s mut [Piece],
     pieces_used: u32,
     me: PeerId,
 }
@@ -130,12 +150,12 @@ impl<'s> Comms<'s> {
     }
 
     #[inline]
-    pub(super) fn row(&self, context: u32) -> Option<&Row> {
+    pub(crate) fn row(&self, context: u32) -> Option<&Row> {
         let row = self.rows.get(slot(context) as usize)?;
         if row.context == context & !PLANE { Some(row) } else { None }
     }
 
-    pub(super) fn row_mut(&mut self, comm: &Comm) -> Result<&mut Row, Cause> {
+    pub(crate) fn row_mut(&mut self, comm: &Comm) -> Result<&mut Row, Cause> {
         let row = self.rows.get_mut(slot(comm.context) as usize);
         row.filter(|row| row.context == comm.context & !PLANE).ok_or(Cause::Stale)
     }

@@ -43,6 +43,7 @@ proptest! {
     fn any_mix_agrees_with_the_oracle(
         (size, calls) in (1..=9u32).prop_flat_map(|size| (Just(size), calls(size))),
         seed: u64,
+        by_lines: u8,
     ) {
         run(size, |endpoint| {
             let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
@@ -52,8 +53,8 @@ proptest! {
             let buffers = &mut data;
             endpoint.scope(|scope| {
                 let mut flying = Vec::new();
-                for (call, data) in calls.iter().zip(buffers.iter_mut()) {
-                    flying.push(call.start(scope, &world, data)?);
+                for (index, (call, data)) in calls.iter().zip(buffers.iter_mut()).enumerate() {
+                    flying.push(call.start(scope, &world, data, by_lines >> index & 1 == 1)?);
                 }
                 let first = rank as usize % calls.len();
                 wait_for(scope, &mut flying, first)?;

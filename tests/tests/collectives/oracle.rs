@@ -133,8 +133,9 @@ impl Call {
         }
     }
 
-    fn options(&self) -> Options {
+    fn options(&self, by_lines: bool) -> Options {
         match *self {
+            _ if by_lines => Options::shared(),
             // What does not commute cannot go round the ring.
             Self::Allreduce { algorithm: 1, kind: 0..=5, .. } => Options::using(&Ring),
             Self::Allreduce { algorithm: 2, .. } => Options::using(&RecursiveDoubling),
@@ -142,13 +143,15 @@ impl Call {
         }
     }
 
+    /// Starts it, by control lines or by messages.
     pub(crate) fn start<'scope>(
         &self,
         scope: &mut Scope<'scope, '_, '_, '_>,
         world: &Comm,
         data: &'scope mut Data,
+        by_lines: bool,
     ) -> Result<Collective<'scope>, Error> {
-        let options = self.options();
+        let options = self.options(by_lines);
         let root = match *self {
             Self::Reduce { root, .. } => Some(Rank(root)),
             _ => None,

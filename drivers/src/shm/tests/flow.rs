@@ -194,7 +194,7 @@ fn shares(geometry: Geometry, budget: u32, polls: u32) -> BTreeMap<u32, u32> {
 #[test]
 fn greedy_senders_get_equal_shares() {
     for peers in [5, 40] {
-        let geometry = Geometry { peers, slots: 32, blocks: 1, block_bytes: 64 };
+        let geometry = Geometry { peers, slots: 32, blocks: 1, block_bytes: 64, sets: 0 };
         for budget in [1, 3, 7, 64] {
             let shares = shares(geometry, budget, 400);
             assert_eq!(shares.len() as u32, peers - 1, "{peers} ranks, budget {budget}: {shares:?}");
@@ -206,7 +206,7 @@ fn greedy_senders_get_equal_shares() {
 
 #[test]
 fn a_flood_is_cut_into_bursts() {
-    let mut world = World::new(Geometry { peers: 3, slots: 64, blocks: 1, block_bytes: 64 }, 0);
+    let mut world = World::new(Geometry { peers: 3, slots: 64, blocks: 1, block_bytes: 64, sets: 0 }, 0);
     while world.short(1, 0, &[1]) == Post::Done {}
     assert_eq!(world.short(2, 0, &[2]), Post::Done);
     let arrived = world.poll(0, 1000).arrived;
@@ -216,7 +216,7 @@ fn a_flood_is_cut_into_bursts() {
 
 #[test]
 fn a_lane_gone_cold_is_found_by_its_doorbell() {
-    let geometry = Geometry { peers: 40, slots: 4, blocks: 1, block_bytes: 64 };
+    let geometry = Geometry { peers: 40, slots: 4, blocks: 1, block_bytes: 64, sets: 0 };
     let mut world = World::new(geometry, u32::MAX - 1);
     for round in 0..4u8 {
         for _ in 0..300 {

@@ -174,4 +174,4 @@ pub(super) fn lanes(count: u32) -> &'static mut [Lane] {
     Box::leak(lanes.into_boxed_slice())
 }
 
-pub(super) const SMALL: Geometry = Geometry { peers: 2, slots: 4, blocks: 2, block_bytes: 128 };
+pub(super) const SMALL: Geometry = Geometry { peers: 2, slots: 4, blocks: 2, block_bytes: 128, sets: 0 };

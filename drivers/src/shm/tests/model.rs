@@ -27,6 +27,7 @@ fn geometry() -> impl Strategy<Value = Geometry> {
         slots: 1 << slots,
         blocks,
         block_bytes: 64 * lines,
+        sets: 0,
     })
 }
 

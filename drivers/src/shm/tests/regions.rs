@@ -122,9 +122,9 @@ fn geometries_are_checked() {
     assert_eq!(Geometry { blocks: 33, ..SMALL }.check(), Err(Cause::TooBig { len: 33, max: 32 }));
     assert_eq!(Geometry { block_bytes: 0, ..SMALL }.check(), Err(Cause::Incompatible));
     assert_eq!(Geometry { block_bytes: 100, ..SMALL }.check(), Err(Cause::Unaligned { need: 64 }));
-    let max = Geometry { peers: 1 << 16, slots: 1 << 14, blocks: 32, block_bytes: 1 << 25 };
+    let max = Geometry { peers: 1 << 16, slots: 1 << 14, blocks: 32, block_bytes: 1 << 25, sets: 0 };
     assert_eq!(max.check().is_ok(), usize::BITS == 64);
-    let absurd = Geometry { peers: huge, slots: huge, blocks: huge, block_bytes: huge };
+    let absurd = Geometry { peers: huge, slots: huge, blocks: huge, block_bytes: huge, sets: 0 };
     assert_eq!(absurd.inbox_bytes(), usize::MAX, "saturates");
     assert_eq!(Geometry { peers: 1, ..SMALL }.inbox_bytes(), 128, "a job of one has a header");
     assert_eq!(SMALL.inbox_bytes(), 128 + (4 + 2) * 128 + 128 + 2 * 128);

@@ -1,0 +1,533 @@
+//! Collectives by control lines, for ranks that share memory: the algorithm `shared` of every operation here.
+//!
+//! It is no schedule: no message is sent. Every rank writes what it contributes once, into memory of its own that all the
+//! others read ([`aldis_kernel::hal::lines`] has the rules), so that a collective takes as long as a line's journey from
+//! core to core, whatever the number of ranks:
+//!
+//! | bytes | what a rank writes | what it reads |
+//! |---|---|---|
+//! | none (barrier) | its line | everybody's |
+//! | up to a line's | its line, the bytes in it | the root's, or everybody's, which it reduces itself |
+//! | up to [`FLAT_BYTES_MAX`] | its line, and a chunk | the same |
+//! | more, allreduce | each segment: what the others reduce of it; then what it has reduced | its own part of everybody's; then everybody's parts |
+//! | more, bcast and reduce | segments, as the root's, or for the root | the root's, or everybody's |
+//!
+//! **Segments.** More than a chunk is cut into segments of at most that; ranks that write are ahead of those who read by a
+//! few, so that both copy at a time. An allreduce is a reduce-scatter and an allgather (Thakur, Rabenseifner, Gropp
+//! 2005, section 4.5) of each segment: every rank reduces a part of it, and while a segment is being reduced the next one
+//! is written and the one before is collected.
+//!
+//! **Same bits.** Every operand is combined from the first rank's to the last's, whoever does it: all ranks have the same
+//! bits, and operations need not commute.
+//!
+//! **Who can.** The ranks of a node, on a communicator that has a set of lines ([`aldis_kernel::Lines`]). A call that
+//! names it elsewhere is refused, with the reason; a call that leaves the choice to selection takes messages there.
+//! Nonblocking calls use it if they name it: it has a line for some collectives of a communicator at a time and one
+//! stream of chunks, and one that waits for another of this rank, which is not driven, ends with [`Cause::Full`].
+//!
+//! **What goes wrong.** A rank that has left or is lost ends it with the cause and that rank's name; a deadline names the
+//! first rank that is missing. Lengths that differ are found before anything is copied. What other ranks write is never
+//! taken for a length or a place: those are worked out from this rank's own arguments.
+
+mod chunks;
+
+use core::cell::Cell;
+
+use aldis_kernel::hal::lines::{LinesShape, Note, START_BYTES};
+use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Resource, Transport};
+use aldis_kernel::{Comm, Endpoint, Error, Lines, Loan, Rank, Scope, Tag};
+use chunks::Run;
+
+use crate::collective::Caller;
+use crate::op::Kernel;
+use crate::schedule::{Algorithm, Instance, Order, Schedule, Step, Work};
+
+/// An allreduce of at most so many bytes, the same on all ranks, is reduced by every rank for itself: one journey instead
+/// of two, for more reading.
+pub const FLAT_BYTES_MAX: u64 = 4096;
+
+/// Steps that one call takes at most: what bounds its work, with the size of a chunk.
+const STEPS_A_CALL: u32 = 8;
+
+/// Where words have 32 bits there is none of this: no value of this type, and so no code.
+#[cfg(target_pointer_width = "64")]
+type Here = ();
+#[cfg(not(target_pointer_width = "64"))]
+type Here = core::convert::Infallible;
+
+#[cfg(target_pointer_width = "64")]
+const HERE: Option<Here> = Some(());
+#[cfg(not(target_pointer_width = "64"))]
+const HERE: Option<Here> = None;
+
+/// A collective by control lines, as one rank sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct Task {
+    pub(crate) operation: Operation,
+    pub(crate) rank: u32,
+    pub(crate) size: u32,
+    pub(crate) root: u32,
+    /// Bytes of the data.
+    pub(crate) bytes: usize,
+    pub(crate) element_bytes: u32,
+    pub(crate) kernel: Option<Kernel>,
+}
+
+impl Task {
+    /// Whether everybody's data, or nobody's, is read: all ranks hear of all.
+    const fn is_of_all(&self) -> bool {
+        !matches!(self.operation, Operation::Bcast)
+    }
+
+    /// Whether this rank ends with a result.
+    const fn receives(&self) -> bool {
+        match self.operation {
+            Operation::Reduce => self.rank == self.root,
+            Operation::Bcast => self.rank != self.root,
+            _ => true,
+        }
+    }
+
+    /// Whether this rank gives its data to others.
+    const fn gives(&self) -> bool {
+        !matches!(self.operation, Operation::Bcast) || self.rank == self.root
+    }
+
+    /// What a rank does that waits for `missing`.
+    fn activity(&self, comm: &Comm, missing: Option<u32>) -> Activity {
+        let (peer, context) = (missing.map(PeerId), comm.collective().context());
+        Activity { operation: self.operation, peer, tag: None, context, bytes: self.bytes as u64 }
+    }
+
+    /// Whether there is anything to do.
+    const fn is_idle(&self) -> bool {
+        self.size < 2 || (self.bytes == 0 && !matches!(self.operation, Operation::Barrier))
+    }
+
+    /// Reduces the operands of all ranks, in their order, into `data`, which holds this rank's own. From the third rank on
+    /// the ones before it are combined first, and it reads its own back from what it has written.
+    fn fold<'l>(
+        &self,
+        data: &mut [u8],
+        operand: impl Fn(u32) -> Result<&'l [u8], Cause>,
+    ) -> Result<(), Cause> {
+        let kernel = self.kernel.ok_or(Cause::Unsupported)?;
+        let mut next = 1;
+        match self.rank {
+            0 => {}
+            1 => {
+                kernel.run(data, operand(0)?, Order::FromFirst)?;
+                next = 2;
+            }
+            _ => copy(data, operand(0)?)?,
+        }
+        (next..self.size).try_for_each(|rank| kernel.run(data, operand(rank)?, Order::IntoFirst))
+    }
+}
+
+/// Copies as many bytes as there are.
+fn copy(into: &mut [u8], from: &[u8]) -> Result<(), Cause> {
+    if into.len() != from.len() {
+        return Err(Cause::LengthMismatch { left: into.len() as u64, right: from.len() as u64 });
+    }
+    into.copy_from_slice(from);
+    Ok(())
+}
+
+/// What one call led to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Turn {
+    /// It is complete.
+    Over,
+    /// There is more to do at once.
+    Moved,
+    /// It waits for this rank, or for any.
+    Missing(Option<u32>),
+    /// It waits for another collective of this rank.
+    Crowded,
+    /// This rank, if it is about one, has ended it.
+    Failed(Cause, Option<u32>),
+}
+
+/// Why a step was not taken: a turn without one.
+type Stopped = Turn;
+
+impl From<Cause> for Turn {
+    fn from(cause: Cause) -> Self {
+        Self::Failed(cause, None)
+    }
+}
+
+/// Of another rank.
+fn about(rank: u32) -> impl Fn(Cause) -> Stopped {
+    move |cause| Turn::Failed(cause, Some(rank))
+}
+
+/// How far a collective has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// This rank's line is to be written.
+    Enter,
+    /// The others' lines are to be read.
+    Hear,
+    /// Chunks are passed.
+    Pass,
+    Over,
+}
+
+/// A collective by control lines under way.
+pub(crate) struct Meeting {
+    task: Task,
+    /// Its number on the communicator.
+    number: u32,
+    stage: Stage,
+    /// The first rank that has not been heard in this stage.
+    next: u32,
+    /// Turns that found nothing.
+    idle: u32,
+    /// The rank that was missing then.
+    missing: Option<u32>,
+    /// How chunks are passed; none if a line holds everything.
+    run: Option<Run>,
+    _here: Here,
+}
+
+impl Meeting {
+    /// The collective that has this number, for lines of this shape; `None` on a machine that has none of this.
+    ///
+    /// # Errors
+    /// [`Cause::TooBig`] for an element that is larger than a chunk.
+    pub(crate) fn new(task: Task, number: u32, shape: &LinesShape) -> Result<Option<Self>, Cause> {
+        let Some(_here) = HERE else { return Ok(None) };
+        let is_long = !task.is_idle() && task.bytes > shape.line_bytes as usize;
+        let run = if is_long { Some(Run::new(&task, shape)?) } else { None };
+        let stage = if task.is_idle() { Stage::Over } else { Stage::Enter };
+        Ok(Some(Self { task, number, stage, next: 0, idle: 0, missing: None, run, _here }))
+    }
+
+    /// Whether it is complete.
+    pub(crate) fn is_over(&self) -> bool {
+        self.stage == Stage::Over
+    }
+
+    /// Goes on until it must wait, is over, or has done enough for one call.
+    pub(crate) fn advance(&mut self, lines: &mut Lines<'_>, data: &mut [u8]) -> Turn {
+        for _ in 0..STEPS_A_CALL {
+            let went = match self.stage {
+                Stage::Enter => self.enter(lines, data),
+                Stage::Hear => self.hear(lines, data),
+                Stage::Pass => self.pass(lines, data),
+                Stage::Over => return Turn::Over,
+            };
+            if let Err(stopped) = went {
+                if let Turn::Failed(..) = stopped {
+                    self.give_up(lines);
+                }
+                return stopped;
+            }
+        }
+        Turn::Moved
+    }
+
+    /// Has nothing more to do with it.
+    pub(crate) fn give_up(&mut self, lines: &mut Lines<'_>) {
+        lines.finish(self.number);
+        self.stage = Stage::Over;
+    }
+
+    fn note(&self) -> Note {
+        Note { operation: self.task.operation as u32 as u8, bytes: self.task.bytes as u64 }
+    }
+
+    /// Writes this rank's line, if others read it.
+    fn enter(&mut self, lines: &mut Lines<'_>, data: &[u8]) -> Result<(), Stopped> {
+        if !lines.admits(self.number) {
+            return Err(Turn::Crowded);
+        }
+        let note = self.note();
+        let is_free = match &mut self.run {
+            Some(run) => {
+                run.first = lines.take_chunks(self.number).ok_or(Turn::Crowded)?;
+                !self.task.gives() || lines.publish(self.number, note, &run.first.to_le_bytes())?
+            }
+            None => !self.task.gives() || lines.publish(self.number, note, data)?,
+        };
+        if !is_free {
+            return Err(Turn::Missing(None));
+        }
+        self.stage = Stage::Hear;
+        Ok(())
+    }
+
+    /// Whether this rank must hear of another.
+    fn listens_to(&self, rank: u32) -> bool {
+        let Task { root, .. } = self.task;
+        let concerns = self.task.receives() || (self.run.is_some() && self.task.is_of_all());
+        rank != self.task.rank && concerns && (self.task.is_of_all() || rank == root)
+    }
+
+    /// Reads the others' lines, and is over unless there are chunks to pass.
+    fn hear(&mut self, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<(), Stopped> {
+        while self.next < self.task.size {
+            if self.listens_to(self.next) {
+                self.hear_of(lines, self.next)?;
+            }
+            self.next += 1;
+        }
+        match &mut self.run {
+            Some(run) => {
+                lines.run(run.first, run.positions());
+                self.stage = Stage::Pass;
+            }
+            None => {
+                self.settle(lines, data)?;
+                self.give_up(lines);
+            }
+        }
+        Ok(())
+    }
+
+    fn hear_of(&mut self, lines: &Lines<'_>, rank: u32) -> Result<(), Stopped> {
+        let own = self.note();
+        let notice = lines.look(self.number, rank).map_err(about(rank))?.ok_or(Turn::Missing(Some(rank)))?;
+        if notice.note.operation != own.operation {
+            return Err(Turn::Failed(Cause::Incompatible, Some(rank)));
+        }
+        if notice.note.bytes != own.bytes {
+            let (left, right) = (own.bytes, notice.note.bytes);
+            return Err(Turn::Failed(Cause::LengthMismatch { left, right }, Some(rank)));
+        }
+        if let Some(run) = &mut self.run {
+            let theirs = <[u8; START_BYTES]>::try_from(notice.payload).map(u32::from_le_bytes);
+            let ahead = theirs.map_err(|_| Turn::Failed(Cause::Incompatible, Some(rank)))?;
+            let ahead = ahead.wrapping_sub(run.first);
+            // Ranks that a failed collective has left behind catch up with the others.
+            if (ahead as i32) > 0 {
+                run.first = run.first.wrapping_add(ahead);
+            } else if ahead != 0 && !self.task.is_of_all() {
+                return Err(Turn::Failed(Cause::Incompatible, Some(rank)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything stands in lines.
+    fn settle(&self, lines: &Lines<'_>, data: &mut [u8]) -> Result<(), Cause> {
+        let line = |rank| Ok(lines.look(self.number, rank)?.ok_or(Cause::Stale)?.payload);
+        match self.task.operation {
+            Operation::Barrier => Ok(()),
+            _ if !self.task.receives() => Ok(()),
+            Operation::Bcast => copy(data, line(self.task.root)?),
+            _ => self.task.fold(data, line),
+        }
+    }
+
+    fn pass(&mut self, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<(), Stopped> {
+        let Some(run) = &mut self.run else { return Err(Turn::Over) };
+        if run.step(&self.task, lines, data)? {
+            self.give_up(lines);
+        }
+        Ok(())
+    }
+}
+
+/// On an endpoint.
+impl Meeting {
+    /// Starts the communicator's next collective by lines.
+    ///
+    /// # Errors
+    /// Why it has none, or why they are not for this call.
+    pub(crate) fn begin<T: Transport, P: Platform>(
+        scope: &mut Scope<'_, '_, '_, T, P>,
+        comm: &Comm,
+        task: Task,
+    ) -> Result<Option<Self>, Cause> {
+        if task.is_idle() {
+            return Self::new(task, 0, &LinesShape::default());
+        }
+        let shape = scope.lines(comm)?.shape();
+        let meeting = Self::new(task, 0, &shape)?;
+        let number = scope.begin_by_lines(comm)?;
+        Ok(meeting.map(|meeting| Self { number, ..meeting }))
+    }
+
+    /// One turn, on the memory that was lent for it. Now and then it looks whether the rank that is missing is still there.
+    #[inline]
+    pub(crate) fn turn<'scope, T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        comm: &Comm,
+        data: Loan<'scope>,
+    ) -> Turn {
+        if self.is_over() {
+            return Turn::Over;
+        }
+        let turn = self.go(scope, comm, data);
+        let Turn::Missing(Some(rank)) = turn else { return turn };
+        self.missing = Some(rank);
+        self.idle = self.idle.wrapping_add(1);
+        if !self.idle.is_multiple_of(LOOKS_A_ROLL_CALL) {
+            return turn;
+        }
+        let Err(cause) = scope.is_there(comm, Rank(rank)) else { return turn };
+        // What it wrote before it left is there by now.
+        match self.go(scope, comm, data) {
+            Turn::Missing(Some(still)) if still == rank => {
+                self.leave(scope, comm);
+                Turn::Failed(cause, Some(rank))
+            }
+            turn => turn,
+        }
+    }
+
+    #[inline]
+    fn go<'scope, T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        comm: &Comm,
+        data: Loan<'scope>,
+    ) -> Turn {
+        let whole = 0..self.task.bytes;
+        let went = scope.at_lines(comm, (data, whole), |lines, data| Ok(self.advance(lines, data)));
+        went.unwrap_or_else(Turn::from)
+    }
+
+    /// Gives it up: this rank reads and writes no more of it.
+    pub(crate) fn leave<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'_, '_, '_, T, P>,
+        comm: &Comm,
+    ) {
+        if let Ok(mut lines) = scope.lines(comm)
+            && !self.is_over()
+        {
+            self.give_up(&mut lines);
+        }
+    }
+
+    /// What ended it, told.
+    #[cold]
+    pub(crate) fn error(&self, comm: &Comm, cause: Cause, rank: Option<u32>) -> Error {
+        let mut error = Error::new(self.task.operation, cause);
+        error.context = comm.collective().context();
+        match rank {
+            Some(rank) => error.with(Rank(rank), error.context, Tag(self.number & Tag::MAX.0)),
+            None => error,
+        }
+    }
+
+    /// What this rank waits for.
+    pub(crate) fn activity(&self, comm: &Comm) -> Activity {
+        self.task.activity(comm, self.missing)
+    }
+}
+
+/// Turns that find nothing, after which the rank that is missing is looked for.
+const LOOKS_A_ROLL_CALL: u32 = 64;
+
+/// The error of a collective that waits for another of this rank.
+pub(crate) const CROWDED: Cause = Cause::Full(Resource::ControlLines);
+
+/// Whether a call can be carried out by the lines of a communicator.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn check<T: Transport, P: Platform>(
+    endpoint: &mut Endpoint<'_, T, P>,
+    comm: &Comm,
+    task: Task,
+) -> Result<(), Cause> {
+    if task.is_idle() {
+        return Ok(());
+    }
+    let shape = endpoint.lines(comm)?.shape();
+    Meeting::new(task, 0, &shape)?.map(drop).ok_or(Cause::Unsupported)
+}
+
+/// Carries out a collective: a scope, a start and a wait.
+pub(crate) fn run<'s, T: Transport, P: Platform>(
+    caller: &mut impl Caller<'s, T, P>,
+    comm: &Comm,
+    task: Task,
+    data: &mut [u8],
+) -> Result<(), Error> {
+    caller.enter(|scope| {
+        let data = scope.lend(data);
+        let refused = |cause| Error::new(task.operation, cause);
+        let begun = Meeting::begin(scope, comm, task).and_then(|begun| begun.ok_or(Cause::Unsupported));
+        let mut meeting = begun.map_err(refused)?;
+        let missing = Cell::new(None);
+        scope.watch_until(
+            || task.activity(comm, missing.get()),
+            |scope| match meeting.turn(scope, comm, data) {
+                Turn::Over => Ok(Some(())),
+                Turn::Moved => Ok(None),
+                Turn::Missing(rank) => {
+                    missing.set(rank);
+                    Ok(None)
+                }
+                Turn::Crowded => Err(meeting.error(comm, CROWDED, None)),
+                Turn::Failed(cause, rank) => {
+                    let error = meeting.error(comm, cause, rank);
+                    scope.raise(&error);
+                    Err(error)
+                }
+            },
+        )
+    })
+}
+
+/// The name of these algorithms where an [`Algorithm`] is asked for. There is nothing to schedule.
+struct Unscheduled(Operation);
+
+impl Schedule for Unscheduled {
+    fn operation(&self) -> Operation {
+        self.0
+    }
+    fn name(&self) -> &'static str {
+        NAME
+    }
+    fn rounds(&self, _instance: &Instance) -> u32 {
+        0
+    }
+    fn step(&self, _instance: &Instance, _round: u32, _index: u32) -> Option<Step> {
+        None
+    }
+    fn capacity(&self, _size: u32, _scratch: usize) -> usize {
+        usize::MAX
+    }
+    fn work(&self, size: u32, count: usize) -> Work {
+        work(self.0, size, count)
+    }
+}
+
+/// What the algorithm is called, of every operation.
+pub const NAME: &str = "shared";
+
+/// The algorithm of an operation, to be named.
+pub(crate) fn algorithm(operation: Operation) -> Option<Algorithm> {
+    static ALL: [Unscheduled; 4] = [
+        Unscheduled(Operation::Barrier),
+        Unscheduled(Operation::Bcast),
+        Unscheduled(Operation::Reduce),
+        Unscheduled(Operation::Allreduce),
+    ];
+    ALL.iter().find(|one| one.0 == operation).map(|one| -> Algorithm { one })
+}
+
+/// Its cost on the critical path, a journey of a line or of a chunk counted as a message: what is written and what is read
+/// of each byte are done at a time.
+pub(crate) fn work(operation: Operation, size: u32, count: usize) -> Work {
+    let (count, size) = (count as u64, u64::from(size.max(1)));
+    let part = count.div_ceil(size);
+    let others = size.saturating_sub(1);
+    match operation {
+        Operation::Barrier => Work { rounds: 1, ..Work::default() },
+        _ if count == 0 || size < 2 => Work::default(),
+        Operation::Bcast => Work { rounds: 1, elements: count, ..Work::default() },
+        Operation::Reduce => {
+            Work { rounds: 1, elements: count, reduced: count.saturating_mul(others), copied: 0 }
+        }
+        _ => Work { rounds: 1, elements: count, reduced: part.saturating_mul(others), copied: 0 },
+    }
+}

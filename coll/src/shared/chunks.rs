@@ -1,0 +1,242 @@
+//! More bytes than a line holds: how chunks are passed, a step at a time.
+
+use core::ops::Range;
+
+use aldis_kernel::Lines;
+use aldis_kernel::hal::lines::LinesShape;
+use aldis_kernel::hal::{Cause, Operation};
+
+use super::{FLAT_BYTES_MAX, Stopped, Task, Turn, about, copy};
+use crate::schedule::divide;
+
+/// The least that a segment is cut down to, so that there are several to be under way at a time.
+const SEGMENT_BYTES_MIN: usize = 8 << 10;
+
+/// Segments that the data is cut into at least, if they are not too small then.
+const SEGMENTS: usize = 4;
+
+/// How the ranks share the work.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// The root writes, the others copy.
+    Copy,
+    /// All write, those who receive reduce everything.
+    Fold,
+    /// All write, each reduces a part, all collect.
+    Split,
+}
+
+/// The chunks of one collective.
+pub(super) struct Run {
+    /// Its first position.
+    pub(super) first: u32,
+    way: Way,
+    /// Bytes of every segment but the last: a whole number of elements.
+    segment: usize,
+    segments: u32,
+    /// The step at hand.
+    step: u32,
+    /// The first rank whose chunk is not there yet in this step.
+    next: u32,
+}
+
+impl Run {
+    pub(super) fn new(task: &Task, shape: &LinesShape) -> Result<Self, Cause> {
+        let chunk = shape.chunk_bytes as usize;
+        let is_flat = task.bytes as u64 <= FLAT_BYTES_MAX && task.bytes <= chunk;
+        let way = match task.operation {
+            Operation::Bcast => Way::Copy,
+            Operation::Allreduce if !is_flat => Way::Split,
+            _ => Way::Fold,
+        };
+        let element = task.element_bytes as usize;
+        let (elements, _) = divide(chunk, element);
+        if elements == 0 {
+            return Err(Cause::TooBig { len: element as u64, max: chunk as u64 });
+        }
+        let (wanted, _) = divide(task.bytes.div_ceil(SEGMENTS).max(SEGMENT_BYTES_MIN), element);
+        let segment = if is_flat { task.bytes } else { wanted.clamp(1, elements).saturating_mul(element) };
+        let segments = u32::try_from(task.bytes.div_ceil(segment.max(1)));
+        // Positions are compared across half of their range.
+        let segments = segments.ok().filter(|segments| *segments < 1 << 28);
+        let max = (segment as u64) << 28;
+        let segments = segments.ok_or(Cause::TooBig { len: task.bytes as u64, max })?;
+        Ok(Self { first: 0, way, segment, segments, step: 0, next: 0 })
+    }
+
+    /// Positions that it takes.
+    pub(super) const fn positions(&self) -> u32 {
+        match self.way {
+            Way::Split => 2 * self.segments,
+            _ => self.segments,
+        }
+    }
+
+    /// The bytes of a segment.
+    fn span(&self, task: &Task, segment: u32) -> Range<usize> {
+        let start = self.segment.saturating_mul(segment as usize).min(task.bytes);
+        start..start.saturating_add(self.segment).min(task.bytes)
+    }
+
+    /// Takes the step at hand, if it can be taken now; true after the last one.
+    pub(super) fn step(
+        &mut self,
+        task: &Task,
+        lines: &mut Lines<'_>,
+        data: &mut [u8],
+    ) -> Result<bool, Stopped> {
+        let steps = match self.way {
+            Way::Copy => {
+                self.pass_on(task, lines, data)?;
+                self.segments
+            }
+            Way::Fold => {
+                self.fold(task, lines, data)?;
+                self.segments.saturating_mul(2)
+            }
+            Way::Split => {
+                self.split(task, lines, data)?;
+                (self.segments + 2).saturating_mul(3)
+            }
+        };
+        self.step += 1;
+        self.next = 0;
+        Ok(self.step >= steps)
+    }
+
+    /// A segment from the root to the others.
+    fn pass_on(&self, task: &Task, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<(), Stopped> {
+        let position = self.first.wrapping_add(self.step);
+        let part = data.get_mut(self.span(task, self.step)).unwrap_or_default();
+        if task.rank == task.root {
+            fill(lines, position, part, part.len()..part.len())?;
+        } else {
+            let chunk = lines.chunk(position, task.root).map_err(about(task.root))?;
+            let chunk = chunk.ok_or(Turn::Missing(Some(task.root)))?;
+            copy(part, chunk.get(..part.len()).unwrap_or_default())?;
+        }
+        lines.done(position);
+        Ok(())
+    }
+
+    /// In turn: writes a segment, if somebody reads it; reduces it, if this rank does that.
+    fn fold(&mut self, task: &Task, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<(), Stopped> {
+        let (segment, reduces) = (self.step / 2, self.step % 2 == 1);
+        let position = self.first.wrapping_add(segment);
+        let part = data.get_mut(self.span(task, segment)).unwrap_or_default();
+        if !reduces {
+            let read_by_others = task.operation == Operation::Allreduce || task.rank != task.root;
+            if read_by_others || task.rank > 1 {
+                fill(lines, position, part, part.len()..part.len())?;
+            }
+        } else {
+            if task.receives() {
+                self.await_all(task, lines, position)?;
+                let len = part.len();
+                task.fold(part, |rank| operand(lines, position, rank, 0..len))?;
+            }
+            lines.done(position);
+        }
+        Ok(())
+    }
+
+    /// In turn: writes a segment for the others to reduce their parts of; reduces its own part of the one before, and writes
+    /// that; collects the parts of the one before that.
+    fn split(&mut self, task: &Task, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<(), Stopped> {
+        let (turn, what) = (self.step / 3, self.step % 3);
+        let Some(segment) = turn.checked_sub(what).filter(|segment| *segment < self.segments) else {
+            return Ok(());
+        };
+        let span = self.span(task, segment);
+        let own = piece(task, span.len(), task.rank);
+        let part = data.get_mut(span).unwrap_or_default();
+        let (written, reduced) = (self.written_at(segment), self.reduced_at(segment));
+        match what {
+            0 => {
+                let kept = if task.rank > 1 { part.len()..part.len() } else { own };
+                fill(lines, written, part, kept)
+            }
+            1 => {
+                self.await_all(task, lines, written)?;
+                if lines.fill(reduced)?.is_none() {
+                    return Err(Turn::Missing(None));
+                }
+                let part = part.get_mut(own.clone()).unwrap_or_default();
+                task.fold(part, |rank| operand(lines, written, rank, own.clone()))?;
+                fill(lines, reduced, part, part.len()..part.len())?;
+                lines.done(written);
+                Ok(())
+            }
+            _ => {
+                while self.next < task.size {
+                    if self.next != task.rank {
+                        let piece = piece(task, part.len(), self.next);
+                        let into = part.get_mut(piece).unwrap_or_default();
+                        let chunk = lines.chunk(reduced, self.next).map_err(about(self.next))?;
+                        let chunk = chunk.ok_or(Turn::Missing(Some(self.next)))?;
+                        copy(into, chunk.get(..into.len()).unwrap_or_default())?;
+                    }
+                    self.next += 1;
+                }
+                lines.done(reduced);
+                Ok(())
+            }
+        }
+    }
+
+    /// Where a segment is written. Positions follow the order of steps, in which a segment is written before the one before
+    /// it is reduced: W0 W1 R0 W2 R1 .. and R of the last one at the end.
+    fn written_at(&self, segment: u32) -> u32 {
+        self.first.wrapping_add(segment.saturating_mul(2).saturating_sub(1))
+    }
+
+    /// Where its reduced part is.
+    fn reduced_at(&self, segment: u32) -> u32 {
+        let last = segment + 1 >= self.segments;
+        self.first.wrapping_add(segment.saturating_mul(2) + if last { 1 } else { 2 })
+    }
+
+    /// Whether everybody's chunk at `position` is there.
+    fn await_all(&mut self, task: &Task, lines: &Lines<'_>, position: u32) -> Result<(), Stopped> {
+        while self.next < task.size {
+            let rank = self.next;
+            if rank != task.rank && lines.chunk(position, rank).map_err(about(rank))?.is_none() {
+                return Err(Turn::Missing(Some(rank)));
+            }
+            self.next += 1;
+        }
+        Ok(())
+    }
+}
+
+/// A part of a rank's chunk that is there.
+fn operand<'l>(
+    lines: &'l Lines<'_>,
+    position: u32,
+    rank: u32,
+    part: Range<usize>,
+) -> Result<&'l [u8], Cause> {
+    lines.chunk(position, rank)?.and_then(|chunk| chunk.get(part)).ok_or(Cause::Stale)
+}
+
+/// The part of a segment of `len` bytes that `rank` reduces: as even as can be, in whole elements.
+fn piece(task: &Task, len: usize, rank: u32) -> Range<usize> {
+    let element = task.element_bytes as usize;
+    let (elements, _) = divide(len, element);
+    let (base, longer) = divide(elements, task.size as usize);
+    let start =
+        |rank: usize| rank.saturating_mul(base).saturating_add(rank.min(longer)).saturating_mul(element);
+    start(rank as usize)..start(rank as usize + 1)
+}
+
+/// Writes `part` to this rank's chunk at `position`, but for those bytes that nobody reads.
+fn fill(lines: &mut Lines<'_>, position: u32, part: &[u8], unread: Range<usize>) -> Result<(), Stopped> {
+    let chunk = lines.fill(position)?.ok_or(Turn::Missing(None))?;
+    for range in [0..unread.start, unread.end..part.len()] {
+        let (into, from) = (chunk.get_mut(range.clone()), part.get(range));
+        let (into, from) = into.zip(from).ok_or(Cause::Stale)?;
+        into.copy_from_slice(from);
+    }
+    lines.filled(position);
+    Ok(())
+}

@@ -1,0 +1,329 @@
+//! This module holds `unsafe` code: loom models of control lines, each with twins that must fail, as in the models of a
+//! lane. Two ranks, each of which owns a set and reads the other's; a set of two lines and two chunks, so that the third
+//! collective and the third position wait for the first.
+
+use core::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
+use std::sync::Arc;
+use std::vec::Vec;
+
+use aldis_hal::lines::Note;
+use loom::model::Builder;
+use loom::thread;
+
+use super::lines::{Control, Exact, Line, LineOrders, Own, Place, Theirs};
+use crate::sync::{Ordering, UnsafeCell};
+
+/// Declares a twin of [`Exact`] with one order relaxed.
+macro_rules! mutant {
+    ($($name:ident: $order:ident,)*) => {$(
+        struct $name;
+        impl LineOrders for $name {
+            const $order: Ordering = Ordering::Relaxed;
+        }
+    )*};
+}
+
+mutant! {
+    TellRelaxed: TELL,
+    HearRelaxed: HEAR,
+    ReturnRelaxed: RETURN,
+    CollectRelaxed: COLLECT,
+    NameRelaxed: NAME,
+    ReadNameRelaxed: READ_NAME,
+}
+
+const LINES: u32 = 2;
+const CHUNKS: u32 = 2;
+/// The communicator that the sets are opened for, and one that had them before.
+const NEW: u32 = 0x2_0000;
+const OLD: u32 = 0x1_0000;
+
+/// A rank's set in shared memory. Chunks are cells beside it, whose accesses loom sees.
+struct Set {
+    control: Control,
+    lines: Vec<Line>,
+    chunks: Vec<UnsafeCell<u32>>,
+}
+
+impl Set {
+    fn new(context: u32, start: u32) -> Self {
+        Self {
+            control: Control::new(context, start),
+            lines: (0..LINES).map(|_| Line::new(context, start)).collect(),
+            chunks: (0..CHUNKS).map(|_| UnsafeCell::new(0)).collect(),
+        }
+    }
+
+    fn place(&self) -> Place {
+        let (control, lines) = (&raw const self.control, self.lines.as_ptr());
+        let chunks = core::ptr::dangling_mut();
+        Place { control, lines, chunks, size: LINES, depth: CHUNKS, chunk_bytes: 0 }
+    }
+
+    fn write(&self, position: u32, value: u32) {
+        // SAFETY: loom checks that nobody else accesses the cell meanwhile.
+        self.chunks[(position % CHUNKS) as usize].with_mut(|cell| unsafe { *cell = value });
+    }
+
+    fn read(&self, position: u32) -> u32 {
+        // SAFETY: loom checks that nobody writes the cell meanwhile.
+        self.chunks[(position % CHUNKS) as usize].with(|cell| unsafe { *cell })
+    }
+}
+
+/// The sets of two ranks.
+struct Shared {
+    sets: [Set; 2],
+    start: u32,
+}
+
+// SAFETY: the models' ranks keep the protocol; that they do is what loom checks at each access.
+unsafe impl Sync for Shared {}
+// SAFETY: as above.
+unsafe impl Send for Shared {}
+
+/// A rank of a model.
+struct Rank<'a, O> {
+    own: Own<O>,
+    theirs: Theirs<O>,
+    mine: &'a Set,
+    other: &'a Set,
+}
+
+impl Shared {
+    fn new(context: u32, start: u32) -> Self {
+        Self { sets: [Set::new(context, start), Set::new(context, start)], start }
+    }
+
+    fn rank<O: LineOrders>(&self, me: usize) -> Rank<'_, O> {
+        let (mine, other) = (&self.sets[me], &self.sets[1 - me]);
+        // SAFETY: the sets outlive both threads; each is owned by one.
+        let (mut own, theirs) = unsafe { (Own::at(mine.place()), Theirs::at(other.place())) };
+        own.open(NEW, self.start);
+        Rank { own, theirs, mine, other }
+    }
+}
+
+impl<O: LineOrders> Rank<'_, O> {
+    fn refresh(&mut self) {
+        // SAFETY: as in `Shared::rank`.
+        let mut others = Some(unsafe { Theirs::at(self.other.place()) });
+        self.own.refresh(|| others.take().map(Ok)).unwrap();
+    }
+
+    /// Writes a number in this rank's line, waiting for it to be free.
+    fn tell(&mut self, number: u32, value: u32) {
+        let note = Note { operation: 7, bytes: 4 };
+        while !self.own.publish(number, note, &value.to_le_bytes()).unwrap() {
+            self.refresh();
+            thread::yield_now();
+        }
+    }
+
+    /// Reads the number in the other's line.
+    fn hear(&mut self, number: u32) -> u32 {
+        loop {
+            match self.theirs.look(&self.own, number).unwrap() {
+                Some(notice) => return u32::from_le_bytes(notice.payload.try_into().unwrap()),
+                None => thread::yield_now(),
+            }
+        }
+    }
+
+    fn fill(&mut self, position: u32, value: u32) {
+        while self.own.fill(position).is_none() {
+            self.refresh();
+            thread::yield_now();
+        }
+        self.mine.write(position, value);
+        self.own.filled(position);
+    }
+
+    fn collect(&mut self, position: u32) -> u32 {
+        while self.theirs.chunk(&self.own, position).unwrap().is_none() {
+            thread::yield_now();
+        }
+        let value = self.other.read(position);
+        self.own.done_before(position.wrapping_add(1));
+        value
+    }
+}
+
+/// One side of a model.
+type Role = fn(&Shared);
+
+/// Explores two roles, the first on a spawned thread, with at most three preemptions.
+fn explore_as(shared: fn() -> Shared, spawned: Role, own: Role) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(move || {
+        let sets = Arc::new(shared());
+        let theirs = Arc::clone(&sets);
+        let thread = thread::spawn(move || spawned(&theirs));
+        own(&sets);
+        thread.join().unwrap();
+    });
+}
+
+fn explore(shared: fn() -> Shared, one: Role, other: Role) {
+    explore_as(shared, one, other);
+    explore_as(shared, other, one);
+}
+
+/// Whether a model fails both ways round, as a mutated twin must.
+fn fails(shared: fn() -> Shared, one: Role, other: Role) -> bool {
+    [(one, other), (other, one)]
+        .into_iter()
+        .all(|(spawned, own)| catch_unwind(AssertUnwindSafe(|| explore_as(shared, spawned, own))).is_err())
+}
+
+mod lines {
+    //! A root that runs ahead, and one who only reads: the third line is the first one again.
+
+    use super::*;
+
+    const COLLECTIVES: u32 = 3;
+
+    fn root<O: LineOrders>(shared: &Shared) {
+        let mut rank = shared.rank::<O>(0);
+        for value in 0..COLLECTIVES {
+            let number = rank.own.begin();
+            rank.tell(number, value);
+            rank.own.finish(number);
+        }
+    }
+
+    fn leaf<O: LineOrders>(shared: &Shared) {
+        let mut rank = shared.rank::<O>(1);
+        for value in 0..COLLECTIVES {
+            let number = rank.own.begin();
+            assert_eq!(rank.hear(number), value);
+            rank.own.finish(number);
+        }
+    }
+
+    #[test]
+    fn hold_what_was_written_until_it_is_read() {
+        explore(|| Shared::new(NEW, 0), root::<Exact>, leaf::<Exact>);
+    }
+
+    #[test]
+    fn hold_it_where_numbers_wrap() {
+        explore(|| Shared::new(NEW, u32::MAX - 1), root::<Exact>, leaf::<Exact>);
+    }
+
+    #[test]
+    fn need_each_of_their_orders() {
+        let shared = || Shared::new(NEW, 0);
+        assert!(fails(shared, root::<TellRelaxed>, leaf::<TellRelaxed>));
+        assert!(fails(shared, root::<HearRelaxed>, leaf::<HearRelaxed>));
+        assert!(fails(shared, root::<ReturnRelaxed>, leaf::<ReturnRelaxed>));
+        assert!(fails(shared, root::<CollectRelaxed>, leaf::<CollectRelaxed>));
+    }
+}
+
+mod barrier {
+    //! Both write and both read: a rank that has left knows that the other has entered.
+
+    use super::*;
+
+    fn meet<O: LineOrders>(shared: &Shared, me: usize) {
+        let mut rank = shared.rank::<O>(me);
+        for value in 0..2 {
+            let number = rank.own.begin();
+            rank.tell(number, 10 * me as u32 + value);
+            assert_eq!(rank.hear(number), 10 * (1 - me as u32) + value);
+            rank.own.finish(number);
+        }
+    }
+
+    #[test]
+    fn nobody_is_a_lap_ahead_unseen() {
+        explore(|| Shared::new(NEW, 0), |shared| meet::<Exact>(shared, 0), |shared| meet::<Exact>(shared, 1));
+    }
+}
+
+mod chunks {
+    //! A stream of three positions through two chunks.
+
+    use super::*;
+
+    const POSITIONS: u32 = 3;
+
+    fn give<O: LineOrders>(shared: &Shared) {
+        let mut rank = shared.rank::<O>(0);
+        for index in 0..POSITIONS {
+            let position = shared.start.wrapping_add(index);
+            rank.fill(position, index);
+            rank.own.done_before(position.wrapping_add(1));
+        }
+    }
+
+    fn take<O: LineOrders>(shared: &Shared) {
+        let mut rank = shared.rank::<O>(1);
+        for index in 0..POSITIONS {
+            assert_eq!(rank.collect(shared.start.wrapping_add(index)), index);
+        }
+    }
+
+    #[test]
+    fn come_in_order_and_whole() {
+        explore(|| Shared::new(NEW, u32::MAX - 1), give::<Exact>, take::<Exact>);
+    }
+
+    #[test]
+    fn need_each_of_their_orders() {
+        let shared = || Shared::new(NEW, 0);
+        assert!(fails(shared, give::<TellRelaxed>, take::<TellRelaxed>));
+        assert!(fails(shared, give::<HearRelaxed>, take::<HearRelaxed>));
+        assert!(fails(shared, give::<ReturnRelaxed>, take::<ReturnRelaxed>));
+        assert!(fails(shared, give::<CollectRelaxed>, take::<CollectRelaxed>));
+    }
+}
+
+mod opening {
+    //! A set that was another communicator's, and has a line with the number that is waited for: it is not taken for the new
+    //! one's.
+
+    use super::*;
+
+    /// Both sets as an older communicator has left them, with its first line written.
+    fn used() -> Shared {
+        let shared = Shared::new(OLD, 0);
+        for set in &shared.sets {
+            // SAFETY: nobody else knows of the set yet.
+            let mut own: Own = unsafe { Own::at(set.place()) };
+            own.open(OLD, 0);
+            let number = own.begin();
+            assert!(own.publish(number, Note { operation: 7, bytes: 4 }, &99u32.to_le_bytes()).unwrap());
+            own.finish(number);
+        }
+        shared
+    }
+
+    fn root<O: LineOrders>(shared: &Shared) {
+        let mut rank = shared.rank::<O>(0);
+        let number = rank.own.begin();
+        rank.tell(number, 5);
+        rank.own.finish(number);
+    }
+
+    fn leaf<O: LineOrders>(shared: &Shared) {
+        let mut rank = shared.rank::<O>(1);
+        let number = rank.own.begin();
+        assert_eq!(rank.hear(number), 5);
+        rank.own.finish(number);
+    }
+
+    #[test]
+    fn shows_nothing_of_the_communicator_before() {
+        explore(used, root::<Exact>, leaf::<Exact>);
+    }
+
+    #[test]
+    fn needs_each_of_its_orders() {
+        assert!(fails(used, root::<NameRelaxed>, leaf::<NameRelaxed>));
+        assert!(fails(used, root::<ReadNameRelaxed>, leaf::<ReadNameRelaxed>));
+    }
+}

@@ -1,0 +1,434 @@
+//! This module holds `unsafe` code: a set of control lines, as its owner and as others see it. The loom models explore
+//! exactly this code.
+//!
+//! A set is a control line, `lines` lines and `chunks` chunks, all written by the owner alone. What it is for is told in
+//! [`aldis_hal::lines`]; here is how a reader knows that what it reads is whole.
+//!
+//! A line of collective `n` carries the sequence `n + 1`, stored last, and a reader waits for that one value; chunks up
+//! to position `k` are there once `filled` is past `k`. The owner stores `floor` and `done` after its last read of what
+//! they give back, and whoever writes loads them of all others first. That is the whole protocol: two hand-overs, each
+//! a release and an acquire.
+//!
+//! A set that is opened for another communicator starts again from the same number. So each line, and the control line,
+//! name their communicator: the words are set back before that name is stored, and it is loaded before they are, so that
+//! a reader of the new communicator does not take what is left of the old one for its own.
+
+use core::marker::PhantomData;
+use core::slice;
+
+use aldis_hal::cause::{Cause, Malformed};
+use aldis_hal::lines::{Note, Notice, START_BYTES};
+
+use crate::sync::{Ordering, UnsafeCell, Word};
+
+/// Bytes that stand in a line: 64 less what is said about them.
+pub(super) const LINE_PAYLOAD: usize = 48;
+
+/// A line: one cache line, so that a small contribution is one line's journey from core to core.
+#[repr(C, align(64))]
+pub(super) struct Line {
+    /// 8-byte aligned; 64-byte aligned in fact, so that elements of any type can be read in place.
+    payload: UnsafeCell<[u64; LINE_PAYLOAD / 8]>,
+    /// The low half of the number of bytes contributed.
+    bytes: UnsafeCell<u32>,
+    /// The operation, and the next 16 bits of the bytes.
+    about: UnsafeCell<u32>,
+    /// Whose line it is: set when the set is opened.
+    context: Word,
+    /// Number + 1 of the collective; stored last.
+    sequence: Word,
+}
+
+/// How far the owner of a set has come.
+#[repr(C, align(64))]
+pub(super) struct Control {
+    /// The communicator that the other words are about.
+    context: Word,
+    /// All collectives before this one are finished here.
+    floor: Word,
+    /// Chunks before this position are filled.
+    filled: Word,
+    /// Everybody's chunks before this position are read.
+    done: Word,
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Line>() == 64 && size_of::<Control>() == 64);
+
+#[cfg(loom)]
+impl Line {
+    pub(super) fn new(context: u32, start: u32) -> Self {
+        Self {
+            payload: UnsafeCell::new([0; LINE_PAYLOAD / 8]),
+            bytes: UnsafeCell::new(0),
+            about: UnsafeCell::new(0),
+            context: Word::new(context),
+            sequence: Word::new(start),
+        }
+    }
+}
+
+#[cfg(loom)]
+impl Control {
+    pub(super) fn new(context: u32, start: u32) -> Self {
+        let word = || Word::new(start);
+        Self { context: Word::new(context), floor: word(), filled: word(), done: word() }
+    }
+}
+
+/// The memory orders of the protocol, an argument only for the models.
+pub(super) trait LineOrders {
+    /// The owner's store of a sequence or of `filled`: after the bytes.
+    const TELL: Ordering = Ordering::Release;
+    /// A reader's load of them.
+    const HEAR: Ordering = Ordering::Acquire;
+    /// A reader's store of `floor` or `done`: after its last read.
+    const RETURN: Ordering = Ordering::Release;
+    /// A writer's load of them.
+    const COLLECT: Ordering = Ordering::Acquire;
+    /// The store of a communicator's name: after the words are set back.
+    const NAME: Ordering = Ordering::Release;
+    /// A reader's load of a name: before it loads the words.
+    const READ_NAME: Ordering = Ordering::Acquire;
+}
+
+/// The orders that ship.
+pub(super) struct Exact;
+impl LineOrders for Exact {}
+
+/// Where a set lies, and its sizes.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) control: *const Control,
+    pub(super) lines: *const Line,
+    pub(super) chunks: *mut u8,
+    /// Lines, a power of two.
+    pub(super) size: u32,
+    /// Chunks, a power of two.
+    pub(super) depth: u32,
+    pub(super) chunk_bytes: u32,
+}
+
+impl Place {
+    fn line(&self, number: u32) -> *const Line {
+        self.lines.wrapping_add((number & self.size.wrapping_sub(1)) as usize)
+    }
+
+    fn chunk(&self, position: u32) -> *mut u8 {
+        let index = (position & self.depth.wrapping_sub(1)) as usize;
+        self.chunks.wrapping_add(index.wrapping_mul(self.chunk_bytes as usize))
+    }
+}
+
+/// How far `to` is behind `from`, if it is at most `most`.
+fn ahead(to: u32, from: u32, most: u32) -> Option<u32> {
+    Some(to.wrapping_sub(from)).filter(|ahead| *ahead <= most)
+}
+
+/// A set as another rank sees it.
+#[derive(Clone, Copy)]
+pub(super) struct Theirs<O = Exact> {
+    place: Place,
+    orders: PhantomData<O>,
+}
+
+impl<O: LineOrders> Theirs<O> {
+    /// A set of another rank, or this rank's own as a reader.
+    ///
+    /// # Safety
+    /// The place is valid while this value is used, and its owner keeps the protocol.
+    #[inline(always)]
+    pub(super) unsafe fn at(place: Place) -> Self {
+        Self { place, orders: PhantomData }
+    }
+
+    /// Looks at the line of a collective that `own` has not finished. The notice is valid until it has.
+    #[inline]
+    pub(super) fn look<'a>(&self, own: &'a Own<O>, number: u32) -> Result<Option<Notice<'a>>, Cause> {
+        if !own.is_open(number) {
+            return Err(Cause::Stale);
+        }
+        // SAFETY: `at`'s caller vouched for the place, of which this is a line.
+        let line = unsafe { &*self.place.line(number) };
+        if line.context.load(O::READ_NAME) != own.context {
+            return Ok(None);
+        }
+        let (got, need) = (line.sequence.load(O::HEAR), number.wrapping_add(1));
+        if got != need {
+            let overran = (got.wrapping_sub(need) as i32) > 0;
+            let what = Malformed::Sequence { got: got as u16, need: need as u16 };
+            return if overran { Err(Cause::Malformed(what)) } else { Ok(None) };
+        }
+        // SAFETY: the sequence has been seen, and the owner leaves the line alone until `own` has finished.
+        let (bytes, about) =
+            unsafe { (line.bytes.with(|cell| cell.read()), line.about.with(|cell| cell.read())) };
+        let (bytes, about) = (u32::from_le(bytes), u32::from_le(about));
+        let bytes = u64::from(about >> 16) << 32 | u64::from(bytes);
+        let len = if bytes <= LINE_PAYLOAD as u64 { bytes as usize } else { START_BYTES };
+        let start = line.payload.with(|payload| payload.cast());
+        // SAFETY: as above, and the length is within the payload.
+        let payload = unsafe { slice::from_raw_parts(start, len) };
+        Ok(Some(Notice { note: Note { operation: about as u8, bytes }, payload }))
+    }
+
+    /// The chunk at a position that `own` is not done with. Valid until it is.
+    #[inline]
+    pub(super) fn chunk<'a>(&self, own: &'a Own<O>, position: u32) -> Result<Option<&'a [u8]>, Cause> {
+        if own.done.wrapping_sub(position) as i32 > 0 {
+            return Err(Cause::Stale);
+        }
+        // SAFETY: `at`'s caller vouched for the place.
+        let control = unsafe { &*self.place.control };
+        if control.context.load(O::READ_NAME) != own.context {
+            return Ok(None);
+        }
+        let past = control.filled.load(O::HEAR).wrapping_sub(position);
+        if past as i32 <= 0 {
+            return Ok(None);
+        }
+        if past > self.place.depth {
+            return Err(Cause::Malformed(Malformed::Credit));
+        }
+        // SAFETY: filled, and the owner leaves it alone until `own` is done with the position; the place has all its
+        // chunks.
+        Ok(Some(unsafe {
+            slice::from_raw_parts(self.place.chunk(position), self.place.chunk_bytes as usize)
+        }))
+    }
+
+    /// What its owner has finished and is done with; as little as can be before it has opened the set.
+    fn progress(&self, own: &Own<O>) -> (u32, u32) {
+        // SAFETY: `at`'s caller vouched for the place.
+        let control = unsafe { &*self.place.control };
+        if control.context.load(O::READ_NAME) != own.context {
+            return (own.start, own.start);
+        }
+        (control.floor.load(O::COLLECT), control.done.load(O::COLLECT))
+    }
+}
+
+/// A set of this rank's own: where it lies, and what is known of it.
+pub(super) struct Own<O = Exact> {
+    place: Place,
+    /// The communicator; zero, which none has, before the first.
+    pub(super) context: u32,
+    /// The first number, and the first position.
+    start: u32,
+    /// The next collective.
+    next: u32,
+    /// All before this one are finished here.
+    floor: u32,
+    /// A bit for each after that is finished too, the lowest for `floor` itself.
+    finished: u32,
+    /// All before this one are finished everywhere.
+    cleared: u32,
+    /// The collective that has the chunks.
+    holder: Option<u32>,
+    /// The next position of the stream.
+    position: u32,
+    /// Positions before this one are filled.
+    filled: u32,
+    /// Positions before this one are done with here.
+    done: u32,
+    /// Positions before this one are done with everywhere.
+    drained: u32,
+    orders: PhantomData<O>,
+}
+
+impl<O: LineOrders> Own<O> {
+    /// A set of this rank, of no communicator yet.
+    ///
+    /// # Safety
+    /// The place stays valid while this value is used, its memory is initialised, and nobody else writes it; those who read
+    /// it keep the protocol.
+    pub(super) const unsafe fn at(place: Place) -> Self {
+        Self {
+            place,
+            context: 0,
+            start: 0,
+            next: 0,
+            floor: 0,
+            finished: 0,
+            cleared: 0,
+            holder: None,
+            position: 0,
+            filled: 0,
+            done: 0,
+            drained: 0,
+            orders: PhantomData,
+        }
+    }
+
+    fn control(&self) -> &Control {
+        // SAFETY: `at`'s caller vouched for the place.
+        unsafe { &*self.place.control }
+    }
+
+    /// Makes it that of another communicator, whose ranks count from `start`.
+    pub(super) fn open(&mut self, context: u32, start: u32) {
+        // SAFETY: `at`'s caller vouched for the place.
+        *self = Self { context, start, ..unsafe { Self::at(self.place) } };
+        (self.next, self.floor, self.cleared) = (start, start, start);
+        (self.position, self.filled, self.done, self.drained) = (start, start, start, start);
+        for index in 0..self.place.size {
+            // SAFETY: as above; a line of the place.
+            let line = unsafe { &*self.place.line(index) };
+            line.sequence.store(start, Ordering::Relaxed);
+            line.context.store(context, O::NAME);
+        }
+        let control = self.control();
+        for word in [&control.floor, &control.filled, &control.done] {
+            word.store(start, Ordering::Relaxed);
+        }
+        control.context.store(context, O::NAME);
+    }
+
+    /// The next collective's number.
+    pub(super) fn begin(&mut self) -> u32 {
+        let number = self.next;
+        self.next = number.wrapping_add(1);
+        number
+    }
+
+    /// Whether a collective shares its line with none that is unfinished here.
+    pub(super) fn admits(&self, number: u32) -> bool {
+        number.wrapping_sub(self.floor) < self.place.size
+    }
+
+    /// Whether a collective was begun and is not finished here.
+    fn is_open(&self, number: u32) -> bool {
+        let (after, begun) = (number.wrapping_sub(self.floor), self.next.wrapping_sub(self.floor));
+        after < begun && self.finished.checked_shr(after).unwrap_or(0) & 1 == 0
+    }
+
+    /// Writes the line of a collective that is admitted; false while it is not free.
+    #[inline]
+    pub(super) fn publish(&mut self, number: u32, note: Note, payload: &[u8]) -> Result<bool, Cause> {
+        if payload.len() > LINE_PAYLOAD {
+            return Err(Cause::TooBig { len: payload.len() as u64, max: LINE_PAYLOAD as u64 });
+        }
+        if !self.is_open(number) || number.wrapping_sub(self.cleared) >= self.place.size {
+            return Ok(false);
+        }
+        // SAFETY: `at`'s caller vouched for the place, of which this is a line.
+        let line = unsafe { &*self.place.line(number) };
+        let about = u32::from(note.operation) | ((note.bytes >> 32) as u32) << 16;
+        // SAFETY: everybody has finished the collective whose line this was, so nobody reads it; the payload fits, and it is
+        // memory of the caller, not of the place.
+        unsafe {
+            let from = payload.as_ptr();
+            line.payload.with_mut(|to| copy_few(from, to.cast(), payload.len()));
+            line.bytes.with_mut(|cell| cell.write((note.bytes as u32).to_le()));
+            line.about.with_mut(|cell| cell.write(about.to_le()));
+        }
+        line.sequence.store(number.wrapping_add(1), O::TELL);
+        Ok(true)
+    }
+
+    /// Notes that a collective is finished here.
+    pub(super) fn finish(&mut self, number: u32) {
+        if !self.is_open(number) {
+            return;
+        }
+        if self.holder == Some(number) {
+            self.holder = None;
+            self.done_before(self.position);
+        }
+        self.finished |= 1u32.checked_shl(number.wrapping_sub(self.floor)).unwrap_or(0);
+        let run = self.finished.trailing_ones();
+        if run > 0 {
+            self.floor = self.floor.wrapping_add(run);
+            self.finished = self.finished.checked_shr(run).unwrap_or(0);
+            self.control().floor.store(self.floor, O::RETURN);
+        }
+    }
+
+    /// Finishes all that were begun.
+    pub(super) fn abandon(&mut self) {
+        let begun = self.next.wrapping_sub(self.floor);
+        (0..begun).for_each(|_| self.finish(self.floor.wrapping_add(self.finished.trailing_ones())));
+    }
+
+    /// Gives the chunks to a collective, unless another has them.
+    pub(super) fn take_chunks(&mut self, number: u32) -> Option<u32> {
+        if *self.holder.get_or_insert(number) == number { Some(self.position) } else { None }
+    }
+
+    /// The positions from `first` on are those of the collective that has the chunks.
+    pub(super) fn run(&mut self, first: u32, len: u32) {
+        if first.wrapping_sub(self.position) as i32 >= 0 {
+            self.position = first.wrapping_add(len);
+            self.done_before(first);
+        }
+    }
+
+    /// The chunk at `position`, while nobody reads it.
+    pub(super) fn fill(&mut self, position: u32) -> Option<&mut [u8]> {
+        ahead(position, self.filled, u32::MAX >> 1)?;
+        ahead(position, self.drained, self.place.depth.wrapping_sub(1))?;
+        // SAFETY: it is not filled, and everybody is done with the position that was here before; the place has all its
+        // chunks, and the borrow keeps this value from telling of it.
+        Some(unsafe {
+            slice::from_raw_parts_mut(self.place.chunk(position), self.place.chunk_bytes as usize)
+        })
+    }
+
+    /// Lets everybody read up to `position`.
+    pub(super) fn filled(&mut self, position: u32) {
+        let next = position.wrapping_add(1);
+        if next.wrapping_sub(self.filled) as i32 > 0 {
+            self.filled = next;
+            self.control().filled.store(next, O::TELL);
+        }
+    }
+
+    /// Nothing before `next` is read any more.
+    pub(super) fn done_before(&mut self, next: u32) {
+        if next.wrapping_sub(self.done) as i32 > 0 {
+            self.done = next;
+            self.control().done.store(next, O::RETURN);
+        }
+    }
+
+    /// Takes in how far all others have come.
+    pub(super) fn refresh(
+        &mut self,
+        mut others: impl FnMut() -> Option<Result<Theirs<O>, Cause>>,
+    ) -> Result<(), Cause> {
+        let (mut floor, mut done) = (self.floor, self.done);
+        while let Some(other) = others() {
+            let (theirs, read) = other?.progress(self);
+            floor = earlier(theirs, floor);
+            done = earlier(read, done);
+        }
+        // Nobody takes back what it has said: what is behind is of a set that has been opened anew.
+        if floor.wrapping_sub(self.cleared) as i32 > 0 {
+            self.cleared = floor;
+        }
+        if done.wrapping_sub(self.drained) as i32 > 0 {
+            self.drained = done;
+        }
+        Ok(())
+    }
+}
+
+/// The earlier of two numbers that are not far from each other.
+fn earlier(one: u32, other: u32) -> u32 {
+    if (one.wrapping_sub(other) as i32) < 0 { one } else { other }
+}
+
+/// Copies up to [`LINE_PAYLOAD`] bytes: in words as far as possible, since most contributions are words.
+///
+/// # Safety
+/// `from` and `to` are valid for `len` bytes and apart.
+#[inline(always)]
+unsafe fn copy_few(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller vouches for both.
+    unsafe {
+        if len == 8 {
+            to.cast::<[u8; 8]>().write(from.cast::<[u8; 8]>().read());
+        } else {
+            from.copy_to_nonoverlapping(to, len);
+        }
+    }
+}

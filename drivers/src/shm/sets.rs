@@ -1,0 +1,135 @@
+//! The sets of control lines of a rank: its own, and those of the ranks it is attached to.
+
+use aldis_hal::lines::{Lines, LinesShape, Note, Notice};
+use aldis_hal::{Cause, PeerId};
+
+use super::geometry::Geometry;
+use super::lane::State;
+use super::lines::{LINE_PAYLOAD, Own, Theirs};
+use super::transport::Shm;
+
+impl Shm<'_> {
+    /// A set of this rank.
+    #[inline]
+    fn own(&self, set: u32) -> Result<&Own, Cause> {
+        self.sets.get(set as usize).and_then(Option::as_ref).ok_or(Cause::Unsupported)
+    }
+
+    #[inline]
+    fn own_mut(&mut self, set: u32) -> Option<&mut Own> {
+        self.sets.get_mut(set as usize).and_then(Option::as_mut)
+    }
+
+    /// A set of a rank as others see it, this one's own included.
+    #[inline]
+    fn their(&self, set: u32, peer: PeerId) -> Result<Theirs, Cause> {
+        let number = PeerId(peer.0.wrapping_sub(self.first));
+        let found = if number == self.inbox.identity.owner {
+            self.inbox.read_set(set)
+        } else {
+            let lane = self.lanes.get(peer.index());
+            lane.and_then(|lane| self.inbox.their_set(&lane.outgoing, number, set))
+        };
+        found.ok_or_else(|| self.unusable(peer))
+    }
+}
+
+impl Lines for Shm<'_> {
+    fn shape(&self) -> LinesShape {
+        let Geometry { sets, block_bytes, .. } = self.inbox.geometry;
+        LinesShape {
+            sets,
+            lines: Geometry::LINES,
+            line_bytes: LINE_PAYLOAD as u32,
+            chunks: Geometry::CHUNKS,
+            chunk_bytes: block_bytes,
+        }
+    }
+
+    fn reach(&self, peer: PeerId) -> Result<(), Cause> {
+        match self.lanes.get(peer.index()).map(|lane| lane.state) {
+            Some(State::Open) => Ok(()),
+            _ => Err(self.unusable(peer)),
+        }
+    }
+
+    #[inline]
+    fn open(&mut self, set: u32, context: u32) -> Result<(), Cause> {
+        let start = self.inbox.start();
+        let own = self.own_mut(set).ok_or(Cause::Unsupported)?;
+        if own.context != context {
+            own.open(context, start);
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, set: u32) -> u32 {
+        self.own_mut(set).map_or(0, Own::begin)
+    }
+
+    fn admits(&self, set: u32, number: u32) -> bool {
+        self.own(set).is_ok_and(|own| own.admits(number))
+    }
+
+    fn publish(&mut self, set: u32, number: u32, note: Note, payload: &[u8]) -> Result<bool, Cause> {
+        self.own_mut(set).ok_or(Cause::Unsupported)?.publish(number, note, payload)
+    }
+
+    #[inline]
+    fn look(&self, set: u32, number: u32, peer: PeerId) -> Result<Option<Notice<'_>>, Cause> {
+        self.their(set, peer)?.look(self.own(set)?, number)
+    }
+
+    fn finish(&mut self, set: u32, number: u32) {
+        if let Some(own) = self.own_mut(set) {
+            own.finish(number);
+        }
+    }
+
+    fn abandon(&mut self) {
+        self.sets.iter_mut().flatten().for_each(Own::abandon);
+    }
+
+    fn take_chunks(&mut self, set: u32, number: u32) -> Option<u32> {
+        self.own_mut(set)?.take_chunks(number)
+    }
+
+    fn run(&mut self, set: u32, first: u32, len: u32) {
+        if let Some(own) = self.own_mut(set) {
+            own.run(first, len);
+        }
+    }
+
+    fn fill(&mut self, set: u32, position: u32) -> Option<&mut [u8]> {
+        self.own_mut(set)?.fill(position)
+    }
+
+    fn filled(&mut self, set: u32, position: u32) {
+        if let Some(own) = self.own_mut(set) {
+            own.filled(position);
+        }
+    }
+
+    #[inline]
+    fn chunk(&self, set: u32, position: u32, peer: PeerId) -> Result<Option<&[u8]>, Cause> {
+        self.their(set, peer)?.chunk(self.own(set)?, position)
+    }
+
+    fn done(&mut self, set: u32, position: u32) {
+        if let Some(own) = self.own_mut(set) {
+            own.done_before(position.wrapping_add(1));
+        }
+    }
+
+    fn refresh(&mut self, set: u32, others: &mut dyn Iterator<Item = PeerId>) -> Result<(), Cause> {
+        // Taken out meanwhile, as the others are found through this.
+        let Some(mut own) = self.sets.get_mut(set as usize).and_then(Option::take) else {
+            return Err(Cause::Unsupported);
+        };
+        let result = own.refresh(|| others.next().map(|peer| self.their(set, peer)));
+        if let Some(place) = self.sets.get_mut(set as usize) {
+            *place = Some(own);
+        }
+        result
+    }
+}

@@ -1,0 +1,138 @@
+//! Control lines: memory of a node's ranks through which they carry out collectives together, without messages.
+//!
+//! Every rank has a few *sets* of lines. A set serves one communicator at a time, by the same number on all its ranks. In
+//! it the rank has, for everybody of the communicator to read and for itself alone to write:
+//!
+//! * **lines**, used in turn: the k-th collective of the communicator has line `k mod lines`, in which the rank says what
+//!   it does and how many bytes it contributes; few enough stand in the line itself;
+//! * **chunks**, used in turn: for more bytes. They are one stream of *positions*, the same ones on all ranks, which
+//!   collectives take in order, a run of positions each. A rank fills the positions that its algorithm gives it;
+//! * how far it has come: the collectives that it has *finished*, and the positions it is *done* with.
+//!
+//! # Why nothing is overwritten that somebody still reads
+//!
+//! A rank writes its line of collective `n` once every rank of the communicator has finished collective `n - lines`, and
+//! a chunk at position `k` once every rank is done with position `k - chunks`. So a rank is ahead of the slowest by at
+//! most `lines` collectives and `chunks` positions, and a reader that has not finished finds what it was told of. Two
+//! would do for correctness, as the next collective cannot end before this one was begun by all; more let a root run
+//! ahead.
+//!
+//! Nothing here waits: what is not there yet is `None` or `false`, and asked for again.
+
+use crate::cause::Cause;
+use crate::id::PeerId;
+
+/// How many lines there are, and how large. The same on all ranks of a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct LinesShape {
+    /// Sets: communicators that are served at a time.
+    pub sets: u32,
+    /// Lines of a set: collectives of one communicator that can be under way at a time. A power of two.
+    pub lines: u32,
+    /// Bytes that stand in a line.
+    pub line_bytes: u32,
+    /// Chunks of a set. A power of two.
+    pub chunks: u32,
+    /// Bytes of a chunk; chunks are aligned to 64.
+    pub chunk_bytes: u32,
+}
+
+/// What a rank says of its part in a collective.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Note {
+    /// Which collective it is in, as a number: whoever is in another has made a mistake.
+    pub operation: u8,
+    /// Bytes it contributes or, at a root, gives; below 2^48.
+    pub bytes: u64,
+}
+
+/// What another rank has said. Its numbers are that rank's, and not to be trusted.
+#[derive(Clone, Copy, Debug)]
+pub struct Notice<'a> {
+    /// What it says.
+    pub note: Note,
+    /// What stands in its line: as many bytes as it says it contributes, or of more than a line holds [`START_BYTES`].
+    pub payload: &'a [u8],
+}
+
+/// Bytes in the line of a rank whose contribution is in chunks: the first position, little-endian.
+pub const START_BYTES: usize = 4;
+
+/// The lines of this rank and, to be read, those of others. A set is used by whoever has opened it, and only then.
+///
+/// Numbers of collectives and positions are counted from an arbitrary start, the same on all ranks, and wrap around.
+pub trait Lines {
+    /// How many there are.
+    fn shape(&self) -> LinesShape;
+
+    /// Whether the lines of `peer` can be read here.
+    ///
+    /// # Errors
+    /// Why not.
+    fn reach(&self, peer: PeerId) -> Result<(), Cause>;
+
+    /// Makes a set that of the communicator with this context, which no communicator of this rank has had before, unless it
+    /// is that already. What it was used for before must be over on all ranks.
+    ///
+    /// # Errors
+    /// [`Cause::Unsupported`] if there is no such set.
+    fn open(&mut self, set: u32, context: u32) -> Result<(), Cause>;
+
+    /// Starts the next collective: its number.
+    fn begin(&mut self, set: u32) -> u32;
+
+    /// Whether a collective has a line: false while one so far before it is not finished on this rank that they share it.
+    fn admits(&self, set: u32, number: u32) -> bool;
+
+    /// Writes this rank's line of a collective, with `payload`. False, and nothing done, while another rank has not
+    /// finished with what stands in it, as far as is known since the last [`refresh`](Self::refresh).
+    ///
+    /// # Errors
+    /// [`Cause::TooBig`] for a payload that does not fit into a line.
+    fn publish(&mut self, set: u32, number: u32, note: Note, payload: &[u8]) -> Result<bool, Cause>;
+
+    /// Looks at the line of `peer`, which may be this rank itself, for a collective that is not finished here; `None` if
+    /// it is not written yet.
+    ///
+    /// # Errors
+    /// [`Cause::Malformed`] for what cannot be; [`Cause::PeerDead`] or [`Cause::Unreachable`] if it cannot be read.
+    fn look(&self, set: u32, number: u32, peer: PeerId) -> Result<Option<Notice<'_>>, Cause>;
+
+    /// This rank reads no line and no chunk of this collective any more, and writes none.
+    fn finish(&mut self, set: u32, number: u32);
+
+    /// As [`finish`](Self::finish), of every collective that was begun, in all sets.
+    fn abandon(&mut self);
+
+    /// Gives the stream of chunks to a collective: its next position. `None` while another of this rank has it.
+    fn take_chunks(&mut self, set: u32, number: u32) -> Option<u32>;
+
+    /// The collective that has the stream uses `len` positions from `first` on, where ranks may have come to further than
+    /// this one. What is before is over on all ranks. When the collective is finished, this rank is done with them all.
+    fn run(&mut self, set: u32, first: u32, len: u32);
+
+    /// This rank's chunk at `position`, to be filled; `None` while another rank is not done with what stands in it, as far
+    /// as is known.
+    fn fill(&mut self, set: u32, position: u32) -> Option<&mut [u8]>;
+
+    /// Lets everybody read this rank's chunks up to and with `position`.
+    fn filled(&mut self, set: u32, position: u32);
+
+    /// The chunk of `peer`, which may be this rank itself, at a position that this rank is not done with; `None` if it is
+    /// not filled yet.
+    ///
+    /// # Errors
+    /// As [`look`](Self::look).
+    fn chunk(&self, set: u32, position: u32, peer: PeerId) -> Result<Option<&[u8]>, Cause>;
+
+    /// This rank is done with everybody's chunks up to and with `position`.
+    fn done(&mut self, set: u32, position: u32);
+
+    /// Looks how far the others of the communicator have come.
+    ///
+    /// # Errors
+    /// As [`look`](Self::look).
+    fn refresh(&mut self, set: u32, others: &mut dyn Iterator<Item = PeerId>) -> Result<(), Cause>;
+}

@@ -1,0 +1,276 @@
+//! The control lines of a communicator: [`aldis_hal::lines`] with ranks instead of processes.
+//!
+//! **Which set.** The set of a communicator is told by its slot in the communicator table, which its ranks have agreed on
+//! when they made it and which none of them uses for another: world has the first, and the slots after self's the next
+//! ones. So no rank asks another. A communicator beyond the last set, or with a rank on another node, has none, and whoever
+//! asks is told so; that is decided at the first use, and holds for the life of the communicator.
+
+use core::ops::Range;
+
+use aldis_hal::lines::{LinesShape, Note, Notice};
+use aldis_hal::{Activity, Cause, PeerId, Platform, Resource, Transport};
+
+use crate::blocking::Turns;
+use crate::buffer::Loan;
+use crate::comm::{Comm, Comms, Lining, Row};
+use crate::endpoint::Endpoint;
+use crate::error::Error;
+use crate::group::Piece;
+use crate::rank::Rank;
+use crate::scope::{Scope, part};
+
+/// The control lines of a communicator, for those who implement collectives. A borrow of the endpoint: nothing is polled
+/// meanwhile.
+pub struct Lines<'a> {
+    lines: &'a mut dyn aldis_hal::Lines,
+    row: &'a Row,
+    pieces: &'a [Piece],
+    rank: u32,
+    set: u32,
+}
+
+impl Lines<'_> {
+    /// How many there are, and how large.
+    pub fn shape(&self) -> LinesShape {
+        self.lines.shape()
+    }
+
+    /// Starts the communicator's next collective: its number.
+    pub(crate) fn begin(&mut self) -> u32 {
+        self.lines.begin(self.set)
+    }
+
+    /// Whether a collective has a line: false while one so far before it is not finished here that they share it.
+    #[inline]
+    pub fn admits(&self, number: u32) -> bool {
+        self.lines.admits(self.set, number)
+    }
+
+    /// Writes this rank's line of a collective; false while another rank has not finished with what stands in it.
+    ///
+    /// # Errors
+    /// [`Cause::TooBig`] for a payload that does not fit into a line, or why another rank's lines cannot be read.
+    #[inline]
+    pub fn publish(&mut self, number: u32, note: Note, payload: &[u8]) -> Result<bool, Cause> {
+        if self.lines.publish(self.set, number, note, payload)? {
+            return Ok(true);
+        }
+        self.refresh()?;
+        self.lines.publish(self.set, number, note, payload)
+    }
+
+    /// What `rank` says of a collective that is not finished here; `None` if nothing yet.
+    ///
+    /// # Errors
+    /// [`Cause::Malformed`], or why that rank's lines cannot be read.
+    #[inline]
+    pub fn look(&self, number: u32, rank: u32) -> Result<Option<Notice<'_>>, Cause> {
+        self.lines.look(self.set, number, self.peer(rank)?)
+    }
+
+    /// This rank has nothing more to do in a collective.
+    pub fn finish(&mut self, number: u32) {
+        self.lines.finish(self.set, number);
+    }
+
+    /// Gives the stream of chunks to a collective: its next position. `None` while another of this rank has it.
+    pub fn take_chunks(&mut self, number: u32) -> Option<u32> {
+        self.lines.take_chunks(self.set, number)
+    }
+
+    /// The collective that has the stream uses `len` positions from `first` on.
+    pub fn run(&mut self, first: u32, len: u32) {
+        self.lines.run(self.set, first, len);
+    }
+
+    /// This rank's chunk at `position`, to be filled; `None` while another rank is not done with what stands in it.
+    ///
+    /// # Errors
+    /// Why another rank's lines cannot be read.
+    pub fn fill(&mut self, position: u32) -> Result<Option<&mut [u8]>, Cause> {
+        if self.lines.fill(self.set, position).is_none() {
+            self.refresh()?;
+        }
+        Ok(self.lines.fill(self.set, position))
+    }
+
+    /// Lets everybody read this rank's chunks up to and with `position`.
+    pub fn filled(&mut self, position: u32) {
+        self.lines.filled(self.set, position);
+    }
+
+    /// The chunk of `rank` at `position`; `None` if it is not filled yet.
+    ///
+    /// # Errors
+    /// As [`look`](Self::look).
+    #[inline]
+    pub fn chunk(&self, position: u32, rank: u32) -> Result<Option<&[u8]>, Cause> {
+        self.lines.chunk(self.set, position, self.peer(rank)?)
+    }
+
+    /// This rank is done with everybody's chunks up to and with `position`.
+    pub fn done(&mut self, position: u32) {
+        self.lines.done(self.set, position);
+    }
+
+    #[inline]
+    fn peer(&self, rank: u32) -> Result<PeerId, Cause> {
+        let out = Cause::RankOutOfRange { rank, size: self.row.size() };
+        self.row.peer(rank, self.pieces).ok_or(out)
+    }
+
+    #[cold]
+    fn refresh(&mut self) -> Result<(), Cause> {
+        let (row, pieces, own) = (self.row, self.pieces, self.rank);
+        let others = (0..row.size()).filter(|rank| *rank != own);
+        self.lines.refresh(self.set, &mut others.filter_map(|rank| row.peer(rank, pieces)))
+    }
+}
+
+/// The set of a communicator, if there are so many.
+fn set_of(comm: &Comm, sets: u32) -> Option<u32> {
+    // World has slot 0 and self, which needs none, slot 1.
+    let set = if comm.slot() == 0 { 0 } else { comm.slot().checked_sub(1)? };
+    if set < sets && (set > 0 || comm.slot() == 0) { Some(set) } else { None }
+}
+
+/// Finds out whether a communicator can have control lines.
+#[cold]
+#[inline(never)]
+fn join(comms: &mut Comms<'_>, lines: &dyn aldis_hal::Lines, comm: &Comm) -> Result<(), Cause> {
+    let row = comms.row(comm.context()).ok_or(Cause::Stale)?;
+    let mut others = (0..row.size()).filter(|rank| *rank != comm.rank().0);
+    let reached = |rank| row.peer(rank, comms.pieces).is_some_and(|peer| lines.reach(peer).is_ok());
+    let lining = match set_of(comm, lines.shape().sets) {
+        None => Lining::NoSet,
+        Some(_) if !others.all(reached) => Lining::Elsewhere,
+        Some(_) => Lining::Joined,
+    };
+    comms.row_mut(comm).map(|row| row.lining = lining)
+}
+
+impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
+    /// The control lines of a communicator, for those who implement collectives.
+    ///
+    /// # Errors
+    /// [`Cause::Unsupported`] if there are none, [`Cause::Full`] if all sets are for other communicators,
+    /// [`Cause::Unreachable`] if one of its ranks is on another node; [`Cause::Stale`], [`Cause::Intercommunicator`].
+    #[inline]
+    pub fn lines(&mut self, comm: &Comm) -> Result<Lines<'_>, Cause> {
+        if !T::HAS_LINES {
+            return Err(Cause::Unsupported);
+        }
+        let lines = self.transport.lines().ok_or(Cause::Unsupported)?;
+        let comms = &mut self.engine.comms;
+        if comms.row(comm.context()).is_some_and(|row| row.lining == Lining::Unknown) {
+            join(comms, lines, comm)?;
+        }
+        let row = comms.row(comm.context()).ok_or(Cause::Stale)?;
+        if row.is_inter() {
+            return Err(Cause::Intercommunicator);
+        }
+        let set = match row.lining {
+            Lining::Joined => set_of(comm, u32::MAX).unwrap_or(u32::MAX),
+            Lining::NoSet => return Err(Cause::Full(Resource::ControlLines)),
+            _ => return Err(Cause::Unreachable),
+        };
+        lines.open(set, comm.user().context())?;
+        Ok(Lines { lines, row, pieces: comms.pieces, rank: comm.rank().0, set })
+    }
+
+    /// Nothing that was begun by lines goes on: its memory is not there any more.
+    pub(crate) fn abandon_lines(&mut self) {
+        if let Some(lines) = self.transport.lines() {
+            lines.abandon();
+        }
+    }
+
+    /// Whether a rank of a communicator can still write what is waited for.
+    ///
+    /// # Errors
+    /// Why not: it has left, or is lost.
+    pub fn is_there(&mut self, comm: &Comm, rank: Rank) -> Result<(), Cause> {
+        let peer = self.engine.comms.peer(comm, rank)?;
+        self.engine.presence(peer)
+    }
+}
+
+impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
+    /// The control lines of a communicator: see [`Endpoint::lines`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn lines(&mut self, comm: &Comm) -> Result<Lines<'_>, Cause> {
+        self.within.endpoint.lines(comm)
+    }
+
+    /// Starts the next collective by control lines of a communicator: its number. One that is not finished when the scope
+    /// ends is given up then.
+    ///
+    /// # Errors
+    /// As [`Endpoint::lines`].
+    pub fn begin_by_lines(&mut self, comm: &Comm) -> Result<u32, Cause> {
+        self.lined = true;
+        Ok(self.lines(comm)?.begin())
+    }
+
+    /// As [`Endpoint::is_there`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn is_there(&mut self, comm: &Comm, rank: Rank) -> Result<(), Cause> {
+        self.within.endpoint.is_there(comm, rank)
+    }
+
+    /// Lets `work` read and write a byte range of lent memory beside the control lines of a communicator.
+    ///
+    /// # Errors
+    /// As [`Endpoint::lines`], and [`Cause::Busy`] if a request of this scope is using the memory; what `work` returns.
+    #[inline]
+    pub fn at_lines<R>(
+        &mut self,
+        comm: &Comm,
+        (loan, range): (Loan<'scope>, Range<usize>),
+        work: impl FnOnce(&mut Lines<'_>, &mut [u8]) -> Result<R, Cause>,
+    ) -> Result<R, Cause> {
+        let buffer = part(loan, range)?;
+        if self.in_use(buffer, true) {
+            return Err(Cause::Busy);
+        }
+        let mut lines = self.within.endpoint.lines(comm)?;
+        buffer.change(|bytes| work(&mut lines, bytes))
+    }
+
+    /// As [`wait_until`](Self::wait_until), for what other ranks write to memory: `check` is asked much more often than
+    /// the endpoint is polled. The activity is asked for when it is needed.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn watch_until<R>(
+        &mut self,
+        activity: impl Fn() -> Activity,
+        mut check: impl FnMut(&mut Self) -> Result<Option<R>, Error>,
+    ) -> Result<R, Error> {
+        let mut turns = Turns::default();
+        loop {
+            if let Some(found) = check(self).transpose() {
+                self.within.end(&turns);
+                return found;
+            }
+            let turned = self.within.turn_beside(&mut turns, &|_| activity());
+            turned.map_err(|elapsed_ns| self.missed(&activity(), elapsed_ns))?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_are_told_by_the_slot() {
+        let comm = |slot| crate::comm::tests::in_slot(slot);
+        let sets: std::vec::Vec<_> = (0..6).map(|slot| set_of(&comm(slot), 4)).collect();
+        assert_eq!(sets, [Some(0), None, Some(1), Some(2), Some(3), None]);
+    }
+}
