@@ -11,7 +11,8 @@
 
 use core::fmt;
 
-use aldis_kernel::hal::{Cause, Cost, Operation, Resource};
+use aldis_kernel::hal::{Cause, Cost, Operation, Platform, Resource, Transport};
+use aldis_kernel::{Comm, Endpoint};
 
 use crate::allreduce::{RecursiveDoubling, Ring};
 use crate::barrier::Dissemination;
@@ -294,7 +295,7 @@ impl Call {
     /// Every candidate with its predicted time and why it was or was not taken, to be displayed.
     pub fn explain(self, options: &Options) -> Explanation {
         let selected = self.select(algorithms(self.operation), options);
-        Explanation { call: self, options: *options, selected }
+        Explanation { call: self, options: *options, selected, lines: None }
     }
 }
 
@@ -338,9 +339,43 @@ pub struct Explanation {
     call: Call,
     options: Options,
     selected: Result<Plan, Cause>,
+    /// Whether a communicator's control lines can do it, if there is one.
+    lines: Option<Result<(), Cause>>,
 }
 
 impl Explanation {
+    /// The same for a blocking call on this communicator: whether `shared` can be taken, and why not.
+    #[must_use]
+    pub fn on<T: Transport, P: Platform>(self, endpoint: &mut Endpoint<'_, T, P>, comm: &Comm) -> Self {
+        let lines = endpoint.lines(comm).map(drop);
+        Self { lines: Some(lines), ..self }
+    }
+
+    /// Whether the call is carried out by `shared`.
+    pub fn is_shared(&self) -> bool {
+        let shares = self.options.shares(&self.call, &self.selected);
+        shares != Shares::Never && self.lines == Some(Ok(()))
+    }
+
+    fn shared_line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if shared::algorithm(self.call.operation).is_none() {
+            return Ok(());
+        }
+        write!(f, "\n  {:<20} ", shared::NAME)?;
+        match self.lines {
+            Some(Err(Cause::Unreachable)) => return f.write_str("refused: a rank is on another node"),
+            Some(Err(cause)) => return write!(f, "refused: {cause}"),
+            _ => write!(f, "{} ns: by control lines", self.call.shared_ns(&self.options.prices))?,
+        }
+        match (self.options.choice, self.is_shared()) {
+            (Choice::Auto, true) => f.write_str("; taken, the cheapest"),
+            (Choice::Shared, true) => f.write_str("; taken, named by the caller"),
+            (Choice::Named(_), _) => f.write_str("; another was named"),
+            (_, false) if self.lines.is_none() => f.write_str("; where all ranks are on one node"),
+            _ => f.write_str("; not taken"),
+        }
+    }
+
     /// The plan taken.
     ///
     /// # Errors
@@ -376,6 +411,7 @@ impl Explanation {
         write!(f, "segments of {} ({})", plan.segment, plan.segments(self.call.count))?;
         let Ok(selected) = self.selected else { return Ok(()) };
         match (selected.algorithm.name() == algorithm.name(), self.options.choice) {
+            (true, Choice::Auto) if self.is_shared() => f.write_str("; the cheapest by messages"),
             (true, Choice::Auto) => f.write_str("; taken, the cheapest"),
             (true, _) => f.write_str("; taken, named by the caller"),
             (false, Choice::Named(_) | Choice::Shared) => f.write_str("; another was named"),
@@ -392,7 +428,9 @@ impl fmt::Display for Explanation {
         write!(f, "{operation} over {size} ranks, {count} elements of {element_bytes} bytes, ")?;
         write!(f, "scratch for {scratch} elements")?;
         algorithms(operation).iter().try_for_each(|&algorithm| self.line(f, algorithm))?;
+        self.shared_line(f)?;
         match (self.options.choice, self.selected) {
+            (Choice::Shared, _) => Ok(()),
             (_, Err(cause)) => write!(f, "\n  none: {cause}"),
             (Choice::Named(own), Ok(_)) if !algorithms(operation).iter().any(|a| a.name() == own.name()) => {
                 self.line(f, own)

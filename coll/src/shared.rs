@@ -30,17 +30,19 @@
 //! taken for a length or a place: those are worked out from this rank's own arguments.
 
 mod chunks;
-
-use core::cell::Cell;
+mod drive;
+mod price;
 
 use aldis_kernel::hal::lines::{LinesShape, Note, START_BYTES};
-use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Resource, Transport};
-use aldis_kernel::{Comm, Endpoint, Error, Lines, Loan, Rank, Scope, Tag};
+use aldis_kernel::hal::{Activity, Cause, Operation, PeerId};
+use aldis_kernel::{Comm, Lines};
 use chunks::Run;
+pub(crate) use drive::{CROWDED, check, run};
+pub use price::NAME;
+pub(crate) use price::{algorithm, work};
 
-use crate::collective::Caller;
 use crate::op::Kernel;
-use crate::schedule::{Algorithm, Instance, Order, Schedule, Step, Work};
+use crate::schedule::Order;
 
 /// An allreduce of at most so many bytes, the same on all ranks, is reduced by every rank for itself: one journey instead
 /// of two, for more reading.
@@ -328,206 +330,5 @@ impl Meeting {
             self.give_up(lines);
         }
         Ok(())
-    }
-}
-
-/// On an endpoint.
-impl Meeting {
-    /// Starts the communicator's next collective by lines.
-    ///
-    /// # Errors
-    /// Why it has none, or why they are not for this call.
-    pub(crate) fn begin<T: Transport, P: Platform>(
-        scope: &mut Scope<'_, '_, '_, T, P>,
-        comm: &Comm,
-        task: Task,
-    ) -> Result<Option<Self>, Cause> {
-        if task.is_idle() {
-            return Self::new(task, 0, &LinesShape::default());
-        }
-        let shape = scope.lines(comm)?.shape();
-        let meeting = Self::new(task, 0, &shape)?;
-        let number = scope.begin_by_lines(comm)?;
-        Ok(meeting.map(|meeting| Self { number, ..meeting }))
-    }
-
-    /// One turn, on the memory that was lent for it. Now and then it looks whether the rank that is missing is still there.
-    #[inline]
-    pub(crate) fn turn<'scope, T: Transport, P: Platform>(
-        &mut self,
-        scope: &mut Scope<'scope, '_, '_, T, P>,
-        comm: &Comm,
-        data: Loan<'scope>,
-    ) -> Turn {
-        if self.is_over() {
-            return Turn::Over;
-        }
-        let turn = self.go(scope, comm, data);
-        let Turn::Missing(Some(rank)) = turn else { return turn };
-        self.missing = Some(rank);
-        self.idle = self.idle.wrapping_add(1);
-        if !self.idle.is_multiple_of(LOOKS_A_ROLL_CALL) {
-            return turn;
-        }
-        let Err(cause) = scope.is_there(comm, Rank(rank)) else { return turn };
-        // What it wrote before it left is there by now.
-        match self.go(scope, comm, data) {
-            Turn::Missing(Some(still)) if still == rank => {
-                self.leave(scope, comm);
-                Turn::Failed(cause, Some(rank))
-            }
-            turn => turn,
-        }
-    }
-
-    #[inline]
-    fn go<'scope, T: Transport, P: Platform>(
-        &mut self,
-        scope: &mut Scope<'scope, '_, '_, T, P>,
-        comm: &Comm,
-        data: Loan<'scope>,
-    ) -> Turn {
-        let whole = 0..self.task.bytes;
-        let went = scope.at_lines(comm, (data, whole), |lines, data| Ok(self.advance(lines, data)));
-        went.unwrap_or_else(Turn::from)
-    }
-
-    /// Gives it up: this rank reads and writes no more of it.
-    pub(crate) fn leave<T: Transport, P: Platform>(
-        &mut self,
-        scope: &mut Scope<'_, '_, '_, T, P>,
-        comm: &Comm,
-    ) {
-        if let Ok(mut lines) = scope.lines(comm)
-            && !self.is_over()
-        {
-            self.give_up(&mut lines);
-        }
-    }
-
-    /// What ended it, told.
-    #[cold]
-    pub(crate) fn error(&self, comm: &Comm, cause: Cause, rank: Option<u32>) -> Error {
-        let mut error = Error::new(self.task.operation, cause);
-        error.context = comm.collective().context();
-        match rank {
-            Some(rank) => error.with(Rank(rank), error.context, Tag(self.number & Tag::MAX.0)),
-            None => error,
-        }
-    }
-
-    /// What this rank waits for.
-    pub(crate) fn activity(&self, comm: &Comm) -> Activity {
-        self.task.activity(comm, self.missing)
-    }
-}
-
-/// Turns that find nothing, after which the rank that is missing is looked for.
-const LOOKS_A_ROLL_CALL: u32 = 64;
-
-/// The error of a collective that waits for another of this rank.
-pub(crate) const CROWDED: Cause = Cause::Full(Resource::ControlLines);
-
-/// Whether a call can be carried out by the lines of a communicator.
-///
-/// # Errors
-/// Why not.
-pub(crate) fn check<T: Transport, P: Platform>(
-    endpoint: &mut Endpoint<'_, T, P>,
-    comm: &Comm,
-    task: Task,
-) -> Result<(), Cause> {
-    if task.is_idle() {
-        return Ok(());
-    }
-    let shape = endpoint.lines(comm)?.shape();
-    Meeting::new(task, 0, &shape)?.map(drop).ok_or(Cause::Unsupported)
-}
-
-/// Carries out a collective: a scope, a start and a wait.
-pub(crate) fn run<'s, T: Transport, P: Platform>(
-    caller: &mut impl Caller<'s, T, P>,
-    comm: &Comm,
-    task: Task,
-    data: &mut [u8],
-) -> Result<(), Error> {
-    caller.enter(|scope| {
-        let data = scope.lend(data);
-        let refused = |cause| Error::new(task.operation, cause);
-        let begun = Meeting::begin(scope, comm, task).and_then(|begun| begun.ok_or(Cause::Unsupported));
-        let mut meeting = begun.map_err(refused)?;
-        let missing = Cell::new(None);
-        scope.watch_until(
-            || task.activity(comm, missing.get()),
-            |scope| match meeting.turn(scope, comm, data) {
-                Turn::Over => Ok(Some(())),
-                Turn::Moved => Ok(None),
-                Turn::Missing(rank) => {
-                    missing.set(rank);
-                    Ok(None)
-                }
-                Turn::Crowded => Err(meeting.error(comm, CROWDED, None)),
-                Turn::Failed(cause, rank) => {
-                    let error = meeting.error(comm, cause, rank);
-                    scope.raise(&error);
-                    Err(error)
-                }
-            },
-        )
-    })
-}
-
-/// The name of these algorithms where an [`Algorithm`] is asked for. There is nothing to schedule.
-struct Unscheduled(Operation);
-
-impl Schedule for Unscheduled {
-    fn operation(&self) -> Operation {
-        self.0
-    }
-    fn name(&self) -> &'static str {
-        NAME
-    }
-    fn rounds(&self, _instance: &Instance) -> u32 {
-        0
-    }
-    fn step(&self, _instance: &Instance, _round: u32, _index: u32) -> Option<Step> {
-        None
-    }
-    fn capacity(&self, _size: u32, _scratch: usize) -> usize {
-        usize::MAX
-    }
-    fn work(&self, size: u32, count: usize) -> Work {
-        work(self.0, size, count)
-    }
-}
-
-/// What the algorithm is called, of every operation.
-pub const NAME: &str = "shared";
-
-/// The algorithm of an operation, to be named.
-pub(crate) fn algorithm(operation: Operation) -> Option<Algorithm> {
-    static ALL: [Unscheduled; 4] = [
-        Unscheduled(Operation::Barrier),
-        Unscheduled(Operation::Bcast),
-        Unscheduled(Operation::Reduce),
-        Unscheduled(Operation::Allreduce),
-    ];
-    ALL.iter().find(|one| one.0 == operation).map(|one| -> Algorithm { one })
-}
-
-/// Its cost on the critical path, a journey of a line or of a chunk counted as a message: what is written and what is read
-/// of each byte are done at a time.
-pub(crate) fn work(operation: Operation, size: u32, count: usize) -> Work {
-    let (count, size) = (count as u64, u64::from(size.max(1)));
-    let part = count.div_ceil(size);
-    let others = size.saturating_sub(1);
-    match operation {
-        Operation::Barrier => Work { rounds: 1, ..Work::default() },
-        _ if count == 0 || size < 2 => Work::default(),
-        Operation::Bcast => Work { rounds: 1, elements: count, ..Work::default() },
-        Operation::Reduce => {
-            Work { rounds: 1, elements: count, reduced: count.saturating_mul(others), copied: 0 }
-        }
-        _ => Work { rounds: 1, elements: count, reduced: part.saturating_mul(others), copied: 0 },
     }
 }

@@ -77,7 +77,8 @@ fn explanations_list_every_candidate() {
         "\
 allreduce over 4 ranks, 4096 elements of 8 bytes, scratch for 512 elements
   recursive_doubling   13440 ns: 16 rounds, 65536 bytes sent, segments of 512 (8); not taken, 4560 ns slower
-  ring                 8880 ns: 12 rounds, 49152 bytes sent, segments of 2048 (2); taken, the cheapest"
+  ring                 8880 ns: 12 rounds, 49152 bytes sent, segments of 2048 (2); taken, the cheapest
+  shared               4640 ns: by control lines; where all ranks are on one node"
     );
     let mut ordered = call;
     ordered.commutes = false;

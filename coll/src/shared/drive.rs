@@ -1,0 +1,156 @@
+//! A collective by control lines on an endpoint: its start, its turns, its end.
+
+use core::cell::Cell;
+
+use aldis_kernel::hal::lines::LinesShape;
+use aldis_kernel::hal::{Activity, Cause, Platform, Resource, Transport};
+use aldis_kernel::{Comm, Endpoint, Error, Loan, Rank, Scope, Tag};
+
+use super::{Meeting, Task, Turn};
+use crate::collective::Caller;
+
+/// On an endpoint.
+impl Meeting {
+    /// Starts the communicator's next collective by lines.
+    ///
+    /// # Errors
+    /// Why it has none, or why they are not for this call.
+    pub(crate) fn begin<T: Transport, P: Platform>(
+        scope: &mut Scope<'_, '_, '_, T, P>,
+        comm: &Comm,
+        task: Task,
+    ) -> Result<Option<Self>, Cause> {
+        if task.is_idle() {
+            return Self::new(task, 0, &LinesShape::default());
+        }
+        let shape = scope.lines(comm)?.shape();
+        let meeting = Self::new(task, 0, &shape)?;
+        let number = scope.begin_by_lines(comm)?;
+        Ok(meeting.map(|meeting| Self { number, ..meeting }))
+    }
+
+    /// One turn, on the memory that was lent for it. Now and then it looks whether the rank that is missing is still there.
+    #[inline]
+    pub(crate) fn turn<'scope, T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        comm: &Comm,
+        data: Loan<'scope>,
+    ) -> Turn {
+        if self.is_over() {
+            return Turn::Over;
+        }
+        let turn = self.go(scope, comm, data);
+        let Turn::Missing(Some(rank)) = turn else { return turn };
+        self.missing = Some(rank);
+        self.idle = self.idle.wrapping_add(1);
+        if !self.idle.is_multiple_of(LOOKS_A_ROLL_CALL) {
+            return turn;
+        }
+        let Err(cause) = scope.is_there(comm, Rank(rank)) else { return turn };
+        // What it wrote before it left is there by now.
+        match self.go(scope, comm, data) {
+            Turn::Missing(Some(still)) if still == rank => {
+                self.leave(scope, comm);
+                Turn::Failed(cause, Some(rank))
+            }
+            turn => turn,
+        }
+    }
+
+    #[inline]
+    fn go<'scope, T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        comm: &Comm,
+        data: Loan<'scope>,
+    ) -> Turn {
+        let whole = 0..self.task.bytes;
+        let went = scope.at_lines(comm, (data, whole), |lines, data| Ok(self.advance(lines, data)));
+        went.unwrap_or_else(Turn::from)
+    }
+
+    /// Gives it up: this rank reads and writes no more of it.
+    pub(crate) fn leave<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'_, '_, '_, T, P>,
+        comm: &Comm,
+    ) {
+        if let Ok(mut lines) = scope.lines(comm)
+            && !self.is_over()
+        {
+            self.give_up(&mut lines);
+        }
+    }
+
+    /// What ended it, told.
+    #[cold]
+    pub(crate) fn error(&self, comm: &Comm, cause: Cause, rank: Option<u32>) -> Error {
+        let mut error = Error::new(self.task.operation, cause);
+        error.context = comm.collective().context();
+        match rank {
+            Some(rank) => error.with(Rank(rank), error.context, Tag(self.number & Tag::MAX.0)),
+            None => error,
+        }
+    }
+
+    /// What this rank waits for.
+    pub(crate) fn activity(&self, comm: &Comm) -> Activity {
+        self.task.activity(comm, self.missing)
+    }
+}
+
+/// Turns that find nothing, after which the rank that is missing is looked for.
+const LOOKS_A_ROLL_CALL: u32 = 64;
+
+/// The error of a collective that waits for another of this rank.
+pub(crate) const CROWDED: Cause = Cause::Full(Resource::ControlLines);
+
+/// Whether a call can be carried out by the lines of a communicator.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn check<T: Transport, P: Platform>(
+    endpoint: &mut Endpoint<'_, T, P>,
+    comm: &Comm,
+    task: Task,
+) -> Result<(), Cause> {
+    if task.is_idle() {
+        return Ok(());
+    }
+    let shape = endpoint.lines(comm)?.shape();
+    Meeting::new(task, 0, &shape)?.map(drop).ok_or(Cause::Unsupported)
+}
+
+/// Carries out a collective: a scope, a start and a wait.
+pub(crate) fn run<'s, T: Transport, P: Platform>(
+    caller: &mut impl Caller<'s, T, P>,
+    comm: &Comm,
+    task: Task,
+    data: &mut [u8],
+) -> Result<(), Error> {
+    caller.enter(|scope| {
+        let data = scope.lend(data);
+        let refused = |cause| Error::new(task.operation, cause);
+        let begun = Meeting::begin(scope, comm, task).and_then(|begun| begun.ok_or(Cause::Unsupported));
+        let mut meeting = begun.map_err(refused)?;
+        let missing = Cell::new(None);
+        scope.watch_until(
+            || task.activity(comm, missing.get()),
+            |scope| match meeting.turn(scope, comm, data) {
+                Turn::Over => Ok(Some(())),
+                Turn::Moved => Ok(None),
+                Turn::Missing(rank) => {
+                    missing.set(rank);
+                    Ok(None)
+                }
+                Turn::Crowded => Err(meeting.error(comm, CROWDED, None)),
+                Turn::Failed(cause, rank) => {
+                    let error = meeting.error(comm, cause, rank);
+                    scope.raise(&error);
+                    Err(error)
+                }
+            },
+        )
+    })
+}

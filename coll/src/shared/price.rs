@@ -1,0 +1,60 @@
+//! What selection knows of the algorithm: its name and its cost.
+
+use aldis_kernel::hal::Operation;
+
+use crate::schedule::{Algorithm, Instance, Schedule, Step, Work};
+
+/// The name of these algorithms where an [`Algorithm`] is asked for. There is nothing to schedule.
+struct Unscheduled(Operation);
+
+impl Schedule for Unscheduled {
+    fn operation(&self) -> Operation {
+        self.0
+    }
+    fn name(&self) -> &'static str {
+        NAME
+    }
+    fn rounds(&self, _instance: &Instance) -> u32 {
+        0
+    }
+    fn step(&self, _instance: &Instance, _round: u32, _index: u32) -> Option<Step> {
+        None
+    }
+    fn capacity(&self, _size: u32, _scratch: usize) -> usize {
+        usize::MAX
+    }
+    fn work(&self, size: u32, count: usize) -> Work {
+        work(self.0, size, count)
+    }
+}
+
+/// What the algorithm is called, of every operation.
+pub const NAME: &str = "shared";
+
+/// The algorithm of an operation, to be named.
+pub(crate) fn algorithm(operation: Operation) -> Option<Algorithm> {
+    static ALL: [Unscheduled; 4] = [
+        Unscheduled(Operation::Barrier),
+        Unscheduled(Operation::Bcast),
+        Unscheduled(Operation::Reduce),
+        Unscheduled(Operation::Allreduce),
+    ];
+    ALL.iter().find(|one| one.0 == operation).map(|one| -> Algorithm { one })
+}
+
+/// Its cost on the critical path, a journey of a line or of a chunk counted as a message: what is written and what is read
+/// of each byte are done at a time.
+pub(crate) fn work(operation: Operation, size: u32, count: usize) -> Work {
+    let (count, size) = (count as u64, u64::from(size.max(1)));
+    let part = count.div_ceil(size);
+    let others = size.saturating_sub(1);
+    match operation {
+        Operation::Barrier => Work { rounds: 1, ..Work::default() },
+        _ if count == 0 || size < 2 => Work::default(),
+        Operation::Bcast => Work { rounds: 1, elements: count, ..Work::default() },
+        Operation::Reduce => {
+            Work { rounds: 1, elements: count, reduced: count.saturating_mul(others), copied: 0 }
+        }
+        _ => Work { rounds: 1, elements: count, reduced: part.saturating_mul(others), copied: 0 },
+    }
+}
