@@ -33,7 +33,7 @@ pub struct Geometry {
     pub blocks: u32,
     /// Bytes of a block, a multiple of 64: 64..=[`BLOCK_BYTES_MAX`](Self::BLOCK_BYTES_MAX).
     pub block_bytes: u32,
-    /// Sets of control lines for collectives, a communicator each: 0..=[`SETS_MAX`](Self::SETS_MAX). 1088 bytes each, and
+    /// Sets of control lines for collectives, a communicator each: 0..=[`SETS_MAX`](Self::SETS_MAX). 2176 bytes each, and
     /// eight chunks as large as a block.
     pub sets: u32,
 }
@@ -113,7 +113,7 @@ impl Geometry {
 
     /// Bytes of a set: its control line, lines and chunks.
     const fn set_bytes(&self) -> u64 {
-        LINE_BYTES as u64 * (1 + Self::LINES as u64) + Self::CHUNKS as u64 * self.block_bytes as u64
+        SLOT_BYTES as u64 * (1 + Self::LINES as u64) + Self::CHUNKS as u64 * self.block_bytes as u64
     }
 
     /// Offset of the control line of `set`, which its lines follow, and those its chunks. Within the inbox for a checked

@@ -24,8 +24,9 @@ use crate::sync::{Ordering, UnsafeCell, Word};
 /// Bytes that stand in a line: 64 less what is said about them.
 pub(super) const LINE_PAYLOAD: usize = 48;
 
-/// A line: one cache line, so that a small contribution is one line's journey from core to core.
-#[repr(C, align(64))]
+/// A line: one cache line, so that a small contribution is one line's journey from core to core; its neighbour, which some
+/// processors fetch with it, is left empty.
+#[repr(C, align(128))]
 pub(super) struct Line {
     /// 8-byte aligned; 64-byte aligned in fact, so that elements of any type can be read in place.
     payload: UnsafeCell<[u64; LINE_PAYLOAD / 8]>,
@@ -40,7 +41,7 @@ pub(super) struct Line {
 }
 
 /// How far the owner of a set has come.
-#[repr(C, align(64))]
+#[repr(C, align(128))]
 pub(super) struct Control {
     /// The communicator that the other words are about.
     context: Word,
@@ -53,7 +54,7 @@ pub(super) struct Control {
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Line>() == 64 && size_of::<Control>() == 64);
+const _: () = assert!(size_of::<Line>() == 128 && size_of::<Control>() == 128);
 
 #[cfg(loom)]
 impl Line {

@@ -12,7 +12,7 @@
 //! | per sender: ring of `slots` slots, and two home slots | 128 each | the sender |
 //! | per sender: credit line | 128 | the owner |
 //! | per sender: `blocks` blocks | `block_bytes` each | the sender |
-//! | per set of control lines: how far the owner has come; [`Geometry::LINES`] lines; [`Geometry::CHUNKS`] chunks | 64; 64 each; `block_bytes` each | the owner, and all others read it |
+//! | per set of control lines: how far the owner has come; [`Geometry::LINES`] lines; [`Geometry::CHUNKS`] chunks | 128; 128 each; `block_bytes` each | the owner, and all others read it |
 //!
 //! All control words are little-endian and 32 bits wide, so that a Cortex-M and a server can share one.
 //!

@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 
 use aldis_hal::{Cause, Epoch, PeerId};
 
-use super::geometry::{BELLS_A_LINE, Geometry, HOME_SLOTS, Identity, LINE_BYTES, place_of};
+use super::geometry::{BELLS_A_LINE, Geometry, HOME_SLOTS, Identity, LINE_BYTES, SLOT_BYTES, place_of};
 use super::lines::{self, Own, Theirs};
 use super::memory::{Credit, Slot};
 use super::ring::{Exact, Incoming, Outgoing, Place, hear};
@@ -299,8 +299,8 @@ impl Memory {
             return None;
         }
         let control = self.geometry.set_at(set);
-        let lines = control + LINE_BYTES as usize;
-        let chunks = lines + (LINE_BYTES * Geometry::LINES) as usize;
+        let lines = control + SLOT_BYTES as usize;
+        let chunks = lines + (SLOT_BYTES * Geometry::LINES) as usize;
         Some(lines::Place {
             control: self.at(control).cast(),
             lines: self.at(lines).cast(),
