@@ -26,7 +26,7 @@ pub(super) const LINE_PAYLOAD: usize = 48;
 
 /// A line: one cache line, so that a small contribution is one line's journey from core to core; its neighbour, which some
 /// processors fetch with it, is left empty.
-#[repr(C, align(128))]
+#[repr(C, align(64))]
 pub(super) struct Line {
     /// 8-byte aligned; 64-byte aligned in fact, so that elements of any type can be read in place.
     payload: UnsafeCell<[u64; LINE_PAYLOAD / 8]>,
@@ -38,10 +38,11 @@ pub(super) struct Line {
     context: Word,
     /// Number + 1 of the collective; stored last.
     sequence: Word,
+    _neighbour: [u64; 8],
 }
 
 /// How far the owner of a set has come.
-#[repr(C, align(128))]
+#[repr(C, align(64))]
 pub(super) struct Control {
     /// The communicator that the other words are about.
     context: Word,
@@ -51,6 +52,7 @@ pub(super) struct Control {
     filled: Word,
     /// Everybody's chunks before this position are read.
     done: Word,
+    _neighbour: [u64; 12],
 }
 
 #[cfg(not(loom))]
@@ -65,6 +67,7 @@ impl Line {
             about: UnsafeCell::new(0),
             context: Word::new(context),
             sequence: Word::new(start),
+            _neighbour: [0; 8],
         }
     }
 }
@@ -73,7 +76,7 @@ impl Line {
 impl Control {
     pub(super) fn new(context: u32, start: u32) -> Self {
         let word = || Word::new(start);
-        Self { context: Word::new(context), floor: word(), filled: word(), done: word() }
+        Self { context: Word::new(context), floor: word(), filled: word(), done: word(), _neighbour: [0; 12] }
     }
 }
 
