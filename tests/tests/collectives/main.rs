@@ -4,6 +4,7 @@
 mod direct;
 mod oracle;
 mod rig;
+mod shared;
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;

@@ -1,0 +1,307 @@
+//! Collectives by control lines: what only they have. That their results are right is for the oracle.
+
+use core::time::Duration;
+
+use aldis_coll::allreduce::RecursiveDoubling;
+use aldis_coll::op::Sum;
+use aldis_coll::select::{Call as Selected, Choice};
+use aldis_coll::{Options, allreduce, barrier, bcast, comm, iallreduce, ibarrier, ibcast, wait_all};
+use aldis_kernel::hal::{Cause, Operation, Resource};
+use aldis_kernel::{Rank, Tag};
+use proptest::prelude::*;
+
+use super::oracle::{Affine, Compose, fold, inputs};
+use super::rig::run;
+
+/// Lines of a set.
+const LINES: usize = 16;
+const FULL: Cause = Cause::Full(Resource::ControlLines);
+
+/// A step of a random program: on which communicator, what, how much, from or to whom.
+type Step = (usize, u8, usize, u32);
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+
+    /// Blocking calls on world and on communicators of their own, some with lines and one without, with messages between
+    /// the same ranks in between. Sizes from nothing to several laps of the chunks; numbers go round the lines.
+    #[test]
+    fn programs_on_several_communicators_agree_with_the_oracle(
+        size in 2..=8u32,
+        steps in prop::collection::vec((0..5usize, 0..5u8, prop_oneof![0..20usize, 20..5000usize], 0..8u32), 1..40),
+        seed: u64,
+    ) {
+        run(size, |endpoint| program(endpoint, size, &steps, seed));
+    }
+}
+
+fn program(endpoint: &mut super::rig::Endpoint<'_, '_>, size: u32, steps: &[Step], seed: u64) {
+    let world = endpoint.world();
+    let mut comms = vec![world];
+    for _ in 0..3 {
+        comms.push(comm::dup(endpoint, &world).unwrap());
+    }
+    // One of half of the ranks, in the other order.
+    let (me, mut scratch) = (world.rank().0, [comm::Choice::NONE; 9]);
+    let half = comm::split(endpoint, &world, Some(me % 2), -(me as i32), &mut scratch).unwrap().unwrap();
+    comms.push(half);
+    for (index, &(which, what, count, root)) in steps.iter().enumerate() {
+        let (on, seed) = (comms[which], seed.wrapping_add(index as u64));
+        let (rank, members) = (on.rank().0, on.size());
+        let root = root % members;
+        match what {
+            0 => barrier(endpoint, &on).unwrap(),
+            1 => {
+                let mut data = inputs::<u64>(seed, rank, count);
+                bcast(endpoint, &on, &mut data, Rank(root)).unwrap();
+                assert_eq!(data, inputs::<u64>(seed, root, count));
+            }
+            2 => {
+                let (mut data, mut spare) = (inputs::<Affine>(seed, rank, count), inputs(seed, 0, count));
+                allreduce(endpoint, &on, Compose, &mut data, &mut spare).unwrap();
+                assert_eq!(data, fold::<Affine, _>(Compose, seed, members, count));
+            }
+            3 => {
+                let (mut data, mut spare) = (inputs::<u16>(seed, rank, count), inputs(seed, 0, count));
+                aldis_coll::reduce(endpoint, &on, Sum, &mut data, &mut spare, Rank(root)).unwrap();
+                assert!(rank != root || data == fold::<u16, _>(Sum, seed, members, count));
+            }
+            _ => {
+                let (out, mut into) = ([rank; 3], [0; 3]);
+                let (to, from) = (Rank((rank + 1) % members), Rank((rank + members - 1) % members));
+                endpoint.sendrecv(&on, &out, to, Tag(1), &mut into, from, Tag(1)).unwrap();
+                assert_eq!(into, [from.0; 3]);
+            }
+        }
+    }
+    for made in comms.drain(1..).rev() {
+        comm::free(endpoint, made).unwrap();
+    }
+    assert_eq!(size, world.size());
+}
+
+/// World and the next two communicators have lines, the one after them has not and takes messages; a set goes on to the
+/// next communicator, and what was left in it is not taken for that one's.
+#[test]
+fn sets_are_claimed_and_given_back() {
+    run(3, |endpoint| {
+        let world = endpoint.world();
+        for round in 0..5u32 {
+            let made: Vec<_> = (0..3).map(|_| comm::dup(endpoint, &world).unwrap()).collect();
+            for (index, on) in made.iter().enumerate() {
+                let named = Options::shared().barrier(endpoint, on);
+                let told = Selected::barrier(3).explain(&Options::default()).on(endpoint, on);
+                if index < 2 {
+                    named.unwrap();
+                    assert!(
+                        told.is_shared() && told.to_string().ends_with("; taken, the cheapest"),
+                        "{told}"
+                    );
+                } else {
+                    assert_eq!(named.unwrap_err().cause, FULL);
+                    assert!(told.to_string().contains("refused: no free control lines"), "{told}");
+                }
+                let (mut data, mut scratch) = ([round; 100], [0; 100]);
+                allreduce(endpoint, on, Sum, &mut data, &mut scratch).unwrap();
+                assert_eq!(data, [3 * round; 100]);
+            }
+            made.into_iter().for_each(|on| comm::free(endpoint, on).unwrap());
+        }
+    });
+}
+
+#[test]
+fn it_is_chosen_by_name_for_what_it_can_do() {
+    for operation in [Operation::Barrier, Operation::Bcast, Operation::Reduce, Operation::Allreduce] {
+        assert!(matches!(Choice::named(operation, "shared"), Ok(Choice::Shared)));
+    }
+    assert!(Choice::named(Operation::Send, "shared").is_err());
+    let told = Selected::barrier(2).explain(&Options::shared()).to_string();
+    assert!(told.contains("shared") && told.contains("where all ranks are on one node"), "{told}");
+}
+
+/// As many as there are lines are under way; one more waits for the first, which nobody drives: a typed error, and it goes
+/// on later.
+#[test]
+fn more_collectives_than_lines_are_an_error_that_passes() {
+    run(2, |endpoint| {
+        let (world, is_first) = (endpoint.world(), endpoint.world().rank() == Rank(0));
+        if !is_first {
+            endpoint.recv(&world, &mut [0u8], Rank(0), Tag(0)).unwrap();
+        }
+        endpoint
+            .scope(|scope| {
+                let started = (0..=LINES).map(|_| Options::shared().ibarrier(scope, &world));
+                let mut flying = started.collect::<Result<Vec<_>, _>>()?;
+                if is_first {
+                    // Not even the first can be over, as the other rank has none.
+                    let error = flying[LINES].wait(scope).unwrap_err();
+                    assert_eq!((error.operation, error.cause), (Operation::Barrier, FULL));
+                    let telling = scope.isend(&world, &[0u8], Rank(1), Tag(0))?;
+                    scope.wait(telling)?;
+                }
+                // Those that have lines of their own may be waited for in any order.
+                (1..LINES).rev().try_for_each(|index| flying[index].wait(scope))?;
+                wait_all(scope, &mut flying)
+            })
+            .unwrap();
+    });
+}
+
+/// There is one stream of chunks: the second long one waits for the first, and a short one for neither.
+#[test]
+fn long_ones_follow_each_other_and_short_ones_do_not_wait() {
+    run(2, |endpoint| {
+        let world = endpoint.world();
+        let (mut first, mut second, mut third) = (inputs::<u64>(1, 1, 3000), vec![0; 3000], [7u8]);
+        if world.rank() == Rank(0) {
+            (first, second, third) = (vec![0; 3000], inputs(2, 0, 3000), [9]);
+        }
+        let (one, two, three) = (&mut first, &mut second, &mut third);
+        endpoint
+            .scope(|scope| {
+                let shared = Options::shared();
+                let mut flying = [
+                    shared.ibcast(scope, &world, one, Rank(1))?,
+                    shared.ibcast(scope, &world, two, Rank(0))?,
+                    shared.ibcast(scope, &world, three, Rank(1))?,
+                ];
+                flying[2].wait(scope)?;
+                if !flying[0].is_complete() {
+                    assert_eq!(flying[1].wait(scope).unwrap_err().cause, FULL);
+                }
+                wait_all(scope, &mut flying)
+            })
+            .unwrap();
+        assert_eq!((first, second, third), (inputs(1, 1, 3000), inputs(2, 0, 3000), [7]));
+    });
+}
+
+/// What a scope leaves unfinished is given up when it ends; the communicator can be used again.
+#[test]
+fn what_was_dropped_holds_nothing_up() {
+    run(2, |endpoint| {
+        let world = endpoint.world();
+        for round in 0..20u32 {
+            let mut data = [1u64; 2000];
+            let (lent, root) = (&mut data, Rank(round % 2));
+            endpoint
+                .scope(|scope| {
+                    drop(Options::shared().ibarrier(scope, &world)?);
+                    drop(Options::shared().ibcast(scope, &world, lent, root)?);
+                    Ok(())
+                })
+                .unwrap();
+            // Both have given them up before either goes on.
+            Options::using(&aldis_coll::barrier::Dissemination).barrier(endpoint, &world).unwrap();
+            let (mut data, mut scratch) = ([round; 5000], [0; 5000]);
+            allreduce(endpoint, &world, Sum, &mut data, &mut scratch).unwrap();
+            assert_eq!(data, [2 * round; 5000]);
+        }
+    });
+}
+
+#[test]
+fn unlike_calls_are_found_on_both_sides_and_nothing_is_stuck() {
+    run(2, |endpoint| {
+        let (world, rank) = (endpoint.world(), endpoint.world().rank().0 as usize);
+        for (one, other) in [(2, 3), (4, 900), (900, 1000), (5000, 7000)] {
+            let count = [one, other][rank];
+            let (mut data, mut scratch) = (vec![1u32; count], vec![0; count]);
+            let error =
+                Options::shared().allreduce(endpoint, &world, Sum, &mut data, &mut scratch).unwrap_err();
+            let (left, right) = (4 * count as u64, 4 * [other, one][rank] as u64);
+            assert_eq!(
+                (error.cause, error.peer()),
+                (Cause::LengthMismatch { left, right }, Some(Rank(1 - rank as u32)))
+            );
+            let (mut data, mut scratch) = ([1u32; 3000], [0; 3000]);
+            Options::shared().allreduce(endpoint, &world, Sum, &mut data, &mut scratch).unwrap();
+            assert_eq!(data, [2; 3000]);
+        }
+        let error = if rank == 0 {
+            Options::shared().barrier(endpoint, &world).unwrap_err()
+        } else {
+            Options::shared().allreduce(endpoint, &world, Sum, &mut [1u8], &mut [0]).unwrap_err()
+        };
+        assert_eq!(error.cause, Cause::Incompatible);
+        barrier(endpoint, &world).unwrap();
+    });
+}
+
+/// A rank that has left is named by those that wait for it, whatever they wait in.
+#[test]
+fn a_rank_that_has_left_is_named() {
+    let errors = run(3, |endpoint| {
+        let world = endpoint.world();
+        barrier(endpoint, &world).unwrap();
+        if world.rank() == Rank(1) {
+            endpoint.leave(Duration::from_secs(5)).unwrap();
+            return None;
+        }
+        let mut data = vec![0u64; 20_000];
+        let mut error = bcast(endpoint, &world, &mut data, Rank(1)).unwrap_err();
+        if world.rank() == Rank(0) {
+            error = Options::shared().barrier(endpoint, &world).unwrap_err();
+        }
+        Some((error.cause, error.peer()))
+    });
+    assert_eq!(
+        errors,
+        [Some((Cause::PeerLeft, Some(Rank(1)))), None, Some((Cause::PeerLeft, Some(Rank(1))))]
+    );
+}
+
+/// A root runs ahead of those who read by as many collectives as there are lines, and no further.
+#[test]
+fn a_root_is_ahead_by_as_many_as_there_are_lines() {
+    run(2, |endpoint| {
+        let world = endpoint.world();
+        let shared = Options::shared();
+        if world.rank() == Rank(0) {
+            for value in 0..LINES as u32 {
+                let mut within = endpoint.within(Duration::from_secs(5));
+                shared.bcast(&mut within, &world, &mut [value], Rank(0)).unwrap();
+            }
+            let mut within = endpoint.within(Duration::from_millis(5));
+            let error = shared.bcast(&mut within, &world, &mut [99u32], Rank(0)).unwrap_err();
+            assert_eq!((error.operation, error.cause), (Operation::Bcast, Cause::TimedOut));
+            endpoint.send(&world, &[0u8], Rank(1), Tag(0)).unwrap();
+        } else {
+            endpoint.recv(&world, &mut [0u8], Rank(0), Tag(0)).unwrap();
+            for value in 0..LINES as u32 {
+                let mut data = [0];
+                shared.bcast(endpoint, &world, &mut data, Rank(0)).unwrap();
+                assert_eq!(data, [value]);
+            }
+        }
+    });
+}
+
+/// Blocking ones by lines while nonblocking ones by messages are under way.
+#[test]
+fn both_kinds_go_together() {
+    run(4, |endpoint| {
+        let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
+        let (mut sum, mut scratch, mut shared, mut given) = ([rank; 500], [0; 500], [rank; 600], [rank; 9]);
+        let mut spare = [0; 600];
+        let (sum_lent, scratch_lent, shared_lent, given_lent) =
+            (&mut sum, &mut scratch, &mut shared, &mut given);
+        let spare_lent = &mut spare;
+        endpoint
+            .scope(|scope| {
+                let options = Options::using(&RecursiveDoubling);
+                let mut flying = vec![
+                    options.iallreduce(scope, &world, Sum, sum_lent, scratch_lent)?,
+                    Options::shared().iallreduce(scope, &world, Sum, shared_lent, spare_lent)?,
+                    ibcast(scope, &world, given_lent, Rank(2))?,
+                    ibarrier(scope, &world)?,
+                ];
+                wait_all(scope, &mut flying)
+            })
+            .unwrap();
+        assert_eq!((sum, shared, given), ([6; 500], [6; 600], [2; 9]));
+        let (mut data, mut scratch) = ([rank; 3], [0; 3]);
+        endpoint.scope(|scope| iallreduce(scope, &world, Sum, &mut data, &mut scratch)?.wait(scope)).unwrap();
+    });
+}
