@@ -5,6 +5,7 @@ use core::fmt;
 use aldis_hal::Cause;
 
 use crate::segment::SegmentError;
+use crate::tcp::TcpError;
 use crate::wireup::WireError;
 
 /// Joining the job failed. Names the rank concerned, what was expected and what was found.
@@ -39,6 +40,13 @@ pub enum JoinError {
         /// What is wrong.
         cause: Cause,
     },
+    /// A rank cannot be reached over TCP.
+    Tcp {
+        /// Which: this one.
+        rank: u32,
+        /// Why.
+        error: TcpError,
+    },
     /// A rank's card does not decode, or introduces another rank.
     Card {
         /// Whose it should be.
@@ -70,6 +78,7 @@ impl fmt::Display for JoinError {
                 write!(f, "{found} segments came where {expected} were expected")
             }
             Self::Inbox { rank, cause } => write!(f, "inbox of rank {rank}: {cause}"),
+            Self::Tcp { rank, error } => write!(f, "rank {rank} over TCP: {error}"),
             Self::Card { rank, found: Some(found) } => {
                 write!(f, "the card of rank {rank} introduces rank {found}")
             }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use aldis_hal::{Epoch, PeerId};
 use aldis_kernel::{Config, Memory};
-use aldis_protocols::card::{CARD_BYTES_MAX, Card};
+use aldis_protocols::card::{ADDRESS_BYTES_MAX, CARD_BYTES_MAX, Card};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 
@@ -16,9 +16,10 @@ use crate::error::JoinError;
 use crate::platform::{HostPlatform, Patience, allowed_cores};
 use crate::segment::{self, Segment};
 use crate::shape::{self, Plan};
+use crate::tcp::{JobKey, Tcp};
 use crate::transport::{self, HostEndpoint, Segments};
 use crate::wireup::{
-    Channel, FromLauncher, FromRank, Node, SOCKET_VARIABLE, Shape, VERSION, WireError, bounded,
+    Channel, FromLauncher, FromRank, Node, SOCKET_VARIABLE, Shape, TcpTerms, VERSION, WireError, bounded,
 };
 
 /// How long the first answer of the launcher may take; the rest of the wire-up has the launcher's own deadline.
@@ -42,13 +43,14 @@ pub struct Job {
 }
 
 /// What the launcher said first.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Terms {
     label: Label,
     node: Node,
     shape: Shape,
     segment_bytes: usize,
     deadline: Instant,
+    tcp: Option<TcpTerms>,
 }
 
 impl Job {
@@ -107,6 +109,7 @@ impl Job {
             shape: plan.shape,
             segment_bytes: plan.segment_bytes,
             deadline: Instant::now() + GREETING_LIMIT,
+            tcp: None,
         };
         let segments = Segments { me: 0, first: 0, mapped: vec![segment] };
         let endpoint = assemble(&terms, &segments, memory, |card| Ok(vec![card.clone()]))?;
@@ -177,7 +180,7 @@ fn greet(channel: &Channel) -> Result<Terms, JoinError> {
     channel.send(&FromRank::Hello { version: VERSION, pid: std::process::id() }, deadline)?;
     let received = channel.receive(deadline)?;
     match received.message()? {
-        FromLauncher::Welcome { version, job, rank, size, node, shape, segment_bytes, deadline_ms } => {
+        FromLauncher::Welcome { version, job, rank, size, node, shape, segment_bytes, deadline_ms, tcp } => {
             if version != VERSION {
                 return Err(WireError::Version { expected: VERSION, found: version }.into());
             }
@@ -188,7 +191,7 @@ fn greet(channel: &Channel) -> Result<Terms, JoinError> {
             }
             let deadline = Instant::now() + Duration::from_millis(u64::from(deadline_ms));
             let segment_bytes = usize::try_from(segment_bytes).unwrap_or(usize::MAX);
-            Ok(Terms { label: Label { job, rank, size }, node, shape, segment_bytes, deadline })
+            Ok(Terms { label: Label { job, rank, size }, node, shape, segment_bytes, deadline, tcp })
         }
         FromLauncher::Refused { text } => Err(JoinError::Refused { text: text.to_owned() }),
         other => Err(WireError::Unexpected { found: other.name(), expected: "welcome" }.into()),
@@ -255,7 +258,10 @@ fn assemble(
     let (me, epoch) = (PeerId(rank), Epoch::from_entropy(entropy::random()));
     let geometry = shape::geometry(segments.mapped.len() as u32, terms.shape);
     let mut inboxes = transport::Inboxes::format(segments, geometry, job, epoch)?;
-    let card = Card::new(me, epoch, memory.room());
+    let tcp = listen(terms, epoch)?;
+    let mut card = Card::new(me, epoch, memory.room());
+    // What a TCP address cannot be: longer than a card has room for.
+    card.address = tcp.address().iter().copied().take(ADDRESS_BYTES_MAX).collect();
     let cards = exchange(&card)?;
     for card in cards.iter().filter(|card| card.peer() != me && segments.of(card.peer()).is_some()) {
         inboxes.attach(card)?;
@@ -263,11 +269,20 @@ fn assemble(
     let Node { ranks, cores, .. } = terms.node;
     let patience = Patience::of(ranks, cores.min(allowed_or_bound(cores)));
     let platform = HostPlatform::new(segments.own()?.board(), patience);
-    let mut endpoint = HostEndpoint::new(memory, inboxes.transport()?, platform, Config { me, size, epoch })?;
+    let mut endpoint =
+        HostEndpoint::new(memory, inboxes.transport(tcp)?, platform, Config { me, size, epoch })?;
     for card in cards.iter().filter(|card| card.peer() != me) {
         endpoint.connect(card)?;
     }
     Ok(endpoint)
+}
+
+/// The transport to ranks with whom no memory is shared; a vacant one if there are none.
+fn listen(terms: &Terms, epoch: Epoch) -> Result<Tcp, JoinError> {
+    let Label { rank, size, .. } = terms.label;
+    let Some(TcpTerms { key, config }) = &terms.tcp else { return Ok(Tcp::vacant(PeerId(rank))) };
+    let listening = Tcp::listen(PeerId(rank), epoch, JobKey::new(*key), size, config);
+    listening.map_err(|error| JoinError::Tcp { rank, error })
 }
 
 /// Cores that the job may use as far as this process can tell: a rank that was pinned to one core has been given

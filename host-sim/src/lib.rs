@@ -28,7 +28,7 @@
 //! | [`wireup`] | the local socket: messages, descriptors, deadlines |
 //! | [`segment`], [`board`] | anonymous shared memory and the status board at its start |
 //! | [`shape`], [`storage`] | how large everything is |
-//! | [`transport`] | loopback and shared memory put together |
+//! | [`transport`] | loopback, shared memory and TCP put together |
 //! | [`cores`] | ranks that are threads of one process |
 //! | [`tcp`] | a rank's connections to ranks of other machines |
 //! | [`platform`] | clock, idle policy, entropy, notes |
@@ -54,12 +54,12 @@
 //!
 //! # Deliberately absent
 //!
-//! Threads (the launcher is one `poll(2)` loop, a rank is what the program makes it; but see [`cores`]), files, host names: jobs across
-//! machines are for the process managers. Reaching a peer that died: the launcher ends the job.
+//! Threads (the launcher is one `poll(2)` loop, a rank is what the program makes it; but see [`cores`]), files. Reaching a peer
+//! that died: the launcher ends the job.
 //!
 //! # Limits
 //!
-//! One machine; [`MAX_RANKS`](storage::MAX_RANKS) ranks; the segments' memory is (ranks)^2 lanes, see [`shape`].
+//! [`MAX_RANKS`](storage::MAX_RANKS) ranks; the segments' memory is (ranks of a node)^2 lanes, see [`shape`].
 
 pub mod board;
 pub mod cores;
@@ -85,7 +85,7 @@ pub use error::JoinError;
 pub use job::Job;
 pub use platform::HostPlatform;
 pub use run::{Abort, run};
-pub use transport::{HostEndpoint, HostTransport};
+pub use transport::{HostEndpoint, HostShm, HostTransport};
 
 /// The programs of the manual, compiled and run with the documentation tests.
 #[cfg(doctest)]

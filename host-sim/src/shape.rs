@@ -1,8 +1,8 @@
-//! How large the inboxes of a job are: many ranks get smaller blocks, so that the whole stays bounded.
+//! How large the inboxes of a node are: many ranks get smaller blocks, so that the whole stays bounded.
 //!
-//! Memory is (ranks)^2 lanes. A lane is a ring of 128-byte slots and blocks for what does not fit into a slot:
+//! Memory is (ranks of the node)^2 lanes. A lane is a ring of 128-byte slots and blocks for what does not fit into a slot:
 //!
-//! | ranks | slots | blocks | a lane | the job |
+//! | ranks | slots | blocks | a lane | the node |
 //! |---|---|---|---|---|
 //! | 1..=8 | 128 | 16 x 32 KiB | 528 KiB | up to 29 MiB |
 //! | 9..=16 | 64 | 8 x 32 KiB | 264 KiB | up to 62 MiB |
@@ -15,10 +15,10 @@ use crate::board::BOARD_BYTES;
 use crate::storage::MAX_RANKS;
 use crate::wireup::Shape;
 
-/// The sizes of a job.
+/// The sizes of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// Ranks of the job.
+    /// Ranks that share memory.
     pub ranks: u32,
     /// How every inbox is divided.
     pub shape: Shape,

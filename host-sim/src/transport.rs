@@ -1,4 +1,5 @@
-//! UNSAFE: declares mapped segments as the driver's regions. The transport of a rank: itself and shared memory.
+//! UNSAFE: declares mapped segments as the driver's regions. The transport of a rank: itself, shared memory on its node, TCP
+//! beyond.
 
 use aldis_drivers::shm::{self, Geometry, Identity, Lane, Region};
 use aldis_drivers::{Loopback, Shm};
@@ -9,9 +10,14 @@ use aldis_protocols::card::Card;
 use crate::error::JoinError;
 use crate::platform::HostPlatform;
 use crate::segment::Segment;
+use crate::tcp::Tcp;
 
-/// How a rank's messages travel: to itself through its own memory, to all others through shared memory.
-pub type HostTransport = Composite<Loopback<'static>, Shm<'static>>;
+/// Shared memory between the ranks of a node.
+pub type HostShm = Shm<'static>;
+
+/// How a rank's messages travel: to itself through its own memory, to those of its node through shared memory, to all others
+/// over TCP.
+pub type HostTransport = Composite<Loopback<'static>, Composite<HostShm, Tcp>>;
 
 /// A rank's endpoint on a host.
 pub type HostEndpoint = Endpoint<'static, HostTransport, HostPlatform>;
@@ -54,7 +60,7 @@ impl Segments {
 pub(crate) struct Inboxes<'a> {
     segments: &'a Segments,
     job: u64,
-    shm: Shm<'static>,
+    shm: HostShm,
 }
 
 /// The inbox part of a segment as the driver wants it.
@@ -96,11 +102,11 @@ impl<'a> Inboxes<'a> {
         attached.map_err(|cause| JoinError::Inbox { rank: peer.0, cause })
     }
 
-    /// The finished transport.
-    pub(crate) fn transport(self) -> Result<HostTransport, JoinError> {
+    /// The finished transport, with `tcp` for those that share no memory with this rank.
+    pub(crate) fn transport(self, tcp: Tcp) -> Result<HostTransport, JoinError> {
         let memory = vec![0; FRAMES * (FRAME_BYTES as usize + 16)].leak();
         let loopback = Loopback::new(PeerId(self.segments.me), memory, FRAME_BYTES);
         let loopback = loopback.map_err(|cause| JoinError::Inbox { rank: self.segments.me, cause })?;
-        Ok(Composite::new(loopback, self.shm))
+        Ok(Composite::new(loopback, Composite::new(self.shm, tcp)))
     }
 }

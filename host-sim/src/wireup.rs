@@ -30,7 +30,7 @@ mod message;
 
 pub use aldis_protocols::card::CARD_BYTES_MAX;
 pub use channel::{Channel, Received};
-pub use message::{FromLauncher, FromRank, Node, Shape, TEXT_BYTES_MAX, bounded};
+pub use message::{FromLauncher, FromRank, Node, Shape, TEXT_BYTES_MAX, TcpTerms, bounded};
 
 use core::fmt;
 
@@ -42,8 +42,8 @@ pub const SOCKET_VARIABLE: &str = "ALDIS_WIREUP_FD";
 /// The version of this protocol; both sides must speak the same.
 pub const VERSION: u16 = 2;
 
-/// The longest message, in bytes.
-pub const MESSAGE_BYTES_MAX: usize = 2048;
+/// The longest message, in bytes: a welcome that names three files by the longest of paths.
+pub const MESSAGE_BYTES_MAX: usize = 16 << 10;
 
 /// The most descriptors beside one message (the kernel's own limit is 253).
 pub const DESCRIPTORS_MAX: usize = 64;

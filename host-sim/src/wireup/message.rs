@@ -1,8 +1,11 @@
 //! What is said over the wire-up socket.
 
+use core::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::{MESSAGE_BYTES_MAX, WireError};
+use crate::tcp::{Config, KEY_BYTES};
 
 /// The longest text a rank may send along, in bytes; longer ones are cut at a character.
 pub const TEXT_BYTES_MAX: usize = 1024;
@@ -35,6 +38,22 @@ impl Node {
     /// Those of the node's ranks whose segments `rank` has, itself among them: the first, and how many.
     pub const fn mates_of(&self, rank: u32) -> (u32, u32) {
         if self.shares_memory { (self.first, self.ranks) } else { (rank, 1) }
+    }
+}
+
+/// How the ranks of a job reach each other over TCP.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TcpTerms {
+    /// The bytes of the [`JobKey`](crate::tcp::JobKey). They go over the wire-up's sockets and pipes alone.
+    pub key: [u8; KEY_BYTES],
+    /// What the user has chosen.
+    pub config: Config,
+}
+
+/// Without the key.
+impl fmt::Debug for TcpTerms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TcpTerms").field("config", &self.config).finish_non_exhaustive()
     }
 }
 
@@ -74,7 +93,7 @@ pub enum FromRank<'a> {
 }
 
 /// What the launcher says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum FromLauncher<'a> {
     /// The answer to `Hello`.
     Welcome {
@@ -94,6 +113,8 @@ pub enum FromLauncher<'a> {
         segment_bytes: u64,
         /// How long the wire-up may take from here, in ms.
         deadline_ms: u32,
+        /// How the ranks with whom no memory is shared are reached; `None` if there are none.
+        tcp: Option<TcpTerms>,
     },
     /// The descriptors beside this message are the segments of rank `first` and following.
     Segments {
@@ -200,16 +221,17 @@ mod tests {
         #[test]
         fn a_launchers_words_survive(job: u64, rank: u32, slots: u32, segment_bytes: u64, text in "\\PC{0,200}", bytes in proptest::collection::vec(any::<u8>(), 0..1024)) {
             let shape = Shape { slots, blocks: 4, block_bytes: 64 };
+            let tcp = segment_bytes.is_multiple_of(2).then(|| TcpTerms { key: [slots as u8; KEY_BYTES], config: Config::default() });
             let node = Node { first: rank, ranks: 3, cores: 2, shares_memory: true };
             let messages = [
-                FromLauncher::Welcome { version: 1, job, rank, size: 9, node, shape, segment_bytes, deadline_ms: 7 },
+                FromLauncher::Welcome { version: 1, job, rank, size: 9, node, shape, segment_bytes, deadline_ms: 7, tcp },
                 FromLauncher::Segments { first: rank },
                 FromLauncher::Card { rank, bytes: &bytes },
                 FromLauncher::Refused { text: &text },
             ];
             for message in messages {
                 let mut buffer = [0; MESSAGE_BYTES_MAX];
-                prop_assert_eq!(there_and_back(&message, &mut buffer), Ok(message), "{}", message.name());
+                prop_assert_eq!(there_and_back(&message, &mut buffer), Ok(message.clone()), "{}", message.name());
             }
         }
 

@@ -15,7 +15,7 @@ const SOON: Duration = Duration::from_secs(1);
 const AGENT: [&str; 2] = ["--host", "local:a"];
 
 /// The process that started this one.
-fn parent(pid: Pid) -> Pid {
+pub(crate) fn parent(pid: Pid) -> Pid {
     let stat = read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let (_, rest) = stat.rsplit_once(") ").unwrap();
     Pid::from_raw(rest.split_whitespace().nth(1).unwrap().parse().unwrap())

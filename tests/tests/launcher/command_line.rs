@@ -16,7 +16,7 @@ fn a_job_must_fit_the_storage() {
 #[test]
 fn transports_are_listed() {
     run(["-n", "2", "--transport", "pigeon", RANK])
-        .says(2, &["'pigeon' for '--transport <TRANSPORT>'", "possible values: auto, shm"]);
+        .says(2, &["'pigeon' for '--transport <TRANSPORT>'", "possible values: auto, shm, tcp"]);
 }
 
 #[test]

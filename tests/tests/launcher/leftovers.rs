@@ -19,14 +19,14 @@ fn entries(folder: &str) -> BTreeSet<PathBuf> {
 }
 
 /// The job key in the names of the segments that a process has mapped: `/memfd:aldis-<key>-<rank>`.
-fn job_key(pid: Pid) -> String {
+pub(crate) fn job_key(pid: Pid) -> String {
     let maps = read_to_string(format!("/proc/{pid}/maps")).unwrap();
     let name = maps.split("memfd:aldis-").nth(1).expect("a mapped segment");
     name.split('-').next().unwrap().to_owned()
 }
 
 /// Processes that have a segment of the job open or mapped.
-fn holders(key: &str) -> Vec<PathBuf> {
+pub(crate) fn holders(key: &str) -> Vec<PathBuf> {
     let holds = |process: &Path| {
         let open = read_dir(process.join("fd")).into_iter().flatten().flatten();
         let open = open.filter_map(|entry| read_link(entry.path()).ok());

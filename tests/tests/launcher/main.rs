@@ -12,6 +12,7 @@ mod faults;
 mod harness;
 mod hosts;
 mod leftovers;
+mod nodes;
 mod output;
 mod signals;
 mod wireup;

@@ -60,6 +60,7 @@ impl Rank {
             shape: plan.shape,
             segment_bytes: plan.segment_bytes as u64,
             deadline_ms: 5_000,
+            tcp: None,
         };
         self.channel.send(&welcome, soon()).unwrap();
     }
@@ -165,6 +166,7 @@ fn a_launcher_that_goes_away_or_says_nothing_is_not_waited_for() {
         shape: plan.shape,
         segment_bytes: plan.segment_bytes as u64,
         deadline_ms: 100,
+        tcp: None,
     };
     rank.channel.send(&welcome, soon()).unwrap();
     rank.fails_with(&["nothing came over the wire-up socket before the deadline"]);
@@ -184,6 +186,7 @@ fn another_version_is_told_by_name() {
         shape: plan.shape,
         segment_bytes: plan.segment_bytes as u64,
         deadline_ms: 100,
+        tcp: None,
     };
     rank.channel.send(&welcome, soon()).unwrap();
     rank.fails_with(&["program and aldis-run are of different builds"]);

@@ -6,12 +6,15 @@ use std::path::PathBuf;
 
 use aldis_host_sim::shape::Plan;
 use aldis_host_sim::storage::MAX_RANKS;
+use aldis_host_sim::tcp::KEY_BYTES;
+use aldis_host_sim::wireup::TcpTerms;
 use clap::error::ErrorKind;
 use clap::{ArgAction, CommandFactory, Parser, ValueEnum};
 
 use crate::hosts::{self, Place, Share};
 use crate::remote::{self, Ways};
 use crate::talk::{Input, Order};
+use crate::tcp_options::TcpOptions;
 
 /// Start a job of N ranks, on this machine or on several, and end it as one.
 ///
@@ -74,6 +77,9 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) json: bool,
 
+    #[command(flatten)]
+    pub(crate) tcp: TcpOptions,
+
     /// The program and its arguments; everything from here on is the program's
     #[arg(required = true, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"])]
     pub(crate) command: Vec<OsString>,
@@ -86,6 +92,8 @@ pub(crate) enum TransportName {
     Auto,
     /// Shared memory alone, on one host
     Shm,
+    /// TCP alone, also on one host
+    Tcp,
 }
 
 /// Where ranks run.
@@ -117,6 +125,8 @@ const EXAMPLES: &str = r#"Examples:
       at most a minute, output rank by rank at the end
   aldis-run -n 8 --host a:2,b:2,[2001:db8::5] --ssh "ssh -p 2222" --env RUST_LOG ./solver
       ranks 0-1 on a, 2-3 on b, the rest on the third; the program has the same path on each
+  aldis-run -n 4 --host a,b --tcp-include ib0 --tcp-ports 40000-40099 --tcp-links 2 ./solver
+      over one interface, with ports that a firewall knows, on two connections a pair of ranks
   aldis-run -n 4 --host netns:left,netns:right ./solver
       two nodes in network namespaces of this machine (root)
   aldis-run -n 4 --host box1,box2 --ssh "docker exec -i" --agent /opt/aldis-run /opt/solver
@@ -128,7 +138,8 @@ Exit code:
   0 all ranks left in order; a failing rank's own code, or 128 + signal; 124 after --timeout;
   126 or 127 when PROGRAM cannot be started; 2 for a wrong command line
 
-The ranks' environment:
+Environment:
+  aldis-run reads ALDIS_TCP_INCLUDE, _EXCLUDE, _FAMILY, _PORTS, _LINKS and _BUFFERS where the option is not given.
   ALDIS_RANK and ALDIS_SIZE for scripts, ALDIS_WIREUP_FD for the library.
   Rank 0, if it is on this machine, inherits the launcher's input unless that is a terminal; the others read nothing.
 
@@ -162,6 +173,10 @@ impl Options {
                 "--transport shm reaches the ranks of one host, and there are {count}; try --transport auto"
             ));
         }
+        let crowd = shares.iter().map(|share| share.ranks).max().filter(|_| self.uses_tcp(&shares));
+        if let Some(text) = crowd.and_then(|ranks| self.tcp.contradiction(ranks)) {
+            return Err(text);
+        }
         Ok(shares)
     }
 
@@ -171,8 +186,19 @@ impl Options {
         Ok(Ways { shell: self.ssh.clone(), agent })
     }
 
+    /// Whether any two ranks of these hosts talk over TCP.
+    pub(crate) fn uses_tcp(&self, shares: &[Share]) -> bool {
+        self.transport == TransportName::Tcp || shares.len() > 1
+    }
+
     /// What the host of this share is to start, with so long left for the ranks to join.
-    pub(crate) fn order(&self, job: u64, share: &Share, left: Duration) -> Order {
+    pub(crate) fn order(
+        &self,
+        job: u64,
+        share: &Share,
+        left: Duration,
+        key: Option<[u8; KEY_BYTES]>,
+    ) -> Order {
         let here = share.place == Place::Here;
         let own = || std::env::current_dir().ok().filter(|_| !here);
         Order {
@@ -180,7 +206,7 @@ impl Options {
             size: self.plan.ranks,
             first: share.first,
             ranks: share.ranks,
-            shares_memory: true,
+            shares_memory: self.transport != TransportName::Tcp,
             join_ms: u32::try_from(left.as_millis()).unwrap_or(u32::MAX),
             binds: self.bind == Bind::Core,
             pipes: self.output != Output::Plain || !here,
@@ -188,6 +214,7 @@ impl Options {
             command: self.command.clone(),
             folder: self.wdir.clone().or_else(own).map(Into::into),
             environment: self.environment.clone(),
+            tcp: key.map(|key| TcpTerms { key, config: self.tcp.config() }),
         }
     }
 }
@@ -262,7 +289,7 @@ mod tests {
             ("aldis-run -n many prog", "from 1 to 64"),
             ("aldis-run prog", "-n <N>"),
             ("aldis-run -n 2", "PROGRAM"),
-            ("aldis-run -n 2 --transport pigeon prog", "[possible values: auto, shm]"),
+            ("aldis-run -n 2 --transport pigeon prog", "[possible values: auto, shm, tcp]"),
             ("aldis-run -n 2 --bogus prog", "unexpected argument '--bogus'"),
             ("aldis-run -n 2 --timeout 0 prog", "positive number of seconds"),
             ("aldis-run -n 2 --timeout -1 prog", "positive number of seconds"),

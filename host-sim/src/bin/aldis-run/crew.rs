@@ -52,7 +52,7 @@ impl fmt::Display for HostFault {
 #[derive(Debug)]
 enum Seat {
     /// The launcher itself, once they are to start.
-    Here(Option<Node>),
+    Here(Option<Box<Node>>),
     /// An agent.
     There(Agent),
     /// Nobody any more.
@@ -146,10 +146,10 @@ impl Host {
         self.ready = false;
         match &mut self.seat {
             Seat::Here(node) => match Node::start(&order) {
-                Ok(started) => *node = Some(started),
+                Ok(started) => *node = Some(Box::new(started)),
                 Err(refusal) => self.lose(HostFault::Refused(refusal)),
             },
-            Seat::There(agent) => agent.say(&ToNode::Start(order)),
+            Seat::There(agent) => agent.say(&ToNode::Start(Box::new(order))),
             Seat::Gone => {}
         }
     }

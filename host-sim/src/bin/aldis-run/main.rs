@@ -26,6 +26,7 @@ mod spawn;
 mod standing;
 mod supervise;
 mod talk;
+mod tcp_options;
 mod wire;
 
 use std::process::ExitCode;

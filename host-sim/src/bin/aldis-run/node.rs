@@ -105,7 +105,16 @@ impl Node {
         let node = wireup::Node { first: order.first, ranks: order.ranks, cores, shares_memory };
         let join_deadline = Instant::now() + Duration::from_millis(u64::from(order.join_ms));
         let (key, size) = (order.job, order.size);
-        let job = Job { key, size, node, plan, join_deadline, segments: Vec::new(), cards: Vec::new() };
+        let job = Job {
+            key,
+            size,
+            node,
+            plan,
+            join_deadline,
+            segments: Vec::new(),
+            tcp: order.tcp.clone(),
+            cards: Vec::new(),
+        };
         Ok(Self {
             job,
             ranks: Vec::new(),

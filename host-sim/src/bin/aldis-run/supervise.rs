@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::time::Instant;
 
+use aldis_host_sim::tcp::JobKey;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, raise};
@@ -150,9 +151,10 @@ impl<'a> Supervisor<'a> {
         }
         self.ordered = true;
         let left = (self.started + self.options.join_timeout).saturating_duration_since(Instant::now());
-        for place in 0..self.hosts.len() {
-            let Some(host) = self.hosts.get_mut(place) else { continue };
-            host.start(self.options.order(self.key, &host.share, left));
+        let shares: Vec<_> = self.hosts.iter().map(|host| host.share.clone()).collect();
+        let key = self.options.uses_tcp(&shares).then(JobKey::random);
+        for (host, share) in self.hosts.iter_mut().zip(&shares) {
+            host.start(self.options.order(self.key, share, left, key));
         }
     }
 

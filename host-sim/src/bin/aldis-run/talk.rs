@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 
+use aldis_host_sim::wireup::TcpTerms;
 use serde::{Deserialize, Serialize};
 
 use crate::standing::Standing;
@@ -57,13 +58,15 @@ pub(crate) struct Order {
     pub(crate) folder: Option<OsString>,
     /// Variables to set.
     pub(crate) environment: Vec<(OsString, OsString)>,
+    /// How the ranks with whom no memory is shared are reached; `None` if there are none.
+    pub(crate) tcp: Option<TcpTerms>,
 }
 
 /// What the launcher says.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum ToNode {
     /// Start these ranks.
-    Start(Order),
+    Start(Box<Order>),
     /// The cards of all ranks of the job, by rank.
     Cards(Vec<Vec<u8>>),
     /// Tell what every rank is doing.

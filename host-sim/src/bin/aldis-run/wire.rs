@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use aldis_host_sim::shape::Plan;
 use aldis_host_sim::wireup::{
-    CARD_BYTES_MAX, Channel, DESCRIPTORS_MAX, FromLauncher, FromRank, Node, VERSION, WireError,
+    CARD_BYTES_MAX, Channel, DESCRIPTORS_MAX, FromLauncher, FromRank, Node, TcpTerms, VERSION, WireError,
 };
 
 use crate::standing::{LastWord, Stage, Standing};
@@ -26,6 +26,8 @@ pub(crate) struct Job {
     pub(crate) join_deadline: Instant,
     /// The node's segments, by rank; given up once all ranks have theirs.
     pub(crate) segments: Vec<OwnedFd>,
+    /// How the ranks with whom no memory is shared are reached.
+    pub(crate) tcp: Option<TcpTerms>,
     /// Everybody's cards, by rank of the job, once they have come.
     pub(crate) cards: Vec<Vec<u8>>,
 }
@@ -175,6 +177,7 @@ impl Conversation {
             shape: job.plan.shape,
             segment_bytes: job.plan.segment_bytes as u64,
             deadline_ms: u32::try_from(left.as_millis()).unwrap_or(u32::MAX),
+            tcp: job.tcp.clone(),
         }
     }
 }

@@ -1,0 +1,153 @@
+//! What the user says about TCP.
+
+use core::ops::RangeInclusive;
+
+use aldis_host_sim::tcp::{Config, Family, Interfaces, LINKS_MAX};
+use clap::{Args, ValueEnum};
+
+/// The options of ranks that are reached over TCP.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "TCP, between hosts or with --transport tcp")]
+pub(crate) struct TcpOptions {
+    /// Use only these interfaces, by name
+    #[arg(long = "tcp-include", value_name = "NAME,...", value_delimiter = ',', env = "ALDIS_TCP_INCLUDE")]
+    include: Vec<String>,
+
+    /// Never use these interfaces
+    #[arg(long = "tcp-exclude", value_name = "NAME,...", value_delimiter = ',', env = "ALDIS_TCP_EXCLUDE")]
+    exclude: Vec<String>,
+
+    /// Use only addresses of this family
+    #[arg(long = "tcp-family", value_enum, env = "ALDIS_TCP_FAMILY")]
+    family: Option<FamilyName>,
+
+    /// Ports to listen on, as a firewall may want it: one a rank of a host is taken
+    #[arg(long = "tcp-ports", value_name = "FIRST-LAST", value_parser = ports, env = "ALDIS_TCP_PORTS")]
+    ports: Option<RangeInclusive<u16>>,
+
+    /// Connections between two ranks: long messages are dealt out to them
+    #[arg(long = "tcp-links", value_name = "COUNT", value_parser = links, default_value = "1", env = "ALDIS_TCP_LINKS")]
+    links: u8,
+
+    /// What the system may hold for a socket in each direction, such as 256K or 4M; it adapts that by itself if not given
+    #[arg(long = "tcp-buffers", value_name = "BYTES", value_parser = bytes, env = "ALDIS_TCP_BUFFERS")]
+    buffers: Option<usize>,
+}
+
+/// A family of addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum FamilyName {
+    /// IPv4
+    #[value(name = "4")]
+    V4,
+    /// IPv6
+    #[value(name = "6")]
+    V6,
+}
+
+impl TcpOptions {
+    /// The ranks' configuration.
+    pub(crate) fn config(&self) -> Config {
+        let family = self.family.map(|family| match family {
+            FamilyName::V4 => Family::V4,
+            FamilyName::V6 => Family::V6,
+        });
+        let standard = Config::default();
+        Config {
+            interfaces: Interfaces { include: self.include.clone(), exclude: self.exclude.clone(), family },
+            ports: self.ports.clone().unwrap_or(standard.ports),
+            links: self.links,
+            send_buffer: self.buffers,
+            receive_buffer: self.buffers,
+            ..standard
+        }
+    }
+
+    /// Why this can be the configuration of no host with so many ranks, if it cannot.
+    pub(crate) fn contradiction(&self, ranks: u32) -> Option<String> {
+        if let Some(both) = self.include.iter().find(|name| self.exclude.contains(name)) {
+            return Some(format!("--tcp-include and --tcp-exclude both name {both}"));
+        }
+        let ports = self.ports.as_ref().map(|ports| u32::from(ports.end() - ports.start()) + 1)?;
+        (ports < ranks).then(|| {
+            format!("--tcp-ports gives {ports} ports, and a host has {ranks} ranks, each of which needs one")
+        })
+    }
+}
+
+fn ports(text: &str) -> Result<RangeInclusive<u16>, String> {
+    let wrong = || format!("`{text}` is no range of ports from 1 to 65535, such as 40000-40999");
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let number = |text: &str| text.trim().parse::<u16>().ok().filter(|port| *port > 0).ok_or_else(wrong);
+    let (first, last) = (number(first)?, number(last)?);
+    if first <= last { Ok(first..=last) } else { Err(wrong()) }
+}
+
+fn links(text: &str) -> Result<u8, String> {
+    let count = text.parse().ok().filter(|count| (1..=LINKS_MAX).contains(count));
+    count.ok_or_else(|| format!("not a number of connections from 1 to {LINKS_MAX}"))
+}
+
+fn bytes(text: &str) -> Result<usize, String> {
+    let (number, unit) = match text.strip_suffix(['K', 'k', 'M', 'm']) {
+        Some(number) if text.ends_with(['K', 'k']) => (number, 1 << 10),
+        Some(number) => (number, 1 << 20),
+        None => (text, 1),
+    };
+    let bytes = number.parse::<usize>().ok().and_then(|number| number.checked_mul(unit));
+    let bytes = bytes.filter(|bytes| (4096..=1 << 30).contains(bytes));
+    bytes.ok_or_else(|| "not a number of bytes from 4K to 1024M".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        tcp: TcpOptions,
+    }
+
+    fn parse(line: &str) -> Result<TcpOptions, String> {
+        let words = core::iter::once("aldis-run").chain(line.split_whitespace());
+        Line::try_parse_from(words).map(|line| line.tcp).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn options_become_a_configuration() {
+        let options = "--tcp-include eth0,ib0 --tcp-exclude docker0 --tcp-family 6 --tcp-ports 4000-4009 --tcp-links 4 \
+                       --tcp-buffers 2M";
+        let config = parse(options).unwrap().config();
+        assert_eq!(config.interfaces.include, ["eth0", "ib0"]);
+        assert_eq!(config.interfaces.exclude, ["docker0"]);
+        assert_eq!(config.interfaces.family, Some(Family::V6));
+        assert_eq!((config.ports, config.links), (4000..=4009, 4));
+        assert_eq!((config.send_buffer, config.receive_buffer), (Some(2 << 20), Some(2 << 20)));
+        assert_eq!(parse("").unwrap().config(), Config::default());
+    }
+
+    #[test]
+    fn what_cannot_be_is_told() {
+        for (line, answer) in [
+            ("--tcp-ports 0-9", "`0-9` is no range of ports"),
+            ("--tcp-ports 9-8", "such as 40000-40999"),
+            ("--tcp-links 0", "from 1 to 16"),
+            ("--tcp-links 17", "from 1 to 16"),
+            ("--tcp-buffers 1K", "from 4K to 1024M"),
+            ("--tcp-buffers 99999999999M", "from 4K to 1024M"),
+            ("--tcp-family 5", "possible values: 4, 6"),
+        ] {
+            let error = parse(line).unwrap_err();
+            assert!(error.contains(answer), "{line}: {error}");
+        }
+        let contradiction = |line: &str, ranks| parse(line).unwrap().contradiction(ranks);
+        assert_eq!(contradiction("--tcp-ports 7000-7003", 4), None);
+        assert!(
+            contradiction("--tcp-ports 7000-7002", 4).unwrap().contains("3 ports, and a host has 4 ranks")
+        );
+        assert!(contradiction("--tcp-include a,b --tcp-exclude b", 1).unwrap().contains("both name b"));
+    }
+}
