@@ -50,7 +50,7 @@ struct Terms {
     shape: Shape,
     segment_bytes: usize,
     deadline: Instant,
-    tcp: Option<TcpTerms>,
+    tcp: Option<Box<TcpTerms>>,
 }
 
 impl Job {
@@ -280,7 +280,7 @@ fn assemble(
 /// The transport to ranks with whom no memory is shared; a vacant one if there are none.
 fn listen(terms: &Terms, epoch: Epoch) -> Result<Tcp, JoinError> {
     let Label { rank, size, .. } = terms.label;
-    let Some(TcpTerms { key, config }) = &terms.tcp else { return Ok(Tcp::vacant(PeerId(rank))) };
+    let Some(TcpTerms { key, config }) = terms.tcp.as_deref() else { return Ok(Tcp::vacant(PeerId(rank))) };
     let listening = Tcp::listen(PeerId(rank), epoch, JobKey::new(*key), size, config);
     listening.map_err(|error| JoinError::Tcp { rank, error })
 }

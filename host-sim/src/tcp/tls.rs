@@ -22,6 +22,7 @@ use rustls::{
     ClientConfig, ClientConnection, Connection, DigitallySignedStruct, DistinguishedName, Error,
     RootCertStore, ServerConfig, ServerConnection, SignatureScheme, version,
 };
+use serde::{Deserialize, Serialize};
 
 use serde::{Deserialize, Serialize};
 

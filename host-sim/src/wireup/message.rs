@@ -114,7 +114,7 @@ pub enum FromLauncher<'a> {
         /// How long the wire-up may take from here, in ms.
         deadline_ms: u32,
         /// How the ranks with whom no memory is shared are reached; `None` if there are none.
-        tcp: Option<TcpTerms>,
+        tcp: Option<Box<TcpTerms>>,
     },
     /// The descriptors beside this message are the segments of rank `first` and following.
     Segments {
@@ -221,7 +221,7 @@ mod tests {
         #[test]
         fn a_launchers_words_survive(job: u64, rank: u32, slots: u32, segment_bytes: u64, text in "\\PC{0,200}", bytes in proptest::collection::vec(any::<u8>(), 0..1024)) {
             let shape = Shape { slots, blocks: 4, block_bytes: 64 };
-            let tcp = segment_bytes.is_multiple_of(2).then(|| TcpTerms { key: [slots as u8; KEY_BYTES], config: Config::default() });
+            let tcp = segment_bytes.is_multiple_of(2).then(|| Box::new(TcpTerms { key: [slots as u8; KEY_BYTES], config: Config::default() }));
             let node = Node { first: rank, ranks: 3, cores: 2, shares_memory: true };
             let messages = [
                 FromLauncher::Welcome { version: 1, job, rank, size: 9, node, shape, segment_bytes, deadline_ms: 7, tcp },

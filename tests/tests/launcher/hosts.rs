@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::harness::{RANK, becomes, program, run, start};
 
 /// A folder of this test's own, emptied.
-fn folder(name: &str) -> PathBuf {
+pub(crate) fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();

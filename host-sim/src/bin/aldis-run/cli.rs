@@ -139,7 +139,8 @@ Exit code:
   126 or 127 when PROGRAM cannot be started; 2 for a wrong command line
 
 Environment:
-  aldis-run reads ALDIS_TCP_INCLUDE, _EXCLUDE, _FAMILY, _PORTS, _LINKS and _BUFFERS where the option is not given.
+  aldis-run reads ALDIS_TCP_INCLUDE, _EXCLUDE, _FAMILY, _PORTS, _LINKS and _BUFFERS, and
+  ALDIS_TLS_CERT, _KEY, _CA and _NAME, where the option is not given.
   ALDIS_RANK and ALDIS_SIZE for scripts, ALDIS_WIREUP_FD for the library.
   Rank 0, if it is on this machine, inherits the launcher's input unless that is a terminal; the others read nothing.
 
@@ -214,7 +215,7 @@ impl Options {
             command: self.command.clone(),
             folder: self.wdir.clone().or_else(own).map(Into::into),
             environment: self.environment.clone(),
-            tcp: key.map(|key| TcpTerms { key, config: self.tcp.config() }),
+            tcp: key.map(|key| Box::new(TcpTerms { key, config: self.tcp.config() })),
         }
     }
 }

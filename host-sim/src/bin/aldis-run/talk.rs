@@ -59,7 +59,7 @@ pub(crate) struct Order {
     /// Variables to set.
     pub(crate) environment: Vec<(OsString, OsString)>,
     /// How the ranks with whom no memory is shared are reached; `None` if there are none.
-    pub(crate) tcp: Option<TcpTerms>,
+    pub(crate) tcp: Option<Box<TcpTerms>>,
 }
 
 /// What the launcher says.

@@ -1,7 +1,9 @@
 //! What the user says about TCP.
 
 use core::ops::RangeInclusive;
+use std::path::PathBuf;
 
+use aldis_host_sim::tcp::tls::Files;
 use aldis_host_sim::tcp::{Config, Family, Interfaces, LINKS_MAX};
 use clap::{Args, ValueEnum};
 
@@ -9,7 +11,7 @@ use clap::{Args, ValueEnum};
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "TCP, between hosts or with --transport tcp")]
 pub(crate) struct TcpOptions {
-    /// Use only these interfaces, by name
+    /// Use only these interfaces: names, addresses or networks such as 10.1.0.0/16
     #[arg(long = "tcp-include", value_name = "NAME,...", value_delimiter = ',', env = "ALDIS_TCP_INCLUDE")]
     include: Vec<String>,
 
@@ -32,6 +34,22 @@ pub(crate) struct TcpOptions {
     /// What the system may hold for a socket in each direction, such as 256K or 4M; it adapts that by itself if not given
     #[arg(long = "tcp-buffers", value_name = "BYTES", value_parser = bytes, env = "ALDIS_TCP_BUFFERS")]
     buffers: Option<usize>,
+
+    /// Encrypt by TLS 1.3: this side's certificate, a file in PEM, and on every host under the same path
+    #[arg(long = "tls-cert", value_name = "FILE", requires_all = ["tls_key", "tls_ca"], env = "ALDIS_TLS_CERT")]
+    tls_cert: Option<PathBuf>,
+
+    /// The certificate's private key
+    #[arg(long = "tls-key", value_name = "FILE", requires = "tls_cert", env = "ALDIS_TLS_KEY")]
+    tls_key: Option<PathBuf>,
+
+    /// The certificates of the authorities that issue those of the ranks: nobody else takes part
+    #[arg(long = "tls-ca", value_name = "FILE", requires = "tls_cert", env = "ALDIS_TLS_CA")]
+    tls_ca: Option<PathBuf>,
+
+    /// The name that every rank's certificate is made out for
+    #[arg(long = "tls-name", value_name = "NAME", requires = "tls_cert", env = "ALDIS_TLS_NAME")]
+    tls_name: Option<String>,
 }
 
 /// A family of addresses.
@@ -53,12 +71,20 @@ impl TcpOptions {
             FamilyName::V6 => Family::V6,
         });
         let standard = Config::default();
+        let files = (&self.tls_cert, &self.tls_key, &self.tls_ca);
+        let tls = if let (Some(certificate), Some(key), Some(authority)) = files {
+            let files = Files::new(certificate, key, authority);
+            Some(Files { name: self.tls_name.clone().unwrap_or(files.name), ..files })
+        } else {
+            None
+        };
         Config {
             interfaces: Interfaces { include: self.include.clone(), exclude: self.exclude.clone(), family },
             ports: self.ports.clone().unwrap_or(standard.ports),
             links: self.links,
             send_buffer: self.buffers,
             receive_buffer: self.buffers,
+            tls,
             ..standard
         }
     }
@@ -127,6 +153,9 @@ mod tests {
         assert_eq!((config.ports, config.links), (4000..=4009, 4));
         assert_eq!((config.send_buffer, config.receive_buffer), (Some(2 << 20), Some(2 << 20)));
         assert_eq!(parse("").unwrap().config(), Config::default());
+        let tls =
+            parse("--tls-cert c.pem --tls-key k.pem --tls-ca a.pem --tls-name job").unwrap().config().tls;
+        assert_eq!(tls, Some(Files { name: "job".into(), ..Files::new("c.pem", "k.pem", "a.pem") }));
     }
 
     #[test]
@@ -139,6 +168,8 @@ mod tests {
             ("--tcp-buffers 1K", "from 4K to 1024M"),
             ("--tcp-buffers 99999999999M", "from 4K to 1024M"),
             ("--tcp-family 5", "possible values: 4, 6"),
+            ("--tls-cert c.pem", "required arguments were not provided"),
+            ("--tls-ca a.pem", "--tls-cert"),
         ] {
             let error = parse(line).unwrap_err();
             assert!(error.contains(answer), "{line}: {error}");

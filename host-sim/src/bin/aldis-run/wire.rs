@@ -27,7 +27,7 @@ pub(crate) struct Job {
     /// The node's segments, by rank; given up once all ranks have theirs.
     pub(crate) segments: Vec<OwnedFd>,
     /// How the ranks with whom no memory is shared are reached.
-    pub(crate) tcp: Option<TcpTerms>,
+    pub(crate) tcp: Option<Box<TcpTerms>>,
     /// Everybody's cards, by rank of the job, once they have come.
     pub(crate) cards: Vec<Vec<u8>>,
 }
