@@ -7,6 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
+use aldis_host_sim::shape::Plan;
 use nix::sys::signal::{Signal, kill};
 
 use crate::harness::{RANK, begin, program};
@@ -30,14 +31,11 @@ fn says(output: &Output, code: i32, texts: &[&str]) {
 #[test]
 fn a_limit_of_files_is_told_with_need_and_have() {
     // In units of 512 bytes or of 1 KiB, by the shell: both are too little for two ranks.
-    let output = shell("ulimit -f 100; exec $RUN -n 2 $RANK greet");
-    says(
-        &output,
-        1,
-        &["no segment of 536704 bytes for rank 0: not enough memory: 536704 bytes needed, ", "ulimit -f"],
-    );
+    let bytes = Plan::of(2).unwrap().segment_bytes;
+    let need = format!("no segment of {bytes} bytes for rank 0: not enough memory: {bytes} bytes needed, ");
+    says(&shell("ulimit -f 100; exec $RUN -n 2 $RANK greet"), 1, &[&need, "ulimit -f"]);
     let output = shell("ulimit -f 100; exec $RUN -n 2 --host local:a $RANK greet");
-    says(&output, 1, &["host local:a: no segment of 536704 bytes for rank 0: not enough memory"]);
+    says(&output, 1, &["host local:a: ", &need]);
 }
 
 #[test]
