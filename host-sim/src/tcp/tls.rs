@@ -22,7 +22,6 @@ use rustls::{
     ClientConfig, ClientConnection, Connection, DigitallySignedStruct, DistinguishedName, Error,
     RootCertStore, ServerConfig, ServerConnection, SignatureScheme, version,
 };
-use serde::{Deserialize, Serialize};
 
 use serde::{Deserialize, Serialize};
 

@@ -8,7 +8,7 @@ use crate::harness::behave;
 use crate::hosts::folder;
 
 /// Two ranks on two nodes, given these files of the folder.
-fn options<'a>(paths: &'a [String; 3]) -> Vec<&'a str> {
+fn options(paths: &[String; 3]) -> Vec<&str> {
     let [certificate, key, authority] = paths;
     let host = ["--host", "local:a,local:b"];
     [&host[..], &["--tls-cert", certificate, "--tls-key", key, "--tls-ca", authority]].concat()
