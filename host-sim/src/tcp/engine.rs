@@ -83,23 +83,21 @@ impl Engine {
         if me.0 >= ranks || epoch == Epoch(0) {
             return Err(TcpError::Identity);
         }
-        let failed = |call| move |errno| TcpError::System { call, errno };
         let options = Options {
             send_buffer: config.send_buffer,
             receive_buffer: config.receive_buffer,
             keep_alive: config.keep_alive,
         };
-        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed("epoll_create1"))?;
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(TcpError::system("epoll_create1"))?;
         let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
         let networks = interfaces::select(&config.interfaces)?;
         for network in &networks {
             let listener = socket::listen_at(network.ip, &config.ports, &options)?;
             let address = listener.local_addr();
-            addresses
-                .push(address.map_err(|_| TcpError::System { call: "getsockname", errno: Errno::last() })?);
+            addresses.push(address.map_err(|_| TcpError::system("getsockname")(Errno::last()))?);
             epoll
                 .add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))
-                .map_err(failed("epoll_ctl"))?;
+                .map_err(TcpError::system("epoll_ctl"))?;
             listeners.push(listener);
         }
         let deadline_ns = u64::try_from(config.connect_timeout.as_nanos()).unwrap_or(u64::MAX).max(1);

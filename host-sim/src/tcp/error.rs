@@ -54,6 +54,16 @@ pub enum TcpError {
     },
 }
 
+impl TcpError {
+    /// Names the call that failed.
+    pub(super) fn system(call: &'static str) -> impl Fn(Errno) -> Self {
+        move |errno| match errno {
+            Errno::EMFILE | Errno::ENFILE => Self::Descriptors { call },
+            errno => Self::System { call, errno },
+        }
+    }
+}
+
 impl fmt::Display for TcpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -29,14 +29,6 @@ pub(super) struct Options {
     pub(super) keep_alive: Option<Duration>,
 }
 
-/// Names the call that failed.
-fn failed(call: &'static str) -> impl Fn(Errno) -> TcpError {
-    move |errno| match errno {
-        Errno::EMFILE | Errno::ENFILE => TcpError::Descriptors { call },
-        errno => TcpError::System { call, errno },
-    }
-}
-
 /// A socket of the family of `ip`, which does not block, with the sizes that must be known before it is connected.
 fn open(ip: IpAddr, options: &Options) -> Result<OwnedFd, Errno> {
     let family = if ip.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
@@ -61,21 +53,21 @@ pub(super) fn listen_at(
     options: &Options,
 ) -> Result<TcpListener, TcpError> {
     for port in ports.clone() {
-        let file = open(ip, options).map_err(failed("socket"))?;
-        setsockopt(&file, sockopt::ReuseAddr, &true).map_err(failed("setsockopt"))?;
+        let file = open(ip, options).map_err(TcpError::system("socket"))?;
+        setsockopt(&file, sockopt::ReuseAddr, &true).map_err(TcpError::system("setsockopt"))?;
         if ip.is_ipv6() {
-            setsockopt(&file, sockopt::Ipv6V6Only, &true).map_err(failed("setsockopt"))?;
+            setsockopt(&file, sockopt::Ipv6V6Only, &true).map_err(TcpError::system("setsockopt"))?;
         }
         match bind(file.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(ip, port))) {
             Ok(()) => {}
             Err(Errno::EADDRINUSE | Errno::EACCES) => continue,
-            Err(errno) => return Err(failed("bind")(errno)),
+            Err(errno) => return Err(TcpError::system("bind")(errno)),
         }
         let backlog = Backlog::new(BACKLOG).unwrap_or(Backlog::MAXCONN);
         match listen(&file, backlog) {
             Ok(()) => return Ok(TcpListener::from(file)),
             Err(Errno::EADDRINUSE) => {}
-            Err(errno) => return Err(failed("listen")(errno)),
+            Err(errno) => return Err(TcpError::system("listen")(errno)),
         }
     }
     Err(TcpError::NoPort { ip, first: *ports.start(), last: *ports.end() })
