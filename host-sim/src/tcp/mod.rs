@@ -16,7 +16,7 @@
 //! # Bounds
 //!
 //! An open link has 320 KiB to send from and 320 KiB to receive into, of which the system gives what is really used; a
-//! peer's row has less than 200 bytes. A connection in its handshake has half a KiB, and there are 32 at most beyond those
+//! peer's row has less than 300 bytes. A connection in its handshake has half a KiB, and there are 32 at most beyond those
 //! that the job itself can have. One turn of a connection makes 8 reads at most.
 //!
 //! # How it ends
