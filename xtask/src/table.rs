@@ -36,6 +36,15 @@ impl Table {
         text
     }
 
+    /// Each row as pairs of its column's name and its cell.
+    pub(crate) fn records(&self) -> impl Iterator<Item = Vec<(&str, &str)>> {
+        let head = self.rows.first().map_or(&[][..], Vec::as_slice);
+        self.rows
+            .iter()
+            .skip(1)
+            .map(move |row| head.iter().zip(row).map(|(name, cell)| (name.as_str(), cell.as_str())).collect())
+    }
+
     /// As a table of HTML.
     pub(crate) fn html(&self) -> String {
         let escape = |cell: &String| cell.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
@@ -95,6 +104,7 @@ mod tests {
     fn cells_are_text_in_every_form() {
         let mut table = Table::new(["step", "ns"]);
         table.row(["a<b".into(), "7".into()]);
+        assert_eq!(table.records().collect::<Vec<_>>(), [vec![("step", "a<b"), ("ns", "7")]]);
         assert_eq!(table.markdown(), "| step | ns |\n|---|---|\n| a<b | 7 |\n");
         assert_eq!(
             table.html(),

@@ -165,6 +165,16 @@ fn publish(out: &mut impl Write, report: &Report, json: bool, files: Files) -> R
                 writeln!(out, "{}", figure.json(Point(figures)))?;
             }
         }
+        for (title, table) in &report.tables {
+            for record in table.records() {
+                let row: serde_json::Map<_, _> =
+                    record.into_iter().map(|(name, cell)| (name.into(), cell.into())).collect();
+                writeln!(out, "{}", serde_json::json!({ "table": title, "row": row }))?;
+            }
+        }
+        for missing in &report.missing {
+            writeln!(out, "{}", serde_json::json!({ "missing": missing }))?;
+        }
     } else {
         write!(out, "{}", report.text())?;
     }
