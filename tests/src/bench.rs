@@ -43,13 +43,15 @@ pub enum Workload {
     Barrier,
     /// A broadcast; the root goes round, so that none runs ahead.
     Bcast,
+    /// A sum of doubles at the root, in place; the root goes round.
+    Reduce,
     /// A sum of doubles on all ranks, in place.
     Allreduce,
 }
 
 impl Workload {
     /// All there are, with their names on the wire.
-    pub const ALL: [(Self, &'static str); 9] = [
+    pub const ALL: [(Self, &'static str); 10] = [
         (Self::Latency, "latency"),
         (Self::Bandwidth, "bandwidth"),
         (Self::Both, "bibw"),
@@ -58,6 +60,7 @@ impl Workload {
         (Self::Compute, "compute"),
         (Self::Barrier, "barrier"),
         (Self::Bcast, "bcast"),
+        (Self::Reduce, "reduce"),
         (Self::Allreduce, "allreduce"),
     ];
 }

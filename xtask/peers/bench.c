@@ -207,6 +207,12 @@ static long long bcast(const struct batch *batch, int number) {
     return 0;
 }
 
+static long long reduce(const struct batch *batch, int number) {
+    /* Not in place: MPICH 4.0.2 crashes with MPI_IN_PLACE at a root other than 0. */
+    MPI_Reduce(sums, in, batch->bytes / 8, MPI_DOUBLE, MPI_SUM, number % size, MPI_COMM_WORLD);
+    return 0;
+}
+
 static long long allreduce(const struct batch *batch, int number) {
     (void)number;
     MPI_Allreduce(MPI_IN_PLACE, sums, batch->bytes / 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
@@ -221,6 +227,7 @@ static const struct {
     { "latency", latency, 0 },   { "bandwidth", bandwidth, 1 }, { "bibw", bibw, 1 },
     { "rate", rate, 0 },         { "overlap", overlap, 1 },     { "compute", compute_alone, 0 },
     { "barrier", barrier, 0 },   { "bcast", bcast, 0 },         { "allreduce", allreduce, 0 },
+    { "reduce", reduce, 0 },
 };
 enum { WORKLOADS = sizeof workloads / sizeof workloads[0] };
 

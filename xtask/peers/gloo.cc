@@ -4,6 +4,7 @@
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
 #include <gloo/math.h>
+#include <gloo/reduce.h>
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/transport/tcp/device.h>
@@ -146,6 +147,13 @@ struct Rank {
       options.setOutput(out.data(), batch.bytes);
       options.setRoot(number % size);
       gloo::broadcast(options);
+    } else if (workload == "reduce") {
+      gloo::ReduceOptions options(context);
+      options.setOutput(sums.data(), sums.size());
+      options.setRoot(number % size);
+      void (*sum)(void *, const void *, const void *, size_t) = &gloo::sum<double>;
+      options.setReduceFunction(sum);
+      gloo::reduce(options);
     } else if (workload == "allreduce") {
       gloo::AllreduceOptions options(context);
       options.setOutput(sums.data(), sums.size());

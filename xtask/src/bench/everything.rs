@@ -100,14 +100,16 @@ impl Everything {
                 report.missing.push(format!("instructions: valgrind is not installed: {install}"))
             }
         }
-        self.measure(&mut bench, &mut report, &wanted, end)?;
+        let measured = self.measure(&mut bench, &mut report, &wanted, end);
         report.facts = machine::facts(bench.cores, &wanted);
         report
             .facts
             .push(("load of the last minute".into(), format!("{load} before, {} after", machine::load())));
         report.facts.push(("calibrator".into(), bench.calibration()));
         report.facts.push(("length of the run".into(), format!("{:.0} s", start.elapsed().as_secs_f64())));
-        publish(&mut std::io::stdout().lock(), &report, self.json, files)
+        // Also when it did not come to its end: what there is has cost minutes.
+        publish(&mut std::io::stdout().lock(), &report, self.json, files)?;
+        measured
     }
 
     fn measure(
@@ -145,6 +147,8 @@ impl Everything {
                     left -= 1;
                     bench.bar.inc(1);
                 }
+                let over = transport.name();
+                report.missing.extend(field.failures().map(|failed| format!("over {over}: {failed}")));
             }
         }
         bench.bar.finish_and_clear();

@@ -53,6 +53,13 @@ pub(crate) struct Field {
     series: Vec<Series>,
 }
 
+impl Field {
+    /// Who failed, and how.
+    pub(crate) fn failures(&self) -> impl Iterator<Item = &String> {
+        self.series.iter().filter_map(|one| one.failed.as_ref())
+    }
+}
+
 impl Bench {
     pub(crate) fn new(programs: Programs) -> Result<Self> {
         let (sockets, cores) = (Sockets::new()?, cores::two()?);
@@ -135,6 +142,7 @@ impl Bench {
         let counts = |round: usize| verdicts.get(round) == Some(&Verdict::Steady);
         let measured = field.series.iter().filter(|one| carries(one));
         let figures: Vec<Figure> = measured
+            .filter(|one| one.failed.is_none())
             .filter_map(|one| {
                 let summary = one.summary(counts)?;
                 Some(Figure::new(workload, field.transport, field.ranks, bytes, one.which, summary))
@@ -163,6 +171,9 @@ impl Bench {
         let fast = calibrators.iter().filter(|&&(before, _)| before < SHARED_CORE_NS).count();
         if fast * 2 > calibrators.len() {
             said += "; the calibrator is so fast that the host may run both cores on one: repeat the run";
+        }
+        for failed in field.failures() {
+            said += &format!("; {failed}");
         }
         self.bar.suspend(|| eprintln!("{said}"));
     }
@@ -200,10 +211,17 @@ fn take_turns(field: &mut Field, workload: Workload, ask: Ask, round: usize) -> 
     let first = round % field.series.len().max(1);
     for _ in 0..BATCHES {
         let (head, tail) = field.series.split_at_mut(first);
-        let carrying = |one: &&mut Series| one.which.carries(workload, transport, ask.bytes);
+        let carrying =
+            |one: &&mut Series| one.failed.is_none() && one.which.carries(workload, transport, ask.bytes);
         for one in tail.iter_mut().chain(head).filter(carrying) {
             let bytes = one.which.payload(workload, transport, ask.bytes);
-            one.sample(workload, Ask { bytes, ..ask }, round)?;
+            match one.sample(workload, Ask { bytes, ..ask }, round) {
+                // A peer's failure is told, and the others are measured without it.
+                Err(error) if Implementation::PEERS.contains(&one.which) => {
+                    one.failed = Some(format!("{} failed: {error:#}", one.which.name()));
+                }
+                sampled => sampled?,
+            }
         }
     }
     Ok(())

@@ -14,6 +14,8 @@ pub(crate) struct Series {
     runner: Runner,
     /// Nanoseconds of a turn, or what [`Workload::Overlap`] makes of them.
     costs: Vec<(usize, f64)>,
+    /// Why nothing more can be measured of it.
+    pub(crate) failed: Option<String>,
     /// Units of a computation that is as long as the transfer, once known.
     units: Option<usize>,
 }
@@ -36,7 +38,7 @@ pub(crate) struct Summary {
 
 impl Series {
     pub(crate) fn new(which: Implementation, runner: Runner) -> Self {
-        Self { which, runner, costs: Vec::new(), units: None }
+        Self { which, runner, costs: Vec::new(), failed: None, units: None }
     }
 
     /// Forgets what was measured before.

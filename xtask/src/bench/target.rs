@@ -16,14 +16,23 @@ impl Target {
         let (to_raw, to_best_peer) = match (transport, workload) {
             (Transport::Tcp, Workload::Latency) => (Some(1.1), Some(1.0)),
             (Transport::Tcp, Workload::Bandwidth) => (Some(0.95), Some(1.0)),
-            (Transport::Tcp, Workload::Barrier | Workload::Bcast | Workload::Allreduce) => (None, Some(1.0)),
+            (
+                Transport::Tcp,
+                Workload::Barrier | Workload::Bcast | Workload::Reduce | Workload::Allreduce,
+            ) => (None, Some(1.0)),
             (Transport::Tcp, _) => (None, None),
             (_, Workload::Latency) if bytes <= 64 => (Some(1.3), Some(0.6)),
             (_, Workload::Latency) if (1024..=8192).contains(&bytes) => (None, Some(0.7)),
             (_, Workload::Bandwidth) if bytes >= 64 << 10 => (None, Some(1.2)),
             (_, Workload::Rate) => (None, Some(2.0)),
-            (_, Workload::Barrier | Workload::Bcast | Workload::Allreduce) if ranks == 2 => (None, Some(0.7)),
-            (_, Workload::Barrier | Workload::Bcast | Workload::Allreduce) => (None, Some(1.0)),
+            (_, Workload::Barrier | Workload::Bcast | Workload::Reduce | Workload::Allreduce)
+                if ranks == 2 =>
+            {
+                (None, Some(0.7))
+            }
+            (_, Workload::Barrier | Workload::Bcast | Workload::Reduce | Workload::Allreduce) => {
+                (None, Some(1.0))
+            }
             (_, Workload::Latency | Workload::Bandwidth | Workload::Both | Workload::Overlap) => (None, None),
         };
         Self { to_raw, to_best_peer }

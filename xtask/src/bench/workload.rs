@@ -13,6 +13,7 @@ pub(crate) enum Workload {
     Overlap,
     Barrier,
     Bcast,
+    Reduce,
     Allreduce,
 }
 
@@ -49,7 +50,7 @@ const WINDOW_BYTES: usize = 2 * MIB;
 const WINDOW_MAX: usize = 64;
 
 impl Workload {
-    pub(crate) const COLLECTIVES: [Self; 3] = [Self::Barrier, Self::Bcast, Self::Allreduce];
+    pub(crate) const COLLECTIVES: [Self; 4] = [Self::Barrier, Self::Bcast, Self::Reduce, Self::Allreduce];
 
     /// The name on the wire and in results.
     pub(crate) fn name(self) -> &'static str {
@@ -61,6 +62,7 @@ impl Workload {
             Self::Overlap => "overlap",
             Self::Barrier => "barrier",
             Self::Bcast => "bcast",
+            Self::Reduce => "reduce",
             Self::Allreduce => "allreduce",
         }
     }
@@ -77,6 +79,7 @@ impl Workload {
             Self::Overlap => "how much of a transfer is hidden by a computation as long, polling in between",
             Self::Barrier => "barrier",
             Self::Bcast => "broadcast, the root goes round",
+            Self::Reduce => "sum of doubles at the root, in place; the root goes round",
             Self::Allreduce => "sum of doubles on all ranks, in place",
         }
     }
@@ -87,7 +90,7 @@ impl Workload {
             Self::Bandwidth | Self::Both => Unit::GBs,
             Self::Rate => Unit::MillionsPerS,
             Self::Overlap => Unit::Percent,
-            Self::Barrier | Self::Bcast | Self::Allreduce => Unit::Us,
+            Self::Barrier | Self::Bcast | Self::Reduce | Self::Allreduce => Unit::Us,
         }
     }
 
@@ -100,7 +103,7 @@ impl Workload {
             Self::Rate => &[8],
             Self::Overlap => &[256 * KIB, 4 * MIB],
             Self::Barrier => &[0],
-            Self::Bcast | Self::Allreduce => &[8, 64 * KIB, MIB],
+            Self::Bcast | Self::Reduce | Self::Allreduce => &[8, 64 * KIB, MIB],
         }
     }
 
@@ -109,7 +112,7 @@ impl Workload {
         match self {
             Self::Latency | Self::Barrier => 0,
             Self::Bandwidth | Self::Both | Self::Rate | Self::Overlap | Self::Bcast => 1,
-            Self::Allreduce => 8,
+            Self::Reduce | Self::Allreduce => 8,
         }
     }
 
@@ -150,7 +153,7 @@ impl Workload {
             Self::Both => 2.0 * messages * bytes as f64 / cost,
             Self::Rate => messages * 1e3 / cost,
             Self::Overlap => 100.0 * (1.0 - cost).clamp(0.0, 1.0),
-            Self::Barrier | Self::Bcast | Self::Allreduce => cost / 1e3,
+            Self::Barrier | Self::Bcast | Self::Reduce | Self::Allreduce => cost / 1e3,
         }
     }
 }

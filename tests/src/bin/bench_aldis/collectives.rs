@@ -1,7 +1,7 @@
 //! Workloads of all ranks.
 
 use aldis_coll::op::Sum;
-use aldis_coll::{allreduce, barrier, bcast};
+use aldis_coll::{allreduce, barrier, bcast, reduce};
 use aldis_kernel::Rank;
 use aldis_tests::bench::{Batch, mark, uniform};
 
@@ -24,6 +24,23 @@ impl Measured<'_> {
             Ok(bcast(&mut **endpoint, world, out, Rank(number % size))?)
         })?;
         if uniform(&self.out) == Some(sent) { Ok(()) } else { Err("a broadcast brought other bytes".into()) }
+    }
+
+    /// What is at the other ranks afterwards depends on the algorithm; all elements go the same way.
+    pub(crate) fn reduce(&mut self, batch: Batch) -> Outcome<()> {
+        let (mut data, mut scratch) = (vec![1.0_f64; batch.bytes / 8], vec![0.0_f64; batch.bytes / 8]);
+        let (rank, size) = (self.world.rank().0, self.world.size());
+        let Self { endpoint, world, control, .. } = self;
+        control.run(batch, |number| -> Outcome<()> {
+            let root = Rank(number % size);
+            Ok(reduce(&mut **endpoint, world, Sum, &mut data, &mut scratch, root)?)
+        })?;
+        let is_last_root = rank == (batch.turns - 1) % size;
+        let first = *data.first().ok_or("a reduction of nothing")?;
+        if data.iter().all(|&value| value == first) && (!is_last_root || first >= f64::from(size)) {
+            return Ok(());
+        }
+        Err(format!("a reduction gave {first} and other sums").into())
     }
 
     /// Every element is one at first and grows by the number of ranks each turn.

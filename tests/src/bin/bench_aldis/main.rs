@@ -46,6 +46,7 @@ impl Measured<'_> {
             Workload::Compute => self.compute(batch),
             Workload::Barrier => self.barrier(batch),
             Workload::Bcast => self.bcast(batch),
+            Workload::Reduce => self.reduce(batch),
             Workload::Allreduce => self.allreduce(batch),
         }
     }
