@@ -25,19 +25,19 @@ impl Cursor {
     }
 
     /// The next message's position.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(super) const fn position(&self) -> u32 {
         self.ring.wrapping_add(self.home).wrapping_sub(1)
     }
 
     /// The next message's sequence.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(super) const fn sequence(&self) -> u32 {
         if self.at < self.size { self.ring } else { self.home }
     }
 
     /// Goes on to the message after the next.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(super) const fn advance(&mut self, home: bool) {
         if home {
             self.at = self.size.wrapping_add(self.home as u16 & 1);

@@ -135,7 +135,9 @@ impl<O: Orders> Outgoing<O> {
         let returned = consumed.wrapping_sub(self.consumed);
         if returned <= self.under_way() {
             self.consumed = consumed;
-            self.ahead = self.ahead.saturating_add(returned);
+            if GOES_HOME {
+                self.ahead = self.ahead.saturating_add(returned);
+            }
             return Ok(());
         }
         // Heads may have told more than the line, which is behind by less than the ring has slots.
@@ -166,7 +168,9 @@ impl<O: Orders> Outgoing<O> {
     /// All that has come the other way is heard.
     #[inline(always)]
     pub(super) fn heard_all(&mut self) {
-        self.ahead = 0;
+        if GOES_HOME {
+            self.ahead = 0;
+        }
     }
 
     /// The next slot, if it is free.
@@ -216,7 +220,8 @@ impl<O: Orders> Claim<'_, O> {
         self.announce(Head::block(block, consumed), 1 << (block & 31));
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn announce(self, head: Head, taken: u32) {
         let end = self.end;
         let (sequence, home) = (end.next.sequence(), GOES_HOME && (end.under_way() == 0 || !O::PATIENT));
