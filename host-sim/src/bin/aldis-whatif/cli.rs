@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn wrong_lines_are_answered_with_what_would_be_right() {
         for (line, answer) in [
-            ("reduce", "[possible values: barrier, bcast, allreduce]"),
+            ("scan", "[possible values: barrier, bcast, "),
             ("--topology tree", "known: crossbar, ring, torus"),
             ("--ranks many", "2..64 (doubling)"),
             ("--latency-ns -1", "from 0 to 1e9"),
