@@ -16,5 +16,6 @@ mod namespaces;
 mod nodes;
 mod output;
 mod signals;
+mod strangers;
 mod tls;
 mod wireup;

@@ -1,0 +1,68 @@
+//! A job over TCP in a network where others knock: it goes on and completes.
+
+use core::net::{Ipv4Addr, SocketAddr};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::time::Duration;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+
+use crate::harness::begin;
+
+/// Ports that the job may listen on, and strangers try.
+const PORTS: u16 = 8;
+
+/// What strangers say: nothing, another protocol, a beginning that nothing follows, a whole greeting of nobody.
+const WORDS: [&[u8]; 4] = [
+    b"",
+    b"GET / HTTP/1.1\r\nHost: here\r\n\r\n",
+    b"AldS\x01\x01",
+    b"AldS\x01\x01\0\x01 who is not a rank of this job at all........",
+];
+
+/// Tells the strangers that the job is over, also if the test fails.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_job_completes_whoever_knocks() {
+    let first = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+    let first = first.min(u16::MAX - PORTS);
+    let range = format!("{first}-{}", first + PORTS - 1);
+    let (is_over, knocks) = (AtomicBool::new(false), AtomicU32::new(0));
+    let knock = || {
+        let mut held = Vec::new();
+        for turn in 0_usize.. {
+            if is_over.load(Ordering::Relaxed) {
+                break;
+            }
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, first + (turn % usize::from(PORTS)) as u16));
+            let words = WORDS[turn / usize::from(PORTS) % WORDS.len()];
+            let Ok(mut stranger) = TcpStream::connect_timeout(&address, Duration::from_millis(100)) else {
+                continue;
+            };
+            // It may have been refused already.
+            if stranger.write_all(words).is_ok() {
+                knocks.fetch_add(1, Ordering::Relaxed);
+            }
+            // Some stay and say no more.
+            if turn % 3 == 0 && held.len() < 50 {
+                held.push(stranger);
+            }
+        }
+    };
+    let ended = std::thread::scope(|scope| {
+        let _over = Over(&is_over);
+        scope.spawn(knock);
+        let options =
+            ["--transport", "tcp", "--tcp-include", "lo", "--tcp-family", "4", "--tcp-ports", &range];
+        begin(3, &options, "rounds").wait()
+    });
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert_eq!(ended.out.matches("all came back").count(), 3, "{ended:#?}");
+    assert!(knocks.into_inner() > 0, "nobody has knocked");
+}
