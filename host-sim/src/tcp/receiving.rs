@@ -162,12 +162,21 @@ impl Engine {
     fn over(&mut self, slot: u32, peer: PeerId, turn: &Turn) {
         let Some(link) = self.connections.get(slot).and_then(Connection::link) else { return };
         let orderly = link.farewell.ended() == End::Orderly;
+        let whole = link.incoming.is_empty() && link.landing.is_none();
+        // Only the first link brings the bye: another that ends between two frames leaves the last word to it.
+        let first = self.peers.get(peer.index()).and_then(|row| row.links.first().copied());
+        if whole
+            && matches!(turn, Turn::Ended { reset: false })
+            && first.is_some_and(|one| one != NONE && one != slot)
+        {
+            return;
+        }
         let counters = &mut self.counters;
         let (counter, cause) = match turn {
             _ if orderly => (&mut counters.left, Cause::PeerLeft),
             Turn::Malformed(what) => (&mut counters.malformed, Cause::Malformed(*what)),
             Turn::Ended { reset: true } => (&mut counters.reset, Cause::PeerDead),
-            _ if link.incoming.is_empty() && link.landing.is_none() => (&mut counters.ended, Cause::PeerDead),
+            _ if whole => (&mut counters.ended, Cause::PeerDead),
             _ => (&mut counters.cut, Cause::PeerDead),
         };
         *counter += 1;

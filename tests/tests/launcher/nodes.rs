@@ -30,7 +30,9 @@ fn messages_of_all_sizes_pass_between_nodes_and_within() {
 fn tcp_alone_serves_one_host() {
     came_back(&behave(3, &["--transport", "tcp"], "rounds"), 3);
     let ring = program("examples").join("ring");
-    for options in [&["--tcp-family", "4", "--tcp-buffers", "64K"][..], &["--tcp-include", "lo"]] {
+    for options in
+        [&["--tcp-links", "2"][..], &["--tcp-family", "4", "--tcp-buffers", "64K"], &["--tcp-include", "lo"]]
+    {
         let mut line = vec!["-n", "2", "--transport", "tcp"];
         line.extend(options);
         line.extend([ring.to_str().unwrap(), "--json", "--laps", "20", "--words", "40000"]);
