@@ -145,21 +145,22 @@ struct Stopped;
 
 /// A collective in flight in a scope. Dropping it lets go of it; its messages end with the scope.
 #[must_use = "a collective advances only while it is tested or waited for"]
+#[repr(C)]
 pub struct Collective<'scope> {
-    comm: Comm,
-    tag: Tag,
+    /// Something has happened since this was last cleared.
+    moved: bool,
+    stage: Stage,
+    round: u32,
+    /// First element of the segment being worked on.
+    base: usize,
     plan: Plan,
     /// The whole call; segments differ in the count.
     whole: Instance,
     memory: Memory<'scope>,
-    /// First element of the segment being worked on.
-    base: usize,
-    round: u32,
-    stage: Stage,
+    tag: Tag,
+    comm: Comm,
     /// Why it stopped, once it has.
     error: Error,
-    /// Something has happened since this was last cleared.
-    moved: bool,
     /// The round's requests by the index of their step; null once they are complete.
     requests: [Request<'scope>; IN_FLIGHT_MAX],
     /// How far it has come, if it is carried out by control lines.

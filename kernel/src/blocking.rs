@@ -13,7 +13,7 @@ use crate::call::{BUDGET, Call};
 use crate::comm::Comm;
 use crate::endpoint::Endpoint;
 use crate::engine::{Engine, Started};
-use crate::error::Error;
+use crate::error::{Error, Failed};
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
 use crate::request::State;
 use crate::scope::Scope;
@@ -56,7 +56,7 @@ pub(crate) struct Guard<'w, 'e, 's, T: Transport, P: Platform> {
 
 impl<T: Transport, P: Platform> Guard<'_, '_, '_, T, P> {
     /// Waits for the first of the requests, after some turns.
-    fn wait_on(self, turns: Turns) -> Result<Status, Error> {
+    fn wait_on(self, turns: Turns) -> Result<Status, Failed> {
         let [handle, _] = self.handles;
         self.within.wait_for_on(turns, handle)
     }
@@ -185,20 +185,20 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
 
     /// Waits for the request behind `handle` and takes its result.
     #[inline]
-    pub(crate) fn wait_for(&mut self, handle: Handle) -> Result<Status, Error> {
+    pub(crate) fn wait_for(&mut self, handle: Handle) -> Result<Status, Failed> {
         self.wait_for_on(Turns::default(), handle)
     }
 
-    fn wait_for_on(&mut self, turns: Turns, handle: Handle) -> Result<Status, Error> {
+    fn wait_for_on(&mut self, turns: Turns, handle: Handle) -> Result<Status, Failed> {
         self.wait_until_complete(turns, handle)?;
         match self.endpoint.engine.collect(handle) {
-            Some(result) => result.inspect_err(|error| self.endpoint.raise(error)),
-            None => Err(self.endpoint.raised(Error::new(Operation::Wait, Cause::Stale))),
+            Some(result) => result.inspect_err(|failed| self.endpoint.raise_kept(failed)),
+            None => Err(self.endpoint.fail_stale()),
         }
     }
 
     /// Waits until the request behind `handle` is complete, and leaves the result there.
-    pub(crate) fn wait_until_complete(&mut self, turns: Turns, handle: Handle) -> Result<(), Error> {
+    pub(crate) fn wait_until_complete(&mut self, turns: Turns, handle: Handle) -> Result<(), Failed> {
         let waited = self.wait_on(
             turns,
             |engine| engine.activity(handle),
@@ -214,25 +214,30 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     }
 
     #[cold]
-    pub(crate) fn overdue(&mut self, handle: Handle, elapsed_ns: u64) -> Error {
-        let progress = self.endpoint.engine.requests.get(handle).map(|request| request.progress());
-        let error = progress
-            .map_or(Error::new(Operation::Wait, Cause::Stale), |progress| progress.error(Cause::TimedOut));
-        let error = error.after(elapsed_ns);
-        self.endpoint.raise(&error);
-        error
+    pub(crate) fn overdue(&mut self, handle: Handle, elapsed_ns: u64) -> Failed {
+        let Some(request) = self.endpoint.engine.requests.get(handle) else {
+            return self.endpoint.fail_stale();
+        };
+        let error = request.progress().error(Cause::TimedOut).after(elapsed_ns);
+        self.endpoint.fail(&error)
     }
 
     /// Waits for an operation that was started on memory of this call's caller.
-    pub(crate) fn finish(&mut self, started: Started) -> Result<Status, Error> {
+    pub(crate) fn finish(&mut self, started: Started) -> Result<Status, Failed> {
         match started {
             Started::Done(status) => Ok(status),
             Started::Pending(handle) => self.wait_guarded(handle),
         }
     }
 
+    /// What a call that may have failed comes to for its caller.
+    #[inline]
+    pub(crate) fn told<R>(&self, result: Result<R, Failed>) -> Result<R, Error> {
+        self.endpoint.engine.told(result)
+    }
+
     /// Waits for a request, which lets go of its memory however this ends.
-    fn wait_guarded(&mut self, handle: Handle) -> Result<Status, Error> {
+    fn wait_guarded(&mut self, handle: Handle) -> Result<Status, Failed> {
         Guard { within: self, handles: [handle, Handle::default()] }.wait_on(Turns::default())
     }
 
@@ -267,7 +272,10 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
         match self.endpoint.send_at_once(comm, buffer, to, tag, mode) {
             Some(status) => Ok(status),
-            None => self.send_in_line(comm, buffer, to, tag, mode),
+            None => {
+                let sent = self.send_in_line(comm, buffer, to, tag, mode);
+                self.told(sent)
+            }
         }
     }
 
@@ -279,7 +287,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         to: Rank,
         tag: Tag,
         mode: Mode,
-    ) -> Result<Status, Error> {
+    ) -> Result<Status, Failed> {
         let started = self.endpoint.start_send(comm, buffer, to, tag, mode)?;
         self.finish(started)
     }
@@ -291,7 +299,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         bytes: &mut [u8],
         from: Source,
         tag: TagMatch,
-    ) -> Result<Started, Error> {
+    ) -> Result<Started, Failed> {
         let len = bytes.len();
         // SAFETY: every caller of this function completes or abandons the request before its exclusive borrow of
         // `bytes` ends, and does not touch them before.
@@ -314,7 +322,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     where
         E: FromBytes + IntoBytes,
     {
-        self.recv_in(comm, buffer.as_mut_bytes(), from.into(), tag.into())
+        let received = self.recv_in(comm, buffer.as_mut_bytes(), from.into(), tag.into());
+        self.told(received)
     }
 
     #[inline]
@@ -324,7 +333,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         bytes: &mut [u8],
         from: Source,
         tag: TagMatch,
-    ) -> Result<Status, Error> {
+    ) -> Result<Status, Failed> {
         let len = bytes.len();
         // SAFETY: whatever waits for the message has it or has let go (`Waiting`, `Guard`) before the exclusive borrow of
         // `bytes` ends, and they are not touched before.
@@ -349,7 +358,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         buffer: Buffer,
         from: Source,
         tag: TagMatch,
-    ) -> Result<Status, Error> {
+    ) -> Result<Status, Failed> {
         let mut looks = 0;
         let mut waiting = Waiting { endpoint: self.endpoint };
         loop {
@@ -375,7 +384,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     /// Waits for a receive after so many looks for its message, and sees to it that it lets go of its memory however this
     /// ends.
     #[inline(never)]
-    fn wait_longer(&mut self, handle: Handle, looks: u32) -> Result<Status, Error> {
+    fn wait_longer(&mut self, handle: Handle, looks: u32) -> Result<Status, Failed> {
         let turns = Turns { polls: looks, idle: looks, noted: false };
         Guard { within: self, handles: [handle, Handle::default()] }.wait_on(turns)
     }
@@ -387,7 +396,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         buffer: Buffer,
         from: Source,
         tag: TagMatch,
-    ) -> Result<Status, Error> {
+    ) -> Result<Status, Failed> {
         let started = self.endpoint.start_recv(comm, buffer, from, tag)?;
         self.finish(started)
     }
@@ -422,16 +431,24 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     /// Waits for a receive and for a send that is started after it, both on memory of this call's caller.
     pub(crate) fn exchange(
         &mut self,
-        receiving: Result<Started, Error>,
-        send: impl FnOnce(&mut Self) -> Result<Started, Error>,
+        receiving: Result<Started, Failed>,
+        send: impl FnOnce(&mut Self) -> Result<Started, Failed>,
     ) -> Result<Status, Error> {
-        let as_one = |error: Error| error.within(Operation::SendRecv);
-        let receiving = receiving.map_err(as_one)?;
+        let exchanged = self.exchange_all(receiving, send);
+        self.told(exchanged).map_err(|error| error.within(Operation::SendRecv))
+    }
+
+    fn exchange_all(
+        &mut self,
+        receiving: Result<Started, Failed>,
+        send: impl FnOnce(&mut Self) -> Result<Started, Failed>,
+    ) -> Result<Status, Failed> {
+        let receiving = receiving?;
         let mut guard = Guard { within: self, handles: [Handle::default(); 2] };
         if let Started::Pending(handle) = receiving {
             guard.handles = [handle, Handle::default()];
         }
-        let sending = send(guard.within).map_err(as_one)?;
+        let sending = send(guard.within)?;
         if let (Started::Pending(handle), [_, second]) = (&sending, &mut guard.handles) {
             *second = *handle;
         }
@@ -439,8 +456,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
             Started::Done(status) => Ok(status),
             Started::Pending(handle) => guard.within.wait_for(handle),
         };
-        result(sending).map_err(as_one)?;
-        result(receiving).map_err(as_one)
+        result(sending)?;
+        result(receiving)
     }
 
     /// See [`Endpoint::scope`]: every wait in it, and its end, is under the deadline.

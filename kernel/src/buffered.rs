@@ -135,7 +135,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
             return Err(Call::send(comm, to, tag).refused(Cause::Full(Resource::SendBuffer)));
         };
         room.write(0, bytes);
-        let started = self.start_send(comm, room, to, tag, Mode::Standard)?;
+        let started = self.start_send(comm, room, to, tag, Mode::Standard);
+        let started = self.engine.told(started)?;
         let status = Status { source: to, tag, bytes: bytes.len() as u64 };
         self.engine.leave_alone(started, status).inspect_err(|error| self.raise(error))
     }
@@ -253,7 +254,7 @@ impl Engine<'_> {
             Started::Pending(handle) => handle,
         };
         if let Some(result) = self.collect(handle) {
-            return result;
+            return self.told(result);
         }
         if let Some(request) = self.requests.get(handle) {
             request.orphan = true;

@@ -7,7 +7,7 @@ use crate::buffer::Buffer;
 use crate::comm::Comm;
 use crate::endpoint::Endpoint;
 use crate::engine::Started;
-use crate::error::Error;
+use crate::error::{Error, Failed};
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
 use crate::request::Key;
 
@@ -96,7 +96,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         to: Rank,
         tag: Tag,
         mode: Mode,
-    ) -> Result<Started, Error> {
+    ) -> Result<Started, Failed> {
         let Self { engine, transport, .. } = self;
         let started = engine
             .target(comm, to, tag)
@@ -134,7 +134,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         buffer: Buffer,
         from: Source,
         tag: TagMatch,
-    ) -> Result<Started, Error> {
+    ) -> Result<Started, Failed> {
         self.pattern(comm, from, tag)
             .and_then(|(pattern, peer)| self.engine.receive(pattern, peer, buffer))
             .or_else(|cause| self.unless_null(Call::recv(Operation::Recv, comm, from, tag), cause))
@@ -142,8 +142,11 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
 
     /// Over at once if the other side is [`Rank::NULL`], refused for `cause` if not.
     #[cold]
-    pub(crate) fn unless_null(&mut self, call: Call, cause: Cause) -> Result<Started, Error> {
-        if call.is_null(cause) { Ok(Started::Done(Status::NULL)) } else { Err(self.refuse(call, cause)) }
+    pub(crate) fn unless_null(&mut self, call: Call, cause: Cause) -> Result<Started, Failed> {
+        if call.is_null(cause) {
+            return Ok(Started::Done(Status::NULL));
+        }
+        Err(self.fail(&call.refused(cause)))
     }
 
     /// A call's refusal, after what its communicator's policy asks for.

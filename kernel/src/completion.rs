@@ -5,7 +5,7 @@ use aldis_hal::{Activity, Cause, Handle, Operation, Platform, Transport};
 use crate::blocking::Turns;
 use crate::call::BUDGET;
 use crate::engine::Engine;
-use crate::error::Error;
+use crate::error::{Error, Failed};
 use crate::list::List;
 use crate::rank::{Mode, Status, WILD};
 use crate::request::{self, InScope, State};
@@ -13,7 +13,7 @@ use crate::scope::{Request, Scope, Stage};
 
 impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// Takes the result if the request is over, without polling.
-    pub(crate) fn take(&mut self, request: &mut Request<'scope>) -> Option<Result<Status, Error>> {
+    pub(crate) fn take(&mut self, request: &mut Request<'scope>) -> Option<Result<Status, Failed>> {
         if !self.is_over(request) {
             return None;
         }
@@ -22,13 +22,18 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
             Stage::Done(status) => Ok(status),
             Stage::Pending(handle) => self.collect(handle)?,
             Stage::Started(handle) => {
+                let result = self.within.endpoint.engine.rest(handle);
                 request.stage = Stage::Idle(handle);
-                let result = self.within.endpoint.engine.rest(handle)?;
-                return Some(result.inspect_err(|error| self.within.endpoint.raise(error)));
+                return Some(result?.inspect_err(|failed| self.within.endpoint.raise_kept(failed)));
             }
         };
         request.stage = Stage::Null;
-        Some(result.inspect_err(|error| self.within.endpoint.raise(error)))
+        Some(result.inspect_err(|failed| self.within.endpoint.raise_kept(failed)))
+    }
+
+    /// As [`take`](Self::take), for the caller.
+    fn take_told(&mut self, request: &mut Request<'scope>) -> Option<Result<Status, Error>> {
+        self.take(request).map(|result| self.within.told(result))
     }
 
     /// Whether a request is over, after one poll; if so, its result, and the request is null from then on
@@ -40,7 +45,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         if let Stage::Pending(_) | Stage::Started(_) = request.stage {
             self.poll(BUDGET);
         }
-        self.take(request).transpose()
+        self.take_told(request).transpose()
     }
 
     /// Whether a request is over, without a poll; otherwise as [`test`](Self::test).
@@ -48,7 +53,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// # Errors
     /// Why the operation failed.
     pub fn result(&mut self, request: &mut Request<'scope>) -> Result<Option<Status>, Error> {
-        self.take(request).transpose()
+        self.take_told(request).transpose()
     }
 
     /// Polls and rests until `check` finds something: for those who drive several operations of their own at a
@@ -68,20 +73,27 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
                 self.within.end(&turns);
                 return found;
             }
-            let turned = self.within.turn(&mut turns, &|_| activity);
-            turned.map_err(|elapsed_ns| self.missed(&activity, elapsed_ns))?;
+            if let Err(elapsed_ns) = self.within.turn(&mut turns, &|_| activity) {
+                let failed = self.overdue(&activity, elapsed_ns);
+                return self.within.told(Err(failed));
+            }
         }
     }
 
     /// The error of a wait that the deadline has ended.
     #[cold]
     pub(crate) fn missed(&mut self, activity: &Activity, elapsed_ns: u64) -> Error {
+        let Failed = self.overdue(activity, elapsed_ns);
+        self.within.endpoint.engine.failure
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn overdue(&mut self, activity: &Activity, elapsed_ns: u64) -> Failed {
         let peer = activity.peer.map_or(WILD, |peer| peer.0);
         let tag = activity.tag.unwrap_or(WILD);
         let error = Error::about(activity.operation, Cause::TimedOut, peer, activity.context, tag);
-        let error = error.after(elapsed_ns);
-        self.within.endpoint.raise(&error);
-        error
+        self.within.endpoint.fail(&error.after(elapsed_ns))
     }
 
     /// Waits for a request (MPI_Wait).
@@ -107,25 +119,31 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
             }
             Stage::Pending(handle) => {
                 let engine = &mut self.within.endpoint.engine;
-                let Some(status) = engine.collect_at_once(handle) else { return self.wait_longer(request) };
+                let Some(status) = engine.collect_at_once(handle) else {
+                    let waited = self.wait_longer(request);
+                    return self.within.told(waited);
+                };
                 self.requests.remove(&mut engine.requests, handle.slot);
                 request.stage = Stage::Null;
                 Ok(status)
             }
-            _ => self.wait_longer(request),
+            _ => {
+                let waited = self.wait_longer(request);
+                self.within.told(waited)
+            }
         }
     }
 
     #[inline(never)]
-    fn wait_longer(&mut self, request: &mut Request<'scope>) -> Result<Status, Error> {
+    fn wait_longer(&mut self, request: &mut Request<'scope>) -> Result<Status, Failed> {
         if let Stage::Pending(handle) | Stage::Started(handle) = request.stage {
             self.within.wait_until_complete(Turns::default(), handle)?;
         }
-        self.take(request).unwrap_or_else(|| Err(self.refused(Error::new(Operation::Wait, Cause::Stale))))
+        self.take(request).unwrap_or_else(|| Err(self.within.endpoint.fail_stale()))
     }
 
     /// The result of a request of this scope, if it is over; its slot is free then.
-    fn collect(&mut self, handle: Handle) -> Option<Result<Status, Error>> {
+    fn collect(&mut self, handle: Handle) -> Option<Result<Status, Failed>> {
         let engine = &mut self.within.endpoint.engine;
         let result = engine.collect(handle)?;
         // Its links are there until the slot is taken again.
@@ -242,7 +260,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         self.poll(BUDGET);
         let mut count = 0;
         for (index, request) in requests.iter_mut().enumerate() {
-            if let Some(result) = self.take(request) {
+            if let Some(result) = self.take_told(request) {
                 done(index, result);
                 count += 1;
             }
@@ -270,7 +288,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
 
     fn take_any(&mut self, requests: &mut [Request<'scope>]) -> Option<Result<(usize, Status), Error>> {
         requests.iter_mut().enumerate().find_map(|(index, request)| {
-            self.take(request).map(|result| result.map(|status| (index, status)))
+            self.take_told(request).map(|result| result.map(|status| (index, status)))
         })
     }
 

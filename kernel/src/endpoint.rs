@@ -46,6 +46,7 @@ pub struct Config {
 /// Blocking calls poll until they are done; [`within`](Self::within) gives them a deadline.
 /// [`scope`](Self::scope) is for nonblocking ones. [`poll`](Self::poll) drives progress between calls; it is never
 /// needed for correctness of the calls themselves, but peers that wait for this process are served in it.
+#[repr(C)]
 pub struct Endpoint<'s, T, P> {
     pub(crate) engine: Engine<'s>,
     pub(crate) transport: T,
@@ -101,6 +102,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
             marked: Fifo::new(memory.marked),
             counters: Counters::default(),
             now: platform.now(),
+            failure: Error::new(Operation::None, Cause::Stale),
             aborted: None,
             attributes: &mut [],
             rules: None,

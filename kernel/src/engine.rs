@@ -16,7 +16,7 @@ use crate::blocks::{Block, Blocks};
 use crate::buffer::{Buffer, Loan};
 use crate::comm::{Comm, Comms};
 use crate::counters::Counters;
-use crate::error::Error;
+use crate::error::{Error, Failed};
 use crate::fifo::Fifo;
 use crate::hints::Rules;
 use crate::list::List;
@@ -28,54 +28,58 @@ use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
 use crate::request::{InScope, Key, Machine, NO_REGION, Queue, Requests, State};
 use crate::typed::Conversion;
 
-/// Everything that an endpoint is but its transport and platform.
+/// Everything that an endpoint is but its transport and platform. In this order for the reason told at
+/// [`Request`](crate::request::Request).
+#[repr(C)]
 pub(crate) struct Engine<'s> {
-    pub(crate) me: PeerId,
-    pub(crate) size: u32,
-    pub(crate) epoch: Epoch,
-    pub(crate) room: Room,
-    pub(crate) peers: &'s mut [Peer],
-    pub(crate) requests: Requests<'s>,
-    pub(crate) matcher: Matcher<'s>,
-    pub(crate) comms: Comms<'s>,
-    pub(crate) blocks: Blocks<'s>,
-    /// The blocking receive that waits.
-    pub(crate) awaited: Awaited,
     /// Some peer may hold messages back for want of envelopes here.
     pub(crate) overflowing: bool,
-    /// What copies of buffered sends are kept in.
-    pub(crate) attached: Option<Loan<'s>>,
-    /// Requests of the scope there is that nobody waits for.
-    pub(crate) detached: List<InScope>,
-    /// What frees their slots, once there has been one.
-    pub(crate) reclaim: Option<fn(&mut Self)>,
-    /// Datatypes for messages, and what moves their data.
-    pub(crate) conversion: Option<Conversion<'s>>,
-    /// A probe that goes on between calls of iprobe or improbe, for a message held back.
-    pub(crate) probing: Handle,
-    /// It is a matched one, which takes what it finds.
+    /// The probe that goes on is a matched one, which takes what it finds.
     pub(crate) probe_takes: bool,
-    /// How many polls there had been when it found what it holds.
-    pub(crate) held_since: u64,
-    /// Peers to whom something may be sent.
-    pub(crate) marked: Fifo<'s>,
-    pub(crate) counters: Counters,
-    /// The clock as last read.
-    pub(crate) now: Instant,
-    /// Which rank has aborted the job, and with which code.
-    pub(crate) aborted: Option<(PeerId, i32)>,
-    /// What communicators have been given to keep.
-    pub(crate) attributes: &'s mut [Attribute],
-    /// What hints change, once some communicator has been given any.
-    pub(crate) rules: Option<&'static Rules>,
-    /// What works with channels, once some has been set up.
-    pub(crate) channels: Option<&'static dyn Channels>,
-    /// Requests that are over but for their memory, which is to be taken back from the transport.
-    pub(crate) closing: List<Queue>,
     /// Some peer has gone, so some communicator may have nobody left on it.
     pub(crate) bereft: bool,
     /// A receive of any source waits on such a communicator for what this process has sent to itself.
     pub(crate) lingering: bool,
+    pub(crate) me: PeerId,
+    pub(crate) size: u32,
+    pub(crate) epoch: Epoch,
+    pub(crate) peers: &'s mut [Peer],
+    pub(crate) requests: Requests<'s>,
+    pub(crate) matcher: Matcher<'s>,
+    /// Peers to whom something may be sent.
+    pub(crate) marked: Fifo<'s>,
+    /// A probe that goes on between calls of iprobe or improbe, for a message held back.
+    pub(crate) probing: Handle,
+    /// What hints change, once some communicator has been given any.
+    pub(crate) rules: Option<&'static Rules>,
+    /// What works with channels, once some has been set up.
+    pub(crate) channels: Option<&'static dyn Channels>,
+    /// Requests of the scope there is that nobody waits for.
+    pub(crate) detached: List<InScope>,
+    /// What frees their slots, once there has been one.
+    pub(crate) reclaim: Option<fn(&mut Self)>,
+    /// Requests that are over but for their memory, which is to be taken back from the transport.
+    pub(crate) closing: List<Queue>,
+    pub(crate) blocks: Blocks<'s>,
+    pub(crate) comms: Comms<'s>,
+    pub(crate) room: Room,
+    /// The blocking receive that waits.
+    pub(crate) awaited: Awaited,
+    /// Datatypes for messages, and what moves their data.
+    pub(crate) conversion: Option<Conversion<'s>>,
+    /// What copies of buffered sends are kept in.
+    pub(crate) attached: Option<Loan<'s>>,
+    /// What communicators have been given to keep.
+    pub(crate) attributes: &'s mut [Attribute],
+    /// Which rank has aborted the job, and with which code.
+    pub(crate) aborted: Option<(PeerId, i32)>,
+    /// How many polls there had been when the probe that goes on found what it holds.
+    pub(crate) held_since: u64,
+    /// The clock as last read.
+    pub(crate) now: Instant,
+    /// The error of what has [`Failed`] last.
+    pub(crate) failure: Error,
+    pub(crate) counters: Counters,
 }
 
 /// The other side of a send, worked out and checked.
@@ -415,15 +419,22 @@ impl Engine<'_> {
     }
 
     /// The result of a complete request, which frees its slot; `None` while it is under way.
-    pub(crate) fn collect(&mut self, handle: Handle) -> Option<Result<Status, Error>> {
+    pub(crate) fn collect(&mut self, handle: Handle) -> Option<Result<Status, Failed>> {
+        let failure = &mut self.failure;
         self.requests.give_if(handle, |request| {
             if request.state != State::Complete {
                 return None;
             }
-            let result = request.result();
+            let result = request.result(failure);
             request.state = State::Free;
             Some(result)
         })
+    }
+
+    /// What a call that may have failed comes to for its caller.
+    #[inline]
+    pub(crate) fn told<R>(&self, result: Result<R, Failed>) -> Result<R, Error> {
+        result.map_err(|Failed| self.failure)
     }
 
     /// Lets go of the user's memory, whatever the request is doing: at once and without the peer's help. What the

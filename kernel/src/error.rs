@@ -71,6 +71,10 @@ impl Error {
     }
 }
 
+/// A failure whose error the engine keeps. Errors are large and pass through many hands: the last of them looks it up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Failed;
+
 /// A cause by itself, as of a call on [datatypes](crate::datatype).
 impl From<Cause> for Error {
     fn from(cause: Cause) -> Self {

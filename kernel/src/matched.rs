@@ -176,7 +176,8 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
         // The loan ends with this call: `finish` completes or abandons the request.
         let loan = Loan::new(buffer.as_mut_bytes());
         let started = self.endpoint.start_mrecv(&message, loan.whole())?;
-        self.finish(started)
+        let finished = self.finish(started);
+        self.told(finished)
     }
 }
 

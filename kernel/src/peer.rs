@@ -23,16 +23,20 @@ pub(crate) enum Presence {
     Gone(Cause),
 }
 
-/// A row of the peer table; all-zero is an unknown peer.
+/// A row of the peer table; all-zero is an unknown peer. In this order for the reason told at
+/// [`Request`](crate::request::Request).
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Peer {
     pub(crate) presence: Presence,
-    pub(crate) epoch: Epoch,
-    pub(crate) room: Room,
+    /// It stands in the FIFO of peers to look at.
+    pub(crate) marked: bool,
     /// Of its typed messages.
     pub(crate) order: ByteOrder,
     pub(crate) words: WordWidth,
-    pub(crate) thresholds: Thresholds,
+    /// What of `ordered` the peer is asked to take without credit, and what it is asked for.
+    pub(crate) holder: Holder,
+    pub(crate) seeker: Seeker,
     /// Matchable messages this side may send.
     pub(crate) envelopes_out: Window,
     /// Eager messages with a block that this side may send.
@@ -43,15 +47,13 @@ pub(crate) struct Peer {
     /// Sequence of the next matchable message to it, and of the next one from it.
     pub(crate) sequence_out: u16,
     pub(crate) sequence_in: u16,
+    pub(crate) epoch: Epoch,
     /// Sends that wait for their turn, in order.
     pub(crate) ordered: List<Queue>,
     /// Rendezvous that have something to say: a clear-to-send, data, a finish.
     pub(crate) owed: List<Queue>,
-    /// What of `ordered` the peer is asked to take without credit, and what it is asked for.
-    pub(crate) holder: Holder,
-    pub(crate) seeker: Seeker,
-    /// It stands in the FIFO of peers to look at.
-    pub(crate) marked: bool,
+    pub(crate) thresholds: Thresholds,
+    pub(crate) room: Room,
 }
 
 impl Peer {

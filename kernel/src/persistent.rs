@@ -10,7 +10,7 @@ use crate::buffer::Loan;
 use crate::call::{BUDGET, Call};
 use crate::comm::Comm;
 use crate::engine::Engine;
-use crate::error::Error;
+use crate::error::{Error, Failed};
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
 use crate::request::{Key, Machine, State};
 use crate::scope::{Request, Scope, Stage, part};
@@ -241,9 +241,9 @@ impl Engine<'_> {
     }
 
     /// The result of a persistent request that is over, which is idle from then on.
-    pub(crate) fn rest(&mut self, handle: Handle) -> Option<Result<Status, Error>> {
+    pub(crate) fn rest(&mut self, handle: Handle) -> Option<Result<Status, Failed>> {
         let request = self.requests.get(handle)?;
-        let result = request.result();
+        let result = request.result(&mut self.failure);
         request.state = State::Idle;
         Some(result)
     }

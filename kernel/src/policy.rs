@@ -29,7 +29,7 @@ use aldis_protocols::Control;
 use crate::call::BUDGET;
 use crate::comm::Comm;
 use crate::endpoint::Endpoint;
-use crate::error::Error;
+use crate::error::{Error, Failed};
 use crate::rank::WILD;
 
 /// Polls for each peer that takes no notice of an abort at once.
@@ -85,6 +85,30 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         if let Some(carry_out) = self.carry_out {
             carry_out(self, error);
         }
+    }
+
+    /// Keeps an error for whoever tells the caller of it, after [`raise`](Self::raise).
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn fail(&mut self, error: &Error) -> Failed {
+        self.engine.failure = *error;
+        self.raise(error);
+        Failed
+    }
+
+    /// The failure of who waits for what is there no more.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn fail_stale(&mut self) -> Failed {
+        self.fail(&Error::new(Operation::Wait, Cause::Stale))
+    }
+
+    /// The failure of a request, after [`raise`](Self::raise).
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn raise_kept(&mut self, _: &Failed) {
+        let error = self.engine.failure;
+        self.raise(&error);
     }
 
     /// An error after [`raise`](Self::raise).

@@ -65,7 +65,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
 
     fn wait_for_block(&mut self, handle: Handle) -> Result<(Block, Result<Status, Error>), Error> {
         let waited = self.wait(|engine| engine.activity(handle), |engine| engine.collect_pooled(handle));
-        waited.map_err(|elapsed_ns| self.overdue(handle, elapsed_ns))
+        let waited = waited.map_err(|elapsed_ns| self.overdue(handle, elapsed_ns));
+        self.told(waited)
     }
 }
 
@@ -79,7 +80,8 @@ impl Engine<'_> {
             }
             _ => return None,
         };
-        Some((block, self.collect(handle)?))
+        let result = self.collect(handle)?;
+        Some((block, self.told(result)))
     }
 
     /// As much of a block as a message takes that is there already: no promise of its length is broken then.

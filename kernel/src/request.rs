@@ -8,7 +8,7 @@ use aldis_protocols::rendezvous::{Announcement, Reader, Receiver, Sender};
 use crate::blocks::Block;
 use crate::buffer::{Buffer, overlap};
 use crate::datatype::Held;
-use crate::error::Error;
+use crate::error::{Error, Failed};
 use crate::list::{Links, Nodes};
 use crate::partitioned::Channels;
 use crate::pool::{Entry, Pool};
@@ -99,20 +99,22 @@ pub(crate) enum Backing {
 /// No memory registered: a handle that is never live.
 pub(crate) const NO_REGION: RegionId = RegionId(Handle { slot: 0, generation: 0 });
 
-/// A slot of the request table; all-zero is a free one.
+/// A slot of the request table; all-zero is a free one. In this order, since what is used most is reached in the shortest
+/// instructions where it is near the front, bytes most of all.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Request {
     pub(crate) state: State,
-    /// What the user called for.
-    pub(crate) operation: Operation,
+    /// Of a send, and of a receive whether it is a future's.
+    pub(crate) mode: Mode,
     /// Its owner has let go: it lives on only to tell the peer, and frees itself.
     pub(crate) orphan: bool,
     /// It stands in its peer's owed list.
     pub(crate) owed: bool,
     /// Of a receive: it was posted after its message had been announced.
     pub(crate) late: bool,
-    /// Of a send, and of a receive whether it is a future's.
-    pub(crate) mode: Mode,
+    /// What the user called for.
+    pub(crate) operation: Operation,
     /// What is matched; of a send, the key its message carries.
     pub(crate) key: Key,
     /// Position in the order of posting.
@@ -123,20 +125,20 @@ pub(crate) struct Request {
     pub(crate) rank: u32,
     /// The tag of the message that was matched.
     pub(crate) tag: u32,
-    /// The user's memory.
-    pub(crate) buffer: Buffer,
-    pub(crate) backing: Backing,
     /// Bytes of the message.
     pub(crate) length: u64,
-    /// Why it failed, if it did.
-    pub(crate) cause: Option<Cause>,
-    pub(crate) machine: Machine,
-    /// Its memory as the transport knows it, if it has been registered.
-    pub(crate) region: RegionId,
+    /// The user's memory.
+    pub(crate) buffer: Buffer,
     /// Its place in a matching bin or in one of the peer's lists.
     pub(crate) queue: Links,
     /// Its place among the requests of its scope.
     pub(crate) scope: Links,
+    /// Its memory as the transport knows it, if it has been registered.
+    pub(crate) region: RegionId,
+    pub(crate) machine: Machine,
+    /// Why it failed, if it did.
+    pub(crate) cause: Option<Cause>,
+    pub(crate) backing: Backing,
 }
 
 impl Request {
@@ -273,13 +275,16 @@ impl Request {
         )
     }
 
-    /// Its result, once it is complete.
+    /// Its result, once it is complete; its error, if it has one, is put where the engine keeps it.
     #[inline]
-    pub(crate) fn result(&self) -> Result<Status, Error> {
+    pub(crate) fn result(&self, failure: &mut Error) -> Result<Status, Failed> {
         match self.cause {
             None => Ok(self.status()),
             Some(Cause::Cancelled) => Ok(Status::CANCELLED),
-            Some(cause) => Err(self.failure(cause)),
+            Some(cause) => {
+                *failure = self.failure(cause);
+                Err(Failed)
+            }
         }
     }
 

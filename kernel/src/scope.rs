@@ -60,10 +60,11 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::blocking::Within;
 use crate::buffer::{self, Buffer, Loan};
+use crate::call::Call;
 use crate::comm::Comm;
 use crate::endpoint::Endpoint;
-use crate::engine::Started;
-use crate::error::Error;
+use crate::engine::{Engine, Started};
+use crate::error::{Error, Failed};
 use crate::list::List;
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
 use crate::request::{InScope, Requests};
@@ -199,7 +200,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         buffer: Buffer,
         to: Rank,
         tag: Tag,
-    ) -> Result<Request<'scope>, Error> {
+    ) -> Result<Request<'scope>, Failed> {
         match self.within.endpoint.send_at_once(comm, buffer, to, tag, mode) {
             Some(status) => Ok(Request::new(Stage::Done(status))),
             None => self.line_up_send(mode, comm, buffer, to, tag),
@@ -214,7 +215,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         buffer: Buffer,
         to: Rank,
         tag: Tag,
-    ) -> Result<Request<'scope>, Error> {
+    ) -> Result<Request<'scope>, Failed> {
         let started = self.within.endpoint.start_send(comm, buffer, to, tag, mode)?;
         Ok(self.keep(started))
     }
@@ -226,7 +227,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         buffer: Buffer,
         from: Source,
         tag: TagMatch,
-    ) -> Result<Request<'scope>, Error> {
+    ) -> Result<Request<'scope>, Failed> {
         match self.within.endpoint.post_at_once(comm, buffer, from, tag) {
             Some(handle) => Ok(self.keep_pending(handle)),
             None => self.find_message(comm, buffer, from, tag),
@@ -240,7 +241,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         buffer: Buffer,
         from: Source,
         tag: TagMatch,
-    ) -> Result<Request<'scope>, Error> {
+    ) -> Result<Request<'scope>, Failed> {
         let started = self.within.endpoint.start_recv(comm, buffer, from, tag)?;
         Ok(self.keep(started))
     }
@@ -276,7 +277,8 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         // SAFETY: the bytes are borrowed for 'scope, and the scope's drop makes the engine let go before that ends.
         // Sends only read.
         let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
-        self.send_buffer(mode, comm, buffer, to, tag)
+        let sending = self.send_buffer(mode, comm, buffer, to, tag);
+        self.within.told(sending)
     }
 
     /// Starts a receive (MPI_Irecv). The buffer can be read again when the scope is over.
@@ -295,7 +297,8 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         E: FromBytes + IntoBytes,
     {
         let loan = Loan::new(buffer.as_mut_bytes());
-        self.recv_buffer(comm, loan.whole(), from.into(), tag.into())
+        let receiving = self.recv_buffer(comm, loan.whole(), from.into(), tag.into());
+        self.within.told(receiving)
     }
 
     /// Lends memory to the scope as a whole, so that parts of it can be sent, received and combined in turn.
@@ -318,9 +321,11 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         to: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
-        let outside = |cause| Error::about(Operation::Send, cause, to.0, comm.context(), tag.0);
-        let buffer = part(loan, range).map_err(|cause| self.refused(outside(cause)))?;
-        self.send_buffer(Mode::Standard, comm, buffer, to, tag)
+        let sending = match part(loan, range) {
+            Ok(buffer) => self.send_buffer(Mode::Standard, comm, buffer, to, tag),
+            Err(cause) => Err(self.outside(Call::send(comm, to, tag), cause)),
+        };
+        self.within.told(sending)
     }
 
     /// Starts a receive into a byte range of lent memory.
@@ -335,9 +340,13 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         from: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
-        let outside = |cause| Error::about(Operation::Recv, cause, from.0, comm.context(), tag.0);
-        let buffer = part(loan, range).map_err(|cause| self.refused(outside(cause)))?;
-        self.recv_buffer(comm, buffer, from.into(), tag.into())
+        let receiving = match part(loan, range) {
+            Ok(buffer) => self.recv_buffer(comm, buffer, from.into(), tag.into()),
+            Err(cause) => {
+                Err(self.outside(Call::recv(Operation::Recv, comm, from.into(), tag.into()), cause))
+            }
+        };
+        self.within.told(receiving)
     }
 
     /// Lets `combine` work on two ranges of lent memory: the first to be written, the second to be read.
@@ -351,19 +360,35 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         from: (Loan<'scope>, Range<usize>),
         combine: impl FnOnce(&mut [u8], &[u8]),
     ) -> Result<(), Error> {
-        let mut fail = |cause| self.refused(Error::new(Operation::None, cause));
-        let (into, from) =
-            (part(into.0, into.1).map_err(&mut fail)?, part(from.0, from.1).map_err(&mut fail)?);
-        if self.in_use(into, true) || self.in_use(from, false) {
-            return Err(self.refused(Error::new(Operation::None, Cause::Busy)));
+        match self.both(into, from) {
+            Ok((into, from)) => {
+                combine(into, from);
+                Ok(())
+            }
+            Err(cause) => Err(self.refused(Error::new(Operation::None, cause))),
         }
-        // SAFETY: both are parts of loans of this scope (only `lend` makes them, for 'scope), and `&mut self` keeps
-        // the endpoint from running until the slices are gone.
-        let Some((into, from)) = (unsafe { buffer::slices(into, from) }) else {
-            return Err(self.refused(Error::new(Operation::None, Cause::Busy)));
-        };
-        combine(into, from);
-        Ok(())
+    }
+
+    /// The bytes of two ranges that are the user's now: the first to write, the second to read.
+    fn both(
+        &mut self,
+        into: (Loan<'scope>, Range<usize>),
+        from: (Loan<'scope>, Range<usize>),
+    ) -> Result<(&mut [u8], &[u8]), Cause> {
+        let (into, from) = (part(into.0, into.1)?, part(from.0, from.1)?);
+        if self.in_use(into, true) || self.in_use(from, false) {
+            return Err(Cause::Busy);
+        }
+        // SAFETY: both are parts of loans of this scope (only `lend` makes them, for 'scope), and the borrow of `self`
+        // keeps the endpoint from running until the slices are gone.
+        unsafe { buffer::slices(into, from) }.ok_or(Cause::Busy)
+    }
+
+    /// The failure of a call on a range outside of lent memory.
+    #[cold]
+    #[inline(never)]
+    fn outside(&mut self, call: Call, cause: Cause) -> Failed {
+        self.within.endpoint.fail(&call.refused(cause))
     }
 
     /// An error of this scope's own, after what its communicator's policy asks for.
@@ -380,15 +405,8 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     /// Whether a request of this scope uses `memory`; sends count only if it is to be written.
     pub(crate) fn in_use(&mut self, memory: Buffer, to_be_written: bool) -> bool {
         let engine = &mut self.within.endpoint.engine;
-        [self.requests.front(), engine.detached.front()].into_iter().any(|mut next| {
-            while let Some(index) = next {
-                if engine.uses(index, memory, to_be_written) {
-                    return true;
-                }
-                next = List::<InScope>::after(&mut engine.requests, index);
-            }
-            false
-        })
+        let (own, detached) = (self.requests.front(), engine.detached.front());
+        engine.any_uses(own, memory, to_be_written) || engine.any_uses(detached, memory, to_be_written)
     }
 
     /// The number of the next collective on `comm`, as its tag: the same on every rank.
@@ -416,6 +434,20 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     #[inline]
     pub fn poll(&mut self, budget: u32) -> u32 {
         self.within.endpoint.poll(budget)
+    }
+}
+
+impl Engine<'_> {
+    /// Whether a request of a scope's list, from `next` on, uses `memory`.
+    #[inline(never)]
+    fn any_uses(&mut self, mut next: Option<u32>, memory: Buffer, to_be_written: bool) -> bool {
+        while let Some(index) = next {
+            if self.uses(index, memory, to_be_written) {
+                return true;
+            }
+            next = List::<InScope>::after(&mut self.requests, index);
+        }
+        false
     }
 }
 

@@ -85,9 +85,9 @@ impl<'s, T: Transport, P: Platform> Operate<'s, T, P> for Receive<'_> {
                 engine.blocks.give_pooled(block);
                 Ok(Begun::Over(status))
             }
-            Err(error) => {
+            Err(failed) => {
                 engine.blocks.give_pooled(block);
-                Err(error)
+                engine.told(Err(failed))
             }
         }
     }
@@ -174,6 +174,7 @@ impl Engine<'_> {
         if let Some(block) = request.take_block() {
             self.blocks.give_pooled(block);
         }
-        self.collect(handle)
+        let result = self.collect(handle)?;
+        Some(self.told(result))
     }
 }

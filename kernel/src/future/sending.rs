@@ -72,7 +72,8 @@ impl<'s, T: Transport, P: Platform> Operate<'s, T, P> for Send<'_> {
             return Ok(Begun::Over(Status { source: *to, tag: *tag, bytes: data.len() as u64 }));
         }
         let length = Buffer::scattered(data.len());
-        Ok(match endpoint.start_send(comm, length, *to, *tag, Mode::Polled)? {
+        let started = endpoint.start_send(comm, length, *to, *tag, Mode::Polled);
+        Ok(match endpoint.engine.told(started)? {
             Started::Done(status) => Begun::Over(status),
             Started::Pending(handle) => Begun::UnderWay(handle),
         })
@@ -81,7 +82,8 @@ impl<'s, T: Transport, P: Platform> Operate<'s, T, P> for Send<'_> {
     fn go_on(&mut self, endpoint: &mut Endpoint<'s, T, P>, handle: Handle) -> Option<Result<Status, Error>> {
         let Endpoint { engine, transport, .. } = endpoint;
         engine.stream(transport, handle, self.data);
-        engine.collect(handle)
+        let result = engine.collect(handle)?;
+        Some(engine.told(result))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::comm::Comm;
 use crate::datatype::{Form, Types};
 use crate::endpoint::Endpoint;
 use crate::engine::{Engine, Started};
-use crate::error::Error;
+use crate::error::{Error, Failed};
 use crate::matched::Matched;
 use crate::rank::{Rank, Source, Status, Tag, TagMatch};
 use crate::request::{Backing, State};
@@ -109,7 +109,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     pub fn bsend_typed(&mut self, comm: &Comm, data: Typed<'_>, to: Rank, tag: Tag) -> Result<Status, Error> {
         let target = self.engine.target(comm, to, tag);
         let started = target.and_then(|target| self.engine.buffer_typed(target, &data));
-        let started = started.or_else(|cause| self.unless_null(Call::send(comm, to, tag), cause))?;
+        let started = started.or_else(|cause| self.unless_null(Call::send(comm, to, tag), cause));
+        let started = self.engine.told(started)?;
         let Self { engine, transport, .. } = self;
         let bytes = match started {
             Started::Pending(handle) => engine.requests.get(handle).map_or(0, |request| request.length),
@@ -171,7 +172,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         data: &Typed<'_>,
         to: Rank,
         tag: Tag,
-    ) -> Result<Started, Error> {
+    ) -> Result<Started, Failed> {
         let target = self.engine.target(comm, to, tag);
         let started = target.and_then(|target| self.engine.send_typed(target, data));
         let started = started.or_else(|cause| self.unless_null(Call::send(comm, to, tag), cause))?;
@@ -187,7 +188,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         into: &TypedMut<'_>,
         from: Source,
         tag: TagMatch,
-    ) -> Result<Started, Error> {
+    ) -> Result<Started, Failed> {
         let pattern = self.pattern(comm, from, tag);
         let started = pattern.and_then(|(pattern, peer)| self.engine.receive_typed(pattern, peer, into));
         started.or_else(|cause| self.unless_null(Call::recv(Operation::Recv, comm, from, tag), cause))
@@ -201,8 +202,9 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     /// As there, and [`Cause::TimedOut`].
     pub fn send_typed(&mut self, comm: &Comm, data: Typed<'_>, to: Rank, tag: Tag) -> Result<Status, Error> {
         // Complete, or abandoned, when this returns: `data` is borrowed as long.
-        let started = self.endpoint.start_send_typed(comm, &data, to, tag)?;
-        self.finish(started)
+        let started = self.endpoint.start_send_typed(comm, &data, to, tag);
+        let finished = started.and_then(|started| self.finish(started));
+        self.told(finished)
     }
 
     /// See [`Endpoint::recv_typed`].
@@ -216,8 +218,9 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
         from: impl Into<Source>,
         tag: impl Into<TagMatch>,
     ) -> Result<Status, Error> {
-        let started = self.endpoint.start_recv_typed(comm, &into, from.into(), tag.into())?;
-        self.finish(started)
+        let started = self.endpoint.start_recv_typed(comm, &into, from.into(), tag.into());
+        let finished = started.and_then(|started| self.finish(started));
+        self.told(finished)
     }
 
     /// See [`Endpoint::sendrecv_typed`].
@@ -245,7 +248,8 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     /// As there, and [`Cause::TimedOut`]; the message is discarded then.
     pub fn mrecv_typed(&mut self, message: Matched, into: TypedMut<'_>) -> Result<Status, Error> {
         let started = self.endpoint.start_mrecv_typed(message, &into)?;
-        self.finish(started)
+        let finished = self.finish(started);
+        self.told(finished)
     }
 
     /// See [`Endpoint::sendrecv_replace_typed`].
@@ -279,8 +283,8 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
         to: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
-        let started = self.within.endpoint.start_send_typed(comm, &data, to, tag)?;
-        Ok(self.keep(started))
+        let started = self.within.endpoint.start_send_typed(comm, &data, to, tag);
+        self.within.told(started).map(|started| self.keep(started))
     }
 
     /// Starts a receive of elements of a datatype (MPI_Irecv).
@@ -294,8 +298,8 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
         from: impl Into<Source>,
         tag: impl Into<TagMatch>,
     ) -> Result<Request<'scope>, Error> {
-        let started = self.within.endpoint.start_recv_typed(comm, &into, from.into(), tag.into())?;
-        Ok(self.keep(started))
+        let started = self.within.endpoint.start_recv_typed(comm, &into, from.into(), tag.into());
+        self.within.told(started).map(|started| self.keep(started))
     }
 
     /// Starts the receive of a matched message as elements of a datatype (MPI_Imrecv).
