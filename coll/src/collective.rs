@@ -19,7 +19,7 @@ use core::fmt;
 use core::ops::Range;
 
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
-use aldis_kernel::{Comm, Endpoint, Error, Loan, Rank, Request, Scope, Tag, Within};
+use aldis_kernel::{Comm, Endpoint, Error, Failed, Failure, Loan, Rank, Request, Scope, Tag, Within};
 
 use crate::op::Kernel;
 use crate::schedule::{Buffer, IN_FLIGHT_MAX, Instance, Order, Span, Step};
@@ -67,10 +67,12 @@ impl Planned {
         {
             return shared::run(caller, comm, task, data);
         }
-        caller.enter(|scope| {
+        let done = caller.enter(|scope| {
             let (data, scratch) = (scope.lend(data), scope.lend(scratch));
-            Collective::start(scope, comm, self, data, scratch)?.wait(scope)
-        })
+            let mut started = Collective::begin(scope, comm, self, data, scratch)?;
+            drive(scope, core::slice::from_mut(&mut started), Collective::all_complete)
+        });
+        done.map_err(|Failed| *caller.endpoint().failure())
     }
 
     /// What is to be done by control lines, if this blocking call is for them.
@@ -140,9 +142,6 @@ enum Progress {
     Failed,
 }
 
-/// A collective has stopped, for the error that it holds. Errors are large, and passed through many hands here.
-struct Stopped;
-
 /// A collective in flight in a scope. Dropping it lets go of it; its messages end with the scope.
 #[must_use = "a collective advances only while it is tested or waited for"]
 #[repr(C)]
@@ -181,12 +180,24 @@ impl<'scope> Collective<'scope> {
         if T::HAS_LINES && planned.shares == Shares::Named {
             return Self::start_by_lines(scope, comm, &planned, data, scratch);
         }
+        Self::begin(scope, comm, planned, data, scratch).map_err(|Failed| *scope.failure())
+    }
+
+    fn begin<T: Transport, P: Platform>(
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        comm: &Comm,
+        planned: Planned,
+        data: Loan<'scope>,
+        scratch: Loan<'scope>,
+    ) -> Result<Self, Failed> {
         let Planned { call: Call { operation, count, element_bytes, .. }, root, plan, kernel, .. } = planned;
-        let whole = Instance::new(comm.rank().0, comm.size(), root, count);
-        let planned = whole.and_then(|whole| plan.map(|plan| (whole, plan)));
-        let (whole, plan) = planned.map_err(|cause| Error::new(operation, cause))?;
+        let ready = Instance::new(comm.rank().0, comm.size(), root, count)
+            .and_then(|whole| Ok((whole, plan?, scope.collective_number(comm)?)));
+        let (whole, plan, tag) = match ready {
+            Ok(ready) => ready,
+            Err(cause) => return Err(scope.keep_failure(&Error::new(operation, cause).on(comm))),
+        };
         let memory = Memory { data, scratch, element_bytes, kernel };
-        let tag = scope.collective_tag(comm).map_err(|error| error.within(operation))?;
         let idle = plan.algorithm.rounds(&whole.with_count(plan.segment)) == 0;
         let mut started = Self {
             comm: comm.collective(),
@@ -203,7 +214,7 @@ impl<'scope> Collective<'scope> {
             meeting: None,
         };
         match started.advance(scope) {
-            Progress::Failed => Err(started.error),
+            Progress::Failed => Err(scope.keep_failure(&started.error)),
             Progress::Done | Progress::Waiting | Progress::Starved => Ok(started),
         }
     }
@@ -295,7 +306,7 @@ impl<'scope> Collective<'scope> {
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
     ) -> Result<(), Error> {
-        drive(scope, core::slice::from_mut(self), Self::all_complete)
+        drive(scope, core::slice::from_mut(self), Self::all_complete).map_err(|Failed| *scope.failure())
     }
 
     fn all_complete(set: &[Self]) -> bool {
@@ -342,8 +353,8 @@ impl<'scope> Collective<'scope> {
             match moved {
                 Ok(true) => self.moved = true,
                 Ok(false) => return Progress::Waiting,
-                Err(Stopped) if matches!(self.error.cause, Cause::Full(_)) => return Progress::Starved,
-                Err(Stopped) => {
+                Err(Failed) if matches!(self.error.cause, Cause::Full(_)) => return Progress::Starved,
+                Err(Failed) => {
                     self.fail(scope);
                     return Progress::Failed;
                 }
@@ -357,23 +368,23 @@ impl<'scope> Collective<'scope> {
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
         mut index: u32,
-    ) -> Result<bool, Stopped> {
+    ) -> Result<bool, Failed> {
         let instance = self.instance();
         for request in self.requests.iter_mut().skip(index as usize) {
             let posted = match self.plan.algorithm.step(&instance, self.round, index) {
                 Some(Step::Recv { from, into }) => {
                     let (loan, range) = self.memory.part(into, self.base);
-                    scope.irecv_part(&self.comm, loan, range, Rank(from), self.tag)
+                    scope.start_recv_part(&self.comm, loan, range, Rank(from), self.tag)
                 }
                 Some(Step::Send { to, from }) => {
                     let (loan, range) = self.memory.part(from, self.base);
-                    scope.isend_part(&self.comm, loan, range, Rank(to), self.tag)
+                    scope.start_send_part(&self.comm, loan, range, Rank(to), self.tag)
                 }
                 _ => break,
             };
             match posted {
                 Ok(posted) => *request = posted,
-                Err(error) => return Err(self.stop(&error)),
+                Err(Failed) => return Err(self.stop(scope.failure())),
             }
             index += 1;
             self.moved = true;
@@ -388,7 +399,7 @@ impl<'scope> Collective<'scope> {
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
         messages: u32,
-    ) -> Result<bool, Stopped> {
+    ) -> Result<bool, Failed> {
         for index in 0..messages {
             if !self.landed(scope, index)? {
                 return Ok(false);
@@ -409,24 +420,24 @@ impl<'scope> Collective<'scope> {
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
         index: u32,
-    ) -> Result<bool, Stopped> {
+    ) -> Result<bool, Failed> {
         let Some(request) = self.requests.get_mut(index as usize) else { return Ok(true) };
         if request.is_null() {
             return Ok(true);
         }
-        let status = match scope.result(request) {
+        let status = match scope.outcome(request) {
             Ok(Some(status)) => status,
             Ok(None) => return Ok(false),
-            Err(error) => return Err(self.stop(&error)),
+            Err(Failed) => return Err(self.stop(scope.failure())),
         };
         self.moved = true;
         match self.step(index) {
             Some(Step::Recv { from, into }) if status.bytes != self.memory.bytes(into) => {
                 let (left, right) = (status.bytes, self.memory.bytes(into));
-                let error = self.refused(Cause::LengthMismatch { left, right });
-                let error = error.with(Rank(from), self.comm.context(), self.tag);
-                scope.raise(&error);
-                Err(self.stop(&error))
+                let failed = self.refuse(Cause::LengthMismatch { left, right });
+                self.error = self.error.with(Rank(from), self.comm.context(), self.tag);
+                scope.raise(&self.error);
+                Err(failed)
             }
             _ => Ok(true),
         }
@@ -437,7 +448,7 @@ impl<'scope> Collective<'scope> {
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
         step: Step,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), Failed> {
         let (into, from, order) = match step {
             Step::Reduce { into, from, order } => (into, from, Some(order)),
             Step::Copy { into, from } => (into, from, None),
@@ -464,26 +475,20 @@ impl<'scope> Collective<'scope> {
         self.stage = if over { Stage::Done } else { Stage::Post(0) };
     }
 
-    fn refused(&self, cause: Cause) -> Error {
-        let mut error = Error::new(self.operation(), cause);
-        error.context = self.comm.context();
-        error
-    }
-
     /// Stops for an error of a message.
     #[cold]
     #[inline(never)]
-    fn stop(&mut self, error: &Error) -> Stopped {
+    fn stop(&mut self, error: &Error) -> Failed {
         self.error = error.within(self.operation());
-        Stopped
+        Failed
     }
 
     /// Stops for an error of its own.
     #[cold]
     #[inline(never)]
-    fn refuse(&mut self, cause: Cause) -> Stopped {
-        self.error = self.refused(cause);
-        Stopped
+    fn refuse(&mut self, cause: Cause) -> Failed {
+        self.error = Error::new(self.operation(), cause).on(&self.comm);
+        Failed
     }
 
     /// Ends it and lets go of what can still be undone.
@@ -535,7 +540,7 @@ pub fn wait_all<'scope, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     set: &mut [Collective<'scope>],
 ) -> Result<(), Error> {
-    drive(scope, set, Collective::all_complete)
+    drive(scope, set, Collective::all_complete).map_err(|Failed| *scope.failure())
 }
 
 /// Waits until the one at `index` is complete (at once if there is none), and drives the others meanwhile: MPI's rule
@@ -548,7 +553,8 @@ pub fn wait_for<'scope, T: Transport, P: Platform>(
     set: &mut [Collective<'scope>],
     index: usize,
 ) -> Result<(), Error> {
-    drive(scope, set, |set| set.get(index).is_none_or(Collective::is_complete))
+    let driven = drive(scope, set, |set| set.get(index).is_none_or(Collective::is_complete));
+    driven.map_err(|Failed| *scope.failure())
 }
 
 /// Drives the set until it `is_over`.
@@ -556,13 +562,13 @@ fn drive<'scope, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     set: &mut [Collective<'scope>],
     is_over: impl Fn(&[Collective<'scope>]) -> bool,
-) -> Result<(), Error> {
+) -> Result<(), Failed> {
     while !is_over(set) {
         // What is waited for, and so what is told to the platform and named after a deadline, changes with every
         // message; hence a wait of its own for each.
         let waiting = set.iter().find(|collective| !collective.is_complete());
         let activity = waiting.map(Collective::activity).unwrap_or_default();
-        scope.wait_until(activity, |scope| advance_all(scope, set))?;
+        scope.drive_until(&activity, |scope| advance_all(scope, set))?;
     }
     Ok(())
 }
@@ -571,7 +577,7 @@ fn drive<'scope, T: Transport, P: Platform>(
 fn advance_all<'scope, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     set: &mut [Collective<'scope>],
-) -> Result<Option<()>, Error> {
+) -> Result<Option<()>, Failed> {
     let (mut moved, mut under_way, mut starved) = (false, false, None);
     for collective in set {
         collective.moved = false;
@@ -579,13 +585,13 @@ fn advance_all<'scope, T: Transport, P: Platform>(
             Progress::Done => {}
             Progress::Waiting => under_way = true,
             Progress::Starved => starved = Some(&collective.error),
-            Progress::Failed => return Err(collective.error),
+            Progress::Failed => return Err(scope.keep_failure(&collective.error)),
         }
         moved |= collective.moved;
     }
     match starved {
         // Nobody here will free a request slot.
-        Some(error) if !moved && !under_way => Err(*error),
+        Some(error) if !moved && !under_way => Err(scope.keep_failure(error)),
         _ => Ok(moved.then_some(())),
     }
 }
@@ -610,10 +616,10 @@ pub trait Caller<'s, T: Transport, P: Platform> {
     ///
     /// # Errors
     /// As [`Endpoint::scope`].
-    fn enter<'env, R>(
+    fn enter<'env, R, E: Failure>(
         &'env mut self,
-        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, Error>,
-    ) -> Result<R, Error>;
+        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, E>,
+    ) -> Result<R, E>;
 }
 
 impl<'s, T: Transport, P: Platform> Caller<'s, T, P> for Endpoint<'s, T, P> {
@@ -621,11 +627,11 @@ impl<'s, T: Transport, P: Platform> Caller<'s, T, P> for Endpoint<'s, T, P> {
         self
     }
 
-    fn enter<'env, R>(
+    fn enter<'env, R, E: Failure>(
         &'env mut self,
-        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, Error>,
-    ) -> Result<R, Error> {
-        self.scope(body)
+        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.enter(body)
     }
 }
 
@@ -634,10 +640,10 @@ impl<'s, T: Transport, P: Platform> Caller<'s, T, P> for Within<'_, 's, T, P> {
         self.endpoint()
     }
 
-    fn enter<'env, R>(
+    fn enter<'env, R, E: Failure>(
         &'env mut self,
-        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, Error>,
-    ) -> Result<R, Error> {
-        self.scope(body)
+        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.enter(body)
     }
 }

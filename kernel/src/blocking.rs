@@ -13,7 +13,7 @@ use crate::call::{BUDGET, Call};
 use crate::comm::Comm;
 use crate::endpoint::Endpoint;
 use crate::engine::{Engine, Started};
-use crate::error::{Error, Failed};
+use crate::error::{Error, Failed, Failure};
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
 use crate::request::State;
 use crate::scope::Scope;
@@ -468,6 +468,17 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         &'env mut self,
         body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, Error>,
     ) -> Result<R, Error> {
+        self.enter(body)
+    }
+
+    /// See [`Endpoint::enter`].
+    ///
+    /// # Errors
+    /// As there, and [`Cause::TimedOut`].
+    pub fn enter<'env, R, E: Failure>(
+        &'env mut self,
+        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, E>,
+    ) -> Result<R, E> {
         Scope::run(self.endpoint, self.start, self.deadline, body)
     }
 }

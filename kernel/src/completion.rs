@@ -56,6 +56,14 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         self.take_told(request).transpose()
     }
 
+    /// [`result`](Self::result) for those who implement calls of their own.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn outcome(&mut self, request: &mut Request<'scope>) -> Result<Option<Status>, Failed> {
+        self.take(request).transpose()
+    }
+
     /// Polls and rests until `check` finds something: for those who drive several operations of their own at a
     /// time. `activity` is what the platform is told meanwhile.
     ///
@@ -66,16 +74,30 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         activity: Activity,
         mut check: impl FnMut(&mut Self) -> Result<Option<R>, Error>,
     ) -> Result<R, Error> {
+        let found = self.drive_until(&activity, |scope| match check(scope) {
+            Ok(found) => Ok(found),
+            Err(error) => Err(scope.keep_failure(&error)),
+        });
+        self.within.told(found)
+    }
+
+    /// [`wait_until`](Self::wait_until) for those who implement calls of their own.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn drive_until<R>(
+        &mut self,
+        activity: &Activity,
+        mut check: impl FnMut(&mut Self) -> Result<Option<R>, Failed>,
+    ) -> Result<R, Failed> {
         let mut turns = Turns::default();
         loop {
-            let found = check(self).transpose();
-            if let Some(found) = found {
+            if let Some(found) = check(self).transpose() {
                 self.within.end(&turns);
                 return found;
             }
-            if let Err(elapsed_ns) = self.within.turn(&mut turns, &|_| activity) {
-                let failed = self.overdue(&activity, elapsed_ns);
-                return self.within.told(Err(failed));
+            if let Err(elapsed_ns) = self.within.turn(&mut turns, &|_| *activity) {
+                return Err(self.overdue(activity, elapsed_ns));
             }
         }
     }
@@ -135,7 +157,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     }
 
     #[inline(never)]
-    fn wait_longer(&mut self, request: &mut Request<'scope>) -> Result<Status, Failed> {
+    pub(crate) fn wait_longer(&mut self, request: &mut Request<'scope>) -> Result<Status, Failed> {
         if let Stage::Pending(handle) | Stage::Started(handle) = request.stage {
             self.within.wait_until_complete(Turns::default(), handle)?;
         }

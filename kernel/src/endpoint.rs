@@ -17,7 +17,7 @@ use crate::call::BUDGET;
 use crate::comm::{Comm, Comms};
 use crate::counters::Counters;
 use crate::engine::Engine;
-use crate::error::Error;
+use crate::error::{Error, Failure};
 use crate::explain::Explanation;
 use crate::fifo::Fifo;
 use crate::injection::post;
@@ -268,7 +268,24 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         &'env mut self,
         body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, Error>,
     ) -> Result<R, Error> {
+        self.enter(body)
+    }
+
+    /// [`scope`](Self::scope) for those who implement calls of their own: what `body` returns may be [word](crate::Failed) of a
+    /// failure.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn enter<'env, R, E: Failure>(
+        &'env mut self,
+        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, E>,
+    ) -> Result<R, E> {
         Scope::run(self, None, Instant::NEVER, body)
+    }
+
+    /// The error of what has [`Failed`](crate::Failed) last.
+    pub const fn failure(&self) -> &Error {
+        &self.engine.failure
     }
 
     /// What has happened so far.

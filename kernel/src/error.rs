@@ -4,6 +4,7 @@ use core::fmt;
 
 use aldis_hal::{Cause, Operation};
 
+use crate::comm::Comm;
 use crate::rank::{Rank, Tag, WILD};
 
 /// A failed operation. `Copy` and at most 64 bytes, so that it can be kept, logged and sent on without memory.
@@ -60,6 +61,12 @@ impl Error {
         Self { peer: peer.0, context, tag: tag.0, ..self }
     }
 
+    /// The same failure, on a communicator.
+    #[must_use]
+    pub const fn on(self, comm: &Comm) -> Self {
+        Self { context: comm.context(), ..self }
+    }
+
     /// The rank at the other side, in the operation's communicator; `None` for any or none.
     pub const fn peer(&self) -> Option<Rank> {
         if self.peer == WILD { None } else { Some(Rank(self.peer)) }
@@ -71,9 +78,31 @@ impl Error {
     }
 }
 
-/// A failure whose error the engine keeps. Errors are large and pass through many hands: the last of them looks it up.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Failed;
+/// Word of a failure whose error is kept ([`Scope::failure`](crate::Scope::failure)), for those who implement calls of their
+/// own. Errors are large and pass through many hands: the last of them looks it up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Failed;
+
+/// What a call fails with: its error, or [word](Failed) that it is kept.
+pub trait Failure {
+    /// The failure whose error is `kept`.
+    fn of(kept: &Error) -> Self;
+}
+
+impl Failure for Error {
+    #[inline]
+    fn of(kept: &Error) -> Self {
+        *kept
+    }
+}
+
+impl Failure for Failed {
+    #[inline]
+    fn of(_: &Error) -> Self {
+        Self
+    }
+}
 
 /// A cause by itself, as of a call on [datatypes](crate::datatype).
 impl From<Cause> for Error {

@@ -93,7 +93,7 @@ pub use composite::{Composite, Either};
 pub use counters::Counters;
 pub use credits::{Account, Credits};
 pub use endpoint::{Config, Endpoint};
-pub use error::Error;
+pub use error::{Error, Failed, Failure};
 pub use explain::Explanation;
 pub use future::{Futures, Sleeper};
 pub use group::{Comparison, Group, Piece, RankRange};

@@ -64,9 +64,9 @@ use crate::call::Call;
 use crate::comm::Comm;
 use crate::endpoint::Endpoint;
 use crate::engine::{Engine, Started};
-use crate::error::{Error, Failed};
+use crate::error::{Error, Failed, Failure};
 use crate::list::List;
-use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
+use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
 use crate::request::{InScope, Requests};
 
 /// A nonblocking send or receive of one scope. After its result has been taken it is *null*: waits skip it
@@ -135,35 +135,55 @@ impl<T: Transport, P: Platform> Drop for Scope<'_, '_, '_, T, P> {
 }
 
 impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> {
-    pub(crate) fn run<R>(
+    pub(crate) fn run<R, E: Failure>(
         endpoint: &'env mut Endpoint<'s, T, P>,
         start: Option<Instant>,
         deadline: Instant,
-        body: impl for<'any> FnOnce(&mut Scope<'any, 'env, 's, T, P>) -> Result<R, Error>,
-    ) -> Result<R, Error> {
+        body: impl for<'any> FnOnce(&mut Scope<'any, 'env, 's, T, P>) -> Result<R, E>,
+    ) -> Result<R, E> {
         let within = Within { endpoint, start, deadline };
         let mut scope = Scope { within, requests: List::EMPTY, lined: false, scope: PhantomData };
         let result = body(&mut scope)?;
-        scope.finish()?;
-        Ok(result)
+        match scope.finish() {
+            Ok(()) => Ok(result),
+            Err(Failed) => Err(E::of(scope.failure())),
+        }
     }
 
     /// Waits for everything that the body has not; the first failure is the scope's.
-    fn finish(&mut self) -> Result<(), Error> {
+    fn finish(&mut self) -> Result<(), Failed> {
         self.take_detached_back();
-        let mut first = Ok(());
+        let mut first = None;
         while let Some(index) = self.requests.front() {
             let Some(handle) = self.within.endpoint.engine.requests.handle(index) else { break };
             if self.free_idle(handle) {
                 continue;
             }
-            let result = self.wait(Request::new(Stage::Pending(handle))).map(|_| ());
-            first = first.and(result);
-            if matches!(result, Err(Error { cause: Cause::TimedOut, .. })) {
-                break;
+            if let Err(Failed) = self.wait_longer(&mut Request::new(Stage::Pending(handle))) {
+                let error = *self.failure();
+                first = first.or(Some(error));
+                if let Cause::TimedOut = error.cause {
+                    break;
+                }
             }
         }
-        first
+        match first {
+            None => Ok(()),
+            Some(error) => Err(self.keep_failure(&error)),
+        }
+    }
+
+    /// The error of what has [`Failed`] last.
+    pub const fn failure(&self) -> &Error {
+        &self.within.endpoint.engine.failure
+    }
+
+    /// Keeps an error that is on its way to the caller: [`failure`](Self::failure) gives it.
+    #[cold]
+    #[inline(never)]
+    pub fn keep_failure(&mut self, error: &Error) -> Failed {
+        self.within.endpoint.engine.failure = *error;
+        Failed
     }
 
     /// Requests that nobody waited for are the scope's again, at its end.
@@ -321,11 +341,26 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         to: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
-        let sending = match part(loan, range) {
+        let sending = self.start_send_part(comm, loan, range, to, tag);
+        self.within.told(sending)
+    }
+
+    /// [`isend_part`](Self::isend_part) for those who implement calls of their own.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start_send_part(
+        &mut self,
+        comm: &Comm,
+        loan: Loan<'scope>,
+        range: Range<usize>,
+        to: Rank,
+        tag: Tag,
+    ) -> Result<Request<'scope>, Failed> {
+        match part(loan, range) {
             Ok(buffer) => self.send_buffer(Mode::Standard, comm, buffer, to, tag),
             Err(cause) => Err(self.outside(Call::send(comm, to, tag), cause)),
-        };
-        self.within.told(sending)
+        }
     }
 
     /// Starts a receive into a byte range of lent memory.
@@ -340,13 +375,27 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         from: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
-        let receiving = match part(loan, range) {
-            Ok(buffer) => self.recv_buffer(comm, buffer, from.into(), tag.into()),
-            Err(cause) => {
-                Err(self.outside(Call::recv(Operation::Recv, comm, from.into(), tag.into()), cause))
-            }
-        };
+        let receiving = self.start_recv_part(comm, loan, range, from, tag);
         self.within.told(receiving)
+    }
+
+    /// [`irecv_part`](Self::irecv_part) for those who implement calls of their own.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start_recv_part(
+        &mut self,
+        comm: &Comm,
+        loan: Loan<'scope>,
+        range: Range<usize>,
+        from: Rank,
+        tag: Tag,
+    ) -> Result<Request<'scope>, Failed> {
+        let (from, tag) = (from.into(), tag.into());
+        match part(loan, range) {
+            Ok(buffer) => self.recv_buffer(comm, buffer, from, tag),
+            Err(cause) => Err(self.outside(Call::recv(Operation::Recv, comm, from, tag), cause)),
+        }
     }
 
     /// Lets `combine` work on two ranges of lent memory: the first to be written, the second to be read.
@@ -425,9 +474,17 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         self.next_tag(inter, true)
     }
 
+    /// [`collective_tag`](Self::collective_tag) for those who implement calls of their own.
+    ///
+    /// # Errors
+    /// The cause of its error.
+    pub fn collective_number(&mut self, comm: &Comm) -> Result<Tag, Cause> {
+        self.within.endpoint.engine.comms.next_collective(comm, false).map(Tag)
+    }
+
     fn next_tag(&mut self, comm: &Comm, is_inter: bool) -> Result<Tag, Error> {
         let number = self.within.endpoint.engine.comms.next_collective(comm, is_inter);
-        number.map(Tag).map_err(|cause| Error::about(Operation::None, cause, WILD, comm.context(), WILD))
+        number.map(Tag).map_err(|cause| Error::new(Operation::None, cause).on(comm))
     }
 
     /// Handles at most `budget` events, without blocking.

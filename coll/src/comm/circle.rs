@@ -111,7 +111,7 @@ impl Line {
             // Who is dead need not be told. The scope's end waits for both.
             let _ = scope.isend(&self.comm, &notice, ahead, self.tag);
             let _ = scope.isend(&self.comm, &notice, behind, Tag(self.tag.0 | TAGS));
-            Ok(())
+            Ok::<_, Error>(())
         });
     }
 
