@@ -238,24 +238,31 @@ impl Engine<'_> {
         if !self.comms.admits(key.context, key.source, from) && self.turn_away(from, &what) {
             return Ok(());
         }
-        let payload = match what {
-            Keep::Token(announcement) => Payload::Announced(announcement),
-            Keep::Payload(bytes) if bytes.len() <= INLINE_BYTES => {
-                let mut inline = [0; INLINE_BYTES];
-                copy(&mut inline, bytes);
-                Payload::Inline(inline)
-            }
-            Keep::Payload(bytes) => {
-                let Some(block) = self.blocks.take() else { return Err(Malformed::Credit) };
-                self.blocks.buffer(&block).write(0, bytes);
-                Payload::Block(block)
-            }
+        let block = match what {
+            Keep::Payload(bytes) if bytes.len() > INLINE_BYTES => match self.blocks.take() {
+                None => return Err(Malformed::Credit),
+                block => block,
+            },
+            _ => None,
         };
-        if let Err(payload) = self.matcher.keep(key, from, length, payload, label) {
-            if let Payload::Block(block) = payload {
+        let Some(payload) = self.matcher.keep(key, from, length, label) else {
+            if let Some(block) = block {
                 self.blocks.give(block);
             }
             return Err(Malformed::Credit);
+        };
+        match (what, block) {
+            (Keep::Token(announcement), _) => *payload = Payload::Announced(announcement),
+            (Keep::Payload(bytes), Some(block)) => {
+                self.blocks.buffer(&block).write(0, bytes);
+                *payload = Payload::Block(block);
+            }
+            (Keep::Payload(bytes), None) => {
+                *payload = Payload::EMPTY;
+                if let Payload::Inline(inline) = payload {
+                    copy(inline, bytes);
+                }
+            }
         }
         self.counters.unexpected += 1;
         self.counters.unexpected_peak = self.counters.unexpected_peak.max(self.matcher.unexpected());

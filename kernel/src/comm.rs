@@ -94,6 +94,11 @@ pub struct Comm {
 }
 
 impl Comm {
+    /// The communicator of a context that every endpoint has.
+    pub(crate) const fn predefined(context: u32, rank: u32, size: u32) -> Self {
+        Self { context, rank, size, remote: 0 }
+    }
+
     /// This process's rank in it; of an intercommunicator, in the local group.
     pub const fn rank(&self) -> Rank {
         Rank(self.rank)

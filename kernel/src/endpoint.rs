@@ -14,7 +14,7 @@ use crate::at_once::Awaited;
 use crate::blocking::Within;
 use crate::blocks::{Blocks, Message};
 use crate::call::BUDGET;
-use crate::comm::{Comm, Comms};
+use crate::comm::{Comm, Comms, ITSELF, WORLD};
 use crate::counters::Counters;
 use crate::engine::Engine;
 use crate::error::{Error, Failure};
@@ -68,51 +68,54 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// [`Cause::RankOutOfRange`] for a process outside the job.
     pub fn new(memory: Memory<'s>, transport: T, platform: P, config: Config) -> Result<Self, Error> {
         let Config { me, size, epoch } = config;
-        let fail = |cause| Error::new(Operation::Join, cause);
-        if size > memory.peers() {
-            let what = Resource::Peers;
-            return Err(fail(Cause::TooSmall { what, need: size, have: memory.peers() }));
-        }
-        if me.0 >= size {
-            return Err(fail(Cause::RankOutOfRange { rank: me.0, size }));
-        }
-        let comms = Comms::new(memory.comms, memory.pieces, me, size).map_err(fail)?;
-        let (Some(world), Some(itself)) = (comms.predefined(0), comms.predefined(1)) else {
-            return Err(fail(Cause::Stale));
+        let have = memory.peers();
+        let comms = if size > have {
+            Err(Cause::TooSmall { what: Resource::Peers, need: size, have })
+        } else if me.0 >= size {
+            Err(Cause::RankOutOfRange { rank: me.0, size })
+        } else {
+            Comms::new(memory.comms, memory.pieces, me, size)
         };
-        let engine = Engine {
-            me,
-            size,
-            epoch,
-            room: memory.room,
-            peers: memory.peers,
-            requests: Pool::new(memory.requests),
-            matcher: Matcher::new(memory.bins, memory.envelopes),
-            comms,
-            blocks: Blocks::new(memory.bytes, memory.next_block, memory.returned, memory.pooled),
-            awaited: Awaited::Nobody,
-            overflowing: false,
-            attached: None,
-            detached: List::EMPTY,
-            reclaim: None,
-            conversion: None,
-            probing: Handle::default(),
-            probe_takes: false,
-            held_since: 0,
-            marked: Fifo::new(memory.marked),
-            counters: Counters::default(),
-            now: platform.now(),
-            failure: Error::new(Operation::None, Cause::Stale),
-            aborted: None,
-            attributes: &mut [],
-            rules: None,
-            channels: None,
-            closing: List::EMPTY,
-            bereft: false,
-            lingering: false,
+        let comms = comms.map_err(|cause| Error::new(Operation::Join, cause))?;
+        let mut endpoint = Self {
+            engine: Engine {
+                me,
+                size,
+                epoch,
+                room: memory.room,
+                peers: memory.peers,
+                requests: Pool::new(memory.requests),
+                matcher: Matcher::new(memory.bins, memory.envelopes),
+                blocks: Blocks::new(memory.bytes, memory.next_block, memory.returned, memory.pooled),
+                awaited: Awaited::Nobody,
+                overflowing: false,
+                attached: None,
+                detached: List::EMPTY,
+                reclaim: None,
+                conversion: None,
+                probing: Handle::default(),
+                probe_takes: false,
+                held_since: 0,
+                marked: Fifo::new(memory.marked),
+                counters: Counters::default(),
+                now: platform.now(),
+                failure: Error::new(Operation::None, Cause::Stale),
+                aborted: None,
+                attributes: &mut [],
+                rules: None,
+                channels: None,
+                closing: List::EMPTY,
+                bereft: false,
+                lingering: false,
+                comms,
+            },
+            timed: transport.features().contains(Features::TIMED),
+            world: Comm::predefined(WORLD, me.0, size),
+            itself: Comm::predefined(ITSELF, 0, 1),
+            transport,
+            platform,
+            carry_out: None,
         };
-        let timed = transport.features().contains(Features::TIMED);
-        let mut endpoint = Self { engine, transport, platform, timed, world, itself, carry_out: None };
         if endpoint.transport.reach(me).is_ok() {
             endpoint.connect(&endpoint.card())?;
         }

@@ -267,20 +267,17 @@ impl Engine<'_> {
         if let Some(request) = own.and_then(|own| self.requests.get(own)) {
             (request.peer, request.rank, request.tag) = (peer, key.source, key.tag);
         }
-        let Some(envelope) = self.matcher.remove(index) else { return Err(Cause::Stale) };
+        let Some(payload) = self.matcher.remove(index) else { return Err(Cause::Stale) };
         self.free_envelope(peer);
-        match envelope.payload {
-            payload @ (Payload::Inline(_) | Payload::Block(_)) => {
-                self.unload(slot, peer, length, &label, payload, buffer);
-            }
-            Payload::Announced(announcement) => {
-                if let Some(handle) = slot {
-                    self.fetch(handle.slot, peer, &announcement, length);
-                    if let Some(request) = self.requests.get(handle) {
-                        request.late = true;
-                    }
+        if let Payload::Announced(announcement) = payload {
+            if let Some(handle) = slot {
+                self.fetch(handle.slot, peer, &announcement, length);
+                if let Some(request) = self.requests.get(handle) {
+                    request.late = true;
                 }
             }
+        } else {
+            self.unload(slot, peer, length, &label, payload, buffer);
         }
         let Some(handle) = slot else { return Ok(Started::Done(status(key, length))) };
         if !announced {
@@ -329,7 +326,8 @@ impl Engine<'_> {
             return None;
         }
         self.end_probe();
-        let Envelope { key, peer, length, payload, .. } = self.matcher.remove(index)?;
+        let &Envelope { key, peer, length, .. } = self.matcher.peek(index)?;
+        let payload = self.matcher.remove(index)?;
         self.free_envelope(peer);
         self.free_block(peer);
         match payload {

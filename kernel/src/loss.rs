@@ -2,7 +2,6 @@
 
 use aldis_hal::{Cause, Handle, PeerId};
 use aldis_protocols::LENDS;
-use aldis_protocols::rendezvous::{ReceiverStep, SenderStep};
 
 use crate::buffer::Buffer;
 use crate::engine::Engine;
@@ -76,7 +75,7 @@ impl Engine<'_> {
         let Some(request) = self.requests.at(index) else { return };
         if let Machine::Send(sender) = &mut request.machine {
             sender.withdraw();
-            if sender.step(1) != SenderStep::Wait {
+            if !sender.is_waiting() {
                 self.owe(index);
             }
         }
@@ -89,7 +88,7 @@ impl Engine<'_> {
         match &mut request.machine {
             Machine::Recv(receiver) => {
                 receiver.decline();
-                if receiver.step() != ReceiverStep::Wait {
+                if !receiver.is_receiving() {
                     self.owe(index);
                 }
             }
@@ -153,9 +152,9 @@ impl Engine<'_> {
     /// Drops everything of an earlier life of `peer`, so that it can be introduced anew.
     pub(crate) fn forget(&mut self, peer: PeerId) {
         self.lose(peer, Cause::PeerDead);
-        while let Some(envelope) = self.matcher.remove_from(peer) {
+        while let Some(payload) = self.matcher.remove_from(peer) {
             self.counters.stale_epochs += 1;
-            if let Payload::Block(block) = envelope.payload {
+            if let Payload::Block(block) = payload {
                 self.blocks.give(block);
             }
         }

@@ -314,9 +314,9 @@ impl Engine<'_> {
         match machine {
             Machine::Announced(announcement) => self.fetch(handle.slot, peer, &announcement, length),
             Machine::Kept(envelope) => {
-                let envelope = self.matcher.take_aside(envelope)?;
+                let label = self.matcher.peek(envelope.slot)?.label;
+                let payload = self.matcher.take_aside(envelope)?;
                 self.free_envelope(peer);
-                let Envelope { label, payload, .. } = envelope;
                 self.unload(Some(handle), peer, length, &label, payload, buffer);
                 self.received(handle.slot, length, &label);
             }
@@ -338,7 +338,7 @@ impl Engine<'_> {
             request.state = State::Free;
             self.requests.give(index);
             self.counters.stale_epochs += 1;
-            if let Some(Envelope { payload: Payload::Block(block), .. }) = self.matcher.take_aside(envelope) {
+            if let Some(Payload::Block(block)) = self.matcher.take_aside(envelope) {
                 self.blocks.give(block);
             }
         }

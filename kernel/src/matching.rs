@@ -20,8 +20,9 @@ use crate::pool::{Entry, Pool};
 use crate::rank::WILD;
 use crate::request::{Key, Queue, Request, Requests, State};
 
-/// Where the payload of an unexpected message is.
+/// Where the payload of an unexpected message is. Its number is a word, so that what follows is aligned and is copied in words.
 #[derive(Debug)]
+#[repr(u32)]
 pub(crate) enum Payload {
     /// In the envelope.
     Inline([u8; INLINE_BYTES]),
@@ -29,6 +30,10 @@ pub(crate) enum Payload {
     Block(Block),
     /// Still with the sender.
     Announced(Announcement),
+}
+
+impl Payload {
+    pub(crate) const EMPTY: Self = Self::Inline([0; INLINE_BYTES]);
 }
 
 /// A message that has arrived and has met no receive.
@@ -49,7 +54,7 @@ impl Envelope {
         key: Key::NONE,
         peer: PeerId(0),
         length: 0,
-        payload: Payload::Inline([0; INLINE_BYTES]),
+        payload: Payload::EMPTY,
         label: Label::NONE,
         bin: Links::NONE,
         arrival: Links::NONE,
@@ -264,22 +269,21 @@ impl<'s> Matcher<'s> {
         None
     }
 
-    /// Keeps a message that nobody waits for; gives the payload back if there is no envelope.
+    /// Keeps a message that nobody waits for, and lends the place of its payload; `None` if there is no envelope.
     pub(crate) fn keep(
         &mut self,
         key: Key,
         peer: PeerId,
         length: u64,
-        payload: Payload,
         label: &Label,
-    ) -> Result<(), Payload> {
-        let Some((handle, envelope)) = self.envelopes.take() else { return Err(payload) };
-        *envelope = Envelope { key, peer, length, payload, label: *label, ..Envelope::EMPTY };
-        self.arrivals.push_back(&mut self.envelopes, handle.slot);
+    ) -> Option<&mut Payload> {
+        let (Handle { slot, .. }, envelope) = self.envelopes.take()?;
+        (envelope.key, envelope.peer, envelope.length, envelope.label) = (key, peer, length, *label);
+        self.arrivals.push_back(&mut self.envelopes, slot);
         if let Some(bin) = self.bins.of(&key) {
-            bin.unexpected.push_back(&mut self.envelopes, handle.slot);
+            bin.unexpected.push_back(&mut self.envelopes, slot);
         }
-        Ok(())
+        self.envelopes.at(slot).map(|envelope| &mut envelope.payload)
     }
 
     /// What is known of a kept message.
@@ -287,8 +291,8 @@ impl<'s> Matcher<'s> {
         self.envelopes.at(index).map(|envelope| &*envelope)
     }
 
-    /// Takes a kept message out.
-    pub(crate) fn remove(&mut self, index: u32) -> Option<Envelope> {
+    /// Takes a kept message out; returns its payload.
+    pub(crate) fn remove(&mut self, index: u32) -> Option<Payload> {
         self.unlink(index)?;
         self.empty(index)
     }
@@ -308,10 +312,10 @@ impl<'s> Matcher<'s> {
         Some(())
     }
 
-    fn empty(&mut self, index: u32) -> Option<Envelope> {
-        let envelope = core::mem::replace(self.envelopes.at(index)?, Envelope::EMPTY);
+    fn empty(&mut self, index: u32) -> Option<Payload> {
+        let payload = core::mem::replace(&mut self.envelopes.at(index)?.payload, Payload::EMPTY);
         self.envelopes.give(index);
-        Some(envelope)
+        Some(payload)
     }
 
     /// Takes a kept message out of the queues, but leaves it in its slot: nothing finds it but by this handle.
@@ -320,14 +324,14 @@ impl<'s> Matcher<'s> {
         self.envelopes.handle(index)
     }
 
-    /// Takes a message that was set aside out of its slot.
-    pub(crate) fn take_aside(&mut self, handle: Handle) -> Option<Envelope> {
+    /// Takes a message that was set aside out of its slot; returns its payload.
+    pub(crate) fn take_aside(&mut self, handle: Handle) -> Option<Payload> {
         self.envelopes.get(handle)?;
         self.empty(handle.slot)
     }
 
     /// Takes out the oldest kept message of `peer`.
-    pub(crate) fn remove_from(&mut self, peer: PeerId) -> Option<Envelope> {
+    pub(crate) fn remove_from(&mut self, peer: PeerId) -> Option<Payload> {
         let mut next = self.arrivals.front();
         while let Some(index) = next {
             if self.envelopes.at(index)?.peer == peer {

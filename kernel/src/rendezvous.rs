@@ -69,7 +69,7 @@ impl Engine<'_> {
         match &mut request.machine {
             Machine::Recv(machine) if request.peer == from && request.state == State::Receiving => {
                 let place = machine.data(offset, payload.len() as u64)?;
-                let unwanted = request.orphan && machine.step() == ReceiverStep::Piece;
+                let unwanted = request.orphan && machine.is_between();
                 if unwanted {
                     machine.decline();
                 }
@@ -159,11 +159,9 @@ impl Engine<'_> {
         if !request.owed {
             return;
         }
-        let more = match request.machine {
-            Machine::Send(sender) => {
-                matches!(sender.step(1), SenderStep::Data { .. } | SenderStep::Finish { .. })
-            }
-            Machine::Recv(receiver) => matches!(receiver.step(), ReceiverStep::Ask { .. }),
+        let more = match &request.machine {
+            Machine::Send(sender) => sender.is_sending(),
+            Machine::Recv(receiver) => receiver.is_asking(),
             Machine::Read(reader) if LENDS => reader.step(1) != ReaderStep::Wait,
             Machine::PartSend(_) | Machine::PartRecv(_) => {
                 self.channels.is_some_and(|channels| channels.has_more(request))

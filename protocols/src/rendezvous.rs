@@ -122,6 +122,17 @@ impl Sender {
         }
     }
 
+    /// Whether there is nothing to do until the receiver asks or the transport has sent what it was lent.
+    pub const fn is_waiting(&self) -> bool {
+        let in_flight = crate::LENDS && self.in_flight && matches!(self.phase, SenderPhase::Streaming);
+        in_flight || matches!(self.phase, SenderPhase::Waiting)
+    }
+
+    /// Whether there is something to send: data or a finish.
+    pub const fn is_sending(&self) -> bool {
+        matches!(self.phase, SenderPhase::Streaming) && !(crate::LENDS && self.in_flight)
+    }
+
     /// The announcement is on its way.
     pub const fn announced(&mut self) {
         self.phase = SenderPhase::Waiting;
@@ -299,6 +310,21 @@ impl Receiver {
             ReceiverPhase::Between => ReceiverStep::Piece,
             ReceiverPhase::Done(status) => ReceiverStep::Done(status),
         }
+    }
+
+    /// Whether the sender is still to be asked.
+    pub const fn is_asking(&self) -> bool {
+        matches!(self.phase, ReceiverPhase::Asking)
+    }
+
+    /// Whether data is under way.
+    pub const fn is_receiving(&self) -> bool {
+        matches!(self.phase, ReceiverPhase::Streaming)
+    }
+
+    /// Whether the piece is here and the next one is to be chosen.
+    pub const fn is_between(&self) -> bool {
+        matches!(self.phase, ReceiverPhase::Between)
     }
 
     /// The clear-to-send is on its way.

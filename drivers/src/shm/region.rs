@@ -79,6 +79,7 @@ pub fn format(region: &Region<'_>, geometry: Geometry, identity: Identity) -> Re
 }
 
 /// [`format`] with a first position other than zero, so that tests reach the wrap of positions.
+#[inline(never)]
 pub(super) fn format_at(
     region: &Region<'_>,
     geometry: Geometry,

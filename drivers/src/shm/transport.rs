@@ -75,6 +75,7 @@ impl<'m> Shm<'m> {
     ///
     /// # Errors
     /// As [`new`](Self::new).
+    #[inline(never)]
     pub fn of_node(
         first: PeerId,
         identity: Identity,
@@ -120,6 +121,7 @@ impl<'m> Shm<'m> {
     /// As [`inspect`](super::inspect); [`Cause::BadRegion`] if the inbox is not the expected peer's of this job;
     /// [`Cause::Incompatible`] for another geometry; [`Cause::Unreachable`] for this rank itself or one beyond the
     /// geometry; [`Cause::Stale`] for a peer that is or was attached already.
+    #[inline(never)]
     pub fn attach(&mut self, peer: PeerId, inbox: Region<'m>, expect: Identity) -> Result<(), Cause> {
         let me = self.inbox.identity;
         let theirs = Inbox::open(inbox)?;

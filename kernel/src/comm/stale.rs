@@ -40,10 +40,10 @@ impl Engine<'_> {
                 {
                     break;
                 }
-                let Some(envelope) = self.matcher.remove(index) else { return };
+                let Some(payload) = self.matcher.remove(index) else { return };
                 self.counters.stale_contexts += 1;
                 self.free_envelope(peer);
-                if let Payload::Block(block) = envelope.payload {
+                if let Payload::Block(block) = payload {
                     self.blocks.give(block);
                     self.free_block(peer);
                 }

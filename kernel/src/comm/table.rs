@@ -133,6 +133,7 @@ pub(crate) struct Comms<'s> {
 
 impl<'s> Comms<'s> {
     /// The table with the world and this process's own communicator in it.
+    #[inline(never)]
     pub(crate) fn new(
         rows: &'s mut [Row],
         pieces: &'s mut [Piece],
@@ -195,11 +196,6 @@ impl<'s> Comms<'s> {
         let number = row.collectives;
         row.collectives = (number + 1) & (COLLECTIVES_MAX - 1);
         Ok(number)
-    }
-
-    /// The communicator in a row, if there is one.
-    pub(crate) fn predefined(&self, slot: usize) -> Option<Comm> {
-        self.rows.get(slot).filter(|row| row.context != 0).map(Row::comm)
     }
 
     /// A communicator's group, the local one if it has two.

@@ -38,21 +38,16 @@ type Core = Endpoint<'static, Shm<'static>, Board>;
 
 /// Runs until something is wrong; a product would report it.
 pub(crate) fn firmware() {
-    if let Some((mut endpoint, message)) = board::take().and_then(join) {
-        let mut length = 1;
-        while let Some(next) = round(&mut endpoint, message, length) {
-            length = next;
-        }
-    }
+    let _ = run();
 }
 
-/// Offers an inbox to the others, waits for theirs, and puts the endpoint together.
-fn join(parts: Parts) -> Option<(Core, &'static mut [u8])> {
-    let Parts { mut board, lanes, message } = parts;
+/// Offers an inbox to the others, waits for theirs, puts the endpoint together, and works in rounds.
+fn run() -> Option<()> {
+    let Parts { mut board, lanes, message } = board::take()?;
     let me = Identity { job: JOB, owner: PeerId(board.core()), epoch: Epoch::from_entropy(board.entropy()) };
     let inbox = board::inbox(me.owner.index())?;
     shm::format(&inbox, GEOMETRY, me).ok()?;
-    let mut transport = Shm::new(me, inbox, lanes, COST).ok()?;
+    let Ok(mut transport) = Shm::new(me, inbox, lanes, COST) else { return None };
     let mut epochs = [Epoch::default(); PEERS];
     for (peer, epoch) in (0..).map(PeerId).zip(&mut epochs).filter(|(peer, _)| *peer != me.owner) {
         let theirs = wait_for(peer, &mut board)?;
@@ -60,13 +55,16 @@ fn join(parts: Parts) -> Option<(Core, &'static mut [u8])> {
         *epoch = theirs.epoch;
     }
     let config = Config { me: me.owner, size: PEERS as u32, epoch: me.epoch };
-    let mut endpoint = Endpoint::new(STORAGE.take()?, transport, board, config).ok()?;
+    let Ok(mut endpoint) = Endpoint::new(STORAGE.take()?, transport, board, config) else { return None };
     // All cores run this firmware: what one has set aside for a peer, all have.
     let room = endpoint.card().room;
     for (peer, epoch) in (0..).map(PeerId).zip(epochs).filter(|(peer, _)| *peer != me.owner) {
         endpoint.connect(&Card::new(peer, epoch, room)).ok()?;
     }
-    Some((endpoint, message))
+    let mut length = 1;
+    loop {
+        length = round(&mut endpoint, message, length)?;
+    }
 }
 
 /// Until the core has formatted its inbox. Nothing of an earlier life of it is taken for it: memory that cores share

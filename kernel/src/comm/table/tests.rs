@@ -21,7 +21,7 @@ fn list(comms: &Comms<'_>, comm: &Comm) -> Vec<u32> {
 fn ranks_are_resolved_and_checked() {
     let mut rows = [const { Row::EMPTY }; 2];
     let mut comms = world_of(&mut rows, 3);
-    let (world, itself) = (comms.predefined(0).unwrap(), comms.predefined(1).unwrap());
+    let (world, itself) = (comms.rows[0].comm(), comms.rows[1].comm());
     assert_eq!(comms.peer(&world, Rank(2)), Ok(PeerId(2)));
     assert_eq!(comms.peer(&world, Rank(SIZE)), Err(Cause::RankOutOfRange { rank: SIZE, size: SIZE }));
     assert_eq!(comms.peer(&itself, Rank(0)), Ok(PeerId(3)));
@@ -51,7 +51,7 @@ fn a_table_without_room_for_world_and_self_is_refused() {
 fn pieces_are_packed_again_when_a_communicator_goes() {
     let (mut rows, mut pieces) = ([const { Row::EMPTY }; 8], [Piece::NONE; 12]);
     let mut comms = Comms::new(&mut rows, &mut pieces, PeerId(0), SIZE).unwrap();
-    let world = comms.predefined(0).unwrap();
+    let world = comms.rows[0].comm();
     let groups: Vec<Vec<u32>> = vec![
         vec![0, 5, 2, 9, 50],
         (0..96).filter(|rank| rank % 3 != 1 && rank % 5 != 1 && rank % 7 != 1).collect(),
@@ -90,7 +90,7 @@ fn pieces_are_packed_again_when_a_communicator_goes() {
 fn a_slot_remembers_its_generation() {
     let mut rows = [const { Row::EMPTY }; 3];
     let mut comms = world_of(&mut rows, 0);
-    let world = comms.predefined(0).unwrap();
+    let world = comms.rows[0].comm();
     assert!(comms.is_free(2) && comms.generation(2) == 0);
     let one = comms.install(2, 7, &Members::<core::iter::Empty<PeerId>>::Of(world), None).unwrap();
     assert_eq!(comms.install(2, 8, &Members::<core::iter::Empty<PeerId>>::Of(world), None), Err(Cause::Busy));
@@ -104,7 +104,7 @@ fn a_slot_remembers_its_generation() {
 fn an_intercommunicator_addresses_the_remote_group() {
     let (mut rows, mut pieces) = ([const { Row::EMPTY }; 5], [Piece::NONE; 3]);
     let mut comms = Comms::new(&mut rows, &mut pieces, PeerId(4), SIZE).unwrap();
-    let world = comms.predefined(0).unwrap();
+    let world = comms.rows[0].comm();
     let companion = comms.install(2, 1, &these([3, 4].into_iter()), None).unwrap();
     let remote = [9, 7, 8];
     let inter = comms.install(3, 1, &these(remote.into_iter()), Some(&companion)).unwrap();
