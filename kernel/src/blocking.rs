@@ -250,12 +250,13 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     ///
     /// # Errors
     /// As there, and [`Cause::TimedOut`].
-    #[inline]
+    #[inline(always)]
     pub fn send<E>(&mut self, comm: &Comm, data: &[E], to: Rank, tag: Tag) -> Result<Status, Error>
     where
         E: IntoBytes + Immutable,
     {
-        self.send_in(Mode::Standard, comm, data.as_bytes(), to, tag)
+        let sent = self.send_in(Mode::Standard, comm, data.as_bytes(), to, tag);
+        self.told(sent)
     }
 
     /// Sends in any mode: complete, or abandoned, when it returns.
@@ -267,15 +268,12 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         bytes: &[u8],
         to: Rank,
         tag: Tag,
-    ) -> Result<Status, Error> {
+    ) -> Result<Status, Failed> {
         // SAFETY: sends only read, and the request is complete or abandoned before the borrow of `bytes` ends.
         let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
         match self.endpoint.send_at_once(comm, buffer, to, tag, mode) {
             Some(status) => Ok(status),
-            None => {
-                let sent = self.send_in_line(comm, buffer, to, tag, mode);
-                self.told(sent)
-            }
+            None => self.send_in_line(comm, buffer, to, tag, mode),
         }
     }
 

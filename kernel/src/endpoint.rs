@@ -200,7 +200,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     ///
     /// # Errors
     /// A rank or tag out of range, a stale communicator, a full request table, or why the peer cannot be sent to.
-    #[inline]
+    #[inline(always)]
     pub fn send<E>(&mut self, comm: &Comm, data: &[E], to: Rank, tag: Tag) -> Result<Status, Error>
     where
         E: IntoBytes + Immutable,

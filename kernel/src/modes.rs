@@ -45,7 +45,8 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     where
         E: IntoBytes + Immutable,
     {
-        self.send_in(Mode::Synchronous, comm, data.as_bytes(), to, tag)
+        let sent = self.send_in(Mode::Synchronous, comm, data.as_bytes(), to, tag);
+        self.told(sent)
     }
 
     /// See [`Endpoint::rsend`].
@@ -56,7 +57,8 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     where
         E: IntoBytes + Immutable,
     {
-        self.send_in(Mode::Ready, comm, data.as_bytes(), to, tag)
+        let sent = self.send_in(Mode::Ready, comm, data.as_bytes(), to, tag);
+        self.told(sent)
     }
 }
 

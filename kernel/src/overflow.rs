@@ -306,11 +306,10 @@ impl Engine<'_> {
     /// Sends one message of the exchange, if one is due.
     pub(crate) fn send_overflow<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> Turn {
         let Some(row) = self.peers.get(id.index()) else { return Turn::Idle };
-        let (holder, seeker) = (row.holder, row.seeker);
-        if let Some(seek) = holder.question() {
+        if let Some(seek) = row.holder.question() {
             return self.answer(transport, id, seek);
         }
-        if let Some((sender, taken)) = seeker.verdict_due() {
+        if let Some((sender, taken)) = row.seeker.verdict_due() {
             let says = (Key::NONE, u64::from(taken));
             let turn = self.say(transport, id, Kind::Settle, says, &about(sender));
             if let (Turn::Sent, Some(row)) = (&turn, self.peer(id)) {
@@ -319,18 +318,18 @@ impl Engine<'_> {
             }
             return turn;
         }
-        if seeker.is_held() {
+        if row.seeker.is_held() {
             self.age_held(id);
             return Turn::Idle;
         }
-        if seeker.due().is_some()
+        if row.seeker.due().is_some()
             && let Some((receiver, key)) = self.sought(id)
         {
             return self.ask_about(transport, id, receiver, key);
         }
         let Some(row) = self.peers.get(id.index()) else { return Turn::Idle };
         let dry = row.envelopes_out.available() == 0 && !row.ordered.is_empty();
-        if !(dry && holder.is_notice_due()) {
+        if !(dry && row.holder.is_notice_due()) {
             return Turn::Idle;
         }
         let turn = self.say(transport, id, Kind::Stalled, (Key::NONE, 0), &[]);

@@ -76,9 +76,9 @@ pub(crate) use state::strikes;
 
 /// The next step of a sender; with fragments reordered if that is planted.
 #[inline(always)]
-pub(crate) fn step(sender: Sender, fragment_max: u32) -> SenderStep {
+pub(crate) fn step(sender: &Sender, fragment_max: u32) -> SenderStep {
     let step = sender.step(fragment_max);
-    if is(Planted::ReorderFragments) { reordered(sender, fragment_max, step) } else { step }
+    if is(Planted::ReorderFragments) { reordered(*sender, fragment_max, step) } else { step }
 }
 
 /// Of each pair of full fragments the second goes first.

@@ -128,15 +128,21 @@ impl Engine<'_> {
         let (fragment_max, Some(index)) = (peer.thresholds.fragment_bytes_max, peer.owed.front()) else {
             return Turn::Idle;
         };
-        let turn = match self.requests.at(index).map(|request| request.machine) {
-            Some(Machine::Send(sender)) => self.step_sender(transport, id, index, sender, fragment_max),
+        let turn = match self.requests.at(index).map(|request| &request.machine) {
+            Some(Machine::Send(sender)) => {
+                let sender = *sender;
+                self.step_sender(transport, id, index, sender, fragment_max)
+            }
             Some(Machine::Recv(receiver)) => match receiver.step() {
                 ReceiverStep::Ask { sender, offset, end, more } => {
                     self.ask(transport, id, index, sender, offset..end, more)
                 }
                 ReceiverStep::Wait | ReceiverStep::Piece | ReceiverStep::Done(_) => Turn::Idle,
             },
-            Some(Machine::Read(reader)) if LENDS => self.step_reader(transport, id, index, &reader),
+            Some(Machine::Read(reader)) if LENDS => {
+                let reader = *reader;
+                self.step_reader(transport, id, index, &reader)
+            }
             Some(Machine::PartSend(_) | Machine::PartRecv(_)) => {
                 let Some(channels) = self.channels else { return Turn::Idle };
                 channels.step(self, transport, id, index, fragment_max)
@@ -206,7 +212,7 @@ impl Engine<'_> {
         fragment_max: u32,
     ) -> Turn {
         let gathered_max = self.gathered_max(transport, id, index);
-        match planted::step(sender, gathered_max.unwrap_or(fragment_max)) {
+        match planted::step(&sender, gathered_max.unwrap_or(fragment_max)) {
             SenderStep::Data { receiver, offset, len } => {
                 if gathered_max.is_some()
                     && let Some(turn) = self.gather_fragment(transport, id, index, (receiver, offset, len))
