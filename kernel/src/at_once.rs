@@ -17,7 +17,7 @@ use crate::request::{Key, State};
 
 /// Whether there are short ways. Without them every message passes the general functions, which do the same in more steps
 /// and take 2 KB less of an image.
-const ARE_THERE: bool = !cfg!(feature = "compact");
+pub(crate) const ARE_THERE: bool = !cfg!(feature = "compact");
 
 /// The one blocking receive that waits, as long as nothing but its message has come: it stands in no list and has no
 /// slot. Whatever else comes, or is to be sent, posts it first, so that nothing but this file need know of it.

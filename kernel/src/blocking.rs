@@ -223,10 +223,11 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     }
 
     /// Waits for an operation that was started on memory of this call's caller.
-    pub(crate) fn finish(&mut self, started: Started) -> Result<Status, Failed> {
+    pub(crate) fn finish(&mut self, started: Result<Started, Failed>) -> Result<Status, Failed> {
         match started {
-            Started::Done(status) => Ok(status),
-            Started::Pending(handle) => self.wait_guarded(handle),
+            Ok(Started::Done(status)) => Ok(status),
+            Ok(Started::Pending(handle)) => self.wait_guarded(handle),
+            Err(failed) => Err(failed),
         }
     }
 
@@ -286,7 +287,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         tag: Tag,
         mode: Mode,
     ) -> Result<Status, Failed> {
-        let started = self.endpoint.start_send(comm, buffer, to, tag, mode)?;
+        let started = self.endpoint.start_send(comm, buffer, to, tag, mode);
         self.finish(started)
     }
 
@@ -395,7 +396,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         from: Source,
         tag: TagMatch,
     ) -> Result<Status, Failed> {
-        let started = self.endpoint.start_recv(comm, buffer, from, tag)?;
+        let started = self.endpoint.start_recv(comm, buffer, from, tag);
         self.finish(started)
     }
 

@@ -104,11 +104,11 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
                 Mode::Standard => engine.send(transport, target, buffer),
                 _ => engine.send_later(target, buffer, mode),
             })
-            .or_else(|cause| self.unless_null(Call::send(comm, to, tag), cause))?;
-        if let Started::Pending(_) = started {
+            .or_else(|cause| self.unless_null(Call::send(comm, to, tag), cause));
+        if let Ok(Started::Pending(_)) = started {
             self.engine.flush(&mut self.transport, BUDGET);
         }
-        Ok(started)
+        started
     }
 
     /// Posts a receive, if no message waits that it could be for and nothing stands in its way: the way of most receives.

@@ -11,6 +11,7 @@ use aldis_protocols::header::{Kind, about};
 use aldis_protocols::rendezvous::Sender;
 use aldis_protocols::{LENDS, Protocol};
 
+use crate::at_once::ARE_THERE;
 use crate::buffer::{Buffer, copy};
 use crate::engine::{Engine, Started, Target};
 use crate::peer::Presence;
@@ -291,17 +292,17 @@ impl Engine<'_> {
             return Ok(Injected::NoCredit);
         }
         let len = buffer.len();
-        if len as u64 >= u64::from(peer.thresholds.inline_end) {
-            return self.inject_large(transport, id, key, buffer, request);
+        if !ARE_THERE || len as u64 >= u64::from(peer.thresholds.inline_end) {
+            return self.inject_any(transport, id, key, buffer, request);
         }
         let header = self.header(peer, Kind::Eager, key, peer.sequence_out, len as u64);
         let post = post(transport, id, &header.emit(), buffer.bytes());
         self.injected(id, Kind::Eager, false, len, post)
     }
 
-    /// As [`inject`](Self::inject), for a message beyond the inline size.
+    /// As [`inject`](Self::inject), for a message of any size; there is an envelope for it.
     #[inline(never)]
-    fn inject_large<T: Transport>(
+    fn inject_any<T: Transport>(
         &mut self,
         transport: &mut T,
         id: PeerId,
@@ -311,13 +312,17 @@ impl Engine<'_> {
     ) -> Result<Injected, Cause> {
         let Some(peer) = self.peers.get(id.index()) else { return Err(Cause::Unreachable) };
         let len = buffer.len();
-        let kind = match peer.thresholds.protocol(len as u64) {
+        let protocol = peer.thresholds.protocol(len as u64);
+        let kind = match protocol {
+            Protocol::Inline => Kind::Eager,
             Protocol::Rendezvous => Kind::Announce,
             _ if peer.blocks_out.available() > 0 => Kind::Eager,
             _ => Kind::Defer,
         };
+        let is_inline = matches!(protocol, Protocol::Inline);
         let header = self.header(peer, kind, key, peer.sequence_out, len as u64);
         let post = match (kind, request) {
+            (Kind::Eager, _) if is_inline => post(transport, id, &header.emit(), buffer.bytes()),
             (Kind::Eager, _) => match pack(transport, id, &header.emit(), buffer.read(0, len)) {
                 Ok(()) => Post::Done,
                 Err(refusal) => refusal.into(),
@@ -325,7 +330,7 @@ impl Engine<'_> {
             (_, Some(own)) => post(transport, id, &header.emit(), &about(own)),
             (_, None) => return Ok(Injected::NeedsRequest),
         };
-        self.injected(id, kind, kind == Kind::Eager, len, post)
+        self.injected(id, kind, kind == Kind::Eager && !is_inline, len, post)
     }
 
     /// Announces a message, for its size, for want of a block, or since it is complete only once it is matched.

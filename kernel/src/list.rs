@@ -17,7 +17,7 @@ impl Link {
 
     #[inline]
     pub(crate) const fn get(self) -> Option<u32> {
-        self.0.checked_sub(1)
+        if self.0 == 0 { None } else { Some(self.0.wrapping_sub(1)) }
     }
 }
 

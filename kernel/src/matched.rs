@@ -176,7 +176,7 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
         // The loan ends with this call: `finish` completes or abandons the request.
         let loan = Loan::new(buffer.as_mut_bytes());
         let started = self.endpoint.start_mrecv(&message, loan.whole())?;
-        let finished = self.finish(started);
+        let finished = self.finish(Ok(started));
         self.told(finished)
     }
 }

@@ -203,7 +203,7 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     pub fn send_typed(&mut self, comm: &Comm, data: Typed<'_>, to: Rank, tag: Tag) -> Result<Status, Error> {
         // Complete, or abandoned, when this returns: `data` is borrowed as long.
         let started = self.endpoint.start_send_typed(comm, &data, to, tag);
-        let finished = started.and_then(|started| self.finish(started));
+        let finished = self.finish(started);
         self.told(finished)
     }
 
@@ -219,7 +219,7 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
         tag: impl Into<TagMatch>,
     ) -> Result<Status, Error> {
         let started = self.endpoint.start_recv_typed(comm, &into, from.into(), tag.into());
-        let finished = started.and_then(|started| self.finish(started));
+        let finished = self.finish(started);
         self.told(finished)
     }
 
@@ -248,7 +248,7 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     /// As there, and [`Cause::TimedOut`]; the message is discarded then.
     pub fn mrecv_typed(&mut self, message: Matched, into: TypedMut<'_>) -> Result<Status, Error> {
         let started = self.endpoint.start_mrecv_typed(message, &into)?;
-        let finished = self.finish(started);
+        let finished = self.finish(Ok(started));
         self.told(finished)
     }
 
