@@ -256,12 +256,11 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     where
         E: IntoBytes + Immutable,
     {
-        let sent = self.send_in(Mode::Standard, comm, data.as_bytes(), to, tag);
-        self.told(sent)
+        self.send_in(Mode::Standard, comm, data.as_bytes(), to, tag)
     }
 
     /// Sends in any mode: complete, or abandoned, when it returns.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn send_in(
         &mut self,
         mode: Mode,
@@ -269,12 +268,15 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         bytes: &[u8],
         to: Rank,
         tag: Tag,
-    ) -> Result<Status, Failed> {
+    ) -> Result<Status, Error> {
         // SAFETY: sends only read, and the request is complete or abandoned before the borrow of `bytes` ends.
         let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
         match self.endpoint.send_at_once(comm, buffer, to, tag, mode) {
             Some(status) => Ok(status),
-            None => self.send_in_line(comm, buffer, to, tag, mode),
+            None => {
+                let sent = self.send_in_line(comm, buffer, to, tag, mode);
+                self.told(sent)
+            }
         }
     }
 

@@ -45,8 +45,7 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     where
         E: IntoBytes + Immutable,
     {
-        let sent = self.send_in(Mode::Synchronous, comm, data.as_bytes(), to, tag);
-        self.told(sent)
+        self.send_in(Mode::Synchronous, comm, data.as_bytes(), to, tag)
     }
 
     /// See [`Endpoint::rsend`].
@@ -57,8 +56,7 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     where
         E: IntoBytes + Immutable,
     {
-        let sent = self.send_in(Mode::Ready, comm, data.as_bytes(), to, tag);
-        self.told(sent)
+        self.send_in(Mode::Ready, comm, data.as_bytes(), to, tag)
     }
 }
 

@@ -213,17 +213,20 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     }
 
     #[inline]
-    fn send_buffer(
+    fn send_buffer<E: Failure>(
         &mut self,
         mode: Mode,
         comm: &Comm,
         buffer: Buffer,
         to: Rank,
         tag: Tag,
-    ) -> Result<Request<'scope>, Failed> {
+    ) -> Result<Request<'scope>, E> {
         match self.within.endpoint.send_at_once(comm, buffer, to, tag, mode) {
             Some(status) => Ok(Request::new(Stage::Done(status))),
-            None => self.line_up_send(mode, comm, buffer, to, tag),
+            None => {
+                let sending = self.line_up_send(mode, comm, buffer, to, tag);
+                sending.map_err(|Failed| E::of(self.failure()))
+            }
         }
     }
 
@@ -241,16 +244,19 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     }
 
     #[inline]
-    fn recv_buffer(
+    fn recv_buffer<E: Failure>(
         &mut self,
         comm: &Comm,
         buffer: Buffer,
         from: Source,
         tag: TagMatch,
-    ) -> Result<Request<'scope>, Failed> {
+    ) -> Result<Request<'scope>, E> {
         match self.within.endpoint.post_at_once(comm, buffer, from, tag) {
             Some(handle) => Ok(self.keep_pending(handle)),
-            None => self.find_message(comm, buffer, from, tag),
+            None => {
+                let receiving = self.find_message(comm, buffer, from, tag);
+                receiving.map_err(|Failed| E::of(self.failure()))
+            }
         }
     }
 
@@ -297,8 +303,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         // SAFETY: the bytes are borrowed for 'scope, and the scope's drop makes the engine let go before that ends.
         // Sends only read.
         let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
-        let sending = self.send_buffer(mode, comm, buffer, to, tag);
-        self.within.told(sending)
+        self.send_buffer(mode, comm, buffer, to, tag)
     }
 
     /// Starts a receive (MPI_Irecv). The buffer can be read again when the scope is over.
@@ -317,8 +322,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         E: FromBytes + IntoBytes,
     {
         let loan = Loan::new(buffer.as_mut_bytes());
-        let receiving = self.recv_buffer(comm, loan.whole(), from.into(), tag.into());
-        self.within.told(receiving)
+        self.recv_buffer(comm, loan.whole(), from.into(), tag.into())
     }
 
     /// Lends memory to the scope as a whole, so that parts of it can be sent, received and combined in turn.
