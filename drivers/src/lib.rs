@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`loopback`] | a rank to itself: fixed frames in lent memory |
 //! | [`shm`] | ranks that can map each other's memory: rings of cache lines, credit, blocks, doorbells |
+//! | `direct` | around another: long messages of ranks of one node are read from the sender's memory |
 //! | [`ethernet`] | ranks on a wire that loses, repeats and corrupts: a connection to each over any [`Nic`] |
 //! | [`discovery`] | below it, where nobody else brings the ranks together: each finds the others' cards on the wire |
 //! | `virtio`, `ivshmem`, `pci` | with feature `virtio`, devices of emulators and hypervisors: a [`Nic`], shared memory, their bus |
@@ -61,6 +62,8 @@ extern crate std;
 
 mod aligned;
 mod copy;
+#[cfg(all(target_has_atomic = "32", not(loom)))]
+pub mod direct;
 pub mod discovery;
 pub mod ethernet;
 #[cfg(feature = "virtio")]

@@ -61,6 +61,13 @@ pub enum JoinError {
         /// Ranks that there can be.
         found: u32,
     },
+    /// A variable of the environment has a value that it cannot have.
+    Variable {
+        /// Its name.
+        name: &'static str,
+        /// Its value.
+        value: String,
+    },
     /// The default storage was taken before: `run` can be called once in a process.
     StorageTaken,
     /// The endpoint refused: storage too small, or a peer that does not fit.
@@ -77,6 +84,7 @@ impl fmt::Display for JoinError {
             Self::Segments { expected, found } => {
                 write!(f, "{found} segments came where {expected} were expected")
             }
+            Self::Variable { name, value } => write!(f, "{name} cannot be {value:?}"),
             Self::Inbox { rank, cause } => write!(f, "inbox of rank {rank}: {cause}"),
             Self::Tcp { rank, error } => write!(f, "rank {rank} over TCP: {error}"),
             Self::Card { rank, found: Some(found) } => {

@@ -28,6 +28,7 @@
 //! | [`wireup`] | the local socket: messages, descriptors, deadlines |
 //! | [`segment`], [`board`] | anonymous shared memory and the status board at its start |
 //! | [`shape`], [`storage`] | how large everything is |
+//! | [`cma`] | copies between processes by the system, and what says whether they are allowed |
 //! | [`transport`] | loopback, shared memory and TCP put together |
 //! | [`cores`] | ranks that are threads of one process |
 //! | [`tcp`] | a rank's connections to ranks of other machines |
@@ -62,6 +63,7 @@
 //! [`MAX_RANKS`](storage::MAX_RANKS) ranks; the segments' memory is (ranks of a node)^2 lanes, see [`shape`].
 
 pub mod board;
+pub mod cma;
 pub mod cores;
 pub mod entropy;
 mod error;

@@ -1,4 +1,5 @@
-//! UNSAFE: maps shared memory. Segments: anonymous shared memory of one rank, status board first, inbox behind it.
+//! UNSAFE: maps shared memory. Segments: anonymous shared memory of one rank, status board first, inbox behind it,
+//! what single copies need at its end.
 //!
 //! A segment is a memfd: it has no name in any file system, so nothing can be left behind, whatever is killed when;
 //! the kernel frees it with the last process that holds it. It is private to the user (mode 0600), sealed against
@@ -20,7 +21,14 @@ use nix::sys::stat::{Mode, fchmod, fstat};
 use nix::unistd::ftruncate;
 
 use crate::board::{BOARD_BYTES, Board, Label};
+use crate::cma::{STAND_BYTES, Stand};
 use crate::memory::{available_bytes, file_bytes_max};
+
+/// Bytes of a cache line, which all parts begin at.
+const LINE_BYTES: usize = 64;
+
+/// Bytes of a segment without an inbox.
+const LEAST_BYTES: usize = BOARD_BYTES + STAND_BYTES;
 
 /// The seals that every segment carries.
 const SEALS: SealFlag = SealFlag::F_SEAL_SHRINK.union(SealFlag::F_SEAL_GROW);
@@ -195,18 +203,13 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Bytes of a segment whose inbox has `inbox_bytes`; `None` on overflow.
-    pub const fn bytes_for(inbox_bytes: usize) -> Option<usize> {
-        inbox_bytes.checked_add(BOARD_BYTES)
-    }
-
     /// Maps a segment that should be `label`'s and `bytes` long. Pages are present when this returns.
     ///
     /// # Errors
     /// What [`SegmentError`] names: size, seals, foreign, mislabelled, or the system.
     pub fn open(file: &OwnedFd, label: Label, bytes: usize) -> Result<Self, SegmentError> {
-        if bytes < BOARD_BYTES {
-            return Err(SegmentError::Size { expected: BOARD_BYTES as u64, found: bytes as u64 });
+        if bytes < LEAST_BYTES || !bytes.is_multiple_of(LINE_BYTES) {
+            return Err(SegmentError::Size { expected: LEAST_BYTES as u64, found: bytes as u64 });
         }
         check_file(file.as_fd(), bytes)?;
         let segment = Self { mapping: Mapping::new(file.as_fd(), bytes)? };
@@ -223,9 +226,16 @@ impl Segment {
 
     /// Where the inbox begins and how many bytes it has. Shared with peers: not to be made a reference of.
     pub fn inbox(&self) -> (NonNull<u8>, usize) {
-        // SAFETY: `open` made sure that the mapping is at least `BOARD_BYTES` long.
+        // SAFETY: `open` made sure that the mapping is at least `LEAST_BYTES` long.
         let start = unsafe { self.mapping.start.add(BOARD_BYTES) };
-        (start, self.mapping.bytes.get() - BOARD_BYTES)
+        (start, self.mapping.bytes.get() - LEAST_BYTES)
+    }
+
+    /// Where copies by the system are agreed upon.
+    pub fn stand(&'static self) -> Stand {
+        // SAFETY: the last `STAND_BYTES` of the mapping, which `open` made sure of, as of their alignment; the mapping
+        // stays, its file was zero when it was made, and the inbox ends before them.
+        unsafe { Stand::new(self.mapping.start.add(self.mapping.bytes.get() - STAND_BYTES)) }
     }
 
     /// Keeps the mapping for the rest of the process, so that a `'static` endpoint can stand on it.

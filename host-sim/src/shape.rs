@@ -8,10 +8,13 @@
 //! | 9..=16 | 64 | 8 x 32 KiB | 264 KiB | up to 62 MiB |
 //! | 17..=32 | 64 | 8 x 16 KiB | 136 KiB | up to 132 MiB |
 //! | 33..=64 | 64 | 8 x 8 KiB | 72 KiB | up to 285 MiB |
+//!
+//! Behind the inbox stands what [`cma`](crate::cma) needs, 24 KiB a rank.
 
 use aldis_drivers::shm::Geometry;
 
 use crate::board::BOARD_BYTES;
+use crate::cma::STAND_BYTES;
 use crate::storage::MAX_RANKS;
 use crate::wireup::Shape;
 
@@ -22,7 +25,7 @@ pub struct Plan {
     pub ranks: u32,
     /// How every inbox is divided.
     pub shape: Shape,
-    /// Bytes of a rank's segment: board and inbox.
+    /// Bytes of a rank's segment: board, inbox and stand.
     pub segment_bytes: usize,
 }
 
@@ -37,7 +40,11 @@ impl Plan {
             _ => return None,
         };
         let shape = Shape { slots, blocks, block_bytes };
-        Some(Self { ranks, shape, segment_bytes: BOARD_BYTES + geometry(ranks, shape).inbox_bytes() })
+        Some(Self {
+            ranks,
+            shape,
+            segment_bytes: BOARD_BYTES + geometry(ranks, shape).inbox_bytes() + STAND_BYTES,
+        })
     }
 }
 

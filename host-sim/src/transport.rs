@@ -1,19 +1,21 @@
 //! UNSAFE: declares mapped segments as the driver's regions. The transport of a rank: itself, shared memory on its node, TCP
 //! beyond.
 
+use aldis_drivers::direct::{Direct, Slots};
 use aldis_drivers::shm::{self, Geometry, Identity, Lane, Region};
 use aldis_drivers::{Loopback, Shm};
-use aldis_hal::{Cost, Epoch, PeerId};
+use aldis_hal::{Cause, Cost, Epoch, PeerId};
 use aldis_kernel::{Composite, Endpoint};
 use aldis_protocols::card::Card;
 
+use crate::cma::{self, Allowed, Cma};
 use crate::error::JoinError;
 use crate::platform::HostPlatform;
 use crate::segment::Segment;
 use crate::tcp::Tcp;
 
-/// Shared memory between the ranks of a node.
-pub type HostShm = Shm<'static>;
+/// Shared memory between the ranks of a node, long messages read where they are.
+pub type HostShm = Direct<'static, Shm<'static>, Cma>;
 
 /// How a rank's messages travel: to itself through its own memory, to those of its node through shared memory, to all others
 /// over TCP.
@@ -80,6 +82,7 @@ impl<'a> Inboxes<'a> {
         job: u64,
         epoch: Epoch,
     ) -> Result<Self, JoinError> {
+        let (allowed, read_cost) = (Allowed::from_environment()?, cma::read_cost()?);
         let refused = |cause| JoinError::Inbox { rank: segments.me, cause };
         let missing = JoinError::Segments { expected: geometry.peers, found: segments.mapped.len() as u32 };
         let (owner, own) = segments.of(PeerId(segments.me)).ok_or(missing)?;
@@ -89,6 +92,12 @@ impl<'a> Inboxes<'a> {
         let lanes: Vec<Lane> = (0..segments.next()).map(|_| Lane::EMPTY).collect();
         let first = PeerId(segments.first);
         let shm = Shm::of_node(first, identity, inbox, lanes.leak(), COST).map_err(refused)?;
+        let stand = own.stand();
+        stand.take_up();
+        let tables = (0..segments.next()).map(|_| None).collect::<Vec<_>>().leak();
+        let slots = Box::leak(Box::new(Slots::EMPTY));
+        let table = stand.table().map_err(refused)?;
+        let shm = Direct::new(shm, Cma::new(allowed, segments.next()), table, tables, slots, read_cost);
         Ok(Self { segments, job, shm })
     }
 
@@ -98,8 +107,15 @@ impl<'a> Inboxes<'a> {
         let missing = JoinError::Segments { expected: peer.0 + 1, found: self.segments.next() };
         let (owner, segment) = self.segments.of(peer).ok_or(missing)?;
         let expect = Identity { job: self.job, owner, epoch: card.epoch() };
-        let attached = self.shm.attach(peer, region(segment), expect);
-        attached.map_err(|cause| JoinError::Inbox { rank: peer.0, cause })
+        let refused = |cause| JoinError::Inbox { rank: peer.0, cause };
+        self.shm.inner_mut().attach(peer, region(segment), expect).map_err(refused)?;
+        let stand = segment.stand();
+        self.shm.engine_mut().probe(peer, &stand);
+        match self.shm.attach(peer, stand.table().map_err(refused)?) {
+            // Its messages are not read then; `explain` says why.
+            Ok(()) | Err(Cause::Unsupported) => Ok(()),
+            Err(cause) => Err(refused(cause)),
+        }
     }
 
     /// The finished transport, with `tcp` for those that share no memory with this rank.

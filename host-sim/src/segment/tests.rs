@@ -6,7 +6,7 @@ use super::*;
 use crate::board::{MAGIC, Phase};
 
 const LABEL: Label = Label { job: 0xA1D15, rank: 1, size: 4 };
-const BYTES: usize = BOARD_BYTES + 8192;
+const BYTES: usize = BOARD_BYTES + 8192 + STAND_BYTES;
 
 /// A memfd of `bytes` bytes with the seals asked for and nothing in it.
 fn bare(bytes: usize, seals: SealFlag) -> OwnedFd {
@@ -69,7 +69,7 @@ fn a_truncated_segment_is_refused() {
     );
     assert_eq!(
         Segment::open(&file, LABEL, 64).unwrap_err(),
-        SegmentError::Size { expected: BOARD_BYTES as u64, found: 64 }
+        SegmentError::Size { expected: LEAST_BYTES as u64, found: 64 }
     );
 }
 

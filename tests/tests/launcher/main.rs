@@ -6,6 +6,7 @@
 
 mod agents;
 mod command_line;
+mod copies;
 mod ends;
 mod examples;
 mod faults;

@@ -1,0 +1,82 @@
+//! This module holds `unsafe` code: the contract of engines, a trait whose implementers vouch for what is copied.
+//!
+//! Memory of other ranks of a node, read where it lies: a transport around another, which adds one-sided reads to it.
+//!
+//! [`Direct`] carries no message itself; those are the inner transport's. It registers memory, and moves the bytes of
+//! [`get`](aldis_hal::Transport::get) by a [`CopyEngine`]: on Linux the system copies between processes, on a card a DMA
+//! engine does.
+//!
+//! # The table
+//!
+//! Each rank has a table in memory that all ranks of the node share. An entry of it shows one region: address, length and
+//! a generation, odd while it is shown. A key is the entry's number and its generation, so no address is ever on the wire,
+//! and a reader holds both, and its range, against the entry before it reads. It looks at the generation once more when it
+//! has read: memory that was taken back meanwhile is [`Stale`](aldis_hal::Cause::Stale), and what was read of it void. So
+//! the owner never waits for its readers.
+//!
+//! # Two that copy one message
+//!
+//! A long read is cut into chunks and offered in the owner's entry. The reader takes chunks from the front and the owner,
+//! if it happens to poll, from the back and writes them into the reader's memory: each takes one by compare-and-swap, and
+//! they meet somewhere. Nobody waits for an owner that is busy elsewhere.
+//!
+//! A write into memory of somebody who may let go of it needs more care than a read. The reader writes down where each
+//! chunk belongs ([`Place`]), and the owner's engine takes that from the shared entry *in the moment in which it copies*.
+//! To take its memory back the reader claims all that is left, makes every place empty, and waits until the owner has
+//! told that the chunk in its hands is done, or until the engine says that the owner's thread cannot be within a copy: it
+//! is stopped or dead, and should it go on, it finds the place empty. A copy in progress ends by itself: it is bounded by
+//! a chunk.
+
+mod table;
+mod transport;
+
+#[cfg(test)]
+mod tests;
+
+pub use table::{Place, TABLE_BYTES, Table};
+pub use transport::{Direct, Slots};
+
+use aldis_hal::{Cause, PeerId};
+
+/// What copies bytes between this process and others.
+///
+/// # Implementation safety
+///
+/// [`read`](Self::read) writes nothing but the memory it is given, [`write`](Self::write) nothing but what the place names
+/// in the peer when it is looked at, which is not before the call; and [`is_within`](Self::is_within) is false only if
+/// the thread cannot be between having looked at a place and having written there.
+pub unsafe trait CopyEngine {
+    /// Whether memory of `peer` can be read.
+    ///
+    /// # Errors
+    /// Why not.
+    fn reads(&self, peer: PeerId) -> Result<(), &'static str>;
+
+    /// Whether memory of `peer` can be written.
+    fn writes(&self, peer: PeerId) -> bool;
+
+    /// Reads `len` bytes at `from` in the memory of `peer`.
+    ///
+    /// # Errors
+    /// They are not all there or may not be read.
+    ///
+    /// # Safety
+    /// `into` is valid for writes of `len` bytes, and nobody else touches them meanwhile.
+    unsafe fn read(&mut self, peer: PeerId, from: u64, into: *mut u8, len: usize) -> Result<(), Cause>;
+
+    /// Writes `len` bytes to the place in the memory of `peer`, looking at the place at that very moment.
+    ///
+    /// # Errors
+    /// The place was not as long, or may not be written.
+    ///
+    /// # Safety
+    /// `from` is valid for reads of `len` bytes.
+    unsafe fn write(&mut self, peer: PeerId, from: *const u8, place: &Place, len: usize)
+    -> Result<(), Cause>;
+
+    /// This thread, for [`is_within`](Self::is_within).
+    fn thread(&self) -> u32;
+
+    /// Whether that thread of `peer` may be within a [`write`](Self::write) that has looked at its place already.
+    fn is_within(&mut self, peer: PeerId, thread: u32) -> bool;
+}

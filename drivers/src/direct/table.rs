@@ -1,0 +1,326 @@
+//! This module holds `unsafe` code: the table of what a rank shows to the others, in shared memory.
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, Ordering, fence};
+
+use aldis_hal::Cause;
+
+use crate::sync::Word;
+
+/// Regions that a rank shows at a time.
+pub(super) const ENTRIES: u32 = 32;
+/// Chunks of one read that two sides share.
+pub(super) const CHUNKS_MAX: u32 = 32;
+
+/// Bytes of a table.
+pub const TABLE_BYTES: usize = size_of::<Entry>() * ENTRIES as usize;
+
+/// A number of 64 bits in two words; not read and written at once.
+#[repr(C)]
+struct Long([Word; 2]);
+
+impl Long {
+    fn load(&self) -> u64 {
+        let [low, high] = &self.0;
+        u64::from(low.load(Ordering::Relaxed)) | u64::from(high.load(Ordering::Relaxed)) << 32
+    }
+
+    fn store(&self, value: u64) {
+        let [low, high] = &self.0;
+        low.store(value as u32, Ordering::Relaxed);
+        high.store((value >> 32) as u32, Ordering::Relaxed);
+    }
+}
+
+/// Where a chunk belongs in the reader's memory: address and length, as `struct iovec` of a 64-bit system.
+#[repr(C, align(16))]
+pub struct Place {
+    address: Long,
+    len: Long,
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (address, len) = self.load();
+        write!(f, "{len} bytes at {address:#x}")
+    }
+}
+
+impl Place {
+    /// Address and length as they are now.
+    pub fn load(&self) -> (u64, u64) {
+        (self.address.load(), self.len.load())
+    }
+}
+
+/// One region that is shown, and the read of it that is under way.
+#[repr(C, align(64))]
+pub(super) struct Entry {
+    shown: Shown,
+    offer: Offer,
+    shared: Shared,
+    places: [Place; CHUNKS_MAX as usize],
+}
+
+/// Written by the owner.
+#[repr(C, align(64))]
+struct Shown {
+    /// Odd while the region is shown.
+    generation: Word,
+    /// The thread that helps.
+    thread: Word,
+    address: Long,
+    len: Long,
+}
+
+/// Written by the reader.
+#[repr(C, align(64))]
+struct Offer {
+    /// Which offer it is; zero for none.
+    serial: Word,
+    chunks: Word,
+    chunk_bytes: Word,
+    padding: Word,
+    /// Where in the region it begins.
+    first: Long,
+    len: Long,
+}
+
+/// Of both.
+#[repr(C, align(64))]
+struct Shared {
+    /// Who has taken what; see [`Claims`].
+    claims: AtomicU32,
+    /// Chunks that the owner has written, behind the offer's serial; written by the owner.
+    helped: Word,
+}
+
+/// Chunks taken: `serial << 16 | from the back << 8 | from the front`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Claims(u32);
+
+impl Claims {
+    const fn new(serial: u16, back: u32, front: u32) -> Self {
+        Self((serial as u32) << 16 | (back & 0xFF) << 8 | (front & 0xFF))
+    }
+
+    const fn open(self) -> (u16, u32, u32) {
+        ((self.0 >> 16) as u16, self.0 >> 8 & 0xFF, self.0 & 0xFF)
+    }
+}
+
+/// In `helped`: the owner could not write.
+const FAILED: u32 = 0xFF;
+
+/// What a reader or an owner that asks for a chunk gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Chunk {
+    /// This one is the asker's alone.
+    Yours(u32),
+    /// All are taken: so many by the owner.
+    Taken(u32),
+    /// The entry is used for something else.
+    Gone,
+}
+
+/// An offer as the owner reads it. Nothing in it is to be trusted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Offered {
+    pub(super) serial: u16,
+    pub(super) first: u64,
+    pub(super) len: u64,
+    pub(super) chunk_bytes: u32,
+    pub(super) chunks: u32,
+}
+
+impl Offered {
+    /// The bytes of chunk `index`, from the offer's beginning.
+    pub(super) fn range(&self, index: u32) -> Option<(u64, usize)> {
+        let start = u64::from(index).checked_mul(self.chunk_bytes.into())?;
+        let len = self.len.checked_sub(start)?.min(self.chunk_bytes.into());
+        (len > 0).then_some((start, usize::try_from(len).ok()?))
+    }
+}
+
+impl Entry {
+    /// Shows a region, under this odd generation. By the owner.
+    pub(super) fn show(&self, generation: u32, address: u64, len: u64) {
+        self.shown.address.store(address);
+        self.shown.len.store(len);
+        self.shown.generation.store(generation, Ordering::Release);
+    }
+
+    /// Shows it no more. Whoever has not seen this when he has read, has read what was shown. By the owner.
+    pub(super) fn hide(&self, generation: u32) {
+        self.shown.generation.store(generation.wrapping_add(1), Ordering::Release);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Address and length of what is shown under that generation.
+    pub(super) fn look(&self, generation: u32) -> Result<(u64, u64), Cause> {
+        let here = self.shown.generation.load(Ordering::Acquire) == generation && generation & 1 == 1;
+        let found = (self.shown.address.load(), self.shown.len.load());
+        if here && self.is_shown(generation) { Ok(found) } else { Err(Cause::Stale) }
+    }
+
+    /// Whether what was read before this call was shown all the while.
+    pub(super) fn is_shown(&self, generation: u32) -> bool {
+        fence(Ordering::Acquire);
+        self.shown.generation.load(Ordering::Relaxed) == generation
+    }
+
+    /// Offers the chunks of a read, whose places begin at `target`. By the reader.
+    pub(super) fn offer(&self, offered: &Offered, target: u64) {
+        for (index, place) in (0..offered.chunks).zip(&self.places) {
+            if let Some((start, len)) = offered.range(index) {
+                place.address.store(target.wrapping_add(start));
+                place.len.store(len as u64);
+            }
+        }
+        self.offer.first.store(offered.first);
+        self.offer.len.store(offered.len);
+        self.offer.chunk_bytes.store(offered.chunk_bytes, Ordering::Relaxed);
+        self.offer.chunks.store(offered.chunks, Ordering::Relaxed);
+        self.shared.claims.store(Claims::new(offered.serial, 0, 0).0, Ordering::Release);
+        self.offer.serial.store(offered.serial.into(), Ordering::Release);
+    }
+
+    /// The offer there is. By the owner.
+    pub(super) fn offered(&self) -> Option<Offered> {
+        let serial = self.offer.serial.load(Ordering::Acquire) as u16;
+        let offered = Offered {
+            serial,
+            first: self.offer.first.load(),
+            len: self.offer.len.load(),
+            chunk_bytes: self.offer.chunk_bytes.load(Ordering::Relaxed),
+            chunks: self.offer.chunks.load(Ordering::Relaxed),
+        };
+        (serial != 0 && offered.chunks <= CHUNKS_MAX && offered.chunk_bytes > 0).then_some(offered)
+    }
+
+    /// Takes the next chunk from the front, or, for the owner, from the back.
+    fn take(&self, serial: u16, chunks: u32, from_back: bool) -> Chunk {
+        let mut now = Claims(self.shared.claims.load(Ordering::Acquire));
+        loop {
+            let (current, back, front) = now.open();
+            if current != serial {
+                return Chunk::Gone;
+            }
+            if back + front >= chunks {
+                return Chunk::Taken(back);
+            }
+            let next = if from_back {
+                Claims::new(serial, back + 1, front)
+            } else {
+                Claims::new(serial, back, front + 1)
+            };
+            let order = (Ordering::SeqCst, Ordering::Acquire);
+            match self.shared.claims.compare_exchange_weak(now.0, next.0, order.0, order.1) {
+                Ok(_) if from_back => return Chunk::Yours(chunks - 1 - back),
+                Ok(_) => return Chunk::Yours(front),
+                Err(other) => now = Claims(other),
+            }
+        }
+    }
+
+    /// Takes the next chunk from the front. By the reader.
+    pub(super) fn take_front(&self, serial: u16, chunks: u32) -> Chunk {
+        self.take(serial, chunks, false)
+    }
+
+    /// Takes the last chunk that is left. By the owner, in this thread.
+    pub(super) fn take_back(&self, serial: u16, chunks: u32, thread: u32) -> Chunk {
+        self.shown.thread.store(thread, Ordering::Relaxed);
+        self.take(serial, chunks, true)
+    }
+
+    /// Where that chunk belongs. By the owner.
+    pub(super) fn place(&self, index: u32) -> Option<&Place> {
+        self.places.get(index as usize)
+    }
+
+    /// Tells that so many chunks have been written; `None` if one could not be. By the owner.
+    pub(super) fn tell_helped(&self, serial: u16, chunks: Option<u32>) {
+        let count = chunks.unwrap_or(FAILED);
+        self.shared.helped.store(u32::from(serial) << 8 | count, Ordering::Release);
+    }
+
+    /// Chunks that the owner says it has written; `None` if it could not. By the reader.
+    pub(super) fn helped(&self, serial: u16) -> Option<u32> {
+        let told = self.shared.helped.load(Ordering::Acquire);
+        match (told >> 8, told & 0xFF) {
+            (from, FAILED) if from == u32::from(serial) => None,
+            (from, count) if from == u32::from(serial) => Some(count),
+            _ => Some(0),
+        }
+    }
+
+    /// Claims all that is left of an offer; how many chunks the owner had taken, if the offer is still there. By the reader.
+    pub(super) fn withdraw(&self, serial: u16, chunks: u32) -> Option<u32> {
+        loop {
+            match self.take(serial, chunks, false) {
+                Chunk::Yours(_) => {}
+                Chunk::Taken(back) => return Some(back),
+                Chunk::Gone => return None,
+            }
+        }
+    }
+
+    /// Makes every place empty. By the reader.
+    pub(super) fn empty_places(&self) {
+        for place in &self.places {
+            place.len.store(0);
+        }
+        fence(Ordering::SeqCst);
+    }
+
+    /// The thread of the owner that has taken chunks. By the reader.
+    pub(super) fn helper(&self) -> u32 {
+        self.shown.thread.load(Ordering::Relaxed)
+    }
+}
+
+/// A rank's table, mapped into this process.
+pub struct Table<'m> {
+    start: NonNull<Entry>,
+    memory: PhantomData<&'m [Entry]>,
+}
+
+// SAFETY: it gives out nothing but shared references to atomics, and is tied to no thread.
+unsafe impl Send for Table<'_> {}
+
+impl fmt::Debug for Table<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table").field("start", &self.start).finish()
+    }
+}
+
+impl<'m> Table<'m> {
+    /// The table at `start`. A fresh one is all zero.
+    ///
+    /// # Errors
+    /// [`Cause::BadRegion`] for fewer than [`TABLE_BYTES`] or memory that is not aligned to 64 bytes.
+    ///
+    /// # Safety
+    /// The memory is valid for reads and writes for `'m`, initialised, does not shrink, and is used as a table alone.
+    pub unsafe fn new(start: NonNull<u8>, len: usize) -> Result<Self, Cause> {
+        let start = start.cast::<Entry>();
+        if len < TABLE_BYTES || !start.is_aligned() {
+            return Err(Cause::BadRegion);
+        }
+        Ok(Self { start, memory: PhantomData })
+    }
+
+    pub(super) fn entry(&self, index: u32) -> Option<&'m Entry> {
+        // SAFETY: the index is inside of the table, which `new`'s caller vouched for, and an entry is made of atomics.
+        (index < ENTRIES).then(|| unsafe { self.start.add(index as usize).as_ref() })
+    }
+}
+
+const _: () = {
+    assert!(size_of::<Place>() == 16);
+    assert!(size_of::<Entry>() == 3 * 64 + CHUNKS_MAX as usize * 16);
+    assert!(ENTRIES <= u32::BITS && CHUNKS_MAX < FAILED);
+};

@@ -1,0 +1,374 @@
+//! Two ranks of one process that read each other's memory, in steps and in threads, with an engine that can be stopped at
+//! its worst moment.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::boxed::Box;
+use std::sync::Arc;
+use std::thread;
+use std::vec;
+use std::vec::Vec;
+
+use aldis_hal::Limits;
+use proptest::prelude::*;
+
+use super::*;
+use aldis_hal::memory::{Access, Gather, Memory};
+use aldis_hal::transport::{Quiesce, Remote};
+use aldis_hal::{
+    Caps, Cost, Features, Handle, Instant, Post, Refusal, RegionId, Sink, Slot, Token, Transport,
+};
+
+/// The transport inside: it reaches everybody and carries nothing.
+struct Nothing(Caps);
+
+struct NoSlot;
+
+impl Slot for NoSlot {
+    fn bytes(&mut self) -> &mut [u8] {
+        &mut []
+    }
+    fn commit(self) {}
+}
+
+impl Transport for Nothing {
+    type Slot<'a> = NoSlot;
+    fn name(&self) -> &'static str {
+        "nothing"
+    }
+    fn reach(&self, _: PeerId) -> Result<&Caps, Cause> {
+        Ok(&self.0)
+    }
+    fn short(&mut self, _: PeerId, _: &[u8], _: &[u8]) -> Post {
+        Post::Done
+    }
+    fn reserve(&mut self, _: PeerId, _: usize) -> Result<NoSlot, Refusal> {
+        Err(Refusal::Never(Cause::Unsupported))
+    }
+    fn quiesce(&mut self, _: Quiesce) -> Result<(), Cause> {
+        Ok(())
+    }
+    fn poll<S: Sink>(&mut self, _: u32, _: Instant, _: &mut S) -> u32 {
+        0
+    }
+    fn features(&self) -> Features {
+        Features::empty()
+    }
+}
+
+/// What both engines know of each other's threads.
+#[derive(Default)]
+struct Moments {
+    /// A writer is to stop before it looks at its place.
+    stop: AtomicBool,
+    /// It has stopped there.
+    stopped: AtomicBool,
+    /// Writers between looking and having written.
+    within: AtomicU32,
+    /// Chunks written.
+    written: AtomicU32,
+}
+
+/// Copies within this process.
+struct Engine {
+    moments: Arc<Moments>,
+    writes: bool,
+    fails: bool,
+}
+
+// SAFETY: both copies touch what they are told alone, and `within` covers the time from the look to the end of the write.
+unsafe impl CopyEngine for Engine {
+    fn reads(&self, _: PeerId) -> Result<(), &'static str> {
+        Ok(())
+    }
+    fn writes(&self, _: PeerId) -> bool {
+        self.writes
+    }
+    unsafe fn read(&mut self, _: PeerId, from: u64, into: *mut u8, len: usize) -> Result<(), Cause> {
+        // SAFETY: the tests show memory that is there, and the caller vouches for `into`.
+        unsafe { into.copy_from_nonoverlapping(core::ptr::with_exposed_provenance(from as usize), len) };
+        Ok(())
+    }
+    unsafe fn write(&mut self, _: PeerId, from: *const u8, place: &Place, len: usize) -> Result<(), Cause> {
+        while self.moments.stop.load(Ordering::SeqCst) {
+            self.moments.stopped.store(true, Ordering::SeqCst);
+            thread::yield_now();
+        }
+        self.moments.within.fetch_add(1, Ordering::SeqCst);
+        let (address, room) = place.load();
+        let fits = room == len as u64 && !self.fails;
+        if fits {
+            // SAFETY: what a place names is there to be written as long as it is not empty.
+            unsafe {
+                from.copy_to_nonoverlapping(core::ptr::with_exposed_provenance_mut(address as usize), len)
+            };
+            self.moments.written.fetch_add(1, Ordering::SeqCst);
+        }
+        self.moments.within.fetch_sub(1, Ordering::SeqCst);
+        if fits { Ok(()) } else { Err(Cause::Device) }
+    }
+    fn thread(&self) -> u32 {
+        7
+    }
+    fn is_within(&mut self, _: PeerId, thread: u32) -> bool {
+        assert_eq!(thread, 7);
+        self.moments.within.load(Ordering::SeqCst) > 0
+    }
+}
+
+#[derive(Default)]
+struct Log(Vec<(Token, Result<(), Cause>)>);
+
+impl Sink for Log {
+    fn arrived(&mut self, _: PeerId, _: &[u8]) {}
+    fn completed(&mut self, token: Token, result: Result<(), Cause>) {
+        self.0.push((token, result));
+    }
+    fn ready(&mut self, _: PeerId) {}
+    fn lost(&mut self, _: PeerId, _: Cause) {}
+}
+
+type End = Direct<'static, Nothing, Engine>;
+
+/// Ranks 0 and 1. All is leaked: the tests are short.
+fn pair(writes: bool, fails: bool) -> ([End; 2], Arc<Moments>) {
+    #[derive(Clone, Copy)]
+    #[repr(align(64))]
+    struct Line(#[expect(dead_code, reason = "memory for a table")] [u8; 64]);
+    let moments = Arc::new(Moments::default());
+    let starts =
+        [0; 2].map(|_| core::ptr::NonNull::from(vec![Line([0; 64]); TABLE_BYTES / 64].leak()).cast::<u8>());
+    // SAFETY: leaked, zero, aligned, and used as tables alone.
+    let table = |rank: usize| unsafe { Table::new(starts[rank], TABLE_BYTES) }.unwrap();
+    let limits = Limits::default();
+    let ends = [0, 1].map(|rank| {
+        let engine = Engine { moments: moments.clone(), writes, fails };
+        let inner = Nothing(Caps { limits, ..Caps::default() });
+        let peers = vec![None, None].leak();
+        let slots = Box::leak(Box::new(Slots::EMPTY));
+        let mut end = Direct::new(inner, engine, table(rank), peers, slots, Cost::default());
+        end.attach(PeerId(1 - rank as u32), table(1 - rank)).unwrap();
+        end
+    });
+    (ends, moments)
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|index| ((index * 31) >> 3) as u8).collect()
+}
+
+fn memory(bytes: &[u8]) -> Memory {
+    let start = core::ptr::NonNull::from(bytes).cast::<u8>();
+    // The engine finds it by its number.
+    start.as_ptr().expose_provenance();
+    Memory { start, len: bytes.len() }
+}
+
+const TOKEN: Token = Token(Handle { slot: 9, generation: 1 });
+
+/// Shows `data` at `owner` and starts a read of all of it into `into` at `reader`.
+fn start(owner: &mut End, reader: &mut End, data: &[u8], into: &mut [u8]) -> ([RegionId; 2], Post) {
+    let shown = owner.register(PeerId(1), memory(data), Access::LOCAL_READ | Access::REMOTE_READ).unwrap();
+    let mut key = [0; 16];
+    assert_eq!(owner.pack_key(shown, &mut key), Ok(8));
+    let region = reader.register(PeerId(0), memory(into), Access::LOCAL_WRITE).unwrap();
+    let local = Gather { region, offset: 0, len: into.len() };
+    let post = reader.get(PeerId(0), local, Remote { key: &key, offset: 0 }, TOKEN);
+    ([shown, region], post)
+}
+
+fn poll(end: &mut End) -> Vec<(Token, Result<(), Cause>)> {
+    let mut log = Log::default();
+    end.poll(4, Instant(0), &mut log);
+    log.0
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Whatever the length and whoever polls how often, all bytes come; a helper that cannot write spoils nothing.
+    #[test]
+    fn every_read_is_whole(
+        len in 1usize..700_000, turns in proptest::collection::vec(any::<bool>(), 0..40), writes in any::<bool>(),
+        fails in any::<bool>(),
+    ) {
+        let ([mut owner, mut reader], _) = pair(writes, fails);
+        let (data, mut into) = (pattern(len), vec![0; len]);
+        let (regions, post) = start(&mut owner, &mut reader, &data, &mut into);
+        let mut done = post == Post::Done;
+        let mut turns = turns.into_iter();
+        for _ in 0..100 {
+            if done { break }
+            if turns.next().unwrap_or(false) {
+                poll(&mut owner);
+            } else if let Some(over) = poll(&mut reader).pop() {
+                prop_assert_eq!(over, (TOKEN, Ok(())));
+                done = true;
+            }
+        }
+        prop_assert!(done, "it hangs");
+        prop_assert_eq!(reader.deregister(regions[1]), Ok(()));
+        prop_assert_eq!(owner.deregister(regions[0]), Ok(()));
+        prop_assert_eq!(owner.deregister(regions[0]), Err(Cause::Stale));
+        prop_assert!(into == data);
+    }
+}
+
+#[test]
+fn the_owner_does_a_part_of_a_long_read() {
+    let ([mut owner, mut reader], moments) = pair(true, false);
+    let (data, mut into) = (pattern(1 << 20), vec![0; 1 << 20]);
+    let (_, post) = start(&mut owner, &mut reader, &data, &mut into);
+    assert_eq!(post, Post::Queued);
+    loop {
+        poll(&mut owner);
+        if let Some(over) = poll(&mut reader).pop() {
+            assert_eq!(over, (TOKEN, Ok(())));
+            break;
+        }
+    }
+    assert!(moments.written.load(Ordering::SeqCst) >= 4);
+    assert!(into == data);
+}
+
+/// Memory that its owner takes back while it is read: the read fails as stale, however far it was.
+#[test]
+fn what_is_hidden_is_stale() {
+    for polls in 0..6 {
+        let ([mut owner, mut reader], _) = pair(polls % 2 == 0, false);
+        let (data, mut into) = (pattern(600_000), vec![0; 600_000]);
+        let (regions, _) = start(&mut owner, &mut reader, &data, &mut into);
+        (0..polls).for_each(|_| assert!(poll(&mut reader).is_empty()));
+        owner.deregister(regions[0]).unwrap();
+        let over = (0..100).find_map(|_| poll(&mut reader).pop());
+        assert_eq!(over, Some((TOKEN, Err(Cause::Stale))), "after {polls} polls");
+        let mut key = [0; 8];
+        assert_eq!(owner.pack_key(regions[0], &mut key), Err(Cause::Stale));
+    }
+}
+
+/// Keys, offsets and lengths that were never granted.
+#[test]
+fn what_was_not_shown_is_not_read() {
+    let ([mut owner, mut reader], _) = pair(true, false);
+    let (data, into) = (pattern(100), vec![0; 100]);
+    let shown = owner.register(PeerId(1), memory(&data), Access::REMOTE_READ).unwrap();
+    let region = reader.register(PeerId(0), memory(&into), Access::LOCAL_WRITE).unwrap();
+    let mut key = [0; 16];
+    owner.pack_key(shown, &mut key).unwrap();
+    let mut get = |key: &[u8], offset, len| {
+        reader.get(PeerId(0), Gather { region, offset: 0, len }, Remote { key, offset }, TOKEN)
+    };
+    assert_eq!(get(&key, 1, 100), Post::Never(Cause::BadRegion), "past the end");
+    assert_eq!(get(&key, u64::MAX, 100), Post::Never(Cause::BadRegion), "an offset that wraps");
+    assert_eq!(get(&key[..7], 0, 100), Post::Never(Cause::BadRegion), "half a key");
+    assert_eq!(get(&key, 0, 101), Post::Never(Cause::BadRegion), "more than there is room for");
+    let mut other = key;
+    other[4] ^= 2;
+    assert_eq!(get(&other, 0, 100), Post::Never(Cause::Stale), "another life");
+    other[4] = 0;
+    assert_eq!(get(&other, 0, 100), Post::Never(Cause::Stale), "nothing was ever shown under an even number");
+    let mut far = key;
+    far[0] = 0xFF;
+    assert_eq!(get(&far, 0, 100), Post::Never(Cause::BadRegion), "an entry beyond the table");
+    assert_eq!(get(&key, 0, 100), Post::Done);
+    assert_eq!(into, data);
+    assert_eq!(reader.register(PeerId(5), memory(&data), Access::REMOTE_READ), Err(Cause::Unsupported));
+}
+
+#[test]
+fn a_full_table_says_so() {
+    let ([mut owner, _], _) = pair(true, false);
+    let data = pattern(8);
+    let regions: Vec<_> =
+        core::iter::from_fn(|| owner.register(PeerId(1), memory(&data), Access::REMOTE_READ).ok()).collect();
+    assert_eq!(regions.len(), 32);
+    owner.deregister(regions[5]).unwrap();
+    assert!(owner.register(PeerId(1), memory(&data), Access::REMOTE_READ).is_ok());
+}
+
+/// The reader lets go of its memory while the owner, in another thread, is stopped between having taken a chunk and
+/// looking where it belongs: taking it back ends at once, and the owner, going on, writes nothing.
+#[test]
+fn an_owner_that_is_stopped_writes_nothing_later() {
+    let ([mut owner, mut reader], moments) = pair(true, false);
+    let (data, mut into) = (pattern(1 << 20), vec![0u8; 1 << 20]);
+    let (regions, _) = start(&mut owner, &mut reader, &data, &mut into);
+    moments.stop.store(true, Ordering::SeqCst);
+    let helper = thread::spawn(move || {
+        poll(&mut owner);
+        owner
+    });
+    while !moments.stopped.load(Ordering::SeqCst) {
+        thread::yield_now();
+    }
+    reader.deregister(regions[1]).unwrap();
+    into.fill(0xEE);
+    moments.stop.store(false, Ordering::SeqCst);
+    let mut owner = helper.join().unwrap();
+    poll(&mut owner);
+    assert_eq!(moments.written.load(Ordering::SeqCst), 0);
+    assert!(into.iter().all(|&byte| byte == 0xEE));
+}
+
+/// An owner that stays stopped holds no read up: its chunk is read after all.
+#[test]
+fn what_a_stopped_owner_has_taken_is_read_after_all() {
+    let ([mut owner, mut reader], moments) = pair(true, false);
+    let (data, mut into) = (pattern(400_000), vec![0u8; 400_000]);
+    let (regions, _) = start(&mut owner, &mut reader, &data, &mut into);
+    moments.stop.store(true, Ordering::SeqCst);
+    let helper = thread::spawn(move || {
+        poll(&mut owner);
+        owner
+    });
+    while !moments.stopped.load(Ordering::SeqCst) {
+        thread::yield_now();
+    }
+    let over = (0..100_000).find_map(|_| poll(&mut reader).pop());
+    assert_eq!(over, Some((TOKEN, Ok(()))));
+    assert!(into == data);
+    reader.deregister(regions[1]).unwrap();
+    moments.stop.store(false, Ordering::SeqCst);
+    helper.join().unwrap();
+    assert_eq!(moments.written.load(Ordering::SeqCst), 0);
+}
+
+/// Both sides at full speed in threads, read after read, some cut off: nothing is lost, doubled or written too late.
+#[test]
+fn two_threads_share_many_reads() {
+    let ([mut owner, mut reader], _) = pair(true, false);
+    let over = Arc::new(AtomicBool::new(false));
+    let data = pattern(300_000);
+    let shown = owner.register(PeerId(1), memory(&data), Access::REMOTE_READ).unwrap();
+    let mut key = [0; 16];
+    owner.pack_key(shown, &mut key).unwrap();
+    let flag = over.clone();
+    let helper = thread::spawn(move || {
+        while !flag.load(Ordering::SeqCst) {
+            poll(&mut owner);
+        }
+    });
+    let mut into = vec![0u8; data.len()];
+    for round in 0..200 {
+        into.fill(round as u8);
+        let region = reader.register(PeerId(0), memory(&into), Access::LOCAL_WRITE).unwrap();
+        let local = Gather { region, offset: 0, len: data.len() };
+        let mut done = reader.get(PeerId(0), local, Remote { key: &key, offset: 0 }, TOKEN) == Post::Done;
+        let cut_off = round % 3 == 0;
+        let mut polls = 0;
+        while !(done || cut_off && polls > round % 7) {
+            polls += 1;
+            done = poll(&mut reader).pop().is_some_and(|over| over == (TOKEN, Ok(())));
+        }
+        reader.deregister(region).unwrap();
+        if done {
+            assert!(into == data, "round {round}");
+        } else {
+            into.fill(0xEE);
+            (0..50).for_each(|_| thread::yield_now());
+            assert!(into.iter().all(|&byte| byte == 0xEE), "round {round}");
+        }
+    }
+    over.store(true, Ordering::SeqCst);
+    helper.join().unwrap();
+}

@@ -1,0 +1,319 @@
+//! This module holds `unsafe` code: copies between processes by `process_vm_readv` and `process_vm_writev` (cross-memory
+//! attach, Linux 3.2), and the part of a segment that they are agreed upon in.
+//!
+//! Whether the system allows them is found out by a copy of a word that only its owner knows: in containers, under seccomp
+//! or Yama, or across PID namespaces it may not, and then messages go in fragments and `explain` says why. The variable
+//! [`VARIABLE`] turns them off, or off but for reads.
+//!
+//! A peer's process id names it as long as the job lives: the launcher ends the job when a rank ends, within a second,
+//! and Linux gives numbers out in turn.
+
+use core::fmt;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::fs;
+use std::io;
+use std::time::Instant;
+
+use aldis_drivers::direct::{CopyEngine, Place, TABLE_BYTES, Table};
+use aldis_hal::{Cause, Cost, PeerId};
+use nix::libc;
+
+use crate::entropy;
+use crate::error::JoinError;
+
+/// The variable that limits copies between processes: `on` (also if it is not set), `read` (nobody is helped by writing
+/// into its memory), `off`.
+pub const VARIABLE: &str = "ALDIS_CMA";
+
+/// What [`VARIABLE`] allows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Allowed {
+    /// Nothing.
+    Off,
+    /// Reads.
+    Read,
+    /// Reads, and writes that help a reader.
+    #[default]
+    On,
+}
+
+impl Allowed {
+    /// Reads the variable.
+    ///
+    /// # Errors
+    /// [`JoinError::Variable`] for a value that is none.
+    pub fn from_environment() -> Result<Self, JoinError> {
+        match std::env::var(VARIABLE) {
+            Err(_) => Ok(Self::On),
+            Ok(value) => Self::parse(&value).ok_or(JoinError::Variable { name: VARIABLE, value }),
+        }
+    }
+
+    fn parse(value: &str) -> Option<Self> {
+        Some(match value {
+            "" | "on" => Self::On,
+            "read" => Self::Read,
+            "off" => Self::Off,
+            _ => return None,
+        })
+    }
+}
+
+/// What a rank tells the others of itself, in front of its table.
+#[repr(C, align(64))]
+struct Head {
+    pid: AtomicU32,
+    /// Where a word of its own memory stands, and what it holds.
+    address: AtomicU64,
+    word: AtomicU64,
+}
+
+/// Bytes of a segment that copies are agreed upon in: whole pages.
+pub const STAND_BYTES: usize = (size_of::<Head>() + TABLE_BYTES).next_multiple_of(4096);
+
+/// A rank's part of its segment for copies.
+#[derive(Clone, Copy)]
+pub struct Stand {
+    start: NonNull<Head>,
+}
+
+impl Stand {
+    /// The stand at `start`.
+    ///
+    /// # Safety
+    /// [`STAND_BYTES`] from `start`, which is aligned to 64 bytes, are valid for the rest of the process, zero at first, and
+    /// used as a stand alone.
+    pub unsafe fn new(start: NonNull<u8>) -> Self {
+        Self { start: start.cast() }
+    }
+
+    fn head(&self) -> &'static Head {
+        // SAFETY: `new`'s caller vouched for the memory, and a head is made of atomics.
+        unsafe { self.start.as_ref() }
+    }
+
+    /// Tells the others how this process is reached. Before they are told that it is there.
+    pub fn take_up(&self) {
+        // A word that is nobody else's business, and stays.
+        let word: &'static u64 = Box::leak(Box::new(entropy::random()));
+        self.head().pid.store(std::process::id(), Ordering::Relaxed);
+        self.head().address.store(ptr::from_ref(word).addr() as u64, Ordering::Relaxed);
+        self.head().word.store(*word, Ordering::Release);
+    }
+
+    /// The table behind it.
+    ///
+    /// # Errors
+    /// [`Cause::BadRegion`] if the memory is not aligned.
+    pub fn table(&self) -> Result<Table<'static>, Cause> {
+        // SAFETY: `new`'s caller vouched for the memory behind the head too.
+        unsafe { Table::new(self.start.add(1).cast(), TABLE_BYTES) }
+    }
+}
+
+/// How a peer's memory is reached.
+#[derive(Clone, Copy, Debug)]
+struct Reach {
+    pid: libc::pid_t,
+    /// Why it is not.
+    refusal: Option<&'static str>,
+    writes: bool,
+}
+
+/// Copies between this process and the other ranks of its node.
+pub struct Cma {
+    allowed: Allowed,
+    peers: Vec<Reach>,
+}
+
+impl fmt::Debug for Cma {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cma").field("allowed", &self.allowed).field("peers", &self.peers.len()).finish()
+    }
+}
+
+impl Cma {
+    /// An engine that reaches nobody yet, in a job of so many ranks.
+    pub fn new(allowed: Allowed, ranks: u32) -> Self {
+        let unknown = Reach { pid: 0, refusal: Some("its memory is not known"), writes: false };
+        Self { allowed, peers: vec![unknown; ranks as usize] }
+    }
+
+    /// Finds out whether the memory of `peer` can be read, by reading.
+    pub fn probe(&mut self, peer: PeerId, stand: &Stand) {
+        let Some(reach) = self.peers.get_mut(peer.index()) else { return };
+        let word = stand.head().word.load(Ordering::Acquire);
+        let address = stand.head().address.load(Ordering::Relaxed);
+        let pid = stand.head().pid.load(Ordering::Relaxed);
+        let pid = libc::pid_t::try_from(pid).unwrap_or(0);
+        let mut found = 0u64;
+        let refusal = if self.allowed == Allowed::Off {
+            Some("its memory is not read: ALDIS_CMA is off")
+        } else if pid == 0 || address == 0 {
+            Some("its memory is not read: it shows none")
+        } else {
+            // SAFETY: `found` has as many bytes.
+            match unsafe { read(pid, address, ptr::from_mut(&mut found).cast(), size_of::<u64>()) } {
+                Ok(()) if found == word => None,
+                Ok(()) => Some("its memory is not read: its process id names another process here"),
+                Err(error) => Some(refused(&error)),
+            }
+        };
+        let writes = refusal.is_none() && self.allowed == Allowed::On;
+        *reach = Reach { pid, refusal, writes };
+    }
+
+    fn reach(&self, peer: PeerId) -> Option<&Reach> {
+        self.peers.get(peer.index()).filter(|reach| reach.refusal.is_none())
+    }
+}
+
+/// The variable that says what a read costs: `LATENCY:PER_KIB`, in ns. It is measured if it is not set.
+pub const COST_VARIABLE: &str = "ALDIS_READ_COST";
+
+/// What a read costs: as the variable says, or as measured by reading this process's own memory, for about a millisecond.
+pub(crate) fn read_cost() -> Result<Cost, JoinError> {
+    match std::env::var(COST_VARIABLE) {
+        Err(_) => Ok(measured()),
+        Ok(value) => parse_cost(&value).ok_or(JoinError::Variable { name: COST_VARIABLE, value }),
+    }
+}
+
+fn parse_cost(value: &str) -> Option<Cost> {
+    let (latency, per_kib) = value.split_once(':')?;
+    Some(Cost { overhead_ns: 0, latency_ns: latency.parse().ok()?, per_kib_ns: per_kib.parse().ok()? })
+}
+
+/// The best of a few reads of a page and of a quarter of a MiB. Where the owner helps, a read takes half as long.
+fn measured() -> Cost {
+    const PAGE: usize = 4096;
+    const LONG: usize = 256 << 10;
+    let (from, mut into) = (vec![1u8; LONG], vec![0u8; LONG]);
+    let pid = libc::pid_t::try_from(std::process::id()).unwrap_or(0);
+    let mut best = |len: usize| {
+        let times = (0..8).filter_map(|_| {
+            let start = Instant::now();
+            // SAFETY: `into` has at least `len` bytes.
+            unsafe { read(pid, from.as_ptr().addr() as u64, into.as_mut_ptr(), len) }.ok()?;
+            Some(start.elapsed().as_nanos() as u64)
+        });
+        times.min()
+    };
+    let (Some(page), Some(long)) = (best(PAGE), best(LONG)) else { return Cost::default() };
+    let per_kib = long.saturating_sub(page) / ((LONG - PAGE) / 1024) as u64;
+    let latency = page.saturating_sub(per_kib * (PAGE / 1024) as u64);
+    let number = |ns: u64| u32::try_from(ns).unwrap_or(u32::MAX);
+    Cost { overhead_ns: 0, latency_ns: number(latency), per_kib_ns: number(per_kib / 2) }
+}
+
+/// Why a read was refused.
+fn refused(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EPERM) => {
+            "its memory is not read: the system does not permit it (process_vm_readv: EPERM)"
+        }
+        Some(libc::ENOSYS) => "its memory is not read: the system cannot (process_vm_readv: ENOSYS)",
+        Some(libc::ESRCH) => {
+            "its memory is not read: its process is not seen from here (process_vm_readv: ESRCH)"
+        }
+        _ => "its memory is not read: process_vm_readv fails",
+    }
+}
+
+/// Reads `len` bytes at `from` of a process.
+///
+/// # Safety
+/// `into` is valid for writes of `len` bytes.
+unsafe fn read(pid: libc::pid_t, from: u64, into: *mut u8, len: usize) -> io::Result<()> {
+    let local = libc::iovec { iov_base: into.cast(), iov_len: len };
+    let remote = libc::iovec { iov_base: ptr::without_provenance_mut(from as usize), iov_len: len };
+    // SAFETY: the system writes `local` alone, for which the caller vouches; it checks `remote` itself.
+    let moved = unsafe { libc::process_vm_readv(pid, &local, 1, &remote, 1, 0) };
+    done(moved, len)
+}
+
+fn done(moved: libc::ssize_t, len: usize) -> io::Result<()> {
+    match usize::try_from(moved) {
+        Ok(moved) if moved == len => Ok(()),
+        // A part of it is not there.
+        Ok(_) => Err(io::Error::from_raw_os_error(libc::EFAULT)),
+        Err(_) => Err(io::Error::last_os_error()),
+    }
+}
+
+// SAFETY: `read` writes what it is given alone. `write` hands the shared place to the system, which copies it into the
+// kernel once, when the call has begun; so a thread that is stopped or dead, which it can be at the boundary of a call
+// alone, is not between looking at a place and writing there.
+unsafe impl CopyEngine for Cma {
+    fn reads(&self, peer: PeerId) -> Result<(), &'static str> {
+        match self.peers.get(peer.index()) {
+            Some(Reach { refusal: None, .. }) => Ok(()),
+            Some(Reach { refusal: Some(why), .. }) => Err(why),
+            None => Err("it is no rank of this node"),
+        }
+    }
+
+    fn writes(&self, peer: PeerId) -> bool {
+        self.reach(peer).is_some_and(|reach| reach.writes)
+    }
+
+    unsafe fn read(&mut self, peer: PeerId, from: u64, into: *mut u8, len: usize) -> Result<(), Cause> {
+        let Some(reach) = self.reach(peer) else { return Err(Cause::Unsupported) };
+        // SAFETY: the caller vouches for `into`.
+        unsafe { read(reach.pid, from, into, len) }.map_err(|_| Cause::Device)
+    }
+
+    unsafe fn write(
+        &mut self,
+        peer: PeerId,
+        from: *const u8,
+        place: &Place,
+        len: usize,
+    ) -> Result<(), Cause> {
+        let Some(reach) = self.reach(peer) else { return Err(Cause::Unsupported) };
+        let local = libc::iovec { iov_base: from.cast_mut().cast(), iov_len: len };
+        // SAFETY: the system reads `local` alone, for which the caller vouches; a place is laid out as an iovec, and it is
+        // the system that reads it, in memory that others may change.
+        let moved =
+            unsafe { libc::process_vm_writev(reach.pid, &local, 1, ptr::from_ref(place).cast(), 1, 0) };
+        done(moved, len).map_err(|error| {
+            if let Some(reach) = self.peers.get_mut(peer.index())
+                && matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOSYS))
+            {
+                reach.writes = false;
+            }
+            Cause::Device
+        })
+    }
+
+    fn thread(&self) -> u32 {
+        thread_local!(static THREAD: u32 = nix::unistd::gettid().as_raw().unsigned_abs());
+        THREAD.with(|thread| *thread)
+    }
+
+    fn is_within(&mut self, peer: PeerId, thread: u32) -> bool {
+        let Some(reach) = self.peers.get(peer.index()) else { return false };
+        // Gives it the core, if it waits for this one.
+        std::thread::yield_now();
+        is_running(reach.pid, thread)
+    }
+}
+
+/// Whether a thread is neither stopped nor dead: it may be within a call of the system.
+fn is_running(pid: libc::pid_t, thread: u32) -> bool {
+    // The state is the first letter behind the name, which stands in brackets and may hold any.
+    match fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")) {
+        Ok(stat) => {
+            let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+            !matches!(state, Some('T' | 't' | 'Z' | 'X'))
+        }
+        Err(error) => !(error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)),
+    }
+}
+
+const _: () = assert!(size_of::<Place>() == size_of::<libc::iovec>());
+const _: () = assert!(cfg!(target_endian = "little"), "a place is an iovec on little-endian machines only");
+
+#[cfg(test)]
+mod tests;

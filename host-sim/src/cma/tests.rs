@@ -1,0 +1,73 @@
+//! UNSAFE: copies within this process, by the system.
+
+use core::ptr;
+
+use super::*;
+
+#[repr(align(4096))]
+struct Memory(#[expect(dead_code, reason = "memory for a stand")] [u8; STAND_BYTES]);
+
+fn stand() -> Stand {
+    let memory = Box::leak(Box::new(Memory([0; STAND_BYTES])));
+    // SAFETY: leaked, zero, aligned, and used as a stand alone.
+    unsafe { Stand::new(NonNull::from(memory).cast()) }
+}
+
+fn reading(allowed: Allowed) -> (Cma, Stand) {
+    let (mut cma, stand) = (Cma::new(allowed, 2), stand());
+    stand.take_up();
+    cma.probe(PeerId(1), &stand);
+    (cma, stand)
+}
+
+#[test]
+fn what_is_allowed_is_what_the_variable_says() {
+    assert_eq!(
+        ["", "on", "read", "off", "no"].map(Allowed::parse),
+        [Some(Allowed::On), Some(Allowed::On), Some(Allowed::Read), Some(Allowed::Off), None]
+    );
+    assert_eq!(parse_cost("700:90"), Some(Cost { overhead_ns: 0, latency_ns: 700, per_kib_ns: 90 }));
+    assert_eq!([parse_cost("700"), parse_cost("a:1"), parse_cost("")], [None; 3]);
+}
+
+#[test]
+fn a_probe_reads_and_says_why_it_does_not() {
+    let (cma, _) = reading(Allowed::On);
+    assert_eq!((cma.reads(PeerId(1)), cma.writes(PeerId(1))), (Ok(()), true));
+    assert!(cma.reads(PeerId(0)).is_err() && cma.reads(PeerId(9)).is_err(), "nobody probed those");
+    let (cma, _) = reading(Allowed::Read);
+    assert_eq!((cma.reads(PeerId(1)), cma.writes(PeerId(1))), (Ok(()), false));
+    let (cma, _) = reading(Allowed::Off);
+    assert_eq!(cma.reads(PeerId(1)), Err("its memory is not read: ALDIS_CMA is off"));
+
+    // A process id that names somebody else, or nobody, and a rank that shows nothing.
+    let (mut cma, lying) = reading(Allowed::On);
+    lying.head().word.fetch_add(1, Ordering::Relaxed);
+    cma.probe(PeerId(1), &lying);
+    assert!(cma.reads(PeerId(1)).unwrap_err().contains("another process"));
+    lying.head().pid.store(i32::MAX as u32, Ordering::Relaxed);
+    cma.probe(PeerId(1), &lying);
+    assert!(cma.reads(PeerId(1)).unwrap_err().contains("ESRCH"));
+    cma.probe(PeerId(1), &stand());
+    assert!(cma.reads(PeerId(1)).unwrap_err().contains("shows none"));
+}
+
+#[test]
+fn bytes_are_read_and_what_is_not_there_is_refused() {
+    let (mut cma, _) = reading(Allowed::On);
+    let (from, mut into) = ([7u8; 5000], [0u8; 5000]);
+    let address = ptr::from_ref(&from).addr() as u64;
+    // SAFETY: `into` has as many bytes.
+    let read = unsafe { cma.read(PeerId(1), address, into.as_mut_ptr(), 5000) };
+    assert_eq!((read, into), (Ok(()), from));
+    // SAFETY: as above.
+    assert_eq!(unsafe { cma.read(PeerId(1), 64, into.as_mut_ptr(), 100) }, Err(Cause::Device));
+    assert!(cma.is_within(PeerId(1), cma.thread()), "this thread runs");
+    assert!(!cma.is_within(PeerId(1), i32::MAX as u32), "there is no such thread");
+}
+
+#[test]
+fn measuring_takes_no_nonsense() {
+    let cost = measured();
+    assert!(cost.per_kib_ns < 100_000, "{cost:?}");
+}

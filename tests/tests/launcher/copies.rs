@@ -1,0 +1,63 @@
+//! Long messages between two processes, with single copies by the system and without.
+
+use std::process::{Command, Stdio};
+
+use crate::harness::program;
+
+/// The rank that exchanges long messages in every way.
+const RANK: &str = env!("CARGO_BIN_EXE_copy_rank");
+
+/// Runs two of them with variables of the environment; the launcher's exit code and all that was said.
+fn exchange(variables: &[(&str, &str)]) -> (Option<i32>, String) {
+    let mut command = Command::new(program("aldis-run"));
+    command.args(["-n", "2", "--timeout", "55", RANK]).envs(variables.iter().copied()).stdin(Stdio::null());
+    let output = command.output().expect("aldis-run");
+    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    (output.status.code(), said.concat())
+}
+
+/// Messages that both ranks say they have read.
+fn reads(said: &str) -> Vec<u32> {
+    let counts =
+        said.lines().filter_map(|line| line.split_once("has read ")?.1.split(' ').next()?.parse().ok());
+    counts.collect()
+}
+
+/// The line of a protocol in what `explain` says.
+fn protocol<'a>(said: &'a str, name: &str) -> &'a str {
+    said.lines().find(|line| line.contains(name)).unwrap_or("")
+}
+
+#[test]
+fn long_messages_are_read_where_they_are() {
+    // Whatever it costs: the way is what is tested.
+    let (code, said) = exchange(&[("ALDIS_READ_COST", "0:1")]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(protocol(&said, "rendezvous by reading").ends_with("taken"), "{said}");
+    assert!(reads(&said).iter().all(|&count| count > 20) && reads(&said).len() == 2, "{said}");
+}
+
+#[test]
+fn reading_goes_without_the_owners_help() {
+    let (code, said) = exchange(&[("ALDIS_READ_COST", "0:1"), ("ALDIS_CMA", "read")]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(reads(&said).iter().all(|&count| count > 20), "{said}");
+}
+
+#[test]
+fn what_the_system_refuses_goes_in_fragments_and_explain_says_so() {
+    let (code, said) = exchange(&[("ALDIS_CMA", "off")]);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(reads(&said), [0, 0], "{said}");
+    assert!(said.contains("transport shm: taken; its memory is not read: ALDIS_CMA is off"), "{said}");
+    assert!(protocol(&said, "rendezvous by fragments").ends_with("taken"), "{said}");
+}
+
+#[test]
+fn a_variable_that_makes_no_sense_is_refused() {
+    for (name, value) in [("ALDIS_CMA", "perhaps"), ("ALDIS_READ_COST", "cheap")] {
+        let (code, said) = exchange(&[(name, value)]);
+        assert_ne!(code, Some(0));
+        assert!(said.contains(&format!("{name} cannot be \"{value}\"")), "{said}");
+    }
+}
