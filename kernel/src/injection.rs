@@ -444,7 +444,7 @@ impl<T: Transport> Wire for T {
     }
 
     fn passes(&self, peer: PeerId, len: usize) -> bool {
-        self.reach(peer).is_ok_and(|caps| caps.limits.short_bytes_max as usize >= len)
+        LENDS && self.reach(peer).is_ok_and(|caps| caps.limits.short_bytes_max as usize >= len)
     }
 
     fn fill(
