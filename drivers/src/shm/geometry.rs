@@ -73,6 +73,9 @@ impl Geometry {
             }
             rest = tail;
         }
+        if self.sets > Self::SETS_MAX {
+            return Err(Cause::TooBig { len: self.sets as u64, max: Self::SETS_MAX as u64 });
+        }
         if !self.slots.is_power_of_two() {
             return Err(Cause::Incompatible);
         }
@@ -91,19 +94,19 @@ impl Geometry {
     }
 
     /// Each number with its bounds.
-    const fn numbers(&self) -> [(u32, u32, u32); 5] {
+    const fn numbers(&self) -> [(u32, u32, u32); 4] {
         [
             (self.peers, 1, Self::PEERS_MAX),
             (self.slots, 2, Self::SLOTS_MAX),
             (self.blocks, 1, Self::BLOCKS_MAX),
             (self.block_bytes, LINE_BYTES, Self::BLOCK_BYTES_MAX),
-            (self.sets, 0, Self::SETS_MAX),
         ]
     }
 
     /// Header, doorbells, a lane for each rank but the owner, and sets; of numbers within their bounds, so that it fits.
     const fn bytes(&self) -> u64 {
-        (self.sets as u64).wrapping_mul(self.set_bytes()).wrapping_add(self.sets_at())
+        let sets = if Self::SETS_MAX > 0 { (self.sets as u64).wrapping_mul(self.set_bytes()) } else { 0 };
+        self.sets_at().wrapping_add(sets)
     }
 
     /// Offset of the first set of control lines, after the lanes.
