@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::PROFILE;
 use super::figure::Point;
 use super::implementation::{Implementation, Transport};
 use super::programs::Programs;
@@ -87,7 +88,7 @@ impl Everything {
         let mut report = Report::default();
         let wanted = measure::wanted(self.peers, self.require, |line| report.missing.push(line))?;
         eprintln!("building {}", measure::names(&wanted));
-        let programs = Programs::build(&Workspace::members()?, &wanted, &OTHERS)?;
+        let programs = Programs::build(&Workspace::members()?, PROFILE, &wanted, &OTHERS)?;
         let mut bench = Bench::new(programs)?;
         let load = machine::load();
         let start = Instant::now();

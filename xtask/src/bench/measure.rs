@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 use clap::Args;
 
+use super::PROFILE;
 use super::cores;
 use super::figure::{Figure, Point};
 use super::implementation::{Implementation, Transport};
@@ -36,6 +37,9 @@ pub(crate) struct Measure {
     /// Fail when a peer is not installed
     #[arg(long)]
     require: bool,
+    /// Cargo's profile to build with; `release` builds sooner, and runs some percent slower
+    #[arg(long, default_value = PROFILE, value_parser = [PROFILE, "release"])]
+    profile: String,
     /// A machine too busy to measure on is no failure
     #[arg(skip)]
     is_only_shown: bool,
@@ -62,6 +66,8 @@ pub(super) fn step() -> Result<Outcome> {
         bytes: Vec::new(),
         seconds: 1.0,
         require: true,
+        // What the steps before have built for the most part.
+        profile: "release".into(),
         is_only_shown: true,
     };
     let mut bench = measure.bench()?;
@@ -96,7 +102,7 @@ impl Measure {
     fn bench(&self) -> Result<Bench> {
         let wanted = self.wanted()?;
         eprintln!("building {}", names(&wanted));
-        Bench::new(Programs::build(&Workspace::members()?, &wanted, &[])?)
+        Bench::new(Programs::build(&Workspace::members()?, &self.profile, &wanted, &[])?)
     }
 
     fn on(&self, bench: &mut Bench, workloads: &[Workload], ranks: usize) -> Result<()> {

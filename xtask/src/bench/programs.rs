@@ -5,7 +5,6 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use super::PROFILE;
 use super::implementation::{Implementation, Transport};
 use crate::shell;
 use crate::workspace::{self, Workspace};
@@ -18,11 +17,16 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Builds what the implementations need, and other measured programs with them.
-    pub(crate) fn build(workspace: &Workspace, wanted: &[Implementation], others: &[&str]) -> Result<Self> {
-        let programs = Self { built: workspace.target.join(PROFILE), peers: workspace.target.join("bench") };
+    /// Builds what the implementations need in a profile of cargo's, and other measured programs with them.
+    pub(crate) fn build(
+        workspace: &Workspace,
+        profile: &str,
+        wanted: &[Implementation],
+        others: &[&str],
+    ) -> Result<Self> {
+        let programs = Self { built: workspace.target.join(profile), peers: workspace.target.join("bench") };
         let mut cargo = workspace::cargo();
-        cargo.args(["build", "--profile", PROFILE, "--quiet", "-p", "aldis-tests", "--bin", "bench_raw"]);
+        cargo.args(["build", "--profile", profile, "--quiet", "-p", "aldis-tests", "--bin", "bench_raw"]);
         if wanted.contains(&Implementation::Aldis) {
             cargo.args(["--bin", "bench_aldis", "-p", "aldis-host-sim", "--bin", "aldis-run"]);
         }
