@@ -189,7 +189,7 @@ pub(super) struct Claim<'a, O = Exact> {
 }
 
 impl<O: Orders> Claim<'_, O> {
-    /// The slot's payload: [`SHORT_BYTES`].
+    /// The slot's payload: [`SHORT_BYTES`](super::geometry::SHORT_BYTES).
     #[inline(always)]
     pub(super) fn payload(&mut self) -> *mut u8 {
         // SAFETY: a claim is made only on an open end, so the slot exists; `open`'s caller vouched for it.
@@ -206,7 +206,7 @@ impl<O: Orders> Claim<'_, O> {
         self.send_filled(message.len(), consumed);
     }
 
-    /// Sends the `len` bytes that stand in the payload; at most [`SHORT_BYTES`].
+    /// Sends the `len` bytes that stand in the payload; at most [`SHORT_BYTES`](super::geometry::SHORT_BYTES).
     #[inline(always)]
     pub(super) fn send_filled(self, len: u32, consumed: u32) {
         self.announce(Head::short(len, consumed), 0);
