@@ -4,12 +4,12 @@
 //!
 //! | ranks | slots | blocks | a lane | the node |
 //! |---|---|---|---|---|
-//! | 1..=8 | 128 | 16 x 32 KiB | 528 KiB | up to 29 MiB |
-//! | 9..=16 | 64 | 8 x 32 KiB | 264 KiB | up to 62 MiB |
-//! | 17..=32 | 64 | 8 x 16 KiB | 136 KiB | up to 132 MiB |
-//! | 33..=64 | 64 | 8 x 8 KiB | 72 KiB | up to 285 MiB |
+//! | 1..=8 | 128 | 16 x 32 KiB | 528 KiB | up to 38 MiB |
+//! | 9..=16 | 64 | 8 x 32 KiB | 264 KiB | up to 79 MiB |
+//! | 17..=32 | 64 | 8 x 16 KiB | 136 KiB | up to 150 MiB |
+//! | 33..=64 | 32 | 8 x 8 KiB | 68 KiB | up to 288 MiB |
 //!
-//! Behind the inbox stands what [`cma`](crate::cma) needs, 24 KiB a rank.
+//! That includes what stands behind the lanes: the sets of control lines, and 24 KiB a rank for [`cma`](crate::cma).
 
 use aldis_drivers::shm::Geometry;
 
@@ -36,7 +36,7 @@ impl Plan {
             1..=8 => (128, 16, 32 << 10),
             9..=16 => (64, 8, 32 << 10),
             17..=32 => (64, 8, 16 << 10),
-            33..=MAX_RANKS => (64, 8, 8 << 10),
+            33..=MAX_RANKS => (32, 8, 8 << 10),
             _ => return None,
         };
         let shape = Shape { slots, blocks, block_bytes };

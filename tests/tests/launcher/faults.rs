@@ -87,7 +87,7 @@ impl Drop for Group {
 fn a_control_group_that_is_too_small_is_told_before_anything_is_taken() {
     let Some(group) = Group::new("67108864") else { return };
     let enter = format!("echo $$ > '{}/cgroup.procs'; exec $RUN -n 64 $RANK greet", group.folder.display());
-    // 64 ranks take 285 MiB.
+    // 64 ranks take 287 MiB.
     let output = shell(&enter);
     says(&output, 1, &["no segments of ", " bytes for 64 ranks: not enough memory: ", "control group"]);
 }
