@@ -115,10 +115,14 @@ pub(crate) fn check<T: Transport, P: Platform>(
     comm: &Comm,
     task: Task,
 ) -> Result<(), Cause> {
-    if task.is_idle() {
-        return Ok(());
-    }
-    let shape = endpoint.lines(comm)?.shape();
+    let shape = match endpoint.lines(comm) {
+        // Whatever has nothing to do needs no lines, but a communicator.
+        Err(cause) if !task.is_idle() || matches!(cause, Cause::Stale | Cause::Intercommunicator) => {
+            return Err(cause);
+        }
+        Ok(lines) if !task.is_idle() => lines.shape(),
+        _ => return Ok(()),
+    };
     Meeting::new(task, 0, &shape)?.map(drop).ok_or(Cause::Unsupported)
 }
 
