@@ -27,14 +27,17 @@
 //! is stopped or dead, and should it go on, it finds the place empty. A copy in progress ends by itself: it is bounded by
 //! a chunk.
 
+mod reads;
+mod regions;
 mod table;
 mod transport;
 
 #[cfg(test)]
 mod tests;
 
+pub use regions::Slots;
 pub use table::{Place, TABLE_BYTES, Table};
-pub use transport::{Direct, Slots};
+pub use transport::Direct;
 
 use aldis_hal::{Cause, PeerId};
 
