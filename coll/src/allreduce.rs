@@ -9,7 +9,8 @@ pub use recursive_doubling::RecursiveDoubling;
 pub use ring::Ring;
 use zerocopy::IntoBytes;
 
-use crate::collective::{Caller, Collective, Planned};
+use crate::caller::Caller;
+use crate::collective::{Collective, Planned};
 use crate::op::{Element, Kernel, Reduce};
 use crate::schedule::Algorithm;
 use crate::select::{Call, Options};

@@ -6,7 +6,8 @@ use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Comm, Error, Scope};
 pub use dissemination::Dissemination;
 
-use crate::collective::{Caller, Collective, Planned};
+use crate::caller::Caller;
+use crate::collective::{Collective, Planned};
 use crate::schedule::Algorithm;
 use crate::select::{Call, Options};
 

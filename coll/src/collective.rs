@@ -15,16 +15,21 @@
 //! same collective goes on at the next test or wait, once another request of the endpoint has made room. Any other
 //! error ends the collective and is returned again by every later call.
 
+mod lines;
+mod rounds;
+mod several;
+
 use core::fmt;
-use core::ops::Range;
 
-use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
-use aldis_kernel::{Comm, Endpoint, Error, Failed, Failure, Loan, Rank, Request, Scope, Tag, Within};
-
+use crate::caller::Caller;
 use crate::op::Kernel;
-use crate::schedule::{Buffer, IN_FLIGHT_MAX, Instance, Order, Span, Step};
+use crate::schedule::{IN_FLIGHT_MAX, Instance, Step};
 use crate::select::{Call, Plan, Shares};
-use crate::shared::{self, CROWDED, Meeting, Task, Turn};
+use crate::shared::{self, Meeting};
+use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
+use aldis_kernel::{Comm, Error, Failed, Loan, Request, Scope, Tag};
+use several::drive;
+pub use several::{wait_all, wait_for};
 
 /// Stages that one call goes through at most, before it returns: what bounds its work.
 const STAGES_A_CALL: u32 = 128;
@@ -73,47 +78,6 @@ impl Planned {
             drive(scope, core::slice::from_mut(&mut started), Collective::all_complete)
         });
         done.map_err(|Failed| *caller.endpoint().failure())
-    }
-
-    /// What is to be done by control lines, if this blocking call is for them.
-    fn by_lines<T: Transport, P: Platform>(
-        &self,
-        endpoint: &mut Endpoint<'_, T, P>,
-        comm: &Comm,
-    ) -> Result<Option<Task>, Error> {
-        if self.shares == Shares::Never {
-            return Ok(None);
-        }
-        let task = self.task(comm);
-        match task.and_then(|task| shared::check(endpoint, comm, task)) {
-            Err(cause) if self.shares == Shares::Named => Err(Error::new(self.call.operation, cause)),
-            went => Ok(went.and(task).ok()),
-        }
-    }
-
-    fn task(&self, comm: &Comm) -> Result<Task, Cause> {
-        let Call { operation, count, element_bytes, .. } = self.call;
-        let whole = Instance::new(comm.rank().0, comm.size(), self.root, count)?;
-        let bytes = count.saturating_mul(element_bytes as usize);
-        let (rank, size, root, kernel) = (whole.rank(), whole.size(), self.root, self.kernel);
-        Ok(Task { operation, rank, size, root, bytes, element_bytes, kernel })
-    }
-}
-
-impl<'scope> Memory<'scope> {
-    /// The loan and byte range of `span` in the segment that starts at element `base`.
-    #[inline(never)]
-    fn part(&self, span: Span, base: usize) -> (Loan<'scope>, Range<usize>) {
-        let (loan, first) = match span.buffer {
-            Buffer::Data => (self.data, base.saturating_add(span.start)),
-            Buffer::Scratch => (self.scratch, span.start),
-        };
-        let bytes = |elements: usize| elements.saturating_mul(self.element_bytes as usize);
-        (loan, bytes(first)..bytes(first.saturating_add(span.len)))
-    }
-
-    fn bytes(&self, span: Span) -> u64 {
-        (span.len as u64).saturating_mul(self.element_bytes.into())
     }
 }
 
@@ -219,65 +183,6 @@ impl<'scope> Collective<'scope> {
         }
     }
 
-    /// As [`start`](Self::start), by the control lines of the communicator.
-    fn start_by_lines<T: Transport, P: Platform>(
-        scope: &mut Scope<'scope, '_, '_, T, P>,
-        comm: &Comm,
-        planned: &Planned,
-        data: Loan<'scope>,
-        scratch: Loan<'scope>,
-    ) -> Result<Self, Error> {
-        let Call { operation, count, element_bytes, .. } = planned.call;
-        let whole = Instance::new(comm.rank().0, comm.size(), planned.root, count);
-        let begun = planned.task(comm).and_then(|task| Meeting::begin(scope, comm, task));
-        let algorithm = shared::algorithm(operation).ok_or(Cause::Unsupported);
-        let refused = |cause| Error::new(operation, cause);
-        let mut started = Self {
-            comm: comm.collective(),
-            tag: Tag(0),
-            plan: Plan { algorithm: algorithm.map_err(refused)?, segment: count },
-            whole: whole.map_err(refused)?,
-            memory: Memory { data, scratch, element_bytes, kernel: planned.kernel },
-            base: 0,
-            round: 0,
-            stage: Stage::Post(0),
-            error: Error::new(operation, Cause::Busy),
-            moved: false,
-            requests: [const { Request::null() }; IN_FLIGHT_MAX],
-            meeting: begun.map_err(refused)?,
-        };
-        match started.advance(scope) {
-            Progress::Failed => Err(started.error),
-            Progress::Done | Progress::Waiting | Progress::Starved => Ok(started),
-        }
-    }
-
-    /// As [`advance`](Self::advance), by control lines.
-    fn meet<T: Transport, P: Platform>(&mut self, scope: &mut Scope<'scope, '_, '_, T, P>) -> Progress {
-        let Some(meeting) = &mut self.meeting else { return Progress::Failed };
-        match (self.stage, meeting.turn(scope, &self.comm, self.memory.data)) {
-            (Stage::Failed, _) => return Progress::Failed,
-            (_, Turn::Over) => {
-                self.moved |= self.stage != Stage::Done;
-                self.stage = Stage::Done;
-                return Progress::Done;
-            }
-            (_, Turn::Moved) => self.moved = true,
-            (_, Turn::Missing(_)) => {}
-            (_, Turn::Crowded) => {
-                self.error = meeting.error(&self.comm, CROWDED, None);
-                return Progress::Starved;
-            }
-            (_, Turn::Failed(cause, rank)) => {
-                self.error = meeting.error(&self.comm, cause, rank);
-                scope.raise(&self.error);
-                self.stage = Stage::Failed;
-                return Progress::Failed;
-            }
-        }
-        Progress::Waiting
-    }
-
     /// Drives it as far as it goes without waiting, after one poll; whether it is complete.
     ///
     /// # Errors
@@ -327,17 +232,6 @@ impl<'scope> Collective<'scope> {
         self.plan.algorithm.operation()
     }
 
-    /// The segment being worked on, as the schedule sees it.
-    #[inline]
-    fn instance(&self) -> Instance {
-        let left = self.whole.count().saturating_sub(self.base);
-        self.whole.with_count(left.min(self.plan.segment))
-    }
-
-    fn step(&self, index: u32) -> Option<Step> {
-        self.plan.algorithm.step(&self.instance(), self.round, index)
-    }
-
     /// Goes on until it must wait, is over, or has done enough for one call.
     fn advance<T: Transport, P: Platform>(&mut self, scope: &mut Scope<'scope, '_, '_, T, P>) -> Progress {
         if T::HAS_LINES && self.meeting.is_some() {
@@ -361,134 +255,6 @@ impl<'scope> Collective<'scope> {
             }
         }
         Progress::Waiting
-    }
-
-    /// Posts the round's messages from the one with `index` on.
-    fn post<T: Transport, P: Platform>(
-        &mut self,
-        scope: &mut Scope<'scope, '_, '_, T, P>,
-        mut index: u32,
-    ) -> Result<bool, Failed> {
-        let instance = self.instance();
-        for request in self.requests.iter_mut().skip(index as usize) {
-            let posted = match self.plan.algorithm.step(&instance, self.round, index) {
-                Some(Step::Recv { from, into }) => {
-                    let (loan, range) = self.memory.part(into, self.base);
-                    scope.start_recv_part(&self.comm, loan, range, Rank(from), self.tag)
-                }
-                Some(Step::Send { to, from }) => {
-                    let (loan, range) = self.memory.part(from, self.base);
-                    scope.start_send_part(&self.comm, loan, range, Rank(to), self.tag)
-                }
-                _ => break,
-            };
-            match posted {
-                Ok(posted) => *request = posted,
-                Err(Failed) => return Err(self.stop(scope.failure())),
-            }
-            index += 1;
-            self.moved = true;
-            self.stage = Stage::Post(index);
-        }
-        self.stage = Stage::Land(index);
-        Ok(true)
-    }
-
-    /// Once all messages of the round are complete: its local steps, and on to the next round.
-    fn land<T: Transport, P: Platform>(
-        &mut self,
-        scope: &mut Scope<'scope, '_, '_, T, P>,
-        messages: u32,
-    ) -> Result<bool, Failed> {
-        for index in 0..messages {
-            if !self.landed(scope, index)? {
-                return Ok(false);
-            }
-        }
-        let mut index = messages;
-        while let Some(step) = self.step(index) {
-            self.work(scope, step)?;
-            index += 1;
-        }
-        self.next_round();
-        Ok(true)
-    }
-
-    /// Whether the message with this index is complete. Once it is, its request is null.
-    #[inline]
-    fn landed<T: Transport, P: Platform>(
-        &mut self,
-        scope: &mut Scope<'scope, '_, '_, T, P>,
-        index: u32,
-    ) -> Result<bool, Failed> {
-        let Some(request) = self.requests.get_mut(index as usize) else { return Ok(true) };
-        if request.is_null() {
-            return Ok(true);
-        }
-        let status = match scope.outcome(request) {
-            Ok(Some(status)) => status,
-            Ok(None) => return Ok(false),
-            Err(Failed) => return Err(self.stop(scope.failure())),
-        };
-        self.moved = true;
-        match self.step(index) {
-            Some(Step::Recv { from, into }) if status.bytes != self.memory.bytes(into) => {
-                let (left, right) = (status.bytes, self.memory.bytes(into));
-                let failed = self.refuse(Cause::LengthMismatch { left, right });
-                self.error = self.error.with(Rank(from), self.comm.context(), self.tag);
-                scope.raise(&self.error);
-                Err(failed)
-            }
-            _ => Ok(true),
-        }
-    }
-
-    /// Carries out a local step.
-    fn work<T: Transport, P: Platform>(
-        &mut self,
-        scope: &mut Scope<'scope, '_, '_, T, P>,
-        step: Step,
-    ) -> Result<(), Failed> {
-        let (into, from, order) = match step {
-            Step::Reduce { into, from, order } => (into, from, Some(order)),
-            Step::Copy { into, from } => (into, from, None),
-            Step::Recv { .. } | Step::Send { .. } => return Err(self.refuse(Cause::Unsupported)),
-        };
-        let kernel = self.memory.kernel;
-        let mut result = Ok(());
-        let (into, from) = (self.memory.part(into, self.base), self.memory.part(from, self.base));
-        let combined = scope.combine(into, from, |into, from| result = combine(kernel, into, from, order));
-        match (combined, result) {
-            (Ok(()), Ok(())) => Ok(()),
-            (Ok(()), Err(cause)) => Err(self.refuse(cause)),
-            (Err(error), _) => Err(self.stop(&error)),
-        }
-    }
-
-    fn next_round(&mut self) {
-        self.round += 1;
-        if self.round >= self.plan.algorithm.rounds(&self.instance()) {
-            self.round = 0;
-            self.base = self.base.saturating_add(self.plan.segment);
-        }
-        let over = self.round == 0 && self.base >= self.whole.count();
-        self.stage = if over { Stage::Done } else { Stage::Post(0) };
-    }
-
-    /// Stops for an error of a message.
-    #[cold]
-    #[inline(never)]
-    fn stop(&mut self, error: &Error) -> Failed {
-        self.error = error.within(self.operation());
-        Failed
-    }
-
-    /// Stops for an error of its own.
-    #[cold]
-    #[inline(never)]
-    fn refuse(&mut self, cause: Cause) -> Failed {
-        self.error = Error::new(self.operation(), cause).on(&self.comm);
-        Failed
     }
 
     /// Ends it and lets go of what can still be undone.
@@ -517,85 +283,6 @@ impl<'scope> Collective<'scope> {
     }
 }
 
-/// Bytes of `from` into those of `into`: reduced if there is an order, else copied.
-fn combine(kernel: Option<Kernel>, into: &mut [u8], from: &[u8], order: Option<Order>) -> Result<(), Cause> {
-    match (kernel, order) {
-        (Some(kernel), Some(order)) => kernel.run(into, from, order),
-        (None, Some(_)) => Err(Cause::Unsupported),
-        (_, None) if into.len() != from.len() => {
-            Err(Cause::LengthMismatch { left: into.len() as u64, right: from.len() as u64 })
-        }
-        (_, None) => {
-            into.copy_from_slice(from);
-            Ok(())
-        }
-    }
-}
-
-/// Waits until all of them are complete, in whatever order other ranks wait for theirs.
-///
-/// # Errors
-/// As [`Collective::wait`]; the first failure ends the wait, the others go on when driven again.
-pub fn wait_all<'scope, T: Transport, P: Platform>(
-    scope: &mut Scope<'scope, '_, '_, T, P>,
-    set: &mut [Collective<'scope>],
-) -> Result<(), Error> {
-    drive(scope, set, Collective::all_complete).map_err(|Failed| *scope.failure())
-}
-
-/// Waits until the one at `index` is complete (at once if there is none), and drives the others meanwhile: MPI's rule
-/// that any order of waiting is right.
-///
-/// # Errors
-/// As [`wait_all`].
-pub fn wait_for<'scope, T: Transport, P: Platform>(
-    scope: &mut Scope<'scope, '_, '_, T, P>,
-    set: &mut [Collective<'scope>],
-    index: usize,
-) -> Result<(), Error> {
-    let driven = drive(scope, set, |set| set.get(index).is_none_or(Collective::is_complete));
-    driven.map_err(|Failed| *scope.failure())
-}
-
-/// Drives the set until it `is_over`.
-fn drive<'scope, T: Transport, P: Platform>(
-    scope: &mut Scope<'scope, '_, '_, T, P>,
-    set: &mut [Collective<'scope>],
-    is_over: impl Fn(&[Collective<'scope>]) -> bool,
-) -> Result<(), Failed> {
-    while !is_over(set) {
-        // What is waited for, and so what is told to the platform and named after a deadline, changes with every
-        // message; hence a wait of its own for each.
-        let waiting = set.iter().find(|collective| !collective.is_complete());
-        let activity = waiting.map(Collective::activity).unwrap_or_default();
-        scope.drive_until(&activity, |scope| advance_all(scope, set))?;
-    }
-    Ok(())
-}
-
-/// One turn for each; `Some` if anything happened.
-fn advance_all<'scope, T: Transport, P: Platform>(
-    scope: &mut Scope<'scope, '_, '_, T, P>,
-    set: &mut [Collective<'scope>],
-) -> Result<Option<()>, Failed> {
-    let (mut moved, mut under_way, mut starved) = (false, false, None);
-    for collective in set {
-        collective.moved = false;
-        match collective.advance(scope) {
-            Progress::Done => {}
-            Progress::Waiting => under_way = true,
-            Progress::Starved => starved = Some(&collective.error),
-            Progress::Failed => return Err(scope.keep_failure(&collective.error)),
-        }
-        moved |= collective.moved;
-    }
-    match starved {
-        // Nobody here will free a request slot.
-        Some(error) if !moved && !under_way => Err(scope.keep_failure(error)),
-        _ => Ok(moved.then_some(())),
-    }
-}
-
 impl fmt::Debug for Collective<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} by {}, tag {}, ", self.operation(), self.plan.algorithm.name(), self.tag)?;
@@ -604,46 +291,5 @@ impl fmt::Debug for Collective<'_> {
             Stage::Failed => write!(f, "failed: {}", self.error),
             Stage::Post(_) | Stage::Land(_) => write!(f, "at element {}, round {}", self.base, self.round),
         }
-    }
-}
-
-/// What a blocking collective can be called on: an [`Endpoint`], or one [`Within`] a deadline.
-pub trait Caller<'s, T: Transport, P: Platform> {
-    /// The endpoint, for what is done without waiting.
-    fn endpoint(&mut self) -> &mut Endpoint<'s, T, P>;
-
-    /// Runs `body` in a scope.
-    ///
-    /// # Errors
-    /// As [`Endpoint::scope`].
-    fn enter<'env, R, E: Failure>(
-        &'env mut self,
-        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, E>,
-    ) -> Result<R, E>;
-}
-
-impl<'s, T: Transport, P: Platform> Caller<'s, T, P> for Endpoint<'s, T, P> {
-    fn endpoint(&mut self) -> &mut Self {
-        self
-    }
-
-    fn enter<'env, R, E: Failure>(
-        &'env mut self,
-        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, E>,
-    ) -> Result<R, E> {
-        self.enter(body)
-    }
-}
-
-impl<'s, T: Transport, P: Platform> Caller<'s, T, P> for Within<'_, 's, T, P> {
-    fn endpoint(&mut self) -> &mut Endpoint<'s, T, P> {
-        self.endpoint()
-    }
-
-    fn enter<'env, R, E: Failure>(
-        &'env mut self,
-        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, E>,
-    ) -> Result<R, E> {
-        self.enter(body)
     }
 }

@@ -79,7 +79,7 @@ use party::Party;
 pub use split::{Choice, split, split_type};
 pub use topology::{Topology, TopologyKind};
 
-use crate::collective::Caller;
+use crate::caller::Caller;
 
 /// A communicator of the same ranks in the same order, whose messages meet none of the old one's (MPI_Comm_dup). It has
 /// those attributes that the old one's keys give it, and as every new communicator the old one's error policy, but not its

@@ -86,6 +86,7 @@ extern crate std;
 pub mod allreduce;
 pub mod barrier;
 pub mod bcast;
+pub mod caller;
 pub mod collective;
 pub mod comm;
 pub mod draw;

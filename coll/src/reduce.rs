@@ -7,7 +7,8 @@ use aldis_kernel::{Comm, Error, Rank, Scope};
 pub use binomial::Binomial;
 use zerocopy::IntoBytes;
 
-use crate::collective::{Caller, Collective, Planned};
+use crate::caller::Caller;
+use crate::collective::{Collective, Planned};
 use crate::op::{Element, Kernel, Reduce};
 use crate::schedule::Algorithm;
 use crate::select::{Call, Options};

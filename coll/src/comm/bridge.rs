@@ -6,7 +6,7 @@ use aldis_kernel::{Comm, Error, Rank, Tag};
 use super::circle::{Circle, Line, OWN_TAG, TAGS, WARNING_MAX};
 use super::party::{Objection, Party};
 use super::split::Choice;
-use crate::collective::Caller;
+use crate::caller::Caller;
 use crate::op::Element;
 
 /// Both groups of an intercommunicator, or of one that is to be made, seen from one rank. It names ranks as the world does.

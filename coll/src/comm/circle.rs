@@ -7,7 +7,7 @@ use aldis_kernel::{Comm, Error, Group, Rank, Tag};
 use zerocopy::IntoBytes;
 
 use super::party::{Objection, Party};
-use crate::collective::Caller;
+use crate::caller::Caller;
 use crate::op::Element;
 
 /// Tags of calls that name their own are told apart from the numbers of collective calls by this bit.

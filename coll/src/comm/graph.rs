@@ -10,7 +10,7 @@ use super::circle::Circle;
 use super::making::make;
 use super::party::Party;
 use super::topology::{Topology, TopologyKind};
-use crate::collective::Caller;
+use crate::caller::Caller;
 
 /// Edges that one message of an exchange holds.
 const CHUNK: usize = 16;

@@ -11,7 +11,7 @@ use super::making::make;
 use super::party::Party;
 use super::split::{Choice, split};
 use super::topology::{Topology, TopologyKind};
-use crate::collective::Caller;
+use crate::caller::Caller;
 
 /// A dimension of a grid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -65,7 +65,7 @@ use super::circle::{Circle, Line, check_subset, own_tag};
 use super::making::{make, make_with};
 use super::party::Party;
 use super::split::{Choice, gather, processes, select};
-use crate::collective::Caller;
+use crate::caller::Caller;
 
 /// An intercommunicator between the ranks of `local` and another group, which makes the same call
 /// (MPI_Intercomm_create). The groups have no process in common. `leader` is a rank of `local`; on it - elsewhere they do not

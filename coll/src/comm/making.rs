@@ -4,7 +4,7 @@ use aldis_kernel::hal::{Cause, PeerId, Platform, Resource, Transport};
 use aldis_kernel::{CONTEXT_WORDS, Comm, Endpoint, Error, GENERATION_MAX, Members};
 
 use super::party::Party;
-use crate::collective::Caller;
+use crate::caller::Caller;
 
 /// Words of an agreement on a slot: an objection, whether there are more slots, and which are free.
 const OFFER_WORDS: usize = 2 + CONTEXT_WORDS;

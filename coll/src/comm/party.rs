@@ -3,7 +3,7 @@
 use aldis_kernel::hal::{Cause, Operation, Platform, Resource, Transport};
 use aldis_kernel::{Comm, Error};
 
-use crate::collective::Caller;
+use crate::caller::Caller;
 
 /// Ranks that take part in a call: those of one group, or of both groups of an intercommunicator.
 pub(super) trait Party {

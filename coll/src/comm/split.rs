@@ -7,7 +7,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use super::circle::Circle;
 use super::making::make;
 use super::party::Party;
-use crate::collective::Caller;
+use crate::caller::Caller;
 
 /// What a rank has chosen in a split. A split needs one for each rank, as scratch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable)]

@@ -7,7 +7,7 @@ use aldis_kernel::hal::{Activity, Cause, Platform, Resource, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Loan, Rank, Scope, Tag};
 
 use super::{Meeting, Task, Turn};
-use crate::collective::Caller;
+use crate::caller::Caller;
 
 /// On an endpoint.
 impl Meeting {

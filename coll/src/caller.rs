@@ -1,0 +1,45 @@
+//! Whom blocking collectives can be called on.
+
+use aldis_kernel::hal::{Platform, Transport};
+use aldis_kernel::{Endpoint, Failure, Scope, Within};
+
+/// What a blocking collective can be called on: an [`Endpoint`], or one [`Within`] a deadline.
+pub trait Caller<'s, T: Transport, P: Platform> {
+    /// The endpoint, for what is done without waiting.
+    fn endpoint(&mut self) -> &mut Endpoint<'s, T, P>;
+
+    /// Runs `body` in a scope.
+    ///
+    /// # Errors
+    /// As [`Endpoint::scope`].
+    fn enter<'env, R, E: Failure>(
+        &'env mut self,
+        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, E>,
+    ) -> Result<R, E>;
+}
+
+impl<'s, T: Transport, P: Platform> Caller<'s, T, P> for Endpoint<'s, T, P> {
+    fn endpoint(&mut self) -> &mut Self {
+        self
+    }
+
+    fn enter<'env, R, E: Failure>(
+        &'env mut self,
+        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.enter(body)
+    }
+}
+
+impl<'s, T: Transport, P: Platform> Caller<'s, T, P> for Within<'_, 's, T, P> {
+    fn endpoint(&mut self) -> &mut Endpoint<'s, T, P> {
+        self.endpoint()
+    }
+
+    fn enter<'env, R, E: Failure>(
+        &'env mut self,
+        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.enter(body)
+    }
+}

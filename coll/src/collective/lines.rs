@@ -1,0 +1,99 @@
+//! Collectives that are carried out by control lines instead of messages: see [`shared`].
+
+use aldis_kernel::hal::{Cause, Platform, Transport};
+use aldis_kernel::{Comm, Endpoint, Error, Loan, Request, Scope, Tag};
+
+use super::{Collective, Memory, Planned, Progress, Stage};
+use crate::schedule::{IN_FLIGHT_MAX, Instance};
+use crate::select::{Call, Plan, Shares};
+use crate::shared::{self, CROWDED, Meeting, Task, Turn};
+
+impl Planned {
+    /// What is to be done by control lines, if this blocking call is for them.
+    pub(super) fn by_lines<T: Transport, P: Platform>(
+        &self,
+        endpoint: &mut Endpoint<'_, T, P>,
+        comm: &Comm,
+    ) -> Result<Option<Task>, Error> {
+        if self.shares == Shares::Never {
+            return Ok(None);
+        }
+        let task = self.task(comm);
+        match task.and_then(|task| shared::check(endpoint, comm, task)) {
+            Err(cause) if self.shares == Shares::Named => Err(Error::new(self.call.operation, cause)),
+            went => Ok(went.and(task).ok()),
+        }
+    }
+
+    fn task(&self, comm: &Comm) -> Result<Task, Cause> {
+        let Call { operation, count, element_bytes, .. } = self.call;
+        let whole = Instance::new(comm.rank().0, comm.size(), self.root, count)?;
+        let bytes = count.saturating_mul(element_bytes as usize);
+        let (rank, size, root, kernel) = (whole.rank(), whole.size(), self.root, self.kernel);
+        Ok(Task { operation, rank, size, root, bytes, element_bytes, kernel })
+    }
+}
+
+impl<'scope> Collective<'scope> {
+    /// As [`start`](Self::start), by the control lines of the communicator.
+    pub(super) fn start_by_lines<T: Transport, P: Platform>(
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        comm: &Comm,
+        planned: &Planned,
+        data: Loan<'scope>,
+        scratch: Loan<'scope>,
+    ) -> Result<Self, Error> {
+        let Call { operation, count, element_bytes, .. } = planned.call;
+        let whole = Instance::new(comm.rank().0, comm.size(), planned.root, count);
+        let begun = planned.task(comm).and_then(|task| Meeting::begin(scope, comm, task));
+        let algorithm = shared::algorithm(operation).ok_or(Cause::Unsupported);
+        let refused = |cause| Error::new(operation, cause);
+        let mut started = Self {
+            comm: comm.collective(),
+            tag: Tag(0),
+            plan: Plan { algorithm: algorithm.map_err(refused)?, segment: count },
+            whole: whole.map_err(refused)?,
+            memory: Memory { data, scratch, element_bytes, kernel: planned.kernel },
+            base: 0,
+            round: 0,
+            stage: Stage::Post(0),
+            error: Error::new(operation, Cause::Busy),
+            moved: false,
+            requests: [const { Request::null() }; IN_FLIGHT_MAX],
+            meeting: begun.map_err(refused)?,
+        };
+        match started.advance(scope) {
+            Progress::Failed => Err(started.error),
+            Progress::Done | Progress::Waiting | Progress::Starved => Ok(started),
+        }
+    }
+
+    /// As [`advance`](Self::advance), by control lines.
+    pub(super) fn meet<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+    ) -> Progress {
+        let Some(meeting) = &mut self.meeting else { return Progress::Failed };
+        match (self.stage, meeting.turn(scope, &self.comm, self.memory.data)) {
+            (Stage::Failed, _) => return Progress::Failed,
+            (_, Turn::Over) => {
+                self.moved |= self.stage != Stage::Done;
+                self.stage = Stage::Done;
+                return Progress::Done;
+            }
+            (_, Turn::Moved) => self.moved = true,
+            (_, Turn::Missing(_)) => {}
+            (_, Turn::Crowded) => {
+                self.error = meeting.error(&self.comm, CROWDED, None);
+                return Progress::Starved;
+            }
+            (_, Turn::Failed(cause, rank)) => {
+                self.error = meeting.error(&self.comm, cause, rank);
+                scope.raise(&self.error);
+                self.stage = Stage::Failed;
+                return Progress::Failed;
+            }
+        }
+        Progress::Waiting
+    }
+}
