@@ -74,6 +74,7 @@ mod pool;
 mod pooled;
 mod probe;
 mod rank;
+mod reception;
 mod rendezvous;
 mod request;
 mod scope;
