@@ -50,6 +50,8 @@ mod incoming;
 #[cfg(not(loom))]
 mod lane;
 mod lines;
+#[cfg(not(loom))]
+mod lookout;
 mod memory;
 mod outgoing;
 #[cfg(not(loom))]

@@ -10,8 +10,8 @@ use aldis_hal::{
     Again, Caps, Cause, Cost, Features, Instant, Limits, Lines, PeerId, Post, Refusal, Resource,
 };
 
-use super::geometry::{Geometry, Identity, SHORT_BYTES, sender_at};
-use super::lane::{Circle, Heard, Lane, Queue, State};
+use super::geometry::{Geometry, Identity, SHORT_BYTES};
+use super::lane::{Circle, Lane, Queue, State};
 use super::lines::Own;
 use super::memory::{Short, Span};
 use super::region::{Inbox, Region};
@@ -19,10 +19,6 @@ use super::ring::{Claim, Next};
 
 /// Most messages of one lane in one poll, so that a flood from one peer delays the others by a bounded time.
 const BURST: u32 = 16;
-
-/// Polls in a row that must find a ring empty before it leaves the circle and waits for its doorbell. Some
-/// microseconds: long enough for the answer to an answer, short against a computation.
-const IDLE_POLLS_MAX: u32 = 256;
 
 /// Whether doorbells are heard at all. A 32-bit core looks at every ring whatever their number, and does not hold the code:
 /// there are too few for it to matter.
@@ -36,13 +32,13 @@ pub struct Shm<'m> {
     pub(super) first: u32,
     block_bytes: u32,
     /// Lanes whose rings are looked at.
-    circle: Circle,
+    pub(super) circle: Circle,
     /// Lanes that wait for credit or have a loss to report.
-    waiting: Queue,
+    pub(super) waiting: Queue,
     /// Doorbell lines of the inbox; zero while every ring is scanned.
-    bell_lines: u32,
+    pub(super) bell_lines: u32,
     /// The doorbell line to look at next.
-    bell_turn: u32,
+    pub(super) bell_turn: u32,
     /// Whether waiting lanes get the larger half of this poll's budget.
     senders_turn: bool,
     caps: Caps,
@@ -149,123 +145,6 @@ impl<'m> Shm<'m> {
     /// How the job's inboxes are divided.
     pub fn geometry(&self) -> Geometry {
         self.inbox.geometry
-    }
-
-    /// Why nothing can be sent over a lane, whatever is waited for.
-    #[cold]
-    pub(super) fn unusable(&self, peer: PeerId) -> Cause {
-        match self.lanes.get(peer.index()).map(|lane| lane.state) {
-            None | Some(State::Vacant) => Cause::Unreachable,
-            Some(_) => Cause::PeerDead,
-        }
-    }
-
-    /// Looks at the credit line for a free slot and, if `block`, a free block; without them the lane waits.
-    #[cold]
-    #[inline(never)]
-    fn find_room(&mut self, peer: PeerId, block: bool) -> Result<(), Refusal> {
-        let Some(lane) = self.lanes.get_mut(peer.index()).filter(|lane| lane.state == State::Open) else {
-            return Err(Refusal::Never(self.unusable(peer)));
-        };
-        if lane.outgoing.refresh().is_err() {
-            lane.close(State::Broken);
-            self.circle.remove(self.lanes, peer.0);
-            self.waiting.push(self.lanes, peer.0);
-            return Err(Refusal::Never(Cause::PeerDead));
-        }
-        let short_of = match (lane.outgoing.has_slot(), !block || lane.outgoing.free_block().is_some()) {
-            (true, true) => return Ok(()),
-            (false, _) => Again::NoSlot,
-            (true, false) => Again::NoCredit,
-        };
-        lane.wants_block = block;
-        self.waiting.push(self.lanes, peer.0);
-        Err(Refusal::Again(short_of))
-    }
-
-    /// Looks at the credit of waiting lanes, each at most once; returns the events.
-    #[cold]
-    #[inline(never)]
-    fn poll_waiting<S: Sink>(&mut self, budget: u32, sink: &mut S) -> u32 {
-        let mut events = 0;
-        for _ in 0..self.waiting.len {
-            if events == budget {
-                break;
-            }
-            let Some(index) = self.waiting.pop(self.lanes) else { break };
-            let Some(lane) = self.lanes.get_mut(index as usize) else { break };
-            if lane.state == State::Open && lane.outgoing.refresh().is_err() {
-                lane.close(State::Broken);
-            }
-            match lane.state {
-                State::Broken => {
-                    lane.state = State::Closed;
-                    self.circle.remove(self.lanes, index);
-                    sink.lost(PeerId(index), Cause::Malformed(Malformed::Credit));
-                }
-                State::Open if lane.has_room() => sink.ready(PeerId(index)),
-                State::Open => {
-                    self.waiting.push(self.lanes, index);
-                    continue;
-                }
-                State::Vacant | State::Closed => continue,
-            }
-            events += 1;
-        }
-        events
-    }
-
-    /// Looks at one line of doorbells, the next in turn, and brings the lanes they belong to into the circle.
-    #[inline(never)]
-    fn poll_bells(&mut self) {
-        let line = self.bell_turn;
-        self.bell_turn = if line + 1 < self.bell_lines { line + 1 } else { 0 };
-        let Some(Heard(mut heard)) = self.lanes.get(line as usize).map(|lane| lane.heard) else { return };
-        let mut changed = false;
-        for (place, bell) in self.inbox.bells(line, &mut heard) {
-            let index = sender_at(self.inbox.identity.owner, place).0.wrapping_add(self.first);
-            rung(self.lanes, &mut self.circle, &mut self.waiting, index, bell);
-            changed = true;
-        }
-        if changed && let Some(lane) = self.lanes.get_mut(line as usize) {
-            lane.heard = Heard(heard);
-        }
-    }
-
-    /// Ends a lane whose peer broke the protocol.
-    #[cold]
-    #[inline(never)]
-    fn fail<S: Sink>(&mut self, index: u32, what: Malformed, sink: &mut S) {
-        self.circle.remove(self.lanes, index);
-        if let Some(lane) = self.lanes.get_mut(index as usize) {
-            lane.close(State::Closed);
-        }
-        sink.lost(PeerId(index), Cause::Malformed(what));
-    }
-
-    /// Counts idle looks at a lane: where there are doorbells it leaves the circle after some of them.
-    fn cool(&mut self, index: u32, idle: bool) {
-        if let Some(lane) = self.lanes.get_mut(index as usize) {
-            lane.idle = if idle { lane.idle + 1 } else { 0 };
-            if lane.idle >= IDLE_POLLS_MAX {
-                self.circle.remove(self.lanes, index);
-            }
-        }
-    }
-}
-
-/// Acts on a doorbell that has changed.
-fn rung(lanes: &mut [Lane], circle: &mut Circle, waiting: &mut Queue, index: u32, bell: u32) {
-    let Some(lane) = lanes.get_mut(index as usize).filter(|lane| lane.state == State::Open) else { return };
-    match lane.incoming.is_rung(bell) {
-        Ok(true) => circle.insert(lanes, index),
-        Ok(false) => {}
-        Err(_) => {
-            // Reported, as an event within the budget, by the next poll.
-            lane.close(State::Broken);
-            circle.remove(lanes, index);
-            waiting.push(lanes, index);
-        }
     }
 }
 
