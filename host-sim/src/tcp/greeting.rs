@@ -72,13 +72,13 @@ impl Engine {
                 self.counters.crowded += 1;
                 self.lose(peer, Cause::Full(Resource::Descriptors));
             }
-            Err(errno) => {
+            Err(_) => {
                 if let Some(mut handshake) =
                     Handshake::dial(key, &mut self.node(), (peer, number), nonce(), now())
                 {
                     handshake.hang_up(&mut self.node(), now());
                 }
-                self.failed(peer, errno == Errno::ECONNREFUSED, Cause::PeerDead);
+                self.failed(peer, None);
             }
         }
     }
@@ -88,14 +88,17 @@ impl Engine {
         self.next_key
     }
 
-    /// An attempt came to nothing. `denied`: whom we look for is not at this address. Once that is so at all of them, it is
-    /// nowhere.
-    fn failed(&mut self, peer: PeerId, denied: bool, cause: Cause) {
+    /// An attempt came to nothing, and the next address is tried. `denied`: who is there will never be the peer, and why.
+    /// Once that is so at all of them, it is nowhere. An address where nobody listens says nothing: it may be of a network
+    /// that the machines do not share, and the peer may connect from its side.
+    fn failed(&mut self, peer: PeerId, denied: Option<Cause>) {
         self.counters.failed += 1;
         let Some(row) = self.peers.get_mut(peer.index()) else { return };
         row.next = row.next.wrapping_add(1);
-        row.denied = if denied { row.denied + 1 } else { 0 };
-        if row.denied >= row.addresses.len() {
+        row.denied = if denied.is_some() { row.denied + 1 } else { 0 };
+        if let Some(cause) = denied
+            && row.denied >= row.addresses.len()
+        {
             self.lose(peer, cause);
         }
     }
@@ -217,8 +220,7 @@ impl Engine {
             None => self.enqueue(slot),
             Some(Event::Opened { peer, link }) => self.opened(slot, peer, link, rest),
             Some(Event::Ended { why, .. }) => {
-                let denied = why.is_final() || moved == Moved::Broken(ErrorKind::ConnectionRefused);
-                self.ended(slot, why, denied);
+                self.ended(slot, why);
             }
         }
         1
@@ -232,12 +234,12 @@ impl Engine {
             && handshake.refuse(&mut node, why, now()).is_some()
         {
             speak(wire, handshake);
-            self.ended(slot, why, false);
+            self.ended(slot, why);
         }
     }
 
     /// A connection is not kept.
-    fn ended(&mut self, slot: u32, why: Refusal, denied: bool) {
+    fn ended(&mut self, slot: u32, why: Refusal) {
         self.counters.refused[why.index()] += 1;
         let dialled = self.handshake(slot).filter(|handshake| handshake.is_dialled());
         let claim = dialled.and_then(Handshake::claim);
@@ -245,7 +247,7 @@ impl Engine {
         if let Some((peer, _)) = claim
             && !why.is_ordinary()
         {
-            self.failed(peer, denied, cause_of(Some(why)));
+            self.failed(peer, why.is_final().then(|| cause_of(Some(why))));
         }
     }
 
@@ -298,7 +300,7 @@ impl Engine {
             if let Some(Connection { stage: Stage::Greeting(handshake), .. }) = connections.get(slot)
                 && let Some(Event::Ended { why, .. }) = handshake.handle_timeout(&mut node, now)
             {
-                self.ended(slot, why, false);
+                self.ended(slot, why);
             }
         }
         for at in (0..self.wanted.len()).rev() {

@@ -29,7 +29,8 @@ impl Family {
 /// Which interfaces are used. An entry of a list is the name of an interface (`eth0`), an address, or a network
 /// (`10.1.0.0/16`, `fd00::/8`).
 ///
-/// Without any list: all that are up and have a carrier. The loopback only if it is included, or there is no other.
+/// Without any list: all that are up. Those whose carrier the system does not report only if there is none with one: it
+/// reports one up to a second late. The loopback only if it is included, or there is no other.
 /// Addresses that mean something on one link alone are never used in IPv6, where they are nothing without that link's
 /// name on the machine, and in IPv4 (169.254.0.0/16, RFC 3927) only if they are included.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -93,8 +94,6 @@ struct Found {
 pub enum Rejection {
     /// Its interface is down.
     Down,
-    /// Its interface has no carrier.
-    NoCarrier,
     /// Of the other family.
     Family,
     /// Of one link alone.
@@ -109,7 +108,6 @@ impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Down => "down",
-            Self::NoCarrier => "no carrier",
             Self::Family => "of the other family",
             Self::LinkLocal => "of one link alone",
             Self::Excluded => "excluded",
@@ -167,6 +165,16 @@ const fn is_link_local(ip: IpAddr) -> bool {
     }
 }
 
+/// Whether others can reach an address. Only the best that there is counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Likely {
+    Now,
+    /// When its interface's carrier is there, or the system has noticed that it is.
+    Soon,
+    /// The loopback, unasked: none but this machine's.
+    Never,
+}
+
 /// Chooses among what was found: those that others can most likely reach first.
 fn choose(interfaces: &Interfaces, found: &[Found]) -> Result<Vec<Network>, TcpError> {
     let (include, exclude) = (entries(&interfaces.include)?, entries(&interfaces.exclude)?);
@@ -176,21 +184,24 @@ fn choose(interfaces: &Interfaces, found: &[Found]) -> Result<Vec<Network>, TcpE
         let included = include.iter().any(|entry| entry.matches(one));
         let why = match () {
             () if !one.is_up => Rejection::Down,
-            () if !one.has_carrier => Rejection::NoCarrier,
             () if interfaces.family.is_some_and(|only| only != Family::of(ip)) => Rejection::Family,
             () if exclude.iter().any(|entry| entry.matches(one)) => Rejection::Excluded,
             () if !include.is_empty() && !included => Rejection::NotIncluded,
             () if is_link_local(ip) && (ip.is_ipv6() || !included) => Rejection::LinkLocal,
             () => {
-                chosen.push((ip.is_loopback() && !included, one.is_point_to_point, one.network));
+                let likely = match () {
+                    () if ip.is_loopback() && !included => Likely::Never,
+                    () if !one.has_carrier => Likely::Soon,
+                    () => Likely::Now,
+                };
+                chosen.push((likely, one.is_point_to_point, one.network));
                 continue;
             }
         };
         rejected.push(Rejected { interface: one.name.clone(), ip, why });
     }
-    if chosen.iter().any(|(unasked_loopback, ..)| !unasked_loopback) {
-        chosen.retain(|(unasked_loopback, ..)| !unasked_loopback);
-    }
+    let best = chosen.iter().map(|(likely, ..)| *likely).min();
+    chosen.retain(|(likely, ..)| Some(*likely) == best);
     chosen.sort_by_key(|(_, is_point_to_point, _)| *is_point_to_point);
     let chosen: Vec<_> = chosen.into_iter().map(|(_, _, network)| network).collect();
     if chosen.is_empty() { Err(TcpError::NoInterface { rejected }) } else { Ok(chosen) }
@@ -297,8 +308,16 @@ mod tests {
     #[test]
     fn the_loopback_is_used_if_asked_for_or_alone() {
         assert_eq!(chosen(&["127.0.0.0/8"], &[], None).unwrap(), ["127.0.0.1"]);
-        assert_eq!(chosen(&[], &["eth0", "tun0"], None).unwrap(), ["127.0.0.1", "::1"]);
+        assert_eq!(chosen(&[], &["eth0", "tun0", "docker0"], None).unwrap(), ["127.0.0.1", "::1"]);
         assert_eq!(chosen(&[], &["eth0", "tun0"], Some(Family::V6)).unwrap(), ["::1"]);
+    }
+
+    /// The carrier of an interface that was just set up is reported late; a rank that starts meanwhile has to use it.
+    #[test]
+    fn without_a_carrier_an_address_is_better_than_the_loopback() {
+        assert_eq!(chosen(&[], &["eth0", "tun0"], None).unwrap(), ["172.17.0.1"]);
+        assert_eq!(chosen(&["docker0"], &[], None).unwrap(), ["172.17.0.1"]);
+        assert_eq!(chosen(&["docker0", "eth0"], &[], Some(Family::V4)).unwrap(), ["192.168.5.7"]);
     }
 
     #[test]
@@ -319,7 +338,7 @@ mod tests {
             "lo ::1 (of the other family)",
             "eth0 192.168.5.7 (not included)",
             "eth2 172.20.0.1 (down)",
-            "docker0 172.17.0.1 (no carrier)",
+            "docker0 172.17.0.1 (not included)",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }

@@ -88,11 +88,29 @@ fn bytes_may_come_one_by_one() {
 }
 
 #[test]
-fn a_peer_that_listens_no_more_is_dead_at_once() {
-    let mut ranks = job(2, &config(Family::V4));
+fn a_peer_that_listens_no_more_is_dead_when_patience_ends() {
+    let mut ranks = job(2, &Config { connect_timeout: Duration::from_millis(50), ..config(Family::V4) });
     drop(ranks.pop());
     ranks[0].tcp.expect(PeerId(1));
     assert_eq!(lost(&mut ranks), Cause::PeerDead);
+    assert!(ranks[0].counters().begun > 1, "tried again");
+}
+
+/// Its address refuses, and it comes from its side when it has something to say.
+#[test]
+fn a_peer_that_is_reached_from_one_side_alone_is_waited_for() {
+    let mut ranks: Vec<_> = (0..2).map(|me| Rank::listen(me, 2, &config(Family::V4))).collect();
+    let nobody = Rank::listen(1, 2, &config(Family::V4)).tcp.address();
+    ranks[0].meet(1, &nobody);
+    ranks[0].tcp.expect(PeerId(1));
+    until(&mut ranks, "refusals", |ranks| ranks[0].counters().failed >= 3);
+    let address = ranks[0].tcp.address();
+    ranks[1].meet(0, &address);
+    send(&mut ranks, 1, 0, b"", b"here I am");
+    until(&mut ranks, "arrival", |ranks| ranks[0].log.messages.len() == 1);
+    send(&mut ranks, 0, 1, b"", b"welcome");
+    until(&mut ranks, "answer", |ranks| ranks[1].log.messages.len() == 1);
+    assert!(ranks.iter().all(|rank| rank.log.lost.is_empty()));
 }
 
 #[test]
