@@ -3,8 +3,8 @@
 //! Memory of other ranks of a node, read where it lies: a transport around another, which adds one-sided reads to it.
 //!
 //! [`Direct`] carries no message itself; those are the inner transport's. It registers memory, and moves the bytes of
-//! [`get`](aldis_hal::Transport::get) by a [`CopyEngine`]: on Linux the system copies between processes, on a card a DMA
-//! engine does.
+//! [`get`](aldis_hal::Transport::get) by a [`CopyEngine`]: on Linux the system copies between processes, or the processor
+//! does out of memory of the peer that is mapped here; on a card a DMA engine does.
 //!
 //! # The table
 //!
@@ -39,6 +39,7 @@ pub use regions::Slots;
 pub use table::{Place, TABLE_BYTES, Table};
 pub use transport::Direct;
 
+use aldis_hal::memory::Memory;
 use aldis_hal::{Cause, PeerId};
 
 /// What copies bytes between this process and others.
@@ -49,11 +50,19 @@ use aldis_hal::{Cause, PeerId};
 /// in the peer when it is looked at, which is not before the call; and [`is_within`](Self::is_within) is false only if
 /// the thread cannot be between having looked at a place and having written there.
 pub unsafe trait CopyEngine {
-    /// Whether memory of `peer` can be read.
+    /// Whether memory of `peer` can be read, some of it at least.
     ///
     /// # Errors
     /// Why not.
     fn reads(&self, peer: PeerId) -> Result<(), &'static str>;
+
+    /// Whether `peer` can be expected to read this memory of ours: what it cannot is not shown to it.
+    fn shows(&self, peer: PeerId, memory: Memory) -> bool;
+
+    /// What users are told of reading memory of `peer`, if it is more than [`reads`](Self::reads) says.
+    fn remark(&self, peer: PeerId) -> Option<&'static str> {
+        self.reads(peer).err()
+    }
 
     /// Whether memory of `peer` can be written.
     fn writes(&self, peer: PeerId) -> bool;

@@ -10,6 +10,7 @@
 //! | [`loopback`] | a rank to itself: fixed frames in lent memory |
 //! | [`shm`] | ranks that can map each other's memory: rings of cache lines, credit, blocks, doorbells |
 //! | `direct` | around another: long messages of ranks of one node are read from the sender's memory |
+//! | [`extents`] | what of a stretch of memory is free: blocks that are sent from memory that peers have mapped |
 //! | [`ethernet`] | ranks on a wire that loses, repeats and corrupts: a connection to each over any [`Nic`] |
 //! | [`discovery`] | below it, where nobody else brings the ranks together: each finds the others' cards on the wire |
 //! | `virtio`, `ivshmem`, `pci` | with feature `virtio`, devices of emulators and hypervisors: a [`Nic`], shared memory, their bus |
@@ -66,6 +67,7 @@ mod copy;
 pub mod direct;
 pub mod discovery;
 pub mod ethernet;
+pub mod extents;
 #[cfg(feature = "virtio")]
 pub mod ivshmem;
 pub mod loopback;

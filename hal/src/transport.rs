@@ -110,8 +110,8 @@ pub struct Route<'a> {
     pub transport: &'static str,
     /// Its capabilities towards the peer, or why it cannot reach it.
     pub caps: Result<&'a Caps, Cause>,
-    /// Why it does not read the peer's memory, if it could in principle.
-    pub refusal: Option<&'static str>,
+    /// What is to be said of reading the peer's memory: why it does not, if it could in principle, or which of it.
+    pub remark: Option<&'static str>,
 }
 
 /// A way to move bytes to peers. See the [module](self) for the rules.
@@ -142,7 +142,7 @@ pub trait Transport {
 
     /// Visits this transport's route to `peer`; a composite visits each of its parts, the preferred one first.
     fn survey(&self, peer: PeerId, mut visit: impl FnMut(Route<'_>)) {
-        visit(Route { transport: self.name(), caps: self.reach(peer), refusal: None });
+        visit(Route { transport: self.name(), caps: self.reach(peer), remark: None });
     }
 
     /// The kernel has learned who `peer` is from its card: this life of it, at this address (in the transport's own

@@ -16,6 +16,7 @@ use std::io;
 use std::time::Instant;
 
 use aldis_drivers::direct::{CopyEngine, Place, TABLE_BYTES, Table};
+use aldis_hal::memory::Memory;
 use aldis_hal::{Cause, Cost, PeerId};
 use nix::libc;
 
@@ -67,6 +68,8 @@ struct Head {
     /// Where a word of its own memory stands, and what it holds.
     address: AtomicU64,
     word: AtomicU64,
+    /// Where its arena begins in its own memory; zero if it has none.
+    arena: AtomicU64,
 }
 
 /// Bytes of a segment that copies are agreed upon in: whole pages.
@@ -93,13 +96,20 @@ impl Stand {
         unsafe { self.start.as_ref() }
     }
 
-    /// Tells the others how this process is reached. Before they are told that it is there.
-    pub fn take_up(&self) {
+    /// Tells the others how this process is reached, and where in its memory its arena begins, if it has one. Before they
+    /// are told that it is there.
+    pub fn take_up(&self, arena: Option<usize>) {
         // A word that is nobody else's business, and stays.
         let word: &'static u64 = Box::leak(Box::new(entropy::random()));
         self.head().pid.store(std::process::id(), Ordering::Relaxed);
+        self.head().arena.store(arena.unwrap_or(0) as u64, Ordering::Relaxed);
         self.head().address.store(ptr::from_ref(word).addr() as u64, Ordering::Relaxed);
         self.head().word.store(*word, Ordering::Release);
+    }
+
+    /// Where the arena of the rank that took this up begins in its memory; zero if it has none.
+    pub fn arena(&self) -> u64 {
+        self.head().arena.load(Ordering::Acquire)
     }
 
     /// The table behind it.
@@ -252,6 +262,10 @@ unsafe impl CopyEngine for Cma {
             Some(Reach { refusal: Some(why), .. }) => Err(why),
             None => Err("it is no rank of this node"),
         }
+    }
+
+    fn shows(&self, peer: PeerId, _: Memory) -> bool {
+        self.reads(peer).is_ok()
     }
 
     fn writes(&self, peer: PeerId) -> bool {

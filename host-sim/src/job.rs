@@ -10,6 +10,7 @@ use aldis_protocols::card::{ADDRESS_BYTES_MAX, CARD_BYTES_MAX, Card};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 
+use crate::arena;
 use crate::board::{Board, Label, Phase};
 use crate::entropy;
 use crate::error::JoinError;
@@ -96,7 +97,7 @@ impl Job {
     }
 
     fn join_alone(memory: Memory<'static>) -> Result<(Self, HostEndpoint), JoinError> {
-        let plan = Plan::of(1).ok_or(JoinError::Size { expected: 1, found: 0 })?;
+        let plan = Plan::of(1).ok_or(JoinError::Size { expected: 1, found: 0 })?.with_arena(arena_bytes()?);
         let label = Label { job: entropy::random(), rank: 0, size: 1 };
         let refused = |error| JoinError::Segment { rank: 0, error };
         let file = segment::create(label, plan.segment_bytes).map_err(refused)?;
@@ -283,6 +284,12 @@ fn listen(terms: &Terms, epoch: Epoch) -> Result<Tcp, JoinError> {
     let Some(TcpTerms { key, config }) = terms.tcp.as_deref() else { return Ok(Tcp::vacant(PeerId(rank))) };
     let listening = Tcp::listen(PeerId(rank), epoch, JobKey::new(*key), size, config);
     listening.map_err(|error| JoinError::Tcp { rank, error })
+}
+
+/// Bytes of the arena of a rank that is started alone.
+fn arena_bytes() -> Result<usize, JoinError> {
+    let Ok(value) = std::env::var(arena::VARIABLE) else { return Ok(0) };
+    arena::parse_bytes(&value).ok_or(JoinError::Variable { name: arena::VARIABLE, value })
 }
 
 /// Cores that the job may use as far as this process can tell: a rank that was pinned to one core has been given

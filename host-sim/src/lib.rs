@@ -28,7 +28,8 @@
 //! | [`wireup`] | the local socket: messages, descriptors, deadlines |
 //! | [`segment`], [`board`] | anonymous shared memory and the status board at its start |
 //! | [`shape`], [`storage`] | how large everything is |
-//! | [`cma`] | copies between processes by the system, and what says whether they are allowed |
+//! | [`arena`] | memory that long messages are sent from with one copy and without the system |
+//! | [`cma`], [`copier`] | copies between processes by the system, and what says whether they are allowed |
 //! | [`transport`] | loopback, shared memory and TCP put together |
 //! | [`cores`] | ranks that are threads of one process |
 //! | [`tcp`] | a rank's connections to ranks of other machines |
@@ -62,8 +63,10 @@
 //!
 //! [`MAX_RANKS`](storage::MAX_RANKS) ranks; the segments' memory is (ranks of a node)^2 lanes, see [`shape`].
 
+pub mod arena;
 pub mod board;
 pub mod cma;
+pub mod copier;
 pub mod cores;
 pub mod entropy;
 mod error;
@@ -83,6 +86,7 @@ pub mod transport;
 pub mod whatif;
 pub mod wireup;
 
+pub use arena::ShmArena;
 pub use error::JoinError;
 pub use job::Job;
 pub use platform::HostPlatform;

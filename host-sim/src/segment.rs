@@ -1,5 +1,5 @@
-//! UNSAFE: maps shared memory. Segments: anonymous shared memory of one rank, status board first, inbox behind it,
-//! what single copies need at its end.
+//! UNSAFE: maps shared memory. Segments: anonymous shared memory of one rank, status board first, then what
+//! single copies are agreed upon in, the inbox, and the rank's arena if it has one.
 //!
 //! A segment is a memfd: it has no name in any file system, so nothing can be left behind, whatever is killed when;
 //! the kernel frees it with the last process that holds it. It is private to the user (mode 0600), sealed against
@@ -27,8 +27,11 @@ use crate::memory::{available_bytes, file_bytes_max};
 /// Bytes of a cache line, which all parts begin at.
 const LINE_BYTES: usize = 64;
 
+/// Bytes of a page, which arenas begin at.
+const PAGE_BYTES: usize = 4096;
+
 /// Bytes of a segment without an inbox.
-const LEAST_BYTES: usize = BOARD_BYTES + STAND_BYTES;
+pub const LEAST_BYTES: usize = BOARD_BYTES + STAND_BYTES;
 
 /// The seals that every segment carries.
 const SEALS: SealFlag = SealFlag::F_SEAL_SHRINK.union(SealFlag::F_SEAL_GROW);
@@ -196,6 +199,15 @@ impl Drop for Mapping {
     }
 }
 
+/// The parts of a segment that are told by the job: where each begins, and its bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts {
+    /// The inbox.
+    pub inbox: (NonNull<u8>, usize),
+    /// The arena, at a page; none if it has no bytes.
+    pub arena: (NonNull<u8>, usize),
+}
+
 /// A mapped segment, checked.
 #[derive(Debug)]
 pub struct Segment {
@@ -224,18 +236,28 @@ impl Segment {
         unsafe { self.mapping.start.cast::<Board>().as_ref() }
     }
 
-    /// Where the inbox begins and how many bytes it has. Shared with peers: not to be made a reference of.
-    pub fn inbox(&self) -> (NonNull<u8>, usize) {
-        // SAFETY: `open` made sure that the mapping is at least `LEAST_BYTES` long.
-        let start = unsafe { self.mapping.start.add(BOARD_BYTES) };
-        (start, self.mapping.bytes.get() - LEAST_BYTES)
+    /// Where the inbox of so many bytes begins, and the arena behind it, whose length is what is left. Shared with peers: not
+    /// to be made references of.
+    ///
+    /// # Errors
+    /// [`SegmentError::Size`] if there is no room for the inbox.
+    pub fn parts(&self, inbox_bytes: usize) -> Result<Parts, SegmentError> {
+        let (bytes, start) = (self.mapping.bytes.get(), self.mapping.start);
+        let end = LEAST_BYTES.saturating_add(inbox_bytes);
+        if end > bytes {
+            return Err(SegmentError::Size { expected: end as u64, found: bytes as u64 });
+        }
+        let arena = end.next_multiple_of(PAGE_BYTES).min(bytes);
+        // SAFETY: neither offset is behind the end of the mapping.
+        let (inbox, behind) = unsafe { (start.add(LEAST_BYTES), start.add(arena)) };
+        Ok(Parts { inbox: (inbox, inbox_bytes), arena: (behind, bytes - arena) })
     }
 
     /// Where copies by the system are agreed upon.
     pub fn stand(&'static self) -> Stand {
-        // SAFETY: the last `STAND_BYTES` of the mapping, which `open` made sure of, as of their alignment; the mapping
-        // stays, its file was zero when it was made, and the inbox ends before them.
-        unsafe { Stand::new(self.mapping.start.add(self.mapping.bytes.get() - STAND_BYTES)) }
+        // SAFETY: between the board and `LEAST_BYTES`, which `open` made sure of, and aligned; the mapping stays, its file was
+        // zero when it was made, and the inbox begins behind it.
+        unsafe { Stand::new(self.mapping.start.add(BOARD_BYTES)) }
     }
 
     /// Keeps the mapping for the rest of the process, so that a `'static` endpoint can stand on it.

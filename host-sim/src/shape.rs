@@ -9,12 +9,12 @@
 //! | 17..=32 | 64 | 8 x 16 KiB | 136 KiB | up to 150 MiB |
 //! | 33..=64 | 32 | 8 x 8 KiB | 68 KiB | up to 288 MiB |
 //!
-//! That includes what stands behind the lanes: the sets of control lines, and 24 KiB a rank for [`cma`](crate::cma).
+//! That includes what stands beside the lanes: the sets of control lines, and 24 KiB a rank for [`cma`](crate::cma). Arenas
+//! come on top, as the user wants them.
 
 use aldis_drivers::shm::Geometry;
 
-use crate::board::BOARD_BYTES;
-use crate::cma::STAND_BYTES;
+use crate::segment::LEAST_BYTES;
 use crate::storage::MAX_RANKS;
 use crate::wireup::Shape;
 
@@ -25,7 +25,7 @@ pub struct Plan {
     pub ranks: u32,
     /// How every inbox is divided.
     pub shape: Shape,
-    /// Bytes of a rank's segment: board, inbox and stand.
+    /// Bytes of a rank's segment: board, stand, inbox and arena.
     pub segment_bytes: usize,
 }
 
@@ -40,11 +40,17 @@ impl Plan {
             _ => return None,
         };
         let shape = Shape { slots, blocks, block_bytes };
-        Some(Self {
-            ranks,
-            shape,
-            segment_bytes: BOARD_BYTES + geometry(ranks, shape).inbox_bytes() + STAND_BYTES,
-        })
+        Some(Self { ranks, shape, segment_bytes: LEAST_BYTES + geometry(ranks, shape).inbox_bytes() })
+    }
+
+    /// The same with an arena of so many bytes behind every inbox; whole pages of them.
+    #[must_use]
+    pub const fn with_arena(self, bytes: usize) -> Self {
+        if bytes == 0 {
+            return self;
+        }
+        let end = self.segment_bytes.next_multiple_of(4096);
+        Self { segment_bytes: end.saturating_add(bytes.next_multiple_of(4096)), ..self }
     }
 }
 

@@ -1,4 +1,4 @@
-//! UNSAFE: declares mapped segments as the driver's regions. The transport of a rank: itself, shared memory on its node, TCP
+//! UNSAFE: declares mapped segments as the driver's regions and as arenas. The transport of a rank: itself, shared memory on its node, TCP
 //! beyond.
 
 use aldis_drivers::direct::{Direct, Slots};
@@ -8,14 +8,16 @@ use aldis_hal::{Cause, Cost, Epoch, PeerId};
 use aldis_kernel::{Composite, Endpoint};
 use aldis_protocols::card::Card;
 
+use crate::arena::Arena;
 use crate::cma::{self, Allowed, Cma};
+use crate::copier::{Copier, Window};
 use crate::error::JoinError;
 use crate::platform::HostPlatform;
-use crate::segment::Segment;
+use crate::segment::{Parts, Segment};
 use crate::tcp::Tcp;
 
 /// Shared memory between the ranks of a node, long messages read where they are.
-pub type HostShm = Direct<'static, Shm<'static>, Cma>;
+pub type HostShm = Direct<'static, Shm<'static>, Copier>;
 
 /// How a rank's messages travel: to itself through its own memory, to those of its node through shared memory, to all others
 /// over TCP.
@@ -62,16 +64,22 @@ impl Segments {
 pub(crate) struct Inboxes<'a> {
     segments: &'a Segments,
     job: u64,
+    inbox_bytes: usize,
     shm: HostShm,
 }
 
 /// The inbox part of a segment as the driver wants it.
-fn region(segment: &'static Segment) -> Region<'static> {
-    let (start, len) = segment.inbox();
+fn region(Parts { inbox: (start, len), .. }: Parts) -> Region<'static> {
     // SAFETY: the mapping is leaked, so it is valid for 'static; its file is sealed against shrinking and was zeroed
     // when it was made; nothing else in this process reaches it (a segment is taken up once per rank); all ranks of
     // the job run this driver.
     unsafe { Region::new(start, len) }
+}
+
+/// The arena part of this rank's own segment, for the rest of the process.
+fn arena(Parts { arena: (start, bytes), .. }: Parts) -> &'static Arena {
+    // SAFETY: as in `region`; the others read there, and write by the system alone what is lent to be written.
+    Box::leak(Box::new(unsafe { Arena::new(start, bytes) }))
 }
 
 impl<'a> Inboxes<'a> {
@@ -87,18 +95,22 @@ impl<'a> Inboxes<'a> {
         let missing = JoinError::Segments { expected: geometry.peers, found: segments.mapped.len() as u32 };
         let (owner, own) = segments.of(PeerId(segments.me)).ok_or(missing)?;
         let identity = Identity { job, owner, epoch };
-        let inbox = region(own);
+        let inbox_bytes = geometry.inbox_bytes();
+        let broken = |error| JoinError::Segment { rank: segments.me, error };
+        let parts = own.parts(inbox_bytes).map_err(broken)?;
+        let (inbox, arena) = (region(parts), arena(parts));
         shm::format(&inbox, geometry, identity).map_err(refused)?;
         let lanes: Vec<Lane> = (0..segments.next()).map(|_| Lane::EMPTY).collect();
         let first = PeerId(segments.first);
         let shm = Shm::of_node(first, identity, inbox, lanes.leak(), COST).map_err(refused)?;
         let stand = own.stand();
-        stand.take_up();
+        stand.take_up(Some(arena.address()).filter(|_| arena.bytes() > 0));
         let tables = (0..segments.next()).map(|_| None).collect::<Vec<_>>().leak();
         let slots = Box::leak(Box::new(Slots::EMPTY));
         let table = stand.table().map_err(refused)?;
-        let shm = Direct::new(shm, Cma::new(allowed, segments.next()), table, tables, slots, read_cost);
-        Ok(Self { segments, job, shm })
+        let copier = Copier::new(Cma::new(allowed, segments.next()), arena, segments.next());
+        let shm = Direct::new(shm, copier, table, tables, slots, read_cost);
+        Ok(Self { segments, job, inbox_bytes, shm })
     }
 
     /// Joins the lanes to and from the rank that `card` introduces, one of those that share memory with this.
@@ -108,9 +120,13 @@ impl<'a> Inboxes<'a> {
         let (owner, segment) = self.segments.of(peer).ok_or(missing)?;
         let expect = Identity { job: self.job, owner, epoch: card.epoch() };
         let refused = |cause| JoinError::Inbox { rank: peer.0, cause };
-        self.shm.inner_mut().attach(peer, region(segment), expect).map_err(refused)?;
-        let stand = segment.stand();
-        self.shm.engine_mut().probe(peer, &stand);
+        let parts = segment.parts(self.inbox_bytes);
+        let parts = parts.map_err(|error| JoinError::Segment { rank: peer.0, error })?;
+        self.shm.inner_mut().attach(peer, region(parts), expect).map_err(refused)?;
+        let (stand, (start, bytes)) = (segment.stand(), parts.arena);
+        self.shm.engine_mut().cma_mut().probe(peer, &stand);
+        // SAFETY: the mapping is leaked, and its pages are there.
+        self.shm.engine_mut().open(peer, unsafe { Window::new(start, bytes, stand.arena()) });
         match self.shm.attach(peer, stand.table().map_err(refused)?) {
             // Its messages are not read then; `explain` says why.
             Ok(()) | Err(Cause::Unsupported) => Ok(()),

@@ -19,7 +19,7 @@ const ROUTES_MAX: usize = 4;
 struct Way {
     transport: &'static str,
     caps: Result<Caps, Cause>,
-    refusal: Option<&'static str>,
+    remark: Option<&'static str>,
 }
 
 /// The way of a message of one size to one rank. Print it.
@@ -41,9 +41,9 @@ impl Explanation {
     ) -> Self {
         let mut routes = [None; ROUTES_MAX];
         let mut free = routes.iter_mut();
-        transport.survey(aldis_hal::PeerId(rank.0), |Route { transport, caps, refusal }| {
+        transport.survey(aldis_hal::PeerId(rank.0), |Route { transport, caps, remark }| {
             if let Some(route) = free.next() {
-                *route = Some(Way { transport, caps: caps.copied(), refusal });
+                *route = Some(Way { transport, caps: caps.copied(), remark });
             }
         });
         let caps = routes.iter().flatten().find_map(|way| way.caps.ok());
@@ -69,7 +69,7 @@ impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} bytes to rank {}:", self.len, self.rank)?;
         let mut taken = false;
-        for Way { transport, caps, refusal } in self.routes.iter().flatten() {
+        for Way { transport, caps, remark } in self.routes.iter().flatten() {
             match caps {
                 Ok(_) if !taken => {
                     taken = true;
@@ -78,7 +78,7 @@ impl fmt::Display for Explanation {
                 Ok(_) => write!(f, "  transport {transport}: reaches it, but stands behind")?,
                 Err(cause) => write!(f, "  transport {transport}: {cause}")?,
             }
-            match refusal {
+            match remark {
                 Some(why) => writeln!(f, "; {why}")?,
                 None => writeln!(f)?,
             }

@@ -13,6 +13,7 @@
 
 pub mod aliased;
 pub mod bench;
+pub mod bytes;
 pub mod conformance;
 
 use aldis_hal::{Instant, Platform};

@@ -83,6 +83,9 @@ unsafe impl CopyEngine for Engine {
     fn writes(&self, _: PeerId) -> bool {
         self.writes
     }
+    fn shows(&self, _: PeerId, _: Memory) -> bool {
+        true
+    }
     unsafe fn read(&mut self, _: PeerId, from: u64, into: *mut u8, len: usize) -> Result<(), Cause> {
         // SAFETY: the tests show memory that is there, and the caller vouches for `into`.
         unsafe { into.copy_from_nonoverlapping(core::ptr::with_exposed_provenance(from as usize), len) };

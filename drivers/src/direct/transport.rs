@@ -123,8 +123,8 @@ impl<T: Transport, E: CopyEngine> Transport for Direct<'_, T, E> {
     }
 
     fn survey(&self, peer: PeerId, mut visit: impl FnMut(Route<'_>)) {
-        let refusal = self.engine.reads(peer).err();
-        visit(Route { transport: self.name(), caps: self.reach(peer), refusal });
+        let remark = self.engine.remark(peer);
+        visit(Route { transport: self.name(), caps: self.reach(peer), remark });
     }
 
     fn introduce(&mut self, peer: PeerId, epoch: Epoch, address: &[u8]) -> Result<(), Cause> {
@@ -178,6 +178,9 @@ impl<T: Transport, E: CopyEngine> Transport for Direct<'_, T, E> {
             return Err(Cause::Unsupported);
         }
         let shown = access.contains(Access::REMOTE_READ);
+        if shown && !self.engine.shows(peer, memory) {
+            return Err(Cause::Unsupported);
+        }
         let half = if shown { 0..ENTRIES as usize } else { ENTRIES as usize..REGIONS };
         let start = half.start;
         let rows = self.slots.0.get_mut(half).unwrap_or_default();

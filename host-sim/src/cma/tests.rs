@@ -5,17 +5,17 @@ use core::ptr;
 use super::*;
 
 #[repr(align(4096))]
-struct Memory(#[expect(dead_code, reason = "memory for a stand")] [u8; STAND_BYTES]);
+struct Pages(#[expect(dead_code, reason = "memory for a stand")] [u8; STAND_BYTES]);
 
 fn stand() -> Stand {
-    let memory = Box::leak(Box::new(Memory([0; STAND_BYTES])));
+    let memory = Box::leak(Box::new(Pages([0; STAND_BYTES])));
     // SAFETY: leaked, zero, aligned, and used as a stand alone.
     unsafe { Stand::new(NonNull::from(memory).cast()) }
 }
 
 fn reading(allowed: Allowed) -> (Cma, Stand) {
     let (mut cma, stand) = (Cma::new(allowed, 2), stand());
-    stand.take_up();
+    stand.take_up(None);
     cma.probe(PeerId(1), &stand);
     (cma, stand)
 }

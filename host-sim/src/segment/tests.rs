@@ -26,7 +26,7 @@ fn two_mappings_of_a_segment_share_board_and_inbox() {
     owner.board().enter(Phase::Running);
     assert_eq!(peer.board().read(0).phase, Some(Phase::Running));
     assert_eq!(view.board().read(0).phase, Some(Phase::Running));
-    let ((ours, len), (theirs, _)) = (owner.inbox(), peer.inbox());
+    let [(ours, len), (theirs, _)] = [&owner, &peer].map(|segment| segment.parts(8192).unwrap().inbox);
     assert_eq!(len, 8192);
     // SAFETY: both mappings are alive, in bounds, and this thread is the only one that touches them.
     unsafe {

@@ -1,13 +1,15 @@
 //! Two ranks that exchange long messages in every way, check every byte, and tell how the bytes have moved: what the tests
-//! of single copies start.
+//! of single copies start. In a job with an arena what is sent lies there, and what is received too.
 
 use core::error::Error;
 use core::time::Duration;
 use std::process::ExitCode;
 
 use aldis_host_sim::HostEndpoint;
+use aldis_host_sim::ShmArena;
 use aldis_kernel::hal::Cause;
 use aldis_kernel::{Comm, Rank, Request, Tag};
+use aldis_tests::bytes::Bytes;
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         for (round, &len) in SIZES.iter().enumerate() {
             exchange(ep, &world, round as u32, len)?;
         }
+        apart(ep, &world)?;
         truncated(ep, &world)?;
         many(ep, &world)?;
         abandoned(ep, &world)?;
@@ -66,28 +69,49 @@ fn check(what: &str, got: &[u8], expected: &[u8]) -> Outcome {
 /// Both ways at a time, and one way in synchronous mode to a receive that comes late.
 fn exchange(ep: &mut HostEndpoint, world: &Comm, round: u32, len: usize) -> Outcome {
     let (me, other) = (world.rank(), Rank(1 - world.rank().0));
-    let (data, mut buffer) = (pattern(me, round, len), vec![0xEE; len]);
-    ep.sendrecv(world, &data, other, Tag(1), &mut buffer, other, Tag(1))?;
+    let data = Bytes::of(ep.shm_arena(), pattern(me, round, len))?;
+    let mut buffer = Bytes::new(ep.shm_arena(), len, 0xEE)?;
+    ep.sendrecv(world, &data[..], other, Tag(1), &mut buffer[..], other, Tag(1))?;
     check("both ways", &buffer, &pattern(other, round, len))?;
     if me == Rank(0) {
-        ep.ssend(world, &data, other, Tag(2))?;
+        ep.ssend(world, &data[..], other, Tag(2))?;
     } else {
         let matched = ep.mprobe(world, other, Tag(2))?;
         buffer.fill(0xEE);
-        ep.mrecv(matched, &mut buffer)?;
+        ep.mrecv(matched, &mut buffer[..])?;
         check("after a probe", &buffer, &pattern(other, round, len))?;
+    }
+    Ok(())
+}
+
+/// From and to every place within a line of memory, the arena's at one end and the heap's at the other.
+fn apart(ep: &mut HostEndpoint, world: &Comm) -> Outcome {
+    const SPAN: usize = 70_000;
+    let other = Rank(1 - world.rank().0);
+    let whole = Bytes::of(ep.shm_arena(), pattern(Rank(0), 98, SPAN + 64))?;
+    for place in 0..64 {
+        let (to, len) = ((place * 7) % 64, SPAN - 61 * place);
+        if world.rank() == Rank(0) {
+            ep.send(world, &whole[place..place + len], other, Tag(6))?;
+            continue;
+        }
+        let mut heap = vec![0xEE; SPAN + 64];
+        ep.recv(world, &mut heap[to..to + len], other, Tag(6))?;
+        check("between places", &heap[to..to + len], &whole[place..place + len])?;
+        check("before a place", &heap[..to], &vec![0xEE; to])?;
+        check("behind a place", &heap[to + len..], &vec![0xEE; SPAN + 64 - to - len])?;
     }
     Ok(())
 }
 
 /// A message longer than the buffer: its first bytes, and nothing behind them.
 fn truncated(ep: &mut HostEndpoint, world: &Comm) -> Outcome {
-    let data = pattern(Rank(0), 99, 300_000);
+    let data = Bytes::of(ep.shm_arena(), pattern(Rank(0), 99, 300_000))?;
     if world.rank() == Rank(0) {
-        ep.send(world, &data, Rank(1), Tag(3))?;
+        ep.send(world, &data[..], Rank(1), Tag(3))?;
         return Ok(());
     }
-    let mut buffer = vec![0xEE; 200_000];
+    let mut buffer = Bytes::new(ep.shm_arena(), 200_000, 0xEE)?;
     let error = ep.recv(world, &mut buffer[..150_001], Rank(0), Tag(3)).expect_err("it does not fit");
     if error.cause != (Cause::Truncated { sent: 300_000, room: 150_001 }) {
         return Err(error.into());
@@ -99,15 +123,18 @@ fn truncated(ep: &mut HostEndpoint, world: &Comm) -> Outcome {
 /// More messages at a time than there are regions.
 fn many(ep: &mut HostEndpoint, world: &Comm) -> Outcome {
     let (me, other) = (world.rank(), Rank(1 - world.rank().0));
-    let data: Vec<_> = (0..80).map(|round| pattern(me, round, 70_000)).collect();
-    let mut buffers = vec![vec![0xEE; 70_000]; data.len()];
+    let arena = ep.shm_arena();
+    let data = (0..80).map(|round| Bytes::of(arena, pattern(me, round, 70_000)));
+    let data = data.collect::<Result<Vec<_>, _>>()?;
+    let buffers = (0..80).map(|_| Bytes::new(arena, 70_000, 0xEE));
+    let mut buffers = buffers.collect::<Result<Vec<_>, _>>()?;
     ep.scope(|s| {
         let mut all: Vec<Request<'_>> = Vec::new();
         for buffer in &mut buffers {
-            all.push(s.irecv(world, buffer, other, Tag(4))?);
+            all.push(s.irecv(world, &mut buffer[..], other, Tag(4))?);
         }
         for message in &data {
-            all.push(s.isend(world, message, other, Tag(4))?);
+            all.push(s.isend(world, &message[..], other, Tag(4))?);
         }
         s.wait_all(&mut all)
     })?;
@@ -144,8 +171,8 @@ fn abandoned(ep: &mut HostEndpoint, world: &Comm) -> Outcome {
 /// Sends for a time, and says that this is over.
 fn send_for(ep: &mut HostEndpoint, world: &Comm, round: u32, limit: Duration) -> Outcome {
     let (me, other) = (world.rank(), Rank(1 - world.rank().0));
-    let mut bytes = pattern(me, round, LEN);
-    match ep.within(limit).send(world, &bytes, other, Tag(100 + round)) {
+    let mut bytes = Bytes::of(ep.shm_arena(), pattern(me, round, LEN))?;
+    match ep.within(limit).send(world, &bytes[..], other, Tag(100 + round)) {
         Err(error) if error.cause != Cause::TimedOut => return Err(error.into()),
         _ => {}
     }
@@ -158,9 +185,9 @@ fn send_for(ep: &mut HostEndpoint, world: &Comm, round: u32, limit: Duration) ->
 /// Receives a message that may be given up by its sender: all of it, or nothing.
 fn receive_what_comes(ep: &mut HostEndpoint, world: &Comm, round: u32) -> Outcome {
     let other = Rank(1 - world.rank().0);
-    let (mut bytes, mut told) = (vec![0xEE; LEN], [0u8]);
+    let (mut bytes, mut told) = (Bytes::new(ep.shm_arena(), LEN, 0xEE)?, [0u8]);
     let whole = ep.scope(|s| {
-        let mut receiving = s.irecv(world, &mut bytes, other, Tag(100 + round))?;
+        let mut receiving = s.irecv(world, &mut bytes[..], other, Tag(100 + round))?;
         let over = s.irecv(world, &mut told, other, Tag(5))?;
         s.wait(over)?;
         loop {
@@ -180,8 +207,8 @@ fn receive_what_comes(ep: &mut HostEndpoint, world: &Comm, round: u32) -> Outcom
 /// Receives for a time; what comes later is discarded.
 fn receive_for(ep: &mut HostEndpoint, world: &Comm, round: u32, limit: Duration) -> Outcome {
     let other = Rank(1 - world.rank().0);
-    let (mut bytes, mut told) = (vec![0xEE; LEN], [0u8]);
-    match ep.within(limit).recv(world, &mut bytes, other, Tag(100 + round)) {
+    let (mut bytes, mut told) = (Bytes::new(ep.shm_arena(), LEN, 0xEE)?, [0u8]);
+    match ep.within(limit).recv(world, &mut bytes[..], other, Tag(100 + round)) {
         Ok(_) => check("in time", &bytes, &pattern(other, round, LEN))?,
         Err(error) if error.cause == Cause::TimedOut => {}
         Err(error) => return Err(error.into()),

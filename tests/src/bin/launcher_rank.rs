@@ -5,8 +5,9 @@ use core::time::Duration;
 use std::io::Write;
 use std::process::ExitCode;
 
-use aldis_host_sim::{Abort, HostEndpoint};
+use aldis_host_sim::{Abort, HostEndpoint, ShmArena};
 use aldis_kernel::{Rank, Source, Tag, TagMatch};
+use aldis_tests::bytes::Bytes;
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -96,15 +97,15 @@ fn rounds(ep: &mut HostEndpoint) -> Outcome {
     Ok(())
 }
 
-/// Rank 0 sends large messages to the last rank without an end; the others wait for rank 0.
+/// Rank 0 sends large messages, from its arena if it has one, to the last rank without an end; the others wait for rank 0.
 fn stream(ep: &mut HostEndpoint) -> Outcome {
     let world = ep.world();
     let last = Rank(world.size() - 1);
-    let mut message = vec![0x5A_u8; 1 << 20];
+    let mut message = Bytes::new(ep.shm_arena(), 1 << 20, 0x5A)?;
     loop {
         match world.rank() {
-            Rank(0) => drop(ep.send(&world, &message, last, TAG)?),
-            rank if rank == last => drop(ep.recv(&world, &mut message, Rank(0), TAG)?),
+            Rank(0) => drop(ep.send(&world, &message[..], last, TAG)?),
+            rank if rank == last => drop(ep.recv(&world, &mut message[..], Rank(0), TAG)?),
             _ => wait_for(ep, Rank(0))?,
         }
     }

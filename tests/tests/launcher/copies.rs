@@ -1,4 +1,4 @@
-//! Long messages between two processes, with single copies by the system and without.
+//! Long messages between two processes, with single copies by the system and without, from arenas and from elsewhere.
 
 use std::process::{Command, Stdio};
 
@@ -51,6 +51,29 @@ fn what_the_system_refuses_goes_in_fragments_and_explain_says_so() {
     assert_eq!(reads(&said), [0, 0], "{said}");
     assert!(said.contains("transport shm: taken; its memory is not read: ALDIS_CMA is off"), "{said}");
     assert!(protocol(&said, "rendezvous by fragments").ends_with("taken"), "{said}");
+}
+
+#[test]
+fn arenas_are_read_where_they_are_mapped() {
+    for cma in ["on", "read", "off"] {
+        let variables = [("ALDIS_ARENA", "32M"), ("ALDIS_READ_COST", "0:1"), ("ALDIS_CMA", cma)];
+        let (code, said) = exchange(&variables);
+        assert_eq!(code, Some(0), "{cma}: {said}");
+        assert!(reads(&said).iter().all(|&count| count > 20) && reads(&said).len() == 2, "{cma}: {said}");
+        let remark =
+            if cma == "off" { "only what is sent from an arena is read" } else { "read where it is mapped" };
+        assert!(said.contains(remark), "{cma}: {said}");
+    }
+}
+
+#[test]
+fn an_arena_that_does_not_fit_is_told_with_a_remedy() {
+    let (code, said) = exchange(&[("ALDIS_ARENA", "900G")]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("not enough memory") && said.contains("a smaller --arena"), "{said}");
+    let (code, said) = exchange(&[("ALDIS_ARENA", "1M")]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("start the job with a larger --arena"), "{said}");
 }
 
 #[test]

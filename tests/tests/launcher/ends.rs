@@ -122,8 +122,8 @@ fn a_rank_killed_in_the_middle_of_a_message_is_reported_with_what_it_did() {
 
 #[test]
 fn a_rank_killed_while_data_streams_ends_the_job_within_a_second() {
-    for victim in [0, 3] {
-        let mut job = begin(4, &[], "stream");
+    for (victim, options) in [(0, &[][..]), (3, &[]), (0, &["--arena", "2M"]), (3, &["--arena", "2M"])] {
+        let mut job = begin(4, options, "stream");
         let pids = job.pids(4);
         std::thread::sleep(Duration::from_millis(200));
         kill(pids[victim], Signal::SIGKILL).unwrap();

@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use aldis_host_sim::arena;
 use aldis_host_sim::shape::Plan;
 use aldis_host_sim::storage::MAX_RANKS;
 use aldis_host_sim::tcp::KEY_BYTES;
@@ -56,6 +57,10 @@ pub(crate) struct Options {
     /// A variable for every rank's environment; without a value it is passed on as it is here
     #[arg(long = "env", value_name = "NAME[=VALUE]", value_parser = variable)]
     pub(crate) environment: Vec<(OsString, OsString)>,
+
+    /// Memory of each rank that the ranks of its host have mapped too, such as 64M: what is sent from it is copied once
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = arena_bytes, env = arena::VARIABLE)]
+    pub(crate) arena: usize,
 
     /// End the job after so many seconds, with a report of what every rank is doing; exit code 124
     #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, value_parser = seconds)]
@@ -139,7 +144,7 @@ Exit code:
   126 or 127 when PROGRAM cannot be started; 2 for a wrong command line
 
 Environment:
-  aldis-run reads ALDIS_TCP_INCLUDE, _EXCLUDE, _FAMILY, _PORTS, _LINKS and _BUFFERS, and
+  aldis-run reads ALDIS_ARENA, ALDIS_TCP_INCLUDE, _EXCLUDE, _FAMILY, _PORTS, _LINKS and _BUFFERS, and
   ALDIS_TLS_CERT, _KEY, _CA and _NAME, where the option is not given.
   ALDIS_RANK and ALDIS_SIZE for scripts, ALDIS_WIREUP_FD for the library.
   Rank 0, if it is on this machine, inherits the launcher's input unless that is a terminal; the others read nothing.
@@ -208,6 +213,7 @@ impl Options {
             first: share.first,
             ranks: share.ranks,
             shares_memory: self.transport != TransportName::Tcp,
+            arena_bytes: self.arena as u64,
             join_ms: u32::try_from(left.as_millis()).unwrap_or(u32::MAX),
             binds: self.bind == Bind::Core,
             pipes: self.output != Output::Plain || !here,
@@ -253,6 +259,11 @@ fn ranks(text: &str) -> Result<Plan, String> {
     })
 }
 
+/// The size of an arena.
+fn arena_bytes(text: &str) -> Result<usize, String> {
+    arena::parse_bytes(text).ok_or_else(|| "not a number of bytes, such as 256K, 64M or 1G".into())
+}
+
 /// A positive number of seconds, fractions allowed.
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
@@ -291,6 +302,7 @@ mod tests {
             ("aldis-run prog", "-n <N>"),
             ("aldis-run -n 2", "PROGRAM"),
             ("aldis-run -n 2 --transport pigeon prog", "[possible values: auto, shm, tcp]"),
+            ("aldis-run -n 2 --arena lots prog", "not a number of bytes, such as 256K"),
             ("aldis-run -n 2 --bogus prog", "unexpected argument '--bogus'"),
             ("aldis-run -n 2 --timeout 0 prog", "positive number of seconds"),
             ("aldis-run -n 2 --timeout -1 prog", "positive number of seconds"),

@@ -94,7 +94,8 @@ impl Node {
         let shares_memory = order.shares_memory;
         let plan = Plan::of(if shares_memory { order.ranks } else { 1 });
         let nonsense = || Refusal { text: format!("no plan for {} ranks on a node", order.ranks), code: 1 };
-        let plan = plan.filter(|_| order.ranks > 0).ok_or_else(nonsense)?;
+        let arena_bytes = usize::try_from(order.arena_bytes).unwrap_or(usize::MAX);
+        let plan = plan.filter(|_| order.ranks > 0).ok_or_else(nonsense)?.with_arena(arena_bytes);
         if let Some(folder) = &order.folder {
             nix::unistd::chdir(folder.as_os_str()).map_err(|errno| Refusal {
                 text: format!("cannot work in {}: {}; see --wdir", folder.display(), errno.desc()),
@@ -250,7 +251,7 @@ fn system(call: &'static str) -> impl Fn(Errno) -> Refusal {
 fn remedy(error: SegmentError) -> &'static str {
     match error {
         SegmentError::NoMemory { .. } => {
-            "; try fewer ranks, free some memory, or raise ulimit -f or the control group's memory limit"
+            "; try fewer ranks, a smaller --arena, free some memory, or raise ulimit -f or the control group's memory limit"
         }
         SegmentError::System { errno: Errno::EMFILE, .. } => "; try ulimit -n 1024",
         _ => "",

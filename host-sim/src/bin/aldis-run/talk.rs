@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::standing::Standing;
 
 /// The version of these messages; launcher and agent are one program and must be of one build.
-pub(crate) const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 2;
 
 /// Output that a node may have sent and not yet been granted again, in bytes.
 pub(crate) const OUTPUT_WINDOW: u32 = 256 << 10;
@@ -44,6 +44,8 @@ pub(crate) struct Order {
     pub(crate) ranks: u32,
     /// Whether the node's ranks exchange messages through shared memory.
     pub(crate) shares_memory: bool,
+    /// Bytes of each rank's arena.
+    pub(crate) arena_bytes: u64,
     /// How long all ranks of the job may take to join, in ms.
     pub(crate) join_ms: u32,
     /// Whether each rank is pinned to a core.

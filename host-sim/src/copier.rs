@@ -1,0 +1,178 @@
+//! This module holds `unsafe` code: copies out of peers' memory that is mapped here. What moves long messages between the
+//! ranks of a node: the processor, out of a peer's [`arena`](crate::arena), and the system for all other memory.
+//!
+//! A peer shows its memory by addresses of its own. Those between its arena's beginning, as it has told in its segment, and
+//! the end are found in the mapping that this process has; nothing of what the peer says can lead outside of that. Reading
+//! there is a plain copy, which begins at once; a half of a long one the owner still takes over by writing through the
+//! system, where that is allowed: a write of its own hands could not be revoked while it is stopped.
+
+use core::fmt;
+use core::ptr::NonNull;
+
+use aldis_drivers::direct::{CopyEngine, Place};
+use aldis_hal::memory::Memory;
+use aldis_hal::{Cause, PeerId};
+
+use crate::arena::Arena;
+use crate::cma::Cma;
+
+/// A peer's arena, mapped here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    /// Where it begins in this process, and in the peer's.
+    here: NonNull<u8>,
+    there: u64,
+    bytes: usize,
+}
+
+// SAFETY: the mapping is memory of the process, bound to no thread, and is read by the one that holds this.
+unsafe impl Send for Window {}
+
+impl Window {
+    /// The `bytes` from `here`, which the peer has at `there`; `None` if it has no arena.
+    ///
+    /// # Safety
+    /// They are initialised and valid for reads for the rest of the process.
+    pub(crate) unsafe fn new(here: NonNull<u8>, bytes: usize, there: u64) -> Option<Self> {
+        (bytes > 0 && there > 0).then_some(Self { here, there, bytes })
+    }
+
+    /// Where `len` bytes at `from` of the peer are here, if they are all in its arena.
+    fn find(&self, from: u64, len: usize) -> Option<NonNull<u8>> {
+        let offset = usize::try_from(from.checked_sub(self.there)?).ok()?;
+        let inside = offset.checked_add(len)? <= self.bytes;
+        // SAFETY: it is inside of the mapping.
+        inside.then(|| unsafe { self.here.add(offset) })
+    }
+}
+
+/// Copies from and to the other ranks of the node.
+pub struct Copier {
+    cma: Cma,
+    arena: &'static Arena,
+    /// By rank.
+    windows: Vec<Option<Window>>,
+}
+
+impl fmt::Debug for Copier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Copier").field("cma", &self.cma).field("arena", self.arena).finish_non_exhaustive()
+    }
+}
+
+impl Copier {
+    /// One that reads no arena yet, for `ranks` ranks.
+    pub(crate) fn new(cma: Cma, arena: &'static Arena, ranks: u32) -> Self {
+        Self { cma, arena, windows: vec![None; ranks as usize] }
+    }
+
+    /// The copies of the system.
+    pub(crate) const fn cma_mut(&mut self) -> &mut Cma {
+        &mut self.cma
+    }
+
+    /// Reads the arena of `peer` through this window from now on.
+    pub(crate) fn open(&mut self, peer: PeerId, window: Option<Window>) {
+        if let Some(row) = self.windows.get_mut(peer.index()) {
+            *row = window;
+        }
+    }
+
+    /// This rank's own arena.
+    pub const fn arena(&self) -> &'static Arena {
+        self.arena
+    }
+
+    fn window(&self, peer: PeerId) -> Option<&Window> {
+        self.windows.get(peer.index())?.as_ref()
+    }
+}
+
+// SAFETY: what `Cma` promises, and `read` writes nothing but the memory it is given here too.
+unsafe impl CopyEngine for Copier {
+    fn reads(&self, peer: PeerId) -> Result<(), &'static str> {
+        if self.window(peer).is_some() { Ok(()) } else { self.cma.reads(peer) }
+    }
+
+    fn shows(&self, peer: PeerId, memory: Memory) -> bool {
+        self.cma.reads(peer).is_ok() || (self.window(peer).is_some() && self.arena.holds(memory))
+    }
+
+    fn remark(&self, peer: PeerId) -> Option<&'static str> {
+        match (self.window(peer), self.cma.reads(peer)) {
+            (Some(_), Ok(())) => Some("what is sent from an arena is read where it is mapped"),
+            (Some(_), Err(_)) => Some(
+                "only what is sent from an arena is read, where it is mapped: see ALDIS_CMA for other memory",
+            ),
+            (None, reads) => reads.err(),
+        }
+    }
+
+    fn writes(&self, peer: PeerId) -> bool {
+        self.cma.writes(peer)
+    }
+
+    #[inline]
+    unsafe fn read(&mut self, peer: PeerId, from: u64, into: *mut u8, len: usize) -> Result<(), Cause> {
+        match self.window(peer).and_then(|window| window.find(from, len)) {
+            Some(found) => {
+                // SAFETY: the caller vouches for `into`, and the other memory is mapped, of another process's, and so apart.
+                // That one may write there meanwhile, once it has taken the memory back: what has been read is void then,
+                // and is told from what was asked for by the entry's generation.
+                unsafe { into.copy_from_nonoverlapping(found.as_ptr(), len) };
+                Ok(())
+            }
+            // SAFETY: as the caller vouches.
+            None => unsafe { self.cma.read(peer, from, into, len) },
+        }
+    }
+
+    unsafe fn write(
+        &mut self,
+        peer: PeerId,
+        from: *const u8,
+        place: &Place,
+        len: usize,
+    ) -> Result<(), Cause> {
+        // SAFETY: as the caller vouches.
+        unsafe { self.cma.write(peer, from, place, len) }
+    }
+
+    fn thread(&self) -> u32 {
+        self.cma.thread()
+    }
+
+    fn is_within(&mut self, peer: PeerId, thread: u32) -> bool {
+        self.cma.is_within(peer, thread)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever a peer says: nothing outside of the mapping is found.
+    #[test]
+    fn what_is_found_is_inside() {
+        let memory = [0u8; 4096];
+        let here = NonNull::from(&memory).cast::<u8>();
+        // SAFETY: it is read by nobody here.
+        let window = |there| unsafe { Window::new(here, 4096, there) };
+        assert!(window(0).is_none(), "it has told of none");
+        // SAFETY: as above.
+        assert!(unsafe { Window::new(here, 0, 64) }.is_none());
+        for there in [1, 0x7000_0000, u64::MAX - 4095, u64::MAX] {
+            let window = window(there).unwrap();
+            assert_eq!(window.find(there, 4096), Some(here));
+            assert_eq!(window.find(there, 4097), None);
+            assert_eq!(window.find(there, usize::MAX), None);
+            assert_eq!(window.find(there - 1, 1), None);
+            for (from, len) in [(1, 4095), (4095, 1), (4096, 0)] {
+                let expected = there.checked_add(from).map(|_| here.as_ptr().addr() + from as usize);
+                let found = there.checked_add(from).and_then(|from| window.find(from, len));
+                assert_eq!(found.map(|found| found.as_ptr().addr()), expected);
+            }
+            assert_eq!(there.checked_add(4095).and_then(|from| window.find(from, 2)), None);
+        }
+    }
+}
