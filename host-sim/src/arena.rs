@@ -47,6 +47,9 @@ pub const BLOCKS_MAX: usize = 1024;
 /// What every block begins at a multiple of, at least: a cache line, which no two blocks share.
 pub const ALIGN_MIN: usize = 64;
 
+/// What a block can be asked to begin at a multiple of, at most: a page, which arenas begin at.
+pub const ALIGN_MAX: usize = 4096;
+
 /// Bytes that an arena may have, at most.
 pub const BYTES_MAX: usize = 1 << 40;
 
@@ -78,6 +81,11 @@ pub enum ArenaError {
         /// Bytes of the whole arena.
         arena: usize,
     },
+    /// An alignment that is no power of two, or above [`ALIGN_MAX`].
+    Alignment {
+        /// Bytes asked for.
+        align: usize,
+    },
     /// More than can be addressed.
     TooLong,
 }
@@ -93,6 +101,9 @@ impl fmt::Display for ArenaError {
                 f,
                 "no block in an arena of {arena} bytes: {error}; give back blocks or start the job with a larger --arena"
             ),
+            Self::Alignment { align } => {
+                write!(f, "no block at a multiple of {align} bytes: powers of two to {ALIGN_MAX} are offered")
+            }
             Self::TooLong => f.write_str("no block: that many elements are more than can be addressed"),
         }
     }
@@ -120,10 +131,10 @@ impl fmt::Debug for Arena {
 }
 
 impl Arena {
-    /// The `bytes` from `start`; none are an arena that has no blocks.
+    /// The `bytes` from `start`, which is at a page; none are an arena that has no blocks.
     ///
     /// # Safety
-    /// The memory is initialised, valid for reads and writes for the rest of the process, and reached by this process through
+    /// The memory is aligned to [`ALIGN_MAX`], initialised, valid for reads and writes for the rest of the process, and reached by this process through
     /// the arena alone. Other processes read it, and write no more of it than a rank has lent its transport to be written.
     pub(crate) unsafe fn new(start: NonNull<u8>, bytes: usize) -> Self {
         Self { start, bytes, extents: Mutex::new(Extents::new(bytes)) }
@@ -162,7 +173,7 @@ impl Arena {
         self.allocate_aligned(count, ALIGN_MIN)
     }
 
-    /// As [`allocate`](Self::allocate), at a multiple of `align` bytes, a power of two.
+    /// As [`allocate`](Self::allocate), at a multiple of `align` bytes, a power of two up to [`ALIGN_MAX`].
     ///
     /// # Errors
     /// What [`ArenaError`] names.
@@ -175,24 +186,19 @@ impl Arena {
         if self.bytes == 0 && need > 0 {
             return Err(ArenaError::None { need });
         }
-        let refused = |error| ArenaError::Extent { error, arena: self.bytes };
-        if !align.is_power_of_two() {
-            return Err(refused(ExtentError::Alignment { align }));
+        let all = align.max(align_of::<T>()).max(ALIGN_MIN);
+        if !align.is_power_of_two() || all > ALIGN_MAX {
+            return Err(ArenaError::Alignment { align });
         }
+        let refused = |error| ArenaError::Extent { error, arena: self.bytes };
         let whole = need.next_multiple_of(ALIGN_MIN);
-        let extent =
-            self.extents().take(whole, align.max(ALIGN_MIN).max(align_of::<T>())).map_err(refused)?;
+        let extent = self.extents().take(whole, all).map_err(refused)?;
         let start = if need == 0 {
             NonNull::dangling()
         } else {
             // SAFETY: extents are inside of the arena.
             unsafe { self.start.add(extent.offset) }.cast::<T>()
         };
-        if !start.is_aligned() {
-            // The arena itself begins at a page: only an alignment beyond one can miss.
-            self.extents().give_back(extent);
-            return Err(refused(ExtentError::Alignment { align: align_of::<T>().max(align) }));
-        }
         Ok(Block { arena: self, extent, start, count, elements: PhantomData })
     }
 

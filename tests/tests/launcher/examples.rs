@@ -4,8 +4,15 @@ use crate::harness::{program, run};
 
 /// Runs an example on so many ranks and returns its JSON lines.
 fn play(name: &str, ranks: u32, arguments: &[&str]) -> Vec<String> {
+    play_with(&[], name, ranks, arguments)
+}
+
+/// As [`play`], with options of the launcher.
+fn play_with(options: &[&str], name: &str, ranks: u32, arguments: &[&str]) -> Vec<String> {
     let (ranks, path) = (ranks.to_string(), program("examples").join(name));
-    let mut line = vec!["-n", &ranks, "--timeout", "50", "--output", "plain", path.to_str().unwrap()];
+    let mut line = vec!["-n", &ranks, "--timeout", "50", "--output", "plain"];
+    line.extend(options);
+    line.push(path.to_str().unwrap());
     line.extend(arguments);
     let ended = run(line);
     assert_eq!(ended.code, Some(0), "{name} on {ranks} ranks: {ended:#?}");
@@ -36,6 +43,14 @@ fn ring_passes_the_token() {
 #[test]
 fn a_job_beyond_the_scanned_rings_works_by_doorbells() {
     assert_eq!(play("ring", 17, &["--json", "--laps", "3"]).len(), 1);
+}
+
+#[test]
+fn fields_from_the_arena_are_verified() {
+    for ranks in [1, 3] {
+        let size = ["--json", "--rounds", "5", "--numbers", "40000"];
+        assert_eq!(play_with(&["--arena", "1M"], "arena", ranks, &size).len(), 2);
+    }
 }
 
 #[test]
@@ -72,7 +87,7 @@ fn allreduce_agrees_on_every_rank() {
 
 #[test]
 fn examples_explain_themselves() {
-    for name in ["pingpong", "ring", "heat", "coupled", "allreduce", "transpose"] {
+    for name in ["pingpong", "ring", "heat", "coupled", "allreduce", "transpose", "arena"] {
         let output =
             std::process::Command::new(program("examples").join(name)).arg("--help").output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -129,7 +129,7 @@ impl Everything {
                 report
                     .missing
                     .push(format!("aldis over {}: aldis-run has no such transport", transport.name()));
-                these.retain(|&one| one != Implementation::Aldis);
+                these.retain(|one| !Implementation::OWN.contains(one));
             }
             for ranks in RANKS {
                 let mut field = bench.field(transport, ranks, &these)?;

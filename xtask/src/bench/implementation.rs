@@ -12,6 +12,8 @@ pub(crate) enum Implementation {
     Raw,
     /// Aldis, started by `aldis-run`.
     Aldis,
+    /// Aldis again, with all buffers in the ranks' arenas: long messages over shared memory alone.
+    Arena,
     /// Debian's Open MPI, over its shared-memory or its TCP component.
     #[value(name = "openmpi")]
     OpenMpi,
@@ -54,11 +56,14 @@ const LINE_PAYLOAD: usize = 56;
 const LINE_BYTES: usize = 64;
 
 impl Implementation {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Raw, Self::Aldis, Self::OpenMpi, Self::Mpich, Self::Ucx, Self::Gloo];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Raw, Self::Aldis, Self::Arena, Self::OpenMpi, Self::Mpich, Self::Ucx, Self::Gloo];
 
     /// Those that others write.
     pub(crate) const PEERS: [Self; 4] = [Self::OpenMpi, Self::Mpich, Self::Ucx, Self::Gloo];
+
+    /// Those that are Aldis.
+    pub(crate) const OWN: [Self; 2] = [Self::Aldis, Self::Arena];
 
     /// The peers that every run of `cargo xtask test --require` needs.
     pub(crate) const TESTED: [Self; 2] = [Self::OpenMpi, Self::Mpich];
@@ -67,6 +72,7 @@ impl Implementation {
         match self {
             Self::Raw => "raw",
             Self::Aldis => "aldis",
+            Self::Arena => "arena",
             Self::OpenMpi => "openmpi",
             Self::Mpich => "mpich",
             Self::Ucx => "ucx",
@@ -80,6 +86,7 @@ impl Implementation {
             (Self::Raw, Transport::Tcp) => "socket",
             (Self::Raw, _) => "memory",
             (Self::Aldis, transport) => transport.name(),
+            (Self::Arena, _) => "shm, mapped",
             (Self::OpenMpi, Transport::Tcp) => "btl/tcp",
             (Self::OpenMpi, _) => "btl/vader",
             (Self::Mpich, Transport::Tcp) => "ucx/tcp",
@@ -97,6 +104,8 @@ impl Implementation {
             (Self::Raw, Workload::Latency | Workload::Rate, _) => bytes <= LINE_BYTES,
             (Self::Raw, Workload::Bandwidth | Workload::Both, _) => true,
             (Self::Raw, ..) => false,
+            (Self::Arena, Workload::Bandwidth | Workload::Both, transport) => transport != Transport::Tcp,
+            (Self::Arena, ..) => false,
             (Self::Ucx, Workload::Latency | Workload::Bandwidth | Workload::Rate, _) => true,
             (Self::Ucx, ..) | (Self::Gloo, Workload::Both | Workload::Overlap, _) => false,
             (Self::Gloo, _, transport) => transport == Transport::Tcp,
@@ -108,6 +117,7 @@ impl Implementation {
     pub(crate) fn has(self, transport: Transport, ranks: usize) -> bool {
         match self {
             Self::Raw | Self::Ucx => ranks == 2,
+            Self::Arena => ranks == 2 && transport != Transport::Tcp,
             Self::Gloo => transport == Transport::Tcp,
             Self::Aldis | Self::OpenMpi | Self::Mpich => true,
         }
@@ -126,7 +136,7 @@ impl Implementation {
     /// How to install it, when it is not there.
     pub(crate) fn missing(self) -> Option<&'static str> {
         let (needed, install): (&[&str], _) = match self {
-            Self::Raw | Self::Aldis => return None,
+            Self::Raw | Self::Aldis | Self::Arena => return None,
             Self::OpenMpi => {
                 (&["mpicc.openmpi", "mpirun.openmpi"], "apt-get install openmpi-bin libopenmpi-dev gcc")
             }

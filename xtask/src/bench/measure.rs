@@ -109,7 +109,7 @@ impl Measure {
         let mut wanted = self.wanted()?;
         if wanted.contains(&Implementation::Aldis) && !bench.knows(self.transport)? {
             eprintln!("aldis has no transport {} yet and is not measured", self.transport.name());
-            wanted.retain(|&one| one != Implementation::Aldis);
+            wanted.retain(|one| !Implementation::OWN.contains(one));
         }
         let mut field = bench.field(self.transport, ranks, &wanted)?;
         for &workload in workloads {
@@ -152,7 +152,7 @@ pub(super) fn wanted(
     require: bool,
     mut tell: impl FnMut(String),
 ) -> Result<Vec<Implementation>> {
-    let mut wanted = vec![Implementation::Raw, Implementation::Aldis];
+    let mut wanted = vec![Implementation::Raw, Implementation::Aldis, Implementation::Arena];
     for peer in Implementation::PEERS.into_iter().filter(|_| peers) {
         match peer.missing() {
             None => wanted.push(peer),

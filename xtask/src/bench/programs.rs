@@ -9,6 +9,9 @@ use super::implementation::{Implementation, Transport};
 use crate::shell;
 use crate::workspace::{self, Workspace};
 
+/// The arena of a rank whose buffers lie there: two windows of messages of up to 16 MiB.
+const ARENA: &str = "64M";
+
 /// The programs, built.
 #[derive(Debug)]
 pub(crate) struct Programs {
@@ -27,7 +30,7 @@ impl Programs {
         let programs = Self { built: workspace.target.join(profile), peers: workspace.target.join("bench") };
         let mut cargo = workspace::cargo();
         cargo.args(["build", "--profile", profile, "--quiet", "-p", "aldis-tests", "--bin", "bench_raw"]);
-        if wanted.contains(&Implementation::Aldis) {
+        if wanted.iter().any(|one| Implementation::OWN.contains(one)) {
             cargo.args(["--bin", "bench_aldis", "-p", "aldis-host-sim", "--bin", "aldis-run"]);
         }
         cargo.args(others.iter().flat_map(|other| ["--bin", other]));
@@ -47,7 +50,9 @@ impl Programs {
             }
             Implementation::Gloo => (Command::new("g++"), "gloo.cc", &["-lgloo", "-lpthread"]),
             // The measured program is UCX's own.
-            Implementation::Ucx | Implementation::Raw | Implementation::Aldis => return Ok(()),
+            Implementation::Ucx | Implementation::Raw | Implementation::Aldis | Implementation::Arena => {
+                return Ok(());
+            }
         };
         // MPICH's header declares MPI_STATUSES_IGNORE as an array of no elements, and is warned of.
         compiler.args(["-O3", "-march=native", "-Wall", "-Wno-stringop-overflow", "-o"]).arg(self.peer(peer));
@@ -89,9 +94,11 @@ impl Programs {
                 raw.arg(transport.medium());
                 raw
             }
-            Implementation::Aldis => {
+            Implementation::Aldis | Implementation::Arena => {
                 let mut run = Command::new(self.built.join("aldis-run"));
-                run.args(["-n", &ranks, "--transport", transport.name()]).arg(self.built.join("bench_aldis"));
+                let arena = if which == Implementation::Arena { ARENA } else { "0" };
+                run.args(["-n", &ranks, "--transport", transport.name(), "--arena", arena]);
+                run.arg(self.built.join("bench_aldis"));
                 run
             }
             Implementation::OpenMpi => self.open_mpi(transport, &ranks, is_crowded),

@@ -41,8 +41,11 @@ impl Report {
         let head = ["workload", "over", "ranks", "bytes", "unit"].into_iter().chain(names);
         let mut table = Table::from_head(head.chain(["aldis/raw", "aldis/best peer", "aim", "met"]));
         for figures in &self.points {
-            if let Some(row) = row(Point(figures), &measured) {
-                table.push(row);
+            // A second row where the buffers lie in arenas, which has an aim of its own.
+            for which in Implementation::OWN {
+                if let Some(row) = row(Point(figures), &measured, which) {
+                    table.push(row);
+                }
             }
         }
         table
@@ -137,23 +140,27 @@ impl Report {
     }
 }
 
-fn row(point: Point<'_>, measured: &[Implementation]) -> Option<Vec<String>> {
+/// How `which`, one that is Aldis, stands in a point; a point without either has a row all the same.
+fn row(point: Point<'_>, measured: &[Implementation], which: Implementation) -> Option<Vec<String>> {
     let first = point.0.first()?;
     let unit = first.workload.unit();
     let of = |which| point.0.iter().find(|figure| figure.which == which);
+    let own = of(which);
+    if own.is_none() && which != Implementation::Aldis {
+        return None;
+    }
     let mut row = vec![
         first.workload.name().into(),
-        first.transport.name().into(),
+        own.map_or(first.transport.name(), |own| own.which.over(first.transport)).into(),
         first.ranks.to_string(),
         spell_bytes(first.bytes),
         unit.name().into(),
     ];
     row.extend(measured.iter().map(|&one| of(one).map_or("-".into(), |figure| unit.spell(figure.value))));
-    let aldis = of(Implementation::Aldis);
     let (to_raw, to_peer) =
-        (aldis.and_then(|figure| point.to_raw(figure)), aldis.and_then(|figure| point.to_best_peer(figure)));
+        (own.and_then(|figure| point.to_raw(figure)), own.and_then(|figure| point.to_best_peer(figure)));
     let spell = |ratio: Option<f64>| ratio.map_or_else(|| "-".into(), |ratio| format!("{ratio:.2}"));
-    let target = Target::of(first.workload, first.transport, first.ranks, first.bytes);
+    let target = Target::of(which, first.workload, first.transport, first.ranks, first.bytes);
     let met = match target.is_met(unit.is_rate(), to_raw, to_peer) {
         Some(true) => "yes",
         Some(false) => "no",

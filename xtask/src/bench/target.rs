@@ -1,6 +1,6 @@
 //! What Aldis is to reach: ratios to the machine's own limit and to the best peer, within one run.
 
-use super::implementation::Transport;
+use super::implementation::{Implementation, Transport};
 use super::workload::Workload;
 
 /// Bounds of a point: at most for times, at least for rates.
@@ -11,8 +11,18 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// The bounds of a workload at a size.
-    pub(crate) fn of(workload: Workload, transport: Transport, ranks: usize, bytes: usize) -> Self {
+    /// The bounds of `which`, one that is Aldis, for a workload at a size.
+    pub(crate) fn of(
+        which: Implementation,
+        workload: Workload,
+        transport: Transport,
+        ranks: usize,
+        bytes: usize,
+    ) -> Self {
+        if which == Implementation::Arena {
+            let is_aim = workload == Workload::Bandwidth && bytes >= 64 << 10;
+            return Self { to_raw: None, to_best_peer: is_aim.then_some(2.0) };
+        }
         let (to_raw, to_best_peer) = match (transport, workload) {
             (Transport::Tcp, Workload::Latency) => (Some(1.1), Some(1.0)),
             (Transport::Tcp, Workload::Bandwidth) => (Some(0.95), Some(1.0)),
@@ -69,13 +79,15 @@ mod tests {
 
     #[test]
     fn times_have_ceilings_and_rates_have_floors() {
-        let latency = Target::of(Workload::Latency, Transport::Shm, 2, 8);
+        let latency = Target::of(Implementation::Aldis, Workload::Latency, Transport::Shm, 2, 8);
         assert_eq!(latency.is_met(false, Some(1.29), Some(0.59)), Some(true));
         assert_eq!(latency.is_met(false, Some(1.31), Some(0.59)), Some(false));
         assert_eq!(latency.is_met(false, None, Some(0.61)), Some(false));
-        let bandwidth = Target::of(Workload::Bandwidth, Transport::Shm, 2, 1 << 20);
+        let bandwidth = Target::of(Implementation::Aldis, Workload::Bandwidth, Transport::Shm, 2, 1 << 20);
         assert_eq!(bandwidth.is_met(true, Some(0.5), Some(1.3)), Some(true));
         assert_eq!(bandwidth.is_met(true, None, None), None);
+        let arena = Target::of(Implementation::Arena, Workload::Bandwidth, Transport::Shm, 2, 1 << 20);
+        assert_eq!(arena.is_met(true, Some(0.5), Some(1.9)), Some(false));
         assert_eq!(Target::default().is_met(false, Some(9.0), Some(9.0)), None);
     }
 }

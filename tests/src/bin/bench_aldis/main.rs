@@ -7,9 +7,10 @@ mod pair;
 use core::error::Error;
 use std::process::ExitCode;
 
-use aldis_host_sim::HostEndpoint;
+use aldis_host_sim::{HostEndpoint, ShmArena};
 use aldis_kernel::Comm;
 use aldis_tests::bench::{Batch, Control, Setup, Workload};
+use aldis_tests::bytes::Bytes;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -18,16 +19,17 @@ struct Measured<'e> {
     endpoint: &'e mut HostEndpoint,
     world: Comm,
     control: Control,
-    /// What is sent, and where it arrives; collectives use `out` alone.
-    out: Vec<u8>,
-    back: Vec<u8>,
+    /// What is sent, and where it arrives; collectives use `out` alone. In the arena if there is one.
+    out: Bytes,
+    back: Bytes,
 }
 
 fn main() -> ExitCode {
     aldis_host_sim::run(|endpoint: &mut HostEndpoint| {
         let world = endpoint.world();
         let control = Control::join(&Setup::from_arguments(0)?, world.rank().0 as usize)?;
-        let mut measured = Measured { endpoint, world, control, out: Vec::new(), back: Vec::new() };
+        let [out, back] = [Vec::new(), Vec::new()].map(Bytes::Heap);
+        let mut measured = Measured { endpoint, world, control, out, back };
         while let Some(batch) = measured.control.next_batch()? {
             measured.run(batch)?;
         }
@@ -54,8 +56,14 @@ impl Measured<'_> {
     /// Buffers for `messages` messages of a batch; kept when they have this size, so that their pages stay.
     fn buffers(&mut self, batch: Batch, messages: usize) -> Outcome<()> {
         let len = batch.bytes.checked_mul(messages).ok_or("a window above what can be addressed")?;
-        self.out.resize(len, 1);
-        self.back.resize(len, 0);
+        let arena = self.endpoint.shm_arena();
+        for (buffer, byte) in [(&mut self.out, 1), (&mut self.back, 0)] {
+            if buffer.len() != len {
+                // Gives back what it had first.
+                *buffer = Bytes::Heap(Vec::new());
+                *buffer = Bytes::new(arena, len, byte)?;
+            }
+        }
         Ok(())
     }
 }
