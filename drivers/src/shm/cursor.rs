@@ -1,5 +1,7 @@
 //! Where the messages of a lane stand, one after the other: in its ring or in its home slots; see [`ring`](super::ring).
 
+use super::geometry::HOME_SLOTS;
+
 /// Where the next message of a lane stands. Each end has its own, and the heads of the messages keep them alike.
 #[derive(Clone, Copy)]
 pub(super) struct Cursor {
@@ -27,19 +29,20 @@ impl Cursor {
     /// The next message's position.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(super) const fn position(&self) -> u32 {
-        self.ring.wrapping_add(self.home).wrapping_sub(1)
+        let home = if HOME_SLOTS > 0 { self.home } else { 0 };
+        self.ring.wrapping_add(home).wrapping_sub(1)
     }
 
     /// The next message's sequence.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(super) const fn sequence(&self) -> u32 {
-        if self.at < self.size { self.ring } else { self.home }
+        if HOME_SLOTS == 0 || self.at < self.size { self.ring } else { self.home }
     }
 
     /// Goes on to the message after the next.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(super) const fn advance(&mut self, home: bool) {
-        if home {
+        if HOME_SLOTS > 0 && home {
             self.at = self.size.wrapping_add(self.home as u16 & 1);
             self.home = self.home.wrapping_add(1);
         } else {

@@ -2,7 +2,7 @@
 
 use core::slice;
 
-use super::geometry::{SHORT_BYTES, SLOT_BYTES};
+use super::geometry::{HOME_SLOTS, SHORT_BYTES, SLOT_BYTES};
 use crate::sync::{UnsafeCell, Word};
 
 /// A ring slot: two neighbouring cache lines, of which a message of up to 56 bytes needs the first alone, so that it is
@@ -130,7 +130,8 @@ pub(super) enum Announced {
 
 impl Head {
     const BLOCK: u32 = 1 << 31;
-    const HOME: u32 = 1 << 30;
+    /// Where there are home slots; else it must be zero, as those below it.
+    const HOME: u32 = if HOME_SLOTS > 0 { 1 << 30 } else { 0 };
     const WHAT: u32 = 16;
     const WHAT_MAX: u32 = 0xFF;
 
@@ -167,7 +168,7 @@ impl Head {
     /// Whether the next message will stand in a home slot.
     #[inline(always)]
     pub(super) const fn is_before_home(self) -> bool {
-        self.0 & Self::HOME != 0
+        HOME_SLOTS > 0 && self.0 & Self::HOME != 0
     }
 
     /// Up to where the sender has consumed, modulo 2^16.

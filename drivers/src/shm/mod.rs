@@ -23,7 +23,8 @@
 //! sequence is stored last. The receiver looks at one word, the sequence of the slot it expects, and hands the message
 //! to the sink where it lies. Slots and blocks go back by the credit line, a quarter of them at a time; of slots every
 //! message that goes the other way tells too. Two ranks that answer each other so know that their rings are empty, and
-//! keep to two *home slots* in each direction, whose lines stay warm.
+//! keep to two *home slots* in each direction, whose lines stay warm. Builds with the feature `compact` have none, and
+//! share memory with their like alone.
 //!
 //! Up to [`Geometry::SCANNED_MAX`] ranks, poll looks at every ring, in turn. Above it looks at a circle of hot
 //! lanes and at one doorbell line (16 senders) a poll; a doorbell that has moved on brings its lane into the

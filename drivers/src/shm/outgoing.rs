@@ -6,7 +6,7 @@ use core::ptr;
 use aldis_hal::cause::Malformed;
 
 use super::cursor::Cursor;
-use super::geometry::SLOT_BYTES;
+use super::geometry::{HOME_SLOTS, SLOT_BYTES};
 use super::memory::{Credit, Head, Short, Slot};
 use super::ring::{Exact, Orders, Place};
 use crate::sync::Word;
@@ -17,7 +17,7 @@ const AHEAD_MAX: u32 = 1 << 15;
 
 /// Whether senders go home at all, and hear what heads tell. A 32-bit core does not, and does not hold the code: the way
 /// between caches is not what its messages take long for.
-const GOES_HOME: bool = cfg!(target_pointer_width = "64");
+const GOES_HOME: bool = cfg!(target_pointer_width = "64") && HOME_SLOTS > 0;
 
 /// The sender's end.
 #[repr(C)]

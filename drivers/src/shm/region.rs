@@ -139,30 +139,8 @@ fn fields(geometry: Geometry, identity: Identity, start: u32) -> [u32; HEADER_WO
 /// [`Cause::BadRegion`] for a region that is not aligned to 64 bytes, not formatted (yet), foreign, truncated, or
 /// self-contradictory; [`Cause::Incompatible`] for one of another version.
 pub fn inspect(region: &Region<'_>) -> Result<(Geometry, Identity), Cause> {
-    inspect_at(region).map(|(geometry, identity, _)| (geometry, identity))
-}
-
-fn inspect_at(region: &Region<'_>) -> Result<(Geometry, Identity, u32), Cause> {
-    let Header([magic, words @ ..]) = region.header()?;
-    if magic.load(Ordering::Acquire) != MAGIC {
-        return Err(Cause::BadRegion);
-    }
-    let words = words.each_ref().map(|word| word.load(Ordering::Relaxed));
-    let [version, peers, slots, blocks, block_bytes, ..] = words;
-    if version != VERSION {
-        return Err(Cause::Incompatible);
-    }
-    let [_, _, _, _, _, _, _, job_low, job_high, owner, epoch, start, sets, ..] = words;
-    let geometry = Geometry { peers, slots, blocks, block_bytes, sets };
-    geometry.check().map_err(|_| Cause::BadRegion)?;
-    let job = u64::from(job_low) | (u64::from(job_high) << 32);
-    let identity = Identity { job, owner: PeerId(owner), epoch: Epoch(epoch) };
-    // Also holds the stated length and the reserved words against what they must be.
-    let whole = words == fields(geometry, identity, start);
-    if !whole || owner >= peers || epoch == 0 || region.len < geometry.inbox_bytes() {
-        return Err(Cause::BadRegion);
-    }
-    Ok((geometry, identity, start))
+    let same = Region { start: region.start, len: region.len, memory: PhantomData };
+    Inbox::open(same).map(|inbox| (inbox.geometry, inbox.identity))
 }
 
 /// A region whose header has been found right.
@@ -179,8 +157,27 @@ impl<'m> Inbox<'m> {
     ///
     /// # Errors
     /// As [`inspect`].
+    #[inline(never)]
     pub(super) fn open(region: Region<'m>) -> Result<Self, Cause> {
-        let (geometry, identity, start) = inspect_at(&region)?;
+        let Header([magic, words @ ..]) = region.header()?;
+        if magic.load(Ordering::Acquire) != MAGIC {
+            return Err(Cause::BadRegion);
+        }
+        let words = words.each_ref().map(|word| word.load(Ordering::Relaxed));
+        let [version, peers, slots, blocks, block_bytes, ..] = words;
+        if version != VERSION {
+            return Err(Cause::Incompatible);
+        }
+        let [_, _, _, _, _, _, _, job_low, job_high, owner, epoch, start, sets, ..] = words;
+        let geometry = Geometry { peers, slots, blocks, block_bytes, sets };
+        geometry.check().map_err(|_| Cause::BadRegion)?;
+        let job = u64::from(job_low) | (u64::from(job_high) << 32);
+        let identity = Identity { job, owner: PeerId(owner), epoch: Epoch(epoch) };
+        // Also holds the stated length and the reserved words against what they must be.
+        let whole = words == fields(geometry, identity, start);
+        if !whole || owner >= peers || epoch == 0 || region.len < geometry.inbox_bytes() {
+            return Err(Cause::BadRegion);
+        }
         Ok(Self { region, geometry, identity, start })
     }
 
@@ -196,7 +193,7 @@ impl<'m> Inbox<'m> {
     /// The sending end of `sender`'s lane in this inbox; `None` for a rank without a lane.
     pub(super) fn outgoing(&self, sender: PeerId) -> Option<Outgoing> {
         let place = self.checked(sender)?;
-        // SAFETY: `inspect_at` found the region long enough for its geometry, of which `sender` has a lane;
+        // SAFETY: `open` found the region long enough for its geometry, of which `sender` has a lane;
         // `Region::new`'s caller vouched for the memory and its users for `'m`, which the user of the end keeps.
         Some(unsafe { Outgoing::open(place) })
     }
@@ -215,7 +212,7 @@ impl<'m> Inbox<'m> {
     /// A set of control lines of this inbox, for its owner; `None` if there are fewer.
     pub(super) fn own_set(&self, set: u32) -> Option<Own> {
         let place = self.memory().set(set)?;
-        // SAFETY: `inspect_at` found the region long enough for its geometry, which has this set; `Region::new`'s caller
+        // SAFETY: `open` found the region long enough for its geometry, which has this set; `Region::new`'s caller
         // vouched for the memory and its users for `'m`, which the user of the set keeps.
         Some(unsafe { Own::at(place) })
     }

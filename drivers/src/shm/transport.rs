@@ -120,7 +120,11 @@ impl<'m> Shm<'m> {
     #[inline(never)]
     pub fn attach(&mut self, peer: PeerId, inbox: Region<'m>, expect: Identity) -> Result<(), Cause> {
         let me = self.inbox.identity;
-        let theirs = Inbox::open(inbox)?;
+        let theirs = Inbox::open(inbox);
+        let theirs = match &theirs {
+            Ok(theirs) => theirs,
+            Err(cause) => return Err(*cause),
+        };
         let number = PeerId(peer.0.wrapping_sub(self.first));
         if theirs.identity != expect || expect.owner != number || expect.job != me.job {
             return Err(Cause::BadRegion);
@@ -128,14 +132,12 @@ impl<'m> Shm<'m> {
         if theirs.geometry != self.inbox.geometry {
             return Err(Cause::Incompatible);
         }
-        let ends = theirs.outgoing(me.owner).zip(self.inbox.incoming(number));
-        let Some(((outgoing, incoming), lane)) = ends.zip(self.lanes.get_mut(peer.index())) else {
-            return Err(Cause::Unreachable);
-        };
+        let lane = self.lanes.get_mut(peer.index()).ok_or(Cause::Unreachable)?;
         if lane.state != State::Vacant {
             return Err(Cause::Stale);
         }
-        (lane.outgoing, lane.incoming) = (outgoing, incoming);
+        lane.incoming = self.inbox.incoming(number).ok_or(Cause::Unreachable)?;
+        lane.outgoing = theirs.outgoing(me.owner).ok_or(Cause::Unreachable)?;
         lane.state = State::Open;
         // Whatever doorbell rang before this was not acted upon: look at the ring itself first.
         self.circle.insert(self.lanes, peer.0);
