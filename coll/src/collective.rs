@@ -28,7 +28,6 @@ use crate::select::{Call, Plan, Shares};
 use crate::shared::{self, Meeting};
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
 use aldis_kernel::{Comm, Error, Failed, Loan, Request, Scope, Tag};
-use several::drive;
 pub use several::{wait_all, wait_for};
 
 /// Stages that one call goes through at most, before it returns: what bounds its work.
@@ -74,10 +73,25 @@ impl Planned {
         }
         let done = caller.enter(|scope| {
             let (data, scratch) = (scope.lend(data), scope.lend(scratch));
-            let mut started = Collective::begin(scope, comm, self, data, scratch)?;
-            drive(scope, core::slice::from_mut(&mut started), Collective::all_complete)
+            let ready = self.ready(scope, comm)?;
+            let mut started = Collective::new(comm, &self, ready, data, scratch);
+            started.launch(scope)?;
+            started.complete(scope)
         });
         done.map_err(|Failed| *caller.endpoint().failure())
+    }
+
+    /// All of it, how each segment is carried out, and its tag, which is taken here.
+    #[inline]
+    fn ready<T: Transport, P: Platform>(
+        &self,
+        scope: &mut Scope<'_, '_, '_, T, P>,
+        comm: &Comm,
+    ) -> Result<(Instance, Plan, Tag), Failed> {
+        let Call { operation, count, .. } = self.call;
+        Instance::new(comm.rank().0, comm.size(), self.root, count)
+            .and_then(|whole| Ok((whole, self.plan?, scope.collective_number(comm)?)))
+            .map_err(|cause| scope.keep_failure(&Error::new(operation, cause).on(comm)))
     }
 }
 
@@ -154,21 +168,29 @@ impl<'scope> Collective<'scope> {
         data: Loan<'scope>,
         scratch: Loan<'scope>,
     ) -> Result<Self, Failed> {
-        let Planned { call: Call { operation, count, element_bytes, .. }, root, plan, kernel, .. } = planned;
-        let ready = Instance::new(comm.rank().0, comm.size(), root, count)
-            .and_then(|whole| Ok((whole, plan?, scope.collective_number(comm)?)));
-        let (whole, plan, tag) = match ready {
-            Ok(ready) => ready,
-            Err(cause) => return Err(scope.keep_failure(&Error::new(operation, cause).on(comm))),
-        };
-        let memory = Memory { data, scratch, element_bytes, kernel };
+        let ready = planned.ready(scope, comm)?;
+        let mut started = Self::new(comm, &planned, ready, data, scratch);
+        started.launch(scope)?;
+        Ok(started)
+    }
+
+    /// Before its first message.
+    #[inline]
+    fn new(
+        comm: &Comm,
+        planned: &Planned,
+        (whole, plan, tag): (Instance, Plan, Tag),
+        data: Loan<'scope>,
+        scratch: Loan<'scope>,
+    ) -> Self {
+        let &Planned { call: Call { operation, element_bytes, .. }, kernel, .. } = planned;
         let idle = plan.algorithm.rounds(&whole.with_count(plan.segment)) == 0;
-        let mut started = Self {
+        Self {
             comm: comm.collective(),
             tag,
             plan,
             whole,
-            memory,
+            memory: Memory { data, scratch, element_bytes, kernel },
             base: 0,
             round: 0,
             stage: if idle { Stage::Done } else { Stage::Post(0) },
@@ -176,10 +198,18 @@ impl<'scope> Collective<'scope> {
             moved: false,
             requests: [const { Request::null() }; IN_FLIGHT_MAX],
             meeting: None,
-        };
-        match started.advance(scope) {
-            Progress::Failed => Err(scope.keep_failure(&started.error)),
-            Progress::Done | Progress::Waiting | Progress::Starved => Ok(started),
+        }
+    }
+
+    /// Posts what can be posted at once.
+    #[inline]
+    fn launch<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+    ) -> Result<(), Failed> {
+        match self.advance(scope) {
+            Progress::Failed => Err(scope.keep_failure(&self.error)),
+            Progress::Done | Progress::Waiting | Progress::Starved => Ok(()),
         }
     }
 
@@ -211,7 +241,32 @@ impl<'scope> Collective<'scope> {
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
     ) -> Result<(), Error> {
-        drive(scope, core::slice::from_mut(self), Self::all_complete).map_err(|Failed| *scope.failure())
+        self.complete(scope).map_err(|Failed| *scope.failure())
+    }
+
+    /// Drives this one alone until it is complete.
+    #[inline]
+    fn complete<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+    ) -> Result<(), Failed> {
+        while !self.is_complete() {
+            let activity = self.activity::<T>();
+            scope.drive_until(&activity, |scope| self.turn(scope))?;
+        }
+        Ok(())
+    }
+
+    /// One turn where nobody else can free a request slot; `Some` if anything happened.
+    fn turn<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+    ) -> Result<Option<()>, Failed> {
+        self.moved = false;
+        match (self.advance(scope), self.moved) {
+            (Progress::Failed, _) | (Progress::Starved, false) => Err(scope.keep_failure(&self.error)),
+            (_, moved) => Ok(moved.then_some(())),
+        }
     }
 
     fn all_complete(set: &[Self]) -> bool {
@@ -267,8 +322,10 @@ impl<'scope> Collective<'scope> {
     }
 
     /// What this rank is doing while it waits: the first message of the round that is missing.
-    fn activity(&self) -> Activity {
-        if let Some(meeting) = &self.meeting {
+    fn activity<T: Transport>(&self) -> Activity {
+        if T::HAS_LINES
+            && let Some(meeting) = &self.meeting
+        {
             return meeting.activity(&self.comm);
         }
         let missing = self.requests.iter().position(|request| !request.is_null());

@@ -40,7 +40,7 @@ pub(super) fn drive<'scope, T: Transport, P: Platform>(
         // What is waited for, and so what is told to the platform and named after a deadline, changes with every
         // message; hence a wait of its own for each.
         let waiting = set.iter().find(|collective| !collective.is_complete());
-        let activity = waiting.map(Collective::activity).unwrap_or_default();
+        let activity = waiting.map(Collective::activity::<T>).unwrap_or_default();
         scope.drive_until(&activity, |scope| advance_all(scope, set))?;
     }
     Ok(())
