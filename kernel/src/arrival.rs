@@ -9,6 +9,7 @@ use aldis_protocols::{Control, INLINE_BYTES, LENDS};
 
 use crate::buffer::copy;
 use crate::comm::{is_freed, is_tag};
+use crate::counters::count;
 use crate::engine::Engine;
 use crate::matching::Payload;
 use crate::request::Key;
@@ -74,7 +75,7 @@ impl Engine<'_> {
     /// Ends a peer that broke the protocol.
     #[cold]
     fn cut_off(&mut self, peer: PeerId, what: Malformed) {
-        self.counters.malformed += 1;
+        count(&mut self.counters.malformed);
         aldis_hal::debug!("{} broke the protocol: {}", peer, what);
         self.lose(peer, Cause::Malformed(what));
     }
@@ -94,7 +95,7 @@ impl Engine<'_> {
 
     #[cold]
     pub(crate) fn discard_stale(&mut self, from: PeerId) -> Result<(), Malformed> {
-        self.counters.stale_epochs += 1;
+        count(&mut self.counters.stale_epochs);
         aldis_hal::debug!("a message of another life of {}, discarded", from);
         Ok(())
     }
@@ -170,7 +171,7 @@ impl Engine<'_> {
             peer.blocks_in.accept()?;
         }
         peer.sequence_in = header.sequence.wrapping_add(1);
-        self.counters.messages_received += 1;
+        count(&mut self.counters.messages_received);
         let matched = if is_member { self.matcher.match_posted(&mut self.requests, key) } else { None };
         if matched.is_some() {
             peer.envelopes_in.free();
@@ -264,7 +265,7 @@ impl Engine<'_> {
                 }
             }
         }
-        self.counters.unexpected += 1;
+        count(&mut self.counters.unexpected);
         self.counters.unexpected_peak = self.counters.unexpected_peak.max(self.matcher.unexpected());
         Ok(())
     }
@@ -278,7 +279,7 @@ impl Engine<'_> {
             _ => {}
         }
         self.free_envelope(from);
-        self.counters.stale_contexts += 1;
+        count(&mut self.counters.stale_contexts);
         true
     }
 

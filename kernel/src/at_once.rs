@@ -9,6 +9,7 @@ use aldis_protocols::header::{HEADER_BYTES, Header, Kind};
 use crate::arrival::key;
 use crate::buffer::{Buffer, copy};
 use crate::comm::{Comm, PARTITIONED};
+use crate::counters::count;
 use crate::engine::{Engine, Target, status};
 use crate::matching::{Envelope, Payload};
 use crate::peer::Presence;
@@ -79,7 +80,7 @@ impl Engine<'_> {
         }
         peer.sequence_out = peer.sequence_out.wrapping_add(1);
         peer.limits_told();
-        self.counters.messages_sent += 1;
+        count(&mut self.counters.messages_sent);
         self.counters.bytes_sent += length;
         true
     }
@@ -214,7 +215,7 @@ impl Engine<'_> {
             peer.blocks_in.pass();
             due |= peer.blocks_in.is_due();
         }
-        self.counters.messages_received += 1;
+        count(&mut self.counters.messages_received);
         self.counters.bytes_received += header.length;
         if due {
             self.mark(from);

@@ -80,6 +80,7 @@ impl<'s> Blocks<'s> {
     }
 
     /// Gives a block back.
+    #[cfg_attr(feature = "compact", inline(never))]
     pub(crate) fn give(&mut self, block: Block) {
         if let Some(next) = self.next_free.get_mut(block.0 as usize) {
             *next = self.free;

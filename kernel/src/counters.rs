@@ -48,3 +48,10 @@ pub struct Counters {
     /// Calls of poll that found nothing to do.
     pub polls_idle: u64,
 }
+
+/// Counts one more.
+#[cfg_attr(not(feature = "compact"), inline(always))]
+#[cfg_attr(feature = "compact", inline(never))]
+pub(crate) const fn count(counter: &mut u64) {
+    *counter = counter.wrapping_add(1);
+}

@@ -16,6 +16,7 @@ use aldis_protocols::header::{
 use aldis_protocols::rendezvous::{Reader, ReaderStep};
 
 use crate::buffer::Buffer;
+use crate::counters::count;
 use crate::endpoint::Endpoint;
 use crate::engine::Engine;
 use crate::injection::{Injected, Turn, post};
@@ -126,12 +127,12 @@ impl Engine<'_> {
         let Some(request) = self.requests.get(own) else { return Err(Cause::Stale) };
         let (key, len) = (request.key, request.buffer.len());
         let Some(read_key) = self.read_key(transport, id, own.slot) else {
-            self.counters.unread += 1;
+            count(&mut self.counters.unread);
             return self.announce(transport, id, Kind::Announce, key, len, own);
         };
         let Some(peer) = self.peers.get(id.index()) else { return Err(Cause::Unreachable) };
         if peer.envelopes_out.available() == 0 {
-            self.counters.credit_stalls += 1;
+            count(&mut self.counters.credit_stalls);
             return Ok(Injected::NoCredit);
         }
         let header = self.header(peer, Kind::Expose, key, peer.sequence_out, len as u64);
@@ -255,7 +256,7 @@ impl Engine<'_> {
             Post::Never(Cause::Stale) => reader.withdraw(),
             Post::Never(_) => return self.ask_instead(index),
             Post::Again(_) => {
-                self.counters.retries += 1;
+                count(&mut self.counters.retries);
                 return Turn::Stuck;
             }
         }
@@ -267,7 +268,7 @@ impl Engine<'_> {
         let Some(request) = self.requests.at(index) else { return Turn::Idle };
         if let Machine::Read(reader) = request.machine {
             request.machine = Machine::Recv(reader.ask_instead());
-            self.counters.unread += 1;
+            count(&mut self.counters.unread);
         }
         Turn::Sent
     }
@@ -292,7 +293,7 @@ impl Engine<'_> {
             if reader.is_withdrawn() {
                 self.complete(index, Some(Cause::Withdrawn));
             } else {
-                self.counters.reads += 1;
+                count(&mut self.counters.reads);
                 self.received(index, length, &Label::NONE);
             }
         }
@@ -321,7 +322,7 @@ impl Engine<'_> {
             return Ok(());
         }
         let Some(request) = self.requests.get(receiver) else {
-            self.counters.stale_handles += 1;
+            count(&mut self.counters.stale_handles);
             return Ok(());
         };
         match &mut request.machine {
@@ -340,7 +341,7 @@ impl Engine<'_> {
     /// What was queued with `token` is over.
     pub(crate) fn moved(&mut self, Token(handle): Token, result: Result<(), Cause>) {
         let Some(request) = self.requests.get(handle) else {
-            self.counters.stale_handles += 1;
+            count(&mut self.counters.stale_handles);
             return;
         };
         match (&mut request.machine, request.state) {
@@ -364,7 +365,7 @@ impl Engine<'_> {
             },
             // It has been let go of meanwhile.
             _ => {
-                self.counters.stale_handles += 1;
+                count(&mut self.counters.stale_handles);
                 return;
             }
         }

@@ -15,7 +15,7 @@ use crate::blocking::Within;
 use crate::blocks::{Blocks, Message};
 use crate::call::BUDGET;
 use crate::comm::{Comm, Comms, ITSELF, WORLD};
-use crate::counters::Counters;
+use crate::counters::{Counters, count};
 use crate::engine::Engine;
 use crate::error::{Error, Failure};
 use crate::explain::Explanation;
@@ -77,7 +77,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
             Comms::new(memory.comms, memory.pieces, me, size)
         };
         let comms = comms.map_err(|cause| Error::new(Operation::Join, cause))?;
-        let mut endpoint = Self {
+        let mut made = Ok(Self {
             engine: Engine {
                 me,
                 size,
@@ -115,11 +115,15 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
             transport,
             platform,
             carry_out: None,
-        };
-        if endpoint.transport.reach(me).is_ok() {
-            endpoint.connect(&endpoint.card())?;
+        });
+        // In the result from the start: an endpoint is large, and moving it costs.
+        if let Ok(endpoint) = &mut made
+            && endpoint.transport.reach(me).is_ok()
+            && let Err(error) = endpoint.connect(&endpoint.card())
+        {
+            made = Err(error);
         }
-        Ok(endpoint)
+        made
     }
 
     /// What this process tells its peers before the first message.
@@ -177,7 +181,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         let arrived = self.engine.hear(&mut self.transport, budget - kept);
         let sent = self.engine.flush(&mut self.transport, budget.saturating_sub(arrived));
         self.engine.close_regions(&mut self.transport);
-        self.engine.counters.polls += 1;
+        count(&mut self.engine.counters.polls);
         self.engine.counters.polls_idle += u64::from(arrived + sent == 0);
         arrived + sent
     }
@@ -200,7 +204,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     ///
     /// # Errors
     /// A rank or tag out of range, a stale communicator, a full request table, or why the peer cannot be sent to.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "compact"), inline(always))]
+    #[cfg_attr(feature = "compact", inline(never))]
     pub fn send<E>(&mut self, comm: &Comm, data: &[E], to: Rank, tag: Tag) -> Result<Status, Error>
     where
         E: IntoBytes + Immutable,
@@ -212,7 +217,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     ///
     /// # Errors
     /// As for [`send`](Self::send), and [`Cause::Truncated`] for a message longer than the buffer.
-    #[inline]
+    #[cfg_attr(not(feature = "compact"), inline)]
+    #[cfg_attr(feature = "compact", inline(never))]
     pub fn recv<E>(
         &mut self,
         comm: &Comm,

@@ -13,6 +13,7 @@ use aldis_protocols::{LENDS, Protocol};
 
 use crate::at_once::ARE_THERE;
 use crate::buffer::{Buffer, copy};
+use crate::counters::count;
 use crate::engine::{Engine, Started, Target};
 use crate::peer::Presence;
 use crate::rank::{Mode, Rank, Status, Tag};
@@ -192,7 +193,7 @@ impl Engine<'_> {
         }
         let turn = self.say(transport, id, Kind::Credit, (Key::NONE, 0), &[]);
         if let Turn::Sent = turn {
-            self.counters.credits_sent += 1;
+            count(&mut self.counters.credits_sent);
         }
         turn
     }
@@ -216,7 +217,7 @@ impl Engine<'_> {
                 Turn::Sent
             }
             Post::Again(_) => {
-                self.counters.retries += 1;
+                count(&mut self.counters.retries);
                 Turn::Stuck
             }
             Post::Never(cause) => {
@@ -288,7 +289,7 @@ impl Engine<'_> {
     ) -> Result<Injected, Cause> {
         let Some(peer) = self.peers.get(id.index()) else { return Err(Cause::Unreachable) };
         if peer.envelopes_out.available() == 0 {
-            self.counters.credit_stalls += 1;
+            count(&mut self.counters.credit_stalls);
             return Ok(Injected::NoCredit);
         }
         let len = buffer.len();
@@ -320,14 +321,14 @@ impl Engine<'_> {
             _ => Kind::Defer,
         };
         let is_inline = matches!(protocol, Protocol::Inline);
-        let header = self.header(peer, kind, key, peer.sequence_out, len as u64);
+        let header = self.header(peer, kind, key, peer.sequence_out, len as u64).emit();
         let post = match (kind, request) {
-            (Kind::Eager, _) if is_inline => post(transport, id, &header.emit(), buffer.bytes()),
-            (Kind::Eager, _) => match pack(transport, id, &header.emit(), buffer.read(0, len)) {
+            (Kind::Eager, _) if is_inline => post(transport, id, &header, buffer.bytes()),
+            (Kind::Eager, _) => match pack(transport, id, &header, buffer.read(0, len)) {
                 Ok(()) => Post::Done,
                 Err(refusal) => refusal.into(),
             },
-            (_, Some(own)) => post(transport, id, &header.emit(), &about(own)),
+            (_, Some(own)) => post(transport, id, &header, &about(own)),
             (_, None) => return Ok(Injected::NeedsRequest),
         };
         self.injected(id, kind, kind == Kind::Eager && !is_inline, len, post)
@@ -345,7 +346,7 @@ impl Engine<'_> {
     ) -> Result<Injected, Cause> {
         let Some(peer) = self.peers.get(id.index()) else { return Err(Cause::Unreachable) };
         if peer.envelopes_out.available() == 0 {
-            self.counters.credit_stalls += 1;
+            count(&mut self.counters.credit_stalls);
             return Ok(Injected::NoCredit);
         }
         let header = self.header(peer, kind, key, peer.sequence_out, len as u64);
@@ -365,7 +366,7 @@ impl Engine<'_> {
         match post {
             Post::Done | Post::Queued => {}
             Post::Again(_) => {
-                self.counters.retries += 1;
+                count(&mut self.counters.retries);
                 return Ok(Injected::NoRoom);
             }
             Post::Never(cause) => return Err(cause),
@@ -378,10 +379,10 @@ impl Engine<'_> {
         }
         peer.sequence_out = peer.sequence_out.wrapping_add(1);
         peer.limits_told();
-        self.counters.messages_sent += 1;
+        count(&mut self.counters.messages_sent);
         match kind {
-            Kind::Defer => self.counters.deferrals += 1,
-            Kind::Announce => self.counters.rendezvous += 1,
+            Kind::Defer => count(&mut self.counters.deferrals),
+            Kind::Announce => count(&mut self.counters.rendezvous),
             _ => {
                 self.counters.bytes_sent += len as u64;
                 return Ok(Injected::Sent);

@@ -4,6 +4,7 @@ use aldis_hal::{Cause, Handle, PeerId};
 use aldis_protocols::LENDS;
 
 use crate::buffer::Buffer;
+use crate::counters::count;
 use crate::engine::Engine;
 use crate::matching::Payload;
 use crate::peer::Presence;
@@ -153,7 +154,7 @@ impl Engine<'_> {
     pub(crate) fn forget(&mut self, peer: PeerId) {
         self.lose(peer, Cause::PeerDead);
         while let Some(payload) = self.matcher.remove_from(peer) {
-            self.counters.stale_epochs += 1;
+            count(&mut self.counters.stale_epochs);
             if let Payload::Block(block) = payload {
                 self.blocks.give(block);
             }

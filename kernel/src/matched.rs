@@ -30,6 +30,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use crate::blocking::Within;
 use crate::buffer::{Buffer, Loan};
 use crate::comm::Comm;
+use crate::counters::count;
 use crate::endpoint::Endpoint;
 use crate::engine::{Engine, Started, status};
 use crate::error::Error;
@@ -298,7 +299,7 @@ impl Engine<'_> {
         (request.state, request.operation) = (State::Matched, Operation::Recv);
         (request.key.source, request.key.tag) = (request.rank, request.tag);
         let (peer, key, length) = (request.peer, request.key, request.length);
-        self.counters.messages_received += 1;
+        count(&mut self.counters.messages_received);
         self.peer(peer)?.seeker.take(sender);
         self.mark(peer);
         Some(Matched { handle, peer, context: key.context, status: status(key, length) })
@@ -337,7 +338,7 @@ impl Engine<'_> {
             }
             request.state = State::Free;
             self.requests.give(index);
-            self.counters.stale_epochs += 1;
+            count(&mut self.counters.stale_epochs);
             if let Some(Payload::Block(block)) = self.matcher.take_aside(envelope) {
                 self.blocks.give(block);
             }

@@ -10,6 +10,7 @@ use aldis_protocols::rendezvous::Announcement;
 
 use crate::buffer::Buffer;
 use crate::comm::{is_freed, is_tag};
+use crate::counters::count;
 use crate::engine::{Engine, status};
 use crate::injection::Turn;
 use crate::list::List;
@@ -102,7 +103,7 @@ impl Engine<'_> {
         let first = first.and_then(|index| self.requests.handle(index));
         if first == Some(receiver) {
             self.matcher.unpost(&mut self.requests, receiver.slot);
-            self.counters.messages_received += 1;
+            count(&mut self.counters.messages_received);
             if let Some(request) = self.requests.at(receiver.slot) {
                 (request.rank, request.tag) = (key.source, key.tag);
             }
@@ -259,8 +260,8 @@ impl Engine<'_> {
         row.holder.settled(sender)?;
         row.ordered.remove(&mut self.requests, sender.slot);
         self.mark(from);
-        self.counters.messages_sent += 1;
-        self.counters.overflows += 1;
+        count(&mut self.counters.messages_sent);
+        count(&mut self.counters.overflows);
         if self.requests.get(sender).is_some() {
             self.announced(sender.slot);
         }

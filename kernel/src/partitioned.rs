@@ -52,6 +52,7 @@ use aldis_protocols::rendezvous::{Receiver, Sender, SenderStep};
 use crate::buffer::{Buffer, Loan};
 use crate::call::{BUDGET, Call};
 use crate::comm::{Comm, PARTITIONED};
+use crate::counters::count;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::injection::{Turn, Wire};
@@ -339,7 +340,7 @@ impl Engine<'_> {
     /// A channel that is gone is asked for: the receiver is told, if there is a slot to do it by. Without one its
     /// deadline names this rank.
     fn refuse_round(&mut self, from: PeerId, receiver: Handle) {
-        self.counters.stale_handles += 1;
+        count(&mut self.counters.stale_handles);
         let Ok(handle) = self.request(State::Sending, Key::NONE, from, 0, Buffer::NONE) else { return };
         if let Some(request) = self.requests.get(handle) {
             request.orphan = true;

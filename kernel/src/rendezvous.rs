@@ -9,6 +9,7 @@ use aldis_protocols::LENDS;
 use aldis_protocols::header::{Finish, Kind, Label, clear_to_send, finish};
 use aldis_protocols::rendezvous::{ReaderStep, ReceiverStep, Sender, SenderStep};
 
+use crate::counters::count;
 use crate::engine::Engine;
 use crate::injection::{Turn, Wire, pack};
 use crate::planted;
@@ -63,7 +64,7 @@ impl Engine<'_> {
     ) -> Result<(), Malformed> {
         let &Piece { offset, payload, .. } = piece;
         let Some(request) = self.requests.get(receiver) else {
-            self.counters.stale_handles += 1;
+            count(&mut self.counters.stale_handles);
             return Ok(());
         };
         match &mut request.machine {
@@ -98,7 +99,7 @@ impl Engine<'_> {
         label: &Label,
     ) -> Result<(), Malformed> {
         let Some(request) = self.requests.get(receiver) else {
-            self.counters.stale_handles += 1;
+            count(&mut self.counters.stale_handles);
             return Ok(());
         };
         match &mut request.machine {
@@ -296,7 +297,7 @@ impl Engine<'_> {
                 Turn::Sent
             }
             Err(Refusal::Again(_)) => {
-                self.counters.retries += 1;
+                count(&mut self.counters.retries);
                 Turn::Stuck
             }
             Err(Refusal::Never(cause)) => {

@@ -5,6 +5,7 @@ use aldis_protocols::rendezvous::Announcement;
 
 use super::{Comm, PLANE};
 use crate::buffer::Buffer;
+use crate::counters::count;
 use crate::engine::Engine;
 use crate::matching::{Envelope, Payload};
 use crate::rank::WILD;
@@ -41,7 +42,7 @@ impl Engine<'_> {
                     break;
                 }
                 let Some(payload) = self.matcher.remove(index) else { return };
-                self.counters.stale_contexts += 1;
+                count(&mut self.counters.stale_contexts);
                 self.free_envelope(peer);
                 if let Payload::Block(block) = payload {
                     self.blocks.give(block);

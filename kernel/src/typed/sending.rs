@@ -6,6 +6,7 @@ use aldis_protocols::{INLINE_BYTES, Protocol};
 
 use super::layout::NO_TYPES;
 use super::{Conversion, Typed};
+use crate::counters::count;
 use crate::datatype::Form;
 use crate::engine::{Engine, Started, Target};
 use crate::injection::{Injected, Turn, Wire};
@@ -79,7 +80,7 @@ impl Engine<'_> {
             return self.announce(wire, id, Kind::Defer, key, len, own);
         }
         if peer.envelopes_out.available() == 0 {
-            self.counters.credit_stalls += 1;
+            count(&mut self.counters.credit_stalls);
             return Ok(Injected::NoCredit);
         }
         let header = self.header(peer, Kind::Labelled, key, peer.sequence_out, len as u64).emit();

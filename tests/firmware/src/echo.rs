@@ -5,7 +5,7 @@ use aldis_coll::allreduce::RecursiveDoubling;
 use aldis_coll::op::Sum;
 use aldis_coll::{Options, barrier, bcast};
 use aldis_drivers::Shm;
-use aldis_drivers::shm::{self, Identity};
+use aldis_drivers::shm::{self, Identity, Region};
 use aldis_hal::{Cost, Epoch, PeerId, Platform};
 use aldis_kernel::protocols::card::Card;
 use aldis_kernel::{Config, Endpoint, Rank, Source, Tag, TagMatch};
@@ -47,35 +47,32 @@ fn run() -> Option<()> {
     let me = Identity { job: JOB, owner: PeerId(board.core()), epoch: Epoch::from_entropy(board.entropy()) };
     let inbox = board::inbox(me.owner.index())?;
     shm::format(&inbox, GEOMETRY, me).ok()?;
-    let Ok(mut transport) = Shm::new(me, inbox, lanes, COST) else { return None };
-    let mut epochs = [Epoch::default(); PEERS];
-    for (peer, epoch) in (0..).map(PeerId).zip(&mut epochs).filter(|(peer, _)| *peer != me.owner) {
-        let theirs = wait_for(peer, &mut board)?;
-        transport.attach(peer, board::inbox(peer.index())?, theirs).ok()?;
-        *epoch = theirs.epoch;
-    }
+    let Ok(transport) = Shm::new(me, inbox, lanes, COST) else { return None };
     let config = Config { me: me.owner, size: PEERS as u32, epoch: me.epoch };
-    let Ok(mut endpoint) = Endpoint::new(STORAGE.take()?, transport, board, config) else { return None };
+    let mut made = Endpoint::new(STORAGE.take()?, transport, board, config);
+    let Ok(endpoint) = &mut made else { return None };
     // All cores run this firmware: what one has set aside for a peer, all have.
     let room = endpoint.card().room;
-    for (peer, epoch) in (0..).map(PeerId).zip(epochs).filter(|(peer, _)| *peer != me.owner) {
-        endpoint.connect(&Card::new(peer, epoch, room)).ok()?;
+    for peer in (0..PEERS as u32).map(PeerId).filter(|peer| *peer != me.owner) {
+        let inbox = board::inbox(peer.index())?;
+        let theirs = wait_for(&inbox);
+        endpoint.transport_mut().attach(peer, inbox, theirs).ok()?;
+        endpoint.connect(&Card::new(peer, theirs.epoch, room)).ok()?;
     }
     let mut length = 1;
     loop {
-        length = round(&mut endpoint, message, length)?;
+        length = round(endpoint, message, length)?;
     }
 }
 
 /// Until the core has formatted its inbox. Nothing of an earlier life of it is taken for it: memory that cores share
 /// is cleared by the boot loader, before any of them starts.
-fn wait_for(peer: PeerId, board: &mut Board) -> Option<Identity> {
-    let inbox = board::inbox(peer.index())?;
+fn wait_for(inbox: &Region<'_>) -> Identity {
     loop {
-        if let Ok((_, identity)) = shm::inspect(&inbox) {
-            return Some(identity);
+        if let Ok((_, identity)) = &shm::inspect(inbox) {
+            return *identity;
         }
-        board.relax(0);
+        core::hint::spin_loop();
     }
 }
 
@@ -90,7 +87,8 @@ fn round(endpoint: &mut Core, message: &mut [u8], length: u32) -> Option<u32> {
         let message = message.get_mut(..length as usize)?;
         for other in (0..world.size()).map(Rank).filter(|&other| other != ROOT) {
             endpoint.send(&world, message, other, ECHO).ok()?;
-            bytes = [bytes[0] + endpoint.recv(&world, message, other, ECHO).ok()?.bytes];
+            bytes = [bytes[0]
+                + endpoint.recv(&world, message, Source::Rank(other), TagMatch::Tag(ECHO)).ok()?.bytes];
         }
     } else {
         bytes = [answer(endpoint, message)?];
