@@ -35,7 +35,7 @@ mod price;
 
 use aldis_kernel::hal::lines::{LinesShape, Note, START_BYTES};
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId};
-use aldis_kernel::{Comm, Lines};
+use aldis_kernel::{Comm, Lines, Withheld};
 use chunks::Run;
 pub(crate) use drive::{CROWDED, check, run};
 pub use price::NAME;
@@ -143,8 +143,8 @@ pub(crate) enum Turn {
     Over,
     /// There is more to do at once.
     Moved,
-    /// It waits for this rank, or for any.
-    Missing(Option<u32>),
+    /// It waits for this rank.
+    Missing(u32),
     /// It waits for another collective of this rank.
     Crowded,
     /// This rank, if it is about one, has ended it.
@@ -157,6 +157,15 @@ type Stopped = Turn;
 impl From<Cause> for Turn {
     fn from(cause: Cause) -> Self {
         Self::Failed(cause, None)
+    }
+}
+
+impl From<Withheld> for Turn {
+    fn from(withheld: Withheld) -> Self {
+        match withheld {
+            Withheld::By(rank) => Self::Missing(rank),
+            Withheld::For(cause, rank) => Self::Failed(cause, rank),
+        }
     }
 }
 
@@ -247,15 +256,17 @@ impl Meeting {
             return Err(Turn::Crowded);
         }
         let note = self.note();
-        let is_free = match &mut self.run {
+        let first;
+        let payload = match &mut self.run {
             Some(run) => {
                 run.first = lines.take_chunks(self.number).ok_or(Turn::Crowded)?;
-                !self.task.gives() || lines.publish(self.number, note, &run.first.to_le_bytes())?
+                first = run.first.to_le_bytes();
+                &first
             }
-            None => !self.task.gives() || lines.publish(self.number, note, data)?,
+            None => data,
         };
-        if !is_free {
-            return Err(Turn::Missing(None));
+        if self.task.gives() {
+            lines.publish(self.number, note, payload)?;
         }
         self.stage = Stage::Hear;
         Ok(())
@@ -291,7 +302,7 @@ impl Meeting {
 
     fn hear_of(&mut self, lines: &Lines<'_>, rank: u32) -> Result<(), Stopped> {
         let own = self.note();
-        let notice = lines.look(self.number, rank).map_err(about(rank))?.ok_or(Turn::Missing(Some(rank)))?;
+        let notice = lines.look(self.number, rank).map_err(about(rank))?.ok_or(Turn::Missing(rank))?;
         if notice.note.operation != own.operation {
             return Err(Turn::Failed(Cause::Incompatible, Some(rank)));
         }

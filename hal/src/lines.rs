@@ -57,6 +57,21 @@ pub struct Notice<'a> {
     pub payload: &'a [u8],
 }
 
+/// How far a rank has come, or several have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Progress {
+    /// All collectives before this one are finished.
+    pub finished: u32,
+    /// All positions before this one are done with.
+    pub done: u32,
+}
+
+/// The earlier of two of these numbers, which count from an arbitrary start and are not far from each other.
+pub const fn is_earlier(one: u32, other: u32) -> bool {
+    (one.wrapping_sub(other) as i32) < 0
+}
+
 /// Bytes in the line of a rank whose contribution is in chunks: the first position, little-endian.
 pub const START_BYTES: usize = 4;
 
@@ -87,7 +102,7 @@ pub trait Lines {
     fn admits(&self, set: u32, number: u32) -> bool;
 
     /// Writes this rank's line of a collective, with `payload`. False, and nothing done, while another rank has not
-    /// finished with what stands in it, as far as is known since the last [`refresh`](Self::refresh).
+    /// finished with what stands in it, as far as is known since the last [`clear`](Self::clear).
     ///
     /// # Errors
     /// [`Cause::TooBig`] for a payload that does not fit into a line.
@@ -130,9 +145,12 @@ pub trait Lines {
     /// This rank is done with everybody's chunks up to and with `position`.
     fn done(&mut self, set: u32, position: u32);
 
-    /// Looks how far the others of the communicator have come.
+    /// How far `peer` has come, which may be this rank itself.
     ///
     /// # Errors
     /// As [`look`](Self::look).
-    fn refresh(&mut self, set: u32, others: &mut dyn Iterator<Item = PeerId>) -> Result<(), Cause>;
+    fn progress(&self, set: u32, peer: PeerId) -> Result<Progress, Cause>;
+
+    /// All others of the communicator have come so far: what is before is free to be written again.
+    fn clear(&mut self, set: u32, progress: Progress);
 }

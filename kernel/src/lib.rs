@@ -99,7 +99,7 @@ pub use explain::Explanation;
 pub use future::{Futures, Sleeper};
 pub use group::{Comparison, Group, Piece, RankRange};
 pub use hints::Hints;
-pub use lines::Lines;
+pub use lines::{Lines, Withheld};
 pub use matched::Matched;
 pub use pending::{Pending, Standing};
 #[cfg(feature = "planted-bugs")]

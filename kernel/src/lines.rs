@@ -7,7 +7,7 @@
 
 use core::ops::Range;
 
-use aldis_hal::lines::{LinesShape, Note, Notice};
+use aldis_hal::lines::{LinesShape, Note, Notice, is_earlier};
 use aldis_hal::{Activity, Cause, PeerId, Platform, Resource, Transport};
 
 use crate::blocking::Turns;
@@ -18,6 +18,21 @@ use crate::error::Error;
 use crate::group::Piece;
 use crate::rank::Rank;
 use crate::scope::{Scope, part};
+
+/// Why this rank cannot write a line or a chunk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Withheld {
+    /// This rank has not finished with what stands there: of all it is the furthest behind.
+    By(u32),
+    /// It never can, for this cause; it lies with that rank if there is one.
+    For(Cause, Option<u32>),
+}
+
+impl From<Cause> for Withheld {
+    fn from(cause: Cause) -> Self {
+        Self::For(cause, None)
+    }
+}
 
 /// The control lines of a communicator, for those who implement collectives. A borrow of the endpoint: nothing is polled
 /// meanwhile.
@@ -46,17 +61,21 @@ impl Lines<'_> {
         self.lines.admits(self.set, number)
     }
 
-    /// Writes this rank's line of a collective; false while another rank has not finished with what stands in it.
+    /// Writes this rank's line of a collective.
     ///
     /// # Errors
-    /// [`Cause::TooBig`] for a payload that does not fit into a line, or why another rank's lines cannot be read.
+    /// The rank that has not finished with what stands in it; [`Cause::TooBig`] for a payload that does not fit into a line,
+    /// or why another rank's lines cannot be read.
     #[inline]
-    pub fn publish(&mut self, number: u32, note: Note, payload: &[u8]) -> Result<bool, Cause> {
+    pub fn publish(&mut self, number: u32, note: Note, payload: &[u8]) -> Result<(), Withheld> {
         if self.lines.publish(self.set, number, note, payload)? {
-            return Ok(true);
+            return Ok(());
         }
-        self.refresh()?;
-        self.lines.publish(self.set, number, note, payload)
+        let (finishing, _) = self.refresh()?;
+        if self.lines.publish(self.set, number, note, payload)? {
+            return Ok(());
+        }
+        Err(Withheld::By(finishing))
     }
 
     /// What `rank` says of a collective that is not finished here; `None` if nothing yet.
@@ -83,15 +102,16 @@ impl Lines<'_> {
         self.lines.run(self.set, first, len);
     }
 
-    /// This rank's chunk at `position`, to be filled; `None` while another rank is not done with what stands in it.
+    /// This rank's chunk at `position`, to be filled.
     ///
     /// # Errors
-    /// Why another rank's lines cannot be read.
-    pub fn fill(&mut self, position: u32) -> Result<Option<&mut [u8]>, Cause> {
+    /// The rank that is not done with what stands in it, or why another rank's lines cannot be read.
+    pub fn fill(&mut self, position: u32) -> Result<&mut [u8], Withheld> {
+        let mut reading = self.rank;
         if self.lines.fill(self.set, position).is_none() {
-            self.refresh()?;
+            (_, reading) = self.refresh()?;
         }
-        Ok(self.lines.fill(self.set, position))
+        self.lines.fill(self.set, position).ok_or(Withheld::By(reading))
     }
 
     /// Lets everybody read this rank's chunks up to and with `position`.
@@ -119,11 +139,25 @@ impl Lines<'_> {
         self.row.peer(rank, self.pieces).ok_or(out)
     }
 
+    /// Looks how far the others have come: which of them has finished the fewest collectives, and which is done with the
+    /// fewest positions.
     #[cold]
-    fn refresh(&mut self) -> Result<(), Cause> {
-        let (row, pieces, own) = (self.row, self.pieces, self.rank);
-        let others = (0..row.size()).filter(|rank| *rank != own);
-        self.lines.refresh(self.set, &mut others.filter_map(|rank| row.peer(rank, pieces)))
+    fn refresh(&mut self) -> Result<(u32, u32), Withheld> {
+        let mut last = None;
+        for rank in (0..self.row.size()).filter(|rank| *rank != self.rank) {
+            let found = self.peer(rank).and_then(|peer| self.lines.progress(self.set, peer));
+            let theirs = found.map_err(|cause| Withheld::For(cause, Some(rank)))?;
+            let (least, finishing, reading) = last.get_or_insert((theirs, rank, rank));
+            if is_earlier(theirs.finished, least.finished) {
+                (least.finished, *finishing) = (theirs.finished, rank);
+            }
+            if is_earlier(theirs.done, least.done) {
+                (least.done, *reading) = (theirs.done, rank);
+            }
+        }
+        let (least, finishing, reading) = last.ok_or(Cause::Stale)?;
+        self.lines.clear(self.set, least);
+        Ok((finishing, reading))
     }
 }
 

@@ -112,7 +112,7 @@ impl Run {
             fill(lines, position, part, part.len()..part.len())?;
         } else {
             let chunk = lines.chunk(position, task.root).map_err(about(task.root))?;
-            let chunk = chunk.ok_or(Turn::Missing(Some(task.root)))?;
+            let chunk = chunk.ok_or(Turn::Missing(task.root))?;
             copy(part, chunk.get(..part.len()).unwrap_or_default())?;
         }
         lines.done(position);
@@ -158,9 +158,7 @@ impl Run {
             }
             1 => {
                 self.await_all(task, lines, written)?;
-                if lines.fill(reduced)?.is_none() {
-                    return Err(Turn::Missing(None));
-                }
+                lines.fill(reduced)?;
                 let part = part.get_mut(own.clone()).unwrap_or_default();
                 task.fold(part, |rank| operand(lines, written, rank, own.clone()))?;
                 fill(lines, reduced, part, part.len()..part.len())?;
@@ -173,7 +171,7 @@ impl Run {
                         let piece = piece(task, part.len(), self.next);
                         let into = part.get_mut(piece).unwrap_or_default();
                         let chunk = lines.chunk(reduced, self.next).map_err(about(self.next))?;
-                        let chunk = chunk.ok_or(Turn::Missing(Some(self.next)))?;
+                        let chunk = chunk.ok_or(Turn::Missing(self.next))?;
                         copy(into, chunk.get(..into.len()).unwrap_or_default())?;
                     }
                     self.next += 1;
@@ -201,7 +199,7 @@ impl Run {
         while self.next < task.size {
             let rank = self.next;
             if rank != task.rank && lines.chunk(position, rank).map_err(about(rank))?.is_none() {
-                return Err(Turn::Missing(Some(rank)));
+                return Err(Turn::Missing(rank));
             }
             self.next += 1;
         }
@@ -231,7 +229,7 @@ fn piece(task: &Task, len: usize, rank: u32) -> Range<usize> {
 
 /// Writes `part` to this rank's chunk at `position`, but for those bytes that nobody reads.
 fn fill(lines: &mut Lines<'_>, position: u32, part: &[u8], unread: Range<usize>) -> Result<(), Stopped> {
-    let chunk = lines.fill(position)?.ok_or(Turn::Missing(None))?;
+    let chunk = lines.fill(position)?;
     for range in [0..unread.start, unread.end..part.len()] {
         let (into, from) = (chunk.get_mut(range.clone()), part.get(range));
         let (into, from) = into.zip(from).ok_or(Cause::Stale)?;

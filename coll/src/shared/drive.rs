@@ -41,7 +41,7 @@ impl Meeting {
             return Turn::Over;
         }
         let turn = self.go(scope, comm, data);
-        let Turn::Missing(Some(rank)) = turn else { return turn };
+        let Turn::Missing(rank) = turn else { return turn };
         self.missing = Some(rank);
         self.idle = self.idle.wrapping_add(1);
         if !self.idle.is_multiple_of(LOOKS_A_ROLL_CALL) {
@@ -50,7 +50,7 @@ impl Meeting {
         let Err(cause) = scope.is_there(comm, Rank(rank)) else { return turn };
         // What it wrote before it left is there by now.
         match self.go(scope, comm, data) {
-            Turn::Missing(Some(still)) if still == rank => {
+            Turn::Missing(still) if still == rank => {
                 self.leave(scope, comm);
                 Turn::Failed(cause, Some(rank))
             }
@@ -145,7 +145,7 @@ pub(crate) fn run<'s, T: Transport, P: Platform>(
                 Turn::Over => Ok(Some(())),
                 Turn::Moved => Ok(None),
                 Turn::Missing(rank) => {
-                    missing.set(rank);
+                    missing.set(Some(rank));
                     Ok(None)
                 }
                 Turn::Crowded => Err(meeting.error(comm, CROWDED, None)),

@@ -108,8 +108,8 @@ impl Shared {
 impl<O: LineOrders> Rank<'_, O> {
     fn refresh(&mut self) {
         // SAFETY: as in `Shared::rank`.
-        let mut others = Some(unsafe { Theirs::at(self.other.place()) });
-        self.own.refresh(|| others.take().map(Ok)).unwrap();
+        let other: Theirs<O> = unsafe { Theirs::at(self.other.place()) };
+        self.own.clear(other.progress(&self.own));
     }
 
     /// Writes a number in this rank's line, waiting for it to be free.

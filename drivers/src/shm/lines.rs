@@ -17,7 +17,7 @@ use core::marker::PhantomData;
 use core::slice;
 
 use aldis_hal::cause::{Cause, Malformed};
-use aldis_hal::lines::{Note, Notice, START_BYTES};
+use aldis_hal::lines::{Note, Notice, Progress, START_BYTES, is_earlier};
 
 use crate::sync::{Ordering, UnsafeCell, Word};
 
@@ -201,13 +201,13 @@ impl<O: LineOrders> Theirs<O> {
     }
 
     /// What its owner has finished and is done with; as little as can be before it has opened the set.
-    fn progress(&self, own: &Own<O>) -> (u32, u32) {
+    pub(super) fn progress(&self, own: &Own<O>) -> Progress {
         // SAFETY: `at`'s caller vouched for the place.
         let control = unsafe { &*self.place.control };
         if control.context.load(O::READ_NAME) != own.context {
-            return (own.start, own.start);
+            return Progress { finished: own.start, done: own.start };
         }
-        (control.floor.load(O::COLLECT), control.done.load(O::COLLECT))
+        Progress { finished: control.floor.load(O::COLLECT), done: control.done.load(O::COLLECT) }
     }
 }
 
@@ -395,30 +395,17 @@ impl<O: LineOrders> Own<O> {
     }
 
     /// Takes in how far all others have come.
-    pub(super) fn refresh(
-        &mut self,
-        mut others: impl FnMut() -> Option<Result<Theirs<O>, Cause>>,
-    ) -> Result<(), Cause> {
-        let (mut floor, mut done) = (self.floor, self.done);
-        while let Some(other) = others() {
-            let (theirs, read) = other?.progress(self);
-            floor = earlier(theirs, floor);
-            done = earlier(read, done);
-        }
+    pub(super) fn clear(&mut self, others: Progress) {
+        let earlier = |one, other| if is_earlier(one, other) { one } else { other };
+        let (floor, done) = (earlier(others.finished, self.floor), earlier(others.done, self.done));
         // Nobody takes back what it has said: what is behind is of a set that has been opened anew.
-        if floor.wrapping_sub(self.cleared) as i32 > 0 {
+        if is_earlier(self.cleared, floor) {
             self.cleared = floor;
         }
-        if done.wrapping_sub(self.drained) as i32 > 0 {
+        if is_earlier(self.drained, done) {
             self.drained = done;
         }
-        Ok(())
     }
-}
-
-/// The earlier of two numbers that are not far from each other.
-fn earlier(one: u32, other: u32) -> u32 {
-    if (one.wrapping_sub(other) as i32) < 0 { one } else { other }
 }
 
 /// Copies up to [`LINE_PAYLOAD`] bytes: in words as far as possible, since most contributions are words.

@@ -1,6 +1,6 @@
 //! The sets of control lines of a rank: its own, and those of the ranks it is attached to.
 
-use aldis_hal::lines::{Lines, LinesShape, Note, Notice};
+use aldis_hal::lines::{Lines, LinesShape, Note, Notice, Progress};
 use aldis_hal::{Cause, PeerId};
 
 use super::geometry::Geometry;
@@ -121,15 +121,13 @@ impl Lines for Shm<'_> {
         }
     }
 
-    fn refresh(&mut self, set: u32, others: &mut dyn Iterator<Item = PeerId>) -> Result<(), Cause> {
-        // Taken out meanwhile, as the others are found through this.
-        let Some(mut own) = self.sets.get_mut(set as usize).and_then(Option::take) else {
-            return Err(Cause::Unsupported);
-        };
-        let result = own.refresh(|| others.next().map(|peer| self.their(set, peer)));
-        if let Some(place) = self.sets.get_mut(set as usize) {
-            *place = Some(own);
+    fn progress(&self, set: u32, peer: PeerId) -> Result<Progress, Cause> {
+        Ok(self.their(set, peer)?.progress(self.own(set)?))
+    }
+
+    fn clear(&mut self, set: u32, progress: Progress) {
+        if let Some(own) = self.own_mut(set) {
+            own.clear(progress);
         }
-        result
     }
 }

@@ -5,6 +5,8 @@ use core::time::Duration;
 use std::io::Write;
 use std::process::ExitCode;
 
+use aldis_coll::Options;
+use aldis_coll::op::Sum;
 use aldis_host_sim::{Abort, HostEndpoint, ShmArena};
 use aldis_kernel::{Rank, Source, Tag, TagMatch};
 use aldis_tests::bytes::Bytes;
@@ -38,6 +40,7 @@ fn behave(ep: &mut HostEndpoint, behaviour: &str) -> Outcome {
             Ok(())
         }
         "rounds" => rounds(ep),
+        "sums" => sums(ep),
         // Everybody waits for a message that nobody sends.
         "hang" => wait_for(ep, Rank((me.0 + 1) % world.size())),
         // The last rank misbehaves, the others wait for it.
@@ -94,6 +97,25 @@ fn rounds(ep: &mut HostEndpoint) -> Outcome {
         }
     }
     say("all came back");
+    Ok(())
+}
+
+/// Collectives by control lines without an end, each within a few seconds; the ranks tell when some are done.
+fn sums(ep: &mut HostEndpoint) -> Outcome {
+    let world = ep.world();
+    let (mut data, mut scratch) = (vec![1_u64; 20_000], vec![0; 20_000]);
+    for round in 0_u32.. {
+        let mut within = ep.within(Duration::from_secs(3));
+        Options::shared().allreduce(&mut within, &world, Sum, &mut data, &mut scratch)?;
+        if data.iter().any(|sum| *sum != u64::from(world.size())) {
+            return Err(format!("sum {round} is wrong").into());
+        }
+        data.fill(1);
+        Options::shared().barrier(&mut within, &world)?;
+        if round == 20 {
+            say("some are done");
+        }
+    }
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use aldis_coll::allreduce::RecursiveDoubling;
 use aldis_coll::op::Sum;
 use aldis_coll::select::{Call as Selected, Choice};
 use aldis_coll::{Options, allreduce, barrier, bcast, comm, iallreduce, ibarrier, ibcast, wait_all};
+use aldis_kernel::hal::lines::Note;
 use aldis_kernel::hal::{Cause, Operation, Resource};
 use aldis_kernel::{Rank, Tag};
 use proptest::prelude::*;
@@ -265,7 +266,8 @@ fn a_root_is_ahead_by_as_many_as_there_are_lines() {
             }
             let mut within = endpoint.within(Duration::from_millis(5));
             let error = shared.bcast(&mut within, &world, &mut [99u32], Rank(0)).unwrap_err();
-            assert_eq!((error.operation, error.cause), (Operation::Bcast, Cause::TimedOut));
+            let told = (error.operation, error.cause, error.peer());
+            assert_eq!(told, (Operation::Bcast, Cause::TimedOut, Some(Rank(1))));
             endpoint.send(&world, &[0u8], Rank(1), Tag(0)).unwrap();
         } else {
             endpoint.recv(&world, &mut [0u8], Rank(0), Tag(0)).unwrap();
@@ -276,6 +278,113 @@ fn a_root_is_ahead_by_as_many_as_there_are_lines() {
             }
         }
     });
+}
+
+/// A deadline names the rank that does not come, whatever it does not come to.
+#[test]
+fn a_rank_that_does_not_come_is_named() {
+    run(3, |endpoint| {
+        let (world, shared) = (endpoint.world(), Options::shared());
+        let missing = Some(Rank(1));
+        if world.rank() == Rank(1) {
+            for other in [0, 2] {
+                endpoint.recv(&world, &mut [0u8], Rank(other), Tag(0)).unwrap();
+            }
+            return;
+        }
+        for count in [1, 100, 20_000] {
+            let (mut data, mut scratch) = (vec![0u64; count], vec![0; count]);
+            let mut within = endpoint.within(Duration::from_millis(20));
+            let went = [
+                shared.barrier(&mut within, &world),
+                shared.bcast(&mut within, &world, &mut data, Rank(1)),
+                shared.allreduce(&mut within, &world, Sum, &mut data, &mut scratch),
+            ];
+            for error in went.map(Result::unwrap_err) {
+                assert_eq!((error.cause, error.peer()), (Cause::TimedOut, missing), "{error}");
+            }
+        }
+        endpoint.send(&world, &[0u8], Rank(1), Tag(0)).unwrap();
+    });
+}
+
+/// A rank that says anything at all in its line, and writes no chunk: those that read it come to its own result, or to an
+/// error that names it, and messages go on.
+fn says(note: Note, payload: &[u8]) {
+    run(2, |endpoint| {
+        let (world, shared) = (endpoint.world(), Options::shared());
+        let (rank, other) = (world.rank().0, Rank(1 - world.rank().0));
+        for count in [1usize, 2000] {
+            if rank == 1 {
+                let mut over = [0u8];
+                let told = endpoint.scope(|scope| {
+                    let number = scope.begin_by_lines(&world).unwrap();
+                    let told = scope.lines(&world).unwrap().publish(number, note, payload);
+                    assert_eq!(told, Ok(()));
+                    // It is in the collective until the other has ended it.
+                    let over = scope.irecv(&world, &mut over, other, Tag(0))?;
+                    scope.wait(over).map(drop)
+                });
+                told.unwrap();
+                continue;
+            }
+            let (mut data, mut scratch) = (vec![0u64; count], vec![0; count]);
+            let mut within = endpoint.within(Duration::from_millis(10));
+            let went = shared.allreduce(&mut within, &world, Sum, &mut data, &mut scratch);
+            let is_its_own = note.operation == Operation::Allreduce as u8 && note.bytes == 8 * count as u64;
+            match went {
+                Ok(()) => assert!(is_its_own && count == 1),
+                Err(error) => {
+                    assert_eq!(error.peer(), Some(other), "{error}");
+                    assert_eq!(error.cause == Cause::TimedOut, is_its_own, "{error}");
+                }
+            }
+            endpoint.send(&world, &[0u8], other, Tag(0)).unwrap();
+        }
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_a_rank_says_is_its_own_result_or_a_typed_error(
+        operation in prop_oneof![Just(Operation::Allreduce as u8), any::<u8>()],
+        bytes in prop_oneof![Just(8u64), Just(16_000), 0..1u64 << 48],
+        payload in prop::collection::vec(any::<u8>(), 8..=48),
+    ) {
+        says(Note { operation, bytes }, &payload);
+    }
+}
+
+/// One that runs ahead waits for no rank that has left, be it for a line or for a chunk.
+#[test]
+fn a_root_that_is_ahead_hears_that_a_rank_has_left() {
+    for count in [1, 20_000] {
+        let errors = run(3, |endpoint| {
+            let world = endpoint.world();
+            barrier(endpoint, &world).unwrap();
+            let mut data = vec![0u64; count];
+            match world.rank() {
+                Rank(0) => {}
+                Rank(1) => {
+                    endpoint.leave(Duration::from_secs(5)).unwrap();
+                    return None;
+                }
+                _ => {
+                    // As far behind as the one that has left; it is there.
+                    endpoint.recv(&world, &mut [0u8], Rank(0), Tag(0)).unwrap();
+                    return None;
+                }
+            }
+            let mut within = endpoint.within(Duration::from_secs(20));
+            let error = (0..=LINES)
+                .find_map(|_| Options::shared().bcast(&mut within, &world, &mut data, Rank(0)).err());
+            endpoint.send(&world, &[0u8], Rank(2), Tag(0)).unwrap();
+            error.map(|error| (error.cause, error.peer()))
+        });
+        assert_eq!(errors[0], Some((Cause::PeerLeft, Some(Rank(1)))), "{count} words");
+    }
 }
 
 /// Blocking ones by lines while nonblocking ones by messages are under way.

@@ -120,10 +120,16 @@ fn a_rank_killed_in_the_middle_of_a_message_is_reported_with_what_it_did() {
     );
 }
 
+/// The owner and the reader of memory that is being copied.
 #[test]
 fn a_rank_killed_while_data_streams_ends_the_job_within_a_second() {
-    for (victim, options) in [(0, &[][..]), (3, &[]), (0, &["--arena", "2M"]), (3, &["--arena", "2M"])] {
-        let mut job = begin(4, options, "stream");
+    let by_the_system = ["--env", "ALDIS_READ_COST=0:1"];
+    let in_fragments = ["--env", "ALDIS_CMA=off"];
+    let from_an_arena = ["--arena", "2M"];
+    for (victim, options) in
+        [(0, by_the_system), (3, by_the_system), (3, in_fragments), (0, from_an_arena), (3, from_an_arena)]
+    {
+        let mut job = begin(4, &options, "stream");
         let pids = job.pids(4);
         std::thread::sleep(Duration::from_millis(200));
         kill(pids[victim], Signal::SIGKILL).unwrap();
@@ -131,6 +137,29 @@ fn a_rank_killed_while_data_streams_ends_the_job_within_a_second() {
         let killed = format!("rank {victim} (pid {}) was killed by SIGKILL", pids[victim]);
         job.wait().says(137, &[&killed, "it was: ", "3 other ranks were ended"]);
     }
+}
+
+#[test]
+fn a_rank_killed_in_a_collective_by_control_lines_ends_the_job_within_a_second() {
+    for victim in [0, 2] {
+        let mut job = begin(3, &[], "sums");
+        let pids = job.pids(3);
+        job.line("some are done");
+        kill(pids[victim], Signal::SIGKILL).unwrap();
+        assert!(becomes(END_LIMIT, || !pids.iter().any(|pid| is_alive(*pid))), "others live on for a second");
+        let killed = format!("rank {victim} (pid {}) was killed by SIGKILL", pids[victim]);
+        job.wait().says(137, &[&killed, "it was: allreduce", "2 other ranks were ended"]);
+    }
+}
+
+#[test]
+fn a_rank_stopped_in_a_collective_by_control_lines_is_named_by_the_others() {
+    let mut job = begin(3, &[], "sums");
+    let pids = job.pids(3);
+    job.line("some are done");
+    kill(pids[1], Signal::SIGSTOP).unwrap();
+    job.wait().says(1, &["timed out", "rank 1"]);
+    assert!(becomes(END_LIMIT, || !pids.iter().any(|pid| is_alive(*pid))));
 }
 
 #[test]

@@ -13,6 +13,7 @@ use super::{Geometry, Identity, Lane, Region, Shm};
 
 mod flow;
 mod hostile;
+mod lines;
 mod model;
 mod regions;
 

@@ -1,0 +1,99 @@
+//! Control lines of a peer that say what cannot be.
+
+use aldis_hal::cause::Malformed;
+use aldis_hal::lines::{Lines, Note, START_BYTES};
+use aldis_hal::{Cause, PeerId};
+use proptest::prelude::*;
+
+use super::World;
+use crate::shm::Geometry;
+
+const LINED: Geometry = Geometry { peers: 2, slots: 4, blocks: 2, block_bytes: 128, sets: 1 };
+const CONTEXT: u32 = 6;
+
+/// Byte offsets from a set's start: of the control line's words, of the first line, and of words in a line.
+const FINISHED: usize = 4;
+const FILLED: usize = 8;
+const DONE: usize = 12;
+const LINES: usize = 128;
+const BYTES: usize = 48;
+const ABOUT: usize = 52;
+const LINE_CONTEXT: usize = 56;
+const SEQUENCE: usize = 60;
+
+/// Whatever a word can hold, mostly close to what is expected.
+fn word() -> impl Strategy<Value = u32> {
+    prop_oneof![any::<u32>(), 0..40u32, (0..40u32).prop_map(u32::wrapping_neg)]
+}
+
+/// Whether bytes lie in a rank's inbox.
+fn is_within(world: &World, rank: usize, at: *const u8, len: usize) -> bool {
+    let (start, inbox_bytes) = world.inboxes[rank];
+    let first = at.addr().checked_sub(start.as_ptr().addr());
+    first.is_some_and(|first| first + len <= inbox_bytes)
+}
+
+proptest! {
+    /// Rank 0's words are anything at all, rank 1 has begun some collectives: what it is lent is memory of the right inbox
+    /// and of the right length, and the rest is nothing yet or a typed error.
+    #[test]
+    fn whatever_they_say_is_found_out_or_harmless(
+        start: u32,
+        begun in 1..=40u32,
+        [finished, filled, done, sequence] in [word(), word(), word(), word()],
+        (bytes, about) in (word(), word()),
+        context in prop_oneof![9 => Just(CONTEXT), 1 => any::<u32>()],
+    ) {
+        let mut world = World::new(LINED, start);
+        let shm = &mut world.ranks[1];
+        shm.open(0, CONTEXT).unwrap();
+        let number = (0..begun).map(|_| shm.begin(0)).last().unwrap();
+        let first = shm.take_chunks(0, number).unwrap();
+        shm.run(0, first, 100);
+        let set = LINED.set_at(0);
+        let line = set + LINES + LINES * (number % Geometry::LINES) as usize;
+        for (offset, value) in [(FINISHED, finished), (FILLED, filled), (DONE, done)] {
+            world.set_word(0, set + offset, start.wrapping_add(value));
+        }
+        world.set_word(0, set, context);
+        let sequence = number.wrapping_add(sequence);
+        for (offset, value) in [(BYTES, bytes), (ABOUT, about), (LINE_CONTEXT, context), (SEQUENCE, sequence)] {
+            world.set_word(0, line + offset, value);
+        }
+        match world.ranks[1].look(0, number, PeerId(0)) {
+            Ok(None) => {}
+            Ok(Some(notice)) => {
+                prop_assert!(context == CONTEXT && sequence == number.wrapping_add(1));
+                let said = u64::from(about >> 16) << 32 | u64::from(bytes);
+                prop_assert_eq!(notice.note, Note { operation: about as u8, bytes: said });
+                let len = if said <= BYTES as u64 { said as usize } else { START_BYTES };
+                prop_assert!(notice.payload.len() == len && is_within(&world, 0, notice.payload.as_ptr(), len));
+            }
+            Err(cause) => prop_assert!(matches!(cause, Cause::Malformed(Malformed::Sequence { .. })), "{}", cause),
+        }
+        for position in (0..100).map(|index| first.wrapping_add(index)) {
+            let past = start.wrapping_add(filled).wrapping_sub(position);
+            match world.ranks[1].chunk(0, position, PeerId(0)) {
+                Ok(None) => prop_assert!(context != CONTEXT || past as i32 <= 0),
+                Ok(Some(chunk)) => {
+                    prop_assert!((1..=Geometry::CHUNKS).contains(&past));
+                    prop_assert!(chunk.len() == 128 && is_within(&world, 0, chunk.as_ptr(), 128));
+                }
+                Err(cause) => prop_assert_eq!(cause, Cause::Malformed(Malformed::Credit)),
+            }
+        }
+        let progress = world.ranks[1].progress(0, PeerId(0)).unwrap();
+        world.ranks[1].clear(0, progress);
+        // However far rank 0 says that it has come, rank 1 itself has finished none, and its line is in use from the
+        // seventeenth on.
+        let note = Note { operation: 1, bytes: 48 };
+        let wrote = world.ranks[1].publish(0, number, note, &[7; BYTES]).unwrap();
+        prop_assert!(!wrote || begun <= Geometry::LINES);
+        for position in (0..100).map(|index| first.wrapping_add(index)) {
+            let Some(chunk) = world.ranks[1].fill(0, position) else { continue };
+            let (at, len) = (chunk.as_ptr(), chunk.len());
+            prop_assert!(position.wrapping_sub(first) < Geometry::CHUNKS && len == 128);
+            prop_assert!(is_within(&world, 1, at, len));
+        }
+    }
+}
