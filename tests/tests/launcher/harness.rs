@@ -31,8 +31,9 @@ pub(crate) fn program(name: &str) -> PathBuf {
         let profile = test.parent().and_then(Path::parent).expect("a profile folder");
         let target = profile.parent().expect("a target folder");
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.current_dir(env!("CARGO_MANIFEST_DIR")).args(["build", "--quiet", "-p", "aldis-host-sim"]);
-        cargo.args(["--bins", "--examples", "--target-dir"]).arg(target);
+        // With the workspace's features, as the tests of the workspace are built: nothing is built twice then.
+        cargo.current_dir(env!("CARGO_MANIFEST_DIR")).args(["build", "--quiet", "--locked", "--workspace"]);
+        cargo.args(["--bin", "aldis-run", "--examples", "--target-dir"]).arg(target);
         match profile.file_name().and_then(|name| name.to_str()) {
             Some("debug") | None => {}
             Some(profile) => drop(cargo.args(["--profile", profile])),
