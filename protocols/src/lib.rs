@@ -33,6 +33,8 @@ pub mod connect;
 pub mod control;
 pub mod credit;
 pub mod discovery;
+#[cfg(test)]
+mod explore;
 pub mod header;
 pub mod overflow;
 pub mod partitioned;

@@ -9,79 +9,23 @@ mod paths;
 mod strangers;
 mod world;
 
-use core::fmt;
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::vec::Vec;
+use std::collections::HashSet;
 use std::{format, println, vec};
 
-use world::{Broken, Budget, Step, World};
+use world::{Budget, Step, World};
 
+use crate::explore::{self, Broken, Counterexample, Explored, World as _};
 use crate::sabotage::{Defect, with};
 
 /// No more steps than this are needed to be connected once nothing goes wrong any more.
 const FAIR_STEPS_MAX: usize = 120;
 
-struct Explored {
-    states: usize,
-    transitions: usize,
-    depth: u32,
-}
-
-/// What was broken, and how it came to it.
-struct Counterexample {
-    broken: Broken,
-    steps: Vec<Step>,
-}
-
-impl fmt::Debug for Counterexample {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} after {:?}", self.broken, self.steps)
-    }
-}
-
-/// Where each state was first reached from: for the way back.
-type Origins = HashMap<u64, (u64, Option<Step>, u32)>;
-
-fn way(origins: &Origins, mut at: u64) -> Vec<Step> {
-    let mut steps = vec![];
-    while let Some(&(from, Some(step), _)) = origins.get(&at) {
-        steps.push(step);
-        at = from;
-    }
-    steps.reverse();
-    steps
-}
-
-/// Breadth first, so that a counterexample is one of the shortest.
-fn explore(budget: Budget) -> Result<Explored, Counterexample> {
-    let start = World::new(budget);
-    let mut origins: Origins = HashMap::from([(start.fingerprint(), (0, None, 0))]);
-    let mut good = [HashSet::new(), HashSet::new(), HashSet::new()];
-    let mut queue = VecDeque::from([start]);
-    let (mut transitions, mut depth) = (0, 0);
-    while let Some(world) = queue.pop_front() {
-        let from = world.fingerprint();
-        let here = origins.get(&from).map_or(0, |&(_, _, depth)| depth);
-        for (askers, good) in [[true, false], [false, true], [true, true]].into_iter().zip(&mut good) {
-            connects(&world, askers, good)
-                .map_err(|broken| Counterexample { broken, steps: way(&origins, from) })?;
-        }
-        for step in world.steps() {
-            let mut next = world.clone();
-            transitions += 1;
-            if let Err(broken) = next.apply(step) {
-                let mut steps = way(&origins, from);
-                steps.push(step);
-                return Err(Counterexample { broken, steps });
-            }
-            origins.entry(next.fingerprint()).or_insert_with(|| {
-                depth = depth.max(here + 1);
-                queue.push_back(next);
-                (from, Some(step), here + 1)
-            });
-        }
-    }
-    Ok(Explored { states: origins.len(), transitions, depth })
+fn explore(budget: Budget) -> Result<Explored, Counterexample<Step>> {
+    explore::explore(
+        World::new(budget),
+        &[[true, false], [false, true], [true, true]],
+        |world, &askers, good| connects(world, askers, good),
+    )
 }
 
 /// From here on nothing goes wrong any more: the two share a connection in the end, and no other is left. `good` are the

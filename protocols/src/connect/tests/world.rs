@@ -2,7 +2,6 @@
 
 use core::hash::{Hash, Hasher};
 use std::collections::hash_map::DefaultHasher;
-use std::string::String;
 use std::vec::Vec;
 use std::{format, vec};
 
@@ -10,9 +9,7 @@ use aldis_hal::{Epoch, Instant};
 
 use super::super::machine::Phase;
 use super::super::{Connect, Event, Message, Setup};
-
-/// What was broken.
-pub(super) type Broken = String;
+use crate::explore::{self, Broken};
 
 macro_rules! ensure {
     ($condition:expr, $($text:tt)*) => {
@@ -118,13 +115,11 @@ impl Node {
     }
 }
 
-impl World {
-    pub(super) fn new(budget: Budget) -> Self {
-        Self { nodes: [Node::new(0, 1), Node::new(1, 1)], wire: vec![], budget }
-    }
+impl explore::World for World {
+    type Step = Step;
 
     /// 64 bits for the state; the order of what is on the wire does not count.
-    pub(super) fn fingerprint(&self) -> u64 {
+    fn fingerprint(&self) -> u64 {
         let hash = |what: &dyn Fn(&mut DefaultHasher)| {
             let mut hasher = DefaultHasher::new();
             what(&mut hasher);
@@ -135,7 +130,7 @@ impl World {
     }
 
     /// Everything that can happen next within the budget.
-    pub(super) fn steps(&self) -> Vec<Step> {
+    fn steps(&self) -> Vec<Step> {
         let mut steps = vec![];
         for at in 0..self.wire.len() {
             if self.wire[..at].contains(&self.wire[at]) {
@@ -168,7 +163,7 @@ impl World {
     }
 
     /// Lets it happen.
-    pub(super) fn apply(&mut self, step: Step) -> Result<(), Broken> {
+    fn apply(&mut self, step: Step) -> Result<(), Broken> {
         let budget = &mut self.budget;
         match step {
             Step::Deliver(at) => {
@@ -214,6 +209,12 @@ impl World {
         }
         self.pump();
         self.check()
+    }
+}
+
+impl World {
+    pub(super) fn new(budget: Budget) -> Self {
+        Self { nodes: [Node::new(0, 1), Node::new(1, 1)], wire: vec![], budget }
     }
 
     /// The deadline of an attempt passes, or the link gives the peer up.

@@ -2,7 +2,6 @@
 
 use core::hash::{Hash, Hasher};
 use std::collections::hash_map::DefaultHasher;
-use std::string::String;
 use std::vec::Vec;
 use std::{format, vec};
 
@@ -11,10 +10,8 @@ use aldis_hal::{Epoch, Instant, PeerId};
 use super::super::link::Phase as Chosen;
 use super::super::{Event, Handshake, Link, Node, Refusal, Setup, job_name};
 use super::paths::Key;
+use crate::explore::{self, Broken};
 use crate::timer::Timer;
-
-/// What was broken.
-pub(super) type Broken = String;
 
 macro_rules! ensure {
     ($condition:expr, $($text:tt)*) => {
@@ -146,21 +143,18 @@ impl Side {
     }
 }
 
-impl World {
-    pub(super) fn new(budget: Budget) -> Self {
-        let side = Side { life: 1, link: Link::NONE };
-        Self { sides: [side.clone(), side], connections: vec![], next_key: 1, budget }
-    }
+impl explore::World for World {
+    type Step = Step;
 
     /// 64 bits for the state.
-    pub(super) fn fingerprint(&self) -> u64 {
+    fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (&self.sides, &self.connections, self.budget).hash(&mut hasher);
         hasher.finish()
     }
 
     /// Everything that can happen next within the budget.
-    pub(super) fn steps(&self) -> Vec<Step> {
+    fn steps(&self) -> Vec<Step> {
         let mut steps = vec![];
         for at in 0..self.connections.len() {
             if self.budget.resets > 0 && !self.connections[at].reset {
@@ -190,6 +184,27 @@ impl World {
         steps
     }
 
+    /// Lets it happen.
+    fn apply(&mut self, step: Step) -> Result<(), Broken> {
+        let before = self.shared();
+        self.happen(step)?;
+        self.dial(0, false)?;
+        self.dial(1, false)?;
+        self.connections.retain(|one| !matches!(one.ends, [End::Gone, End::Gone]));
+        let fault = matches!(step, Step::Reset(_) | Step::Restart(_) | Step::End(_) | Step::Notice(..));
+        // A life that is introduced ends the connections with another one, which is dead.
+        let kept = before.is_none() || fault || matches!(step, Step::Introduce(_)) || before == self.shared();
+        ensure!(kept, "a connection that both hold is ended");
+        self.check()
+    }
+}
+
+impl World {
+    pub(super) fn new(budget: Budget) -> Self {
+        let side = Side { life: 1, link: Link::NONE };
+        Self { sides: [side.clone(), side], connections: vec![], next_key: 1, budget }
+    }
+
     /// What can happen at one end of a connection.
     pub(super) fn steps_of(&self, at: usize, i: usize) -> Vec<Step> {
         let connection = &self.connections[at];
@@ -212,20 +227,6 @@ impl World {
             }
         };
         can.into_iter().filter_map(|(can, step)| can.then_some(step)).collect()
-    }
-
-    /// Lets it happen.
-    pub(super) fn apply(&mut self, step: Step) -> Result<(), Broken> {
-        let before = self.shared();
-        self.happen(step)?;
-        self.dial(0, false)?;
-        self.dial(1, false)?;
-        self.connections.retain(|one| !matches!(one.ends, [End::Gone, End::Gone]));
-        let fault = matches!(step, Step::Reset(_) | Step::Restart(_) | Step::End(_) | Step::Notice(..));
-        // A life that is introduced ends the connections with another one, which is dead.
-        let kept = before.is_none() || fault || matches!(step, Step::Introduce(_)) || before == self.shared();
-        ensure!(kept, "a connection that both hold is ended");
-        self.check()
     }
 
     /// The connection that is whole and open at both ends.
