@@ -8,7 +8,9 @@
 //! |---|---|
 //! | [`mod@barrier`], [`mod@bcast`], [`mod@reduce`], [`mod@allreduce`] | one operation each: its calls, and its algorithms in their own files |
 //! | [`schedule`] | the form of an algorithm: [`Schedule`], [`Step`], [`Span`] |
+//! | [`mod@shared`] | the algorithm `shared` of every operation: no messages, but control lines in memory that the ranks of a node share |
 //! | [`collective`] | the executor: [`Collective`], blocking and nonblocking, in segments that fit the scratch |
+//! | [`caller`] | whom a blocking collective can be called on |
 //! | [`mod@comm`] | communicators: dup, split, create, free; intercommunicators; grids and graphs of ranks |
 //! | [`op`] | reductions as types: `Sum` on `f64` compiles, `BitAnd` on `f64` does not |
 //! | [`select`] | the cost model, the choice by name, and the explanation of a choice |

@@ -146,7 +146,9 @@ Exit code:
 Environment:
   aldis-run reads ALDIS_ARENA, ALDIS_TCP_INCLUDE, _EXCLUDE, _FAMILY, _PORTS, _LINKS and _BUFFERS, and
   ALDIS_TLS_CERT, _KEY, _CA and _NAME, where the option is not given.
+  Every rank reads ALDIS_CMA and ALDIS_READ_COST: how long messages are copied between processes.
   ALDIS_RANK and ALDIS_SIZE for scripts, ALDIS_WIREUP_FD for the library.
+  docs/environment.md says what each may be.
   Rank 0, if it is on this machine, inherits the launcher's input unless that is a terminal; the others read nothing.
 
 A program takes part by calling `aldis_host_sim::run`; started without aldis-run it is a job of one rank."#;
@@ -272,6 +274,8 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
+    use aldis_host_sim::cma;
+    use aldis_host_sim::wireup::SOCKET_VARIABLE;
     use clap::CommandFactory;
 
     use super::*;
@@ -283,6 +287,19 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Options::command().debug_assert();
+    }
+
+    #[test]
+    fn the_page_of_variables_has_them_all() {
+        let page = include_str!("../../../../docs/environment.md");
+        for option in Options::command().get_arguments() {
+            let Some((variable, name)) = option.get_env().zip(option.get_long()) else { continue };
+            let row = format!("| `{}` | `--{name}` |", variable.to_string_lossy());
+            assert!(page.contains(&row), "no row {row}");
+        }
+        for variable in [cma::VARIABLE, cma::COST_VARIABLE, SOCKET_VARIABLE] {
+            assert!(page.contains(&format!("| `{variable}` |")), "no row for {variable}");
+        }
     }
 
     #[test]
