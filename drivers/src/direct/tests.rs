@@ -289,13 +289,9 @@ fn a_full_table_says_so() {
     assert!(owner.register(PeerId(1), memory(&data), Access::REMOTE_READ).is_ok());
 }
 
-/// The reader lets go of its memory while the owner, in another thread, is stopped between having taken a chunk and
-/// looking where it belongs: taking it back ends at once, and the owner, going on, writes nothing.
-#[test]
-fn an_owner_that_is_stopped_writes_nothing_later() {
-    let ([mut owner, mut reader], moments) = pair(true, false);
-    let (data, mut into) = (pattern(1 << 20), vec![0u8; 1 << 20]);
-    let (regions, _) = start(&mut owner, &mut reader, &data, &mut into);
+/// Lets the owner help in a thread of its own, and waits until it is stopped between having taken a chunk and looking where
+/// it belongs.
+fn stop_within(mut owner: End, moments: &Moments) -> thread::JoinHandle<End> {
     moments.stop.store(true, Ordering::SeqCst);
     let helper = thread::spawn(move || {
         poll(&mut owner);
@@ -304,6 +300,17 @@ fn an_owner_that_is_stopped_writes_nothing_later() {
     while !moments.stopped.load(Ordering::SeqCst) {
         thread::yield_now();
     }
+    helper
+}
+
+/// The reader lets go of its memory while the owner, in another thread, is stopped between having taken a chunk and
+/// looking where it belongs: taking it back ends at once, and the owner, going on, writes nothing.
+#[test]
+fn an_owner_that_is_stopped_writes_nothing_later() {
+    let ([mut owner, mut reader], moments) = pair(true, false);
+    let (data, mut into) = (pattern(1 << 20), vec![0u8; 1 << 20]);
+    let (regions, _) = start(&mut owner, &mut reader, &data, &mut into);
+    let helper = stop_within(owner, &moments);
     reader.deregister(regions[1]).unwrap();
     into.fill(0xEE);
     moments.stop.store(false, Ordering::SeqCst);
@@ -319,14 +326,7 @@ fn what_a_stopped_owner_has_taken_is_read_after_all() {
     let ([mut owner, mut reader], moments) = pair(true, false);
     let (data, mut into) = (pattern(400_000), vec![0u8; 400_000]);
     let (regions, _) = start(&mut owner, &mut reader, &data, &mut into);
-    moments.stop.store(true, Ordering::SeqCst);
-    let helper = thread::spawn(move || {
-        poll(&mut owner);
-        owner
-    });
-    while !moments.stopped.load(Ordering::SeqCst) {
-        thread::yield_now();
-    }
+    let helper = stop_within(owner, &moments);
     let over = (0..100_000).find_map(|_| poll(&mut reader).pop());
     assert_eq!(over, Some((TOKEN, Ok(()))));
     assert!(into == data);
