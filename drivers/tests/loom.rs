@@ -1,4 +1,4 @@
-//! The loom models of the shared-memory lanes, over the very files that ship:
+//! The loom models of the shared-memory lanes, and of reads that two sides share, over the very files that ship:
 //! `RUSTFLAGS="--cfg loom" cargo test -p aldis-drivers --release --test loom`.
 #![cfg(loom)]
 #![allow(dead_code, unused_imports, unreachable_pub, missing_docs)]
@@ -7,3 +7,5 @@
 mod shm;
 #[path = "../src/sync.rs"]
 mod sync;
+#[path = "../src/direct/table.rs"]
+mod table;

@@ -3,16 +3,25 @@
 use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, Ordering, fence};
+#[cfg(not(loom))]
+use core::sync::atomic::fence;
 
 use aldis_hal::Cause;
 
-use crate::sync::Word;
+#[cfg(loom)]
+use loom::sync::atomic::fence;
+
+use crate::sync::{AtomicU32, Ordering, Word};
+
+#[cfg(test)]
+#[cfg(loom)]
+#[path = "models.rs"]
+mod models;
 
 /// Regions that a rank shows at a time.
 pub(super) const ENTRIES: u32 = 32;
-/// Chunks of one read that two sides share.
-pub(super) const CHUNKS_MAX: u32 = 32;
+/// Chunks of one read that two sides share. Few in the models, as each is some words more to be explored.
+pub(super) const CHUNKS_MAX: u32 = if cfg!(loom) { 2 } else { 32 };
 
 /// Bytes of a table.
 pub const TABLE_BYTES: usize = size_of::<Entry>() * ENTRIES as usize;
@@ -141,6 +150,26 @@ impl Offered {
         let start = u64::from(index).checked_mul(self.chunk_bytes.into())?;
         let len = self.len.checked_sub(start)?.min(self.chunk_bytes.into());
         (len > 0).then_some((start, usize::try_from(len).ok()?))
+    }
+}
+
+#[cfg(loom)]
+impl Entry {
+    pub(super) fn new() -> Self {
+        let (word, long) = (|| Word::new(0), || Long([Word::new(0), Word::new(0)]));
+        Self {
+            shown: Shown { generation: word(), thread: word(), address: long(), len: long() },
+            offer: Offer {
+                serial: word(),
+                chunks: word(),
+                chunk_bytes: word(),
+                padding: word(),
+                first: long(),
+                len: long(),
+            },
+            shared: Shared { claims: AtomicU32::new(0), helped: word() },
+            places: core::array::from_fn(|_| Place { address: long(), len: long() }),
+        }
     }
 }
 
@@ -320,7 +349,9 @@ impl<'m> Table<'m> {
 }
 
 const _: () = {
+    #[cfg(not(loom))]
     assert!(size_of::<Place>() == 16);
+    #[cfg(not(loom))]
     assert!(size_of::<Entry>() == 3 * 64 + CHUNKS_MAX as usize * 16);
     assert!(ENTRIES <= u32::BITS && CHUNKS_MAX < FAILED);
 };
