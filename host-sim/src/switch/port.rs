@@ -13,6 +13,17 @@ use super::faults::Faults;
 use super::statistics::PortStatistics;
 use super::{BURST_FRAMES, FRAME_BYTES_MIN, QUEUE_FRAMES, RETRY_NS};
 
+/// Where a frame's EtherType is, and in a packet of IPv4 (RFC 791) its protocol; and what they are of UDP.
+const ETHERTYPE: core::ops::Range<usize> = 12..14;
+const ETHERTYPE_IPV4: [u8; 2] = [8, 0];
+const PROTOCOL: usize = 23;
+const PROTOCOL_UDP: u8 = 17;
+
+/// Whether a frame carries UDP over IPv4.
+fn is_udp(frame: &[u8]) -> bool {
+    frame.get(ETHERTYPE) == Some(&ETHERTYPE_IPV4) && frame.get(PROTOCOL) == Some(&PROTOCOL_UDP)
+}
+
 /// A port of the switch.
 #[derive(Debug)]
 pub(super) struct Port {
@@ -67,6 +78,7 @@ impl Port {
                 Ok(..FRAME_BYTES_MIN) => self.counts.runts += 1,
                 Ok(length) => {
                     self.counts.received += 1;
+                    self.counts.udp += u64::from(buffer.get(..length).is_some_and(is_udp));
                     self.counts.received_bytes += length as u64;
                     return Some(length);
                 }

@@ -87,6 +87,8 @@ pub struct PortStatistics {
     pub kind: Kind,
     /// Frames that came from the member.
     pub received: u64,
+    /// Those of them that carry UDP over IPv4.
+    pub udp: u64,
     /// Their bytes.
     pub received_bytes: u64,
     /// Frames that the member was given.
@@ -116,6 +118,7 @@ impl PortStatistics {
             port,
             kind,
             received: 0,
+            udp: 0,
             received_bytes: 0,
             sent: 0,
             sent_bytes: 0,
@@ -136,6 +139,8 @@ impl PortStatistics {
 pub struct Statistics {
     /// Frames that came from members.
     pub received: u64,
+    /// Those of them that carry UDP over IPv4.
+    pub udp: u64,
     /// Frames that members were given; one that goes to many counts many times.
     pub sent: u64,
     /// Frames dropped because a queue was full.
@@ -157,6 +162,7 @@ impl Statistics {
         }
         Self {
             received: sum(|port| port.received),
+            udp: sum(|port| port.udp),
             sent: sum(|port| port.sent),
             overflowed: sum(|port| port.overflowed),
             faults,

@@ -171,6 +171,9 @@ fn normalised(report: &Report) -> String {
         kept.map(|line| format!("{label} {}\n", without_times(line))).collect::<String>()
     };
     let mut text: String = report.ranks.iter().map(lines).collect();
+    if report.count("/udp") > 0 && report.count("/udp") == report.count("/received") {
+        text.push_str("[switch] all frames in UDP over IPv4\n");
+    }
     // How many there are depends on time; that there are some does not, where the switch was told to make them.
     for (name, _) in super::report::FAULTS.iter().filter(|(_, pointer)| report.count(pointer) > 0) {
         text.push_str(&format!("[switch] some frames {name}\n"));

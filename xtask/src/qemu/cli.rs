@@ -58,6 +58,8 @@ Examples:
       what went over the wire
   cargo xtask qemu run --arch host --ranks 4 --program flood --malformed 20
       Linux processes on the same switch; no emulator needed
+  cargo xtask qemu run --arch x86_64 --framing udp --pcap /tmp/job.pcap
+      messages in UDP datagrams, as on a network that passes nothing but IP
   cargo xtask qemu run --arch cortex-m --link serial --program pingpong
       two microcontrollers on a serial line
 
@@ -142,9 +144,9 @@ pub(crate) enum Link {
 /// How messages are framed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Framing {
-    /// An EtherType of its own
+    /// Frames with an EtherType of its own
     Ethernet,
-    /// UDP over IPv4
+    /// UDP datagrams over IPv4, with fixed port and addresses and no ARP
     Udp,
 }
 
@@ -154,7 +156,7 @@ pub(crate) struct Options {
     /// What joins the ranks; Linux processes stand on the switch
     #[arg(long, value_enum, default_value_t = Link::VirtioNet)]
     pub(super) link: Link,
-    /// How messages are framed
+    /// How messages are framed; shared memory has no frames
     #[arg(long, value_enum, default_value_t = Framing::Ethernet)]
     pub(super) framing: Framing,
     /// What the ranks run: pingpong, heat, collectives or flood
