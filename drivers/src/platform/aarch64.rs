@@ -1,8 +1,8 @@
-//! This module holds `unsafe` code: system registers of the generic timer, and `wfe`.
+//! This module holds `unsafe` code: system registers of the generic timer and of the random number generator, and `wfe`.
 //!
 //! Every ARMv8 core has the virtual count, and firmware states its frequency in a register. Its event stream wakes a core
 //! that waits for events some ten thousand times a second, so that `wfe` saves power and never waits for long. Source: Arm
-//! Architecture Reference Manual for A-profile, D12 (the generic timer).
+//! Architecture Reference Manual for A-profile, D12 (the generic timer), D19.2 (ID_AA64ISAR0_EL1, RNDR).
 
 use core::arch::asm;
 
@@ -19,11 +19,17 @@ const EVENT_BIT_SHIFT: u32 = 4;
 const EVENT_BIT_MAX: u32 = 15;
 const EVENT_FIELDS: u64 = EVENTS_ON | (1 << 3) | (0xF << EVENT_BIT_SHIFT);
 
+/// Where ID_AA64ISAR0_EL1 says whether the core has random numbers (FEAT_RNG); zero is no.
+const RNDR_SHIFT: u32 = 60;
+/// How often a generator that has none for now is asked again.
+const RNDR_TRIES: u32 = 10;
+
 /// The generic timer as a platform.
 #[derive(Debug)]
 pub struct GenericTimer {
     scale: Scale,
     seed: u64,
+    has_rndr: bool,
 }
 
 impl GenericTimer {
@@ -33,18 +39,19 @@ impl GenericTimer {
     /// The caller runs at EL1 or above and nobody else sets the event stream of this core.
     #[must_use]
     pub unsafe fn new(seed: u64) -> Option<Self> {
-        let (hz, control): (u64, u64);
+        let (hz, control, has): (u64, u64, u64);
         // SAFETY: reading these has no effect; the caller may, at EL1.
         unsafe {
             asm!("mrs {}, cntfrq_el0", out(reg) hz, options(nomem, nostack, preserves_flags));
             asm!("mrs {}, cntkctl_el1", out(reg) control, options(nomem, nostack, preserves_flags));
+            asm!("mrs {}, id_aa64isar0_el1", out(reg) has, options(nomem, nostack, preserves_flags));
         }
         let scale = Scale::of_hz(hz)?;
         let control =
             (control & !EVENT_FIELDS) | EVENTS_ON | (u64::from(event_bit(scale)) << EVENT_BIT_SHIFT);
         // SAFETY: the event stream is the caller's, and only makes `wfe` return.
         unsafe { asm!("msr cntkctl_el1, {}", in(reg) control, options(nomem, nostack, preserves_flags)) };
-        Some(Self { scale, seed })
+        Some(Self { scale, seed, has_rndr: has >> RNDR_SHIFT != 0 })
     }
 }
 
@@ -71,8 +78,29 @@ impl Platform for GenericTimer {
 
     fn entropy(&mut self) -> u64 {
         self.seed = mix(self.seed, counter());
-        self.seed
+        // SAFETY: asked only of a core that has the register.
+        let random = if self.has_rndr { unsafe { random() } } else { 0 };
+        self.seed ^ random
     }
+}
+
+/// A random number of the core's own; zero if it has none for now.
+///
+/// # Safety
+/// The core has FEAT_RNG.
+unsafe fn random() -> u64 {
+    for _ in 0..RNDR_TRIES {
+        let (value, is_there): (u64, u64);
+        // SAFETY: the caller's promise; nothing but two registers and the flags changes. RNDR by its encoding, which assemblers
+        // know that are not told of the feature; a failed read sets Z.
+        unsafe {
+            asm!("mrs {}, s3_3_c2_c4_0", "cset {}, ne", out(reg) value, out(reg) is_there, options(nomem, nostack));
+        }
+        if is_there != 0 {
+            return value;
+        }
+    }
+    0
 }
 
 /// The virtual count, not read ahead of the program.

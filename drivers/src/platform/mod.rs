@@ -4,8 +4,8 @@
 //! | type | clock | while nothing happens | entropy |
 //! |---|---|---|---|
 //! | `x86_64::Tsc` | time-stamp counter, its rate measured once against the PIT | `pause` | `rdrand`, else the counter |
-//! | `aarch64::GenericTimer` | virtual count and its stated frequency | `wfe`, woken by the event stream | the counter |
-//! | `riscv64::Timer` | `time` CSR, at the machine's stated rate | `wfi`, woken by its timer | the counter |
+//! | `aarch64::GenericTimer` | virtual count and its stated frequency | `wfe`, woken by the event stream | `RNDR`, else the counter |
+//! | `riscv64::Timer` | `time` CSR, at the machine's stated rate | `wfi`, woken by its timer | `seed` CSR (Zkr), else the counter |
 //! | `cortex_m::SysTick` | 24 bits at the processor's clock, extended by looking | `wfi`, woken by itself | the counter |
 //!
 //! The counters run from power-on and are not stopped by idleness; [`Scale`] makes nanoseconds of their ticks by
@@ -14,10 +14,18 @@
 //!
 //! # Entropy
 //!
-//! An epoch must differ from those of earlier lives of the same rank: it need not be secret. A counter that starts at zero
-//! with the power gives nearly the same value in every life of a board that always boots in the same time; so a board with
-//! something better (a noise source, a count of its boots in flash, a real-time clock) hands it in as `seed`, which is
-//! mixed with the counter. x86_64 has `rdrand`.
+//! An epoch must differ from those of earlier lives of the same rank: it need not be secret, and only ranks of one number
+//! need to differ. What that rests on, best first; all that there is is mixed:
+//!
+//! | source | found by | an epoch of an earlier life comes again |
+//! |---|---|---|
+//! | the core's random numbers: `rdrand`, `RNDR`, `seed` | CPUID; ID_AA64ISAR0_EL1; the device tree's `riscv,isa`, then `Timer::with_zkr` | by chance of one in 2^32, as an epoch has 32 bits |
+//! | what the loader drew: `/chosen/rng-seed` of the device tree | the board, which hands [`seed_of`] its bytes in as `seed` | the same, if the loader has drawn them anew |
+//! | what the board keeps: a count of its boots in flash, a real-time clock, a noise source | the same | as good as the source |
+//! | the counter, from power-on to the call | always | as often as the board takes equally long to boot, to a tick of its clock |
+//!
+//! The counter alone is *not* enough for a board that always boots in the same time. It is what a Cortex-M has, unless its
+//! board brings a seed.
 
 #[cfg(any(target_arch = "arm", test))]
 mod down_counter;
@@ -38,6 +46,16 @@ pub use scale::Scale;
 #[cfg(any(target_arch = "aarch64", target_arch = "arm", target_arch = "riscv64"))]
 const SPINS: u32 = 256;
 
+/// The seed of a platform that has `bytes` of entropy: each of them counts, however many they are; none give zero.
+#[must_use]
+pub fn seed_of(bytes: &[u8]) -> u64 {
+    bytes.chunks(size_of::<u64>()).fold(0, |seed, chunk| {
+        let mut word = [0; size_of::<u64>()];
+        word.iter_mut().zip(chunk).for_each(|(byte, drawn)| *byte = *drawn);
+        mix(seed, u64::from_le_bytes(word))
+    })
+}
+
 /// Spreads the differences between two values over 64 bits: SplitMix64 (Steele, Lea, Flood 2014).
 const fn mix(seed: u64, counter: u64) -> u64 {
     let z = seed.wrapping_add(counter.wrapping_mul(0x9E37_79B9_7F4A_7C15));
@@ -49,6 +67,21 @@ const fn mix(seed: u64, counter: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_byte_of_a_seed_counts() {
+        let drawn: [u8; 37] = core::array::from_fn(|at| at as u8);
+        let whole = seed_of(&drawn);
+        for at in 0..drawn.len() {
+            let mut other = drawn;
+            other[at] ^= 1;
+            assert!((whole ^ seed_of(&other)).count_ones() > 8, "byte {at}");
+        }
+        let mut turned = drawn;
+        turned.rotate_left(size_of::<u64>());
+        assert_ne!(seed_of(&turned), whole, "their order counts");
+        assert_eq!(seed_of(&[]), 0);
+    }
 
     #[test]
     fn neighbouring_counts_and_seeds_are_far_apart() {

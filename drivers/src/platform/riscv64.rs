@@ -1,9 +1,9 @@
-//! This module holds `unsafe` code: the `time` CSR, the timer's comparison register, and `wfi`.
+//! This module holds `unsafe` code: the CSRs `time` and `seed`, the timer's comparison register, and `wfi`.
 //!
 //! The time of a RISC-V machine counts at a rate that its device tree states (`/cpus/timebase-frequency`). A hart in machine
 //! mode that waits for interrupts (`wfi`) is woken by the timer even while interrupts are globally off: nothing is taken,
 //! the instruction returns. Sources: RISC-V Privileged Architecture, 3.1.10, 3.2.1 (mtime, mtimecmp), 3.3.3 (wfi); SiFive
-//! CLINT (core-local interruptor).
+//! CLINT (core-local interruptor); RISC-V Cryptography Extensions, volume I, chapter 4 (Zkr, the entropy source).
 
 use core::arch::asm;
 
@@ -18,6 +18,14 @@ const NAP_NS: u64 = 50_000;
 /// In `mie`: the machine timer's interrupt.
 const TIMER: usize = 1 << 7;
 
+/// What the `seed` CSR says of itself in its two highest bits, of which one value comes with 16 bits of entropy, and one
+/// says that none will come any more.
+const STATE_SHIFT: u32 = 30;
+const ES16: u32 = 0b10;
+const DEAD: u32 = 0b11;
+/// How often an entropy source that is busy or tests itself is asked again for its next 16 bits.
+const SEED_TRIES: u32 = 1000;
+
 /// The time of a hart in machine mode as a platform.
 #[derive(Debug)]
 pub struct Timer {
@@ -25,6 +33,8 @@ pub struct Timer {
     seed: u64,
     /// The hart's comparison register and the ticks of a nap, where there is a timer to wake it.
     alarm: Option<(Mmio<u64>, u64)>,
+    /// The hart has an entropy source.
+    has_zkr: bool,
 }
 
 impl Timer {
@@ -32,7 +42,7 @@ impl Timer {
     #[must_use]
     pub const fn new(hz: u64, seed: u64) -> Option<Self> {
         match Scale::of_hz(hz) {
-            Some(scale) => Some(Self { scale, seed, alarm: None }),
+            Some(scale) => Some(Self { scale, seed, alarm: None, has_zkr: false }),
             None => None,
         }
     }
@@ -49,6 +59,17 @@ impl Timer {
         self.alarm = Some((comparison, ticks.max(1)));
         // SAFETY: machine mode; what is enabled is never taken, since interrupts are globally off.
         unsafe { asm!("csrs mie, {}", in(reg) TIMER, options(nomem, nostack, preserves_flags)) };
+        self
+    }
+
+    /// The same with the hart's own entropy source: the CSR `seed` of the extension Zkr. Whether a hart has it, no register
+    /// says: its device tree does.
+    ///
+    /// # Safety
+    /// The hart has Zkr, and the caller runs in machine mode or where `mseccfg` allows the CSR.
+    #[must_use]
+    pub const unsafe fn with_zkr(mut self) -> Self {
+        self.has_zkr = true;
         self
     }
 }
@@ -73,8 +94,38 @@ impl Platform for Timer {
 
     fn entropy(&mut self) -> u64 {
         self.seed = mix(self.seed, counter());
-        self.seed
+        // SAFETY: asked only of a hart that has the CSR, by the promise of `with_zkr`.
+        let random = if self.has_zkr { unsafe { random() } } else { 0 };
+        self.seed ^ random
     }
+}
+
+/// Four times 16 bits of the hart's entropy source; zero for those that it does not give.
+///
+/// # Safety
+/// As [`Timer::with_zkr`].
+unsafe fn random() -> u64 {
+    // SAFETY: the caller's promise.
+    (0..u64::BITS / u16::BITS).fold(0, |value, _| (value << u16::BITS) | u64::from(unsafe { seed() }))
+}
+
+/// 16 bits of the entropy source; zero if it gives none.
+///
+/// # Safety
+/// As [`Timer::with_zkr`].
+unsafe fn seed() -> u16 {
+    for _ in 0..SEED_TRIES {
+        let word: u64;
+        // SAFETY: the caller's promise. `seed` by its number, which assemblers know that are not told of Zkr; a read that
+        // does not write is illegal, and what is written is ignored.
+        unsafe { asm!("csrrw {}, 0x015, zero", out(reg) word, options(nomem, nostack, preserves_flags)) };
+        match (word as u32) >> STATE_SHIFT {
+            ES16 => return word as u16,
+            DEAD => return 0,
+            _ => core::hint::spin_loop(),
+        }
+    }
+    0
 }
 
 #[inline]

@@ -1,5 +1,5 @@
-//! The flattened device tree, as far as a rank needs it: a property of a node below the root. Devicetree Specification 0.4,
-//! chapter 5. Whatever the bytes say, nothing outside of them is read, and a walk ends where they do.
+//! The flattened device tree, as far as a rank needs it: a property of a node. Devicetree Specification 0.4, chapter 5;
+//! what `/chosen/rng-seed` is, dt-schema's `chosen.yaml`; how a hart names its extensions, its `riscv/extensions.yaml`. Whatever the bytes say, nothing outside of them is read, and a walk ends where they do.
 
 const MAGIC: u32 = 0xD00D_FEED;
 /// Offsets of fields of the header.
@@ -34,28 +34,32 @@ impl<'t> DeviceTree<'t> {
         })
     }
 
-    /// A property of a node below the root.
+    /// A property of a node, which is named by its path from the root, as `cpus/cpu@0`.
     pub(crate) fn property(&self, node: &str, name: &str) -> Option<&'t [u8]> {
         let mut cursor = Cursor(self.structure);
-        let (mut depth, mut is_it) = (0_u32, false);
+        let parts = node.split('/').count();
+        // How deep the walk is below the root, and how many nodes of the path it is in.
+        let (mut depth, mut inside) = (0_usize, 0);
         loop {
             match cursor.word()? {
                 BEGIN_NODE => {
                     let found = cursor.string()?;
                     cursor.align(self.structure)?;
-                    depth = depth.saturating_add(1);
-                    is_it = depth == 2 && found == node.as_bytes();
+                    let is_next =
+                        depth == inside + 1 && node.split('/').nth(inside).map(str::as_bytes) == Some(found);
+                    inside += usize::from(is_next);
+                    depth += 1;
                 }
                 END_NODE => {
-                    depth = depth.checked_sub(1)?;
-                    is_it = false;
+                    inside = inside.min(depth.checked_sub(2)?);
+                    depth -= 1;
                 }
                 PROPERTY => {
                     let (len, at) = (cursor.word()?, cursor.word()?);
                     let value = cursor.take(len as usize)?;
                     cursor.align(self.structure)?;
                     let found = Cursor(self.strings.get(at as usize..)?).string()?;
-                    if is_it && found == name.as_bytes() {
+                    if inside == parts && depth == parts + 1 && found == name.as_bytes() {
                         return Some(value);
                     }
                 }
@@ -74,6 +78,16 @@ impl<'t> DeviceTree<'t> {
     #[cfg_attr(target_arch = "aarch64", expect(dead_code, reason = "its timer states its rate by itself"))]
     pub(crate) fn number(&self, node: &str, name: &str) -> Option<u32> {
         Cursor(self.property(node, name)?).word()
+    }
+
+    /// Whether a hart's node says that it has an extension whose name has several letters: in its list of extensions, or
+    /// in the older string of all of them, joined by underscores. A name with a version behind it is not recognised.
+    #[cfg_attr(target_arch = "aarch64", expect(dead_code, reason = "its extensions are in registers"))]
+    pub(crate) fn has_extension(&self, hart: &str, extension: &str) -> bool {
+        let is_it = |name: &[u8]| name.eq_ignore_ascii_case(extension.as_bytes());
+        let list = self.property(hart, "riscv,isa-extensions").unwrap_or_default();
+        let string = self.text(hart, "riscv,isa").unwrap_or_default();
+        list.split(|byte| *byte == 0).any(is_it) || string.split('_').skip(1).map(str::as_bytes).any(is_it)
     }
 }
 
@@ -114,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    /// A tree as `dtc` lays it out: `/ { model; cpus { timebase-frequency; cpu@0 { reg } }; chosen { bootargs } }`.
+    /// A tree as `dtc` lays it out: `/ { model; cpus { timebase-frequency; cpu@0 { .. }; cpu@1 { .. } }; chosen { .. } }`.
     fn tree() -> Vec<u8> {
         let mut strings = Vec::new();
         let mut structure = Vec::new();
@@ -139,10 +153,16 @@ mod tests {
         property(&mut structure, "timebase-frequency", &10_000_000_u32.to_be_bytes());
         begin(&mut structure, "cpu@0");
         property(&mut structure, "bootargs", b"not these\0");
+        property(&mut structure, "riscv,isa", b"rv64imafdc_zicsr_ZKR_zkr1p0x\0");
+        end(&mut structure);
+        begin(&mut structure, "cpu@1");
+        property(&mut structure, "riscv,isa", b"rv64imafdczkr_zkrx\0");
+        property(&mut structure, "riscv,isa-extensions", b"i\0m\0zkt\0");
         end(&mut structure);
         end(&mut structure);
         structure.extend(NOP.to_be_bytes());
         begin(&mut structure, "chosen");
+        property(&mut structure, "rng-seed", &[7, 0, 255]);
         property(&mut structure, "bootargs", b"aldis.rank=1 aldis.size=2\0");
         end(&mut structure);
         end(&mut structure);
@@ -178,6 +198,30 @@ mod tests {
     }
 
     #[test]
+    fn nodes_are_found_by_their_paths_and_bytes_as_they_are() {
+        let bytes = tree();
+        let tree = DeviceTree::new(&bytes).unwrap();
+        assert_eq!(tree.text("cpus/cpu@0", "bootargs"), Some("not these"));
+        assert_eq!(tree.property("chosen", "rng-seed"), Some(&[7, 0, 255][..]));
+        for node in
+            ["cpus/chosen", "cpu@0/cpus", "chosen/cpu@0", "cpus/cpu@0/cpu@1", "cpus/cpu@2", "", "cpus/"]
+        {
+            assert_eq!(tree.property(node, "bootargs"), None, "{node}");
+            assert_eq!(tree.property(node, "riscv,isa"), None, "{node}");
+        }
+    }
+
+    #[test]
+    fn a_hart_has_the_extensions_that_its_node_names() {
+        let bytes = tree();
+        let tree = DeviceTree::new(&bytes).unwrap();
+        assert!(tree.has_extension("cpus/cpu@0", "zkr") && tree.has_extension("cpus/cpu@0", "zicsr"));
+        assert!(tree.has_extension("cpus/cpu@1", "zkt"), "of the list");
+        assert!(!tree.has_extension("cpus/cpu@1", "zkr"), "neither letters of a base nor a longer name");
+        assert!(!tree.has_extension("cpus/cpu@0", "rv64imafdc") && !tree.has_extension("cpus/cpu@2", "zkr"));
+    }
+
+    #[test]
     fn a_tree_that_is_cut_off_anywhere_is_harmless() {
         let bytes = tree();
         for len in 0..bytes.len() {
@@ -188,7 +232,7 @@ mod tests {
     proptest! {
         /// Any damage: nothing panics, and the walk ends.
         #[test]
-        fn damage_is_harmless(damage in prop::collection::vec((0..300_usize, any::<u8>()), 1..20)) {
+        fn damage_is_harmless(damage in prop::collection::vec((0..600_usize, any::<u8>()), 1..20)) {
             let mut bytes = tree();
             let len = bytes.len();
             for (at, byte) in damage {
@@ -197,6 +241,7 @@ mod tests {
             if let Some(tree) = DeviceTree::new(&bytes) {
                 tree.text("chosen", "bootargs");
                 tree.number("cpus", "timebase-frequency");
+                tree.has_extension("cpus/cpu@1", "zkr");
             }
         }
     }

@@ -18,7 +18,7 @@
 //! | `shared` | a job over shared memory: inboxes, cards, lanes |
 //! | `wire` | a job over frames: the ranks find each other, and connect |
 //! | `memory` | every byte that a rank works in |
-//! | `dtb` | the command line in a flattened device tree |
+//! | `dtb` | the flattened device tree: command line, seed, what a hart can do |
 //! | `uart` | the 16550 of PCs and of most other boards |
 //!
 //! A new board is a module in `arch` that implements `Machine`, with boot code and a linker script; nothing else changes.

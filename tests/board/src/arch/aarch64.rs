@@ -11,6 +11,7 @@ use core::fmt;
 
 use aldis_drivers::pci::{Layout, Mapped, PciRoot, Window};
 use aldis_drivers::platform::aarch64::GenericTimer;
+use aldis_drivers::platform::seed_of;
 use aldis_drivers::virtio::Slots;
 use aldis_hal::mmio::Mmio;
 
@@ -145,8 +146,9 @@ impl Machine for Virt {
     }
 
     fn clock(&mut self) -> Option<GenericTimer> {
+        let drawn = self.tree.as_ref().and_then(|tree| tree.property("chosen", "rng-seed"));
         // SAFETY: the image runs at EL1, alone.
-        unsafe { GenericTimer::new(0) }
+        unsafe { GenericTimer::new(seed_of(drawn.unwrap_or_default())) }
     }
 
     /// The board has one line; another is a PCI card.

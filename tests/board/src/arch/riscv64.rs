@@ -9,6 +9,7 @@ use core::fmt::Write;
 
 use aldis_drivers::pci::{Layout, Mapped, PciRoot, Window};
 use aldis_drivers::platform::riscv64::Timer;
+use aldis_drivers::platform::seed_of;
 use aldis_drivers::virtio::Slots;
 
 use super::{BUSES, Machine, Pci};
@@ -91,6 +92,8 @@ struct Virt {
     tree: Option<DeviceTree<'static>>,
 }
 
+/// The hart that runs, in the device tree.
+const HART: &str = "cpus/cpu@0";
 /// Ticks of `mtime` a second where the device tree does not say: QEMU's.
 const HZ: u32 = 10_000_000;
 /// The first hart's comparison register in the CLINT.
@@ -106,10 +109,16 @@ impl Machine for Virt {
     }
 
     fn clock(&mut self) -> Option<Timer> {
-        let hz = self.tree.as_ref().and_then(|tree| tree.number("cpus", "timebase-frequency"));
+        let tree = self.tree.as_ref();
+        let hz = tree.and_then(|tree| tree.number("cpus", "timebase-frequency"));
         let hz = u64::from(hz.unwrap_or(HZ));
+        let drawn = tree.and_then(|tree| tree.property("chosen", "rng-seed"));
+        let timer = Timer::new(hz, seed_of(drawn.unwrap_or_default()))?;
         // SAFETY: the image runs in machine mode with interrupts off, and the timer is nobody else's.
-        Timer::new(hz, 0).map(|timer| unsafe { timer.with_alarm(register(COMPARISON), hz) })
+        let timer = unsafe { timer.with_alarm(register(COMPARISON), hz) };
+        let has_zkr = tree.is_some_and(|tree| tree.has_extension(HART, "zkr"));
+        // SAFETY: the hart has the extension, and the image runs in machine mode.
+        Some(if has_zkr { unsafe { timer.with_zkr() } } else { timer })
     }
 
     /// The board has one line; another is a PCI card.
