@@ -92,6 +92,25 @@ impl Planned {
         Instance::new(comm.rank().0, comm.size(), self.root, count)
             .and_then(|whole| Ok((whole, self.plan?, scope.collective_number(comm)?)))
             .map_err(|cause| scope.keep_failure(&Error::new(operation, cause).on(comm)))
+            .and_then(|ready| self.check_alike(scope, comm, ready.2).map(|()| ready))
+    }
+
+    /// Refuses numbers of ranks of the other byte order, which nothing here converts. Bytes have none.
+    #[inline]
+    fn check_alike<T: Transport, P: Platform>(
+        &self,
+        scope: &mut Scope<'_, '_, '_, T, P>,
+        comm: &Comm,
+        tag: Tag,
+    ) -> Result<(), Failed> {
+        let Call { operation, element_bytes, .. } = self.call;
+        match scope.unlike(comm).filter(|_| element_bytes > 1) {
+            None => Ok(()),
+            Some(rank) => {
+                let error = Error::new(operation, Cause::UnlikeOrder).with(rank, comm.context(), tag);
+                Err(scope.keep_failure(&error))
+            }
+        }
     }
 }
 

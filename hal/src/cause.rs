@@ -310,6 +310,8 @@ pub enum Cause {
         /// The code of the abort.
         code: i32,
     },
+    /// The peer has the other byte order, in an operation that does not convert numbers.
+    UnlikeOrder,
 }
 
 impl fmt::Display for Cause {
@@ -383,6 +385,9 @@ impl fmt::Display for Cause {
                 "a message of {sent} bytes met a buffer of {room}, where the hint exact_length promised as many"
             ),
             Self::PeerAborted { code } => write!(f, "the peer was aborted with code {code}"),
+            Self::UnlikeOrder => f.write_str(
+                "the peer has the other byte order, and collectives convert no numbers: use typed messages, bytes, or a communicator of its like",
+            ),
         }
     }
 }

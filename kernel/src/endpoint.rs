@@ -106,6 +106,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
                 channels: None,
                 closing: List::EMPTY,
                 bereft: false,
+                #[cfg(not(feature = "compact"))]
+                mixed: false,
                 lingering: false,
                 comms,
             },
@@ -156,6 +158,10 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         }
         self.engine.forget(peer);
         let room = self.engine.room;
+        #[cfg(not(feature = "compact"))]
+        {
+            self.engine.mixed |= card.order != aldis_protocols::card::ByteOrder::NATIVE;
+        }
         self.engine.peer(peer).ok_or(outside)?.connect(card, thresholds, room)
     }
 

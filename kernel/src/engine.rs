@@ -38,6 +38,9 @@ pub(crate) struct Engine<'s> {
     pub(crate) probe_takes: bool,
     /// Some peer has gone, so some communicator may have nobody left on it.
     pub(crate) bereft: bool,
+    /// Some peer has the other byte order.
+    #[cfg(not(feature = "compact"))]
+    pub(crate) mixed: bool,
     /// A receive of any source waits on such a communicator for what this process has sent to itself.
     pub(crate) lingering: bool,
     pub(crate) me: PeerId,

@@ -486,6 +486,12 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         self.within.endpoint.engine.comms.next_collective(comm, false).map(Tag)
     }
 
+    /// See [`Endpoint::unlike`].
+    #[inline]
+    pub fn unlike(&self, comm: &Comm) -> Option<Rank> {
+        self.within.endpoint.unlike(comm)
+    }
+
     fn next_tag(&mut self, comm: &Comm, is_inter: bool) -> Result<Tag, Error> {
         let number = self.within.endpoint.engine.comms.next_collective(comm, is_inter);
         number.map(Tag).map_err(|cause| Error::new(Operation::None, cause).on(comm))

@@ -2,9 +2,12 @@
 
 use core::time::Duration;
 
+use aldis_coll::op::Sum;
+use aldis_coll::{allreduce, comm, iallreduce, ibarrier, ibcast, reduce};
 use aldis_drivers::ethernet::{self, Ethernet, EthernetStorage, MTU_OVERHEAD_BYTES};
 use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Platform};
 use aldis_kernel::{Config, Endpoint, Error, Rank, Request, Scope, Status, Tag};
+use aldis_protocols::card::ByteOrder;
 
 use self::hub::{Faults, Hub, HubNic};
 
@@ -53,8 +56,14 @@ fn end(hub: &Hub, rank: u32, epoch: u32) -> End {
 
 /// Each hands the other its card, with its address on it.
 fn introduce(ends: &mut [End; 2]) {
+    introduce_as(ends, ByteOrder::NATIVE);
+}
+
+/// The same of ranks that say that their byte order is this.
+fn introduce_as(ends: &mut [End; 2], order: ByteOrder) {
     let cards = [0, 1].map(|rank: usize| {
         let mut card = ends[rank].card();
+        card.order = order;
         card.address.extend_from_slice(&ends[rank].transport().address()).unwrap();
         card
     });
@@ -189,4 +198,72 @@ fn leaving_repeats_what_was_lost() {
     let after = ends[0].transport().counters();
     assert!(after.retransmitted > before.retransmitted, "the goodbye was lost: {after:?}");
     assert!(hub.now().since(start) >= limit.as_nanos() as u64);
+}
+
+/// Refused on both sides, before anything is sent, with the name of the other and what to do instead.
+#[test]
+fn collectives_of_numbers_between_unlike_byte_orders_are_refused() {
+    let hub = Hub::new(5);
+    let mut ends = [end(&hub, 0, 11), end(&hub, 1, 22)];
+    let other = if ByteOrder::NATIVE == ByteOrder::Little { ByteOrder::Big } else { ByteOrder::Little };
+    introduce_as(&mut ends, other);
+    for (rank, end) in (0..SIZE).zip(&mut ends) {
+        let (world, itself, peer) = (end.world(), end.itself(), Rank(1 - rank));
+        let (mut halves, mut scratch) = ([0u16], [0]);
+        let started =
+            end.scope(|scope| iallreduce(scope, &world, Sum, &mut halves, &mut scratch).map(|_| ()));
+        let refused = [
+            allreduce(end, &world, Sum, &mut [1u32], &mut [0]),
+            reduce(end, &world, Sum, &mut [1u64], &mut [0], Rank(0)),
+            started,
+            comm::dup(end, &world).map(|_| ()),
+        ];
+        for error in refused.map(Result::unwrap_err) {
+            assert_eq!((error.cause, error.peer()), (Cause::UnlikeOrder, Some(peer)), "{error}");
+            assert!(error.to_string().contains("typed messages"), "{error}");
+        }
+        assert_eq!(end.unlike(&world), Some(peer));
+        assert_eq!(end.unlike(&itself), None, "who is alone is of one kind");
+        allreduce(end, &itself, Sum, &mut [1u32], &mut [0]).unwrap();
+    }
+}
+
+/// What has no byte order goes on as ever: barriers, and bytes.
+#[test]
+fn collectives_of_bytes_between_unlike_byte_orders_work() {
+    let hub = Hub::new(6);
+    let mut ends = [end(&hub, 0, 11), end(&hub, 1, 22)];
+    let other = if ByteOrder::NATIVE == ByteOrder::Little { ByteOrder::Big } else { ByteOrder::Little };
+    introduce_as(&mut ends, other);
+    let (mut mine, mut theirs) = (*b"the same", *b"........");
+    let (mut sum, mut total, mut room, mut there_too) = ([3u8], [4u8], [0], [0]);
+    let [zero, one] = &mut ends;
+    let (world, there) = (zero.world(), one.world());
+    let done = zero.scope(|zero| {
+        one.scope(|one| {
+            let mut first = [
+                ibarrier(zero, &world)?,
+                ibcast(zero, &world, &mut mine, Rank(0))?,
+                iallreduce(zero, &world, Sum, &mut sum, &mut room)?,
+            ];
+            let mut second = [
+                ibarrier(one, &there)?,
+                ibcast(one, &there, &mut theirs, Rank(0))?,
+                iallreduce(one, &there, Sum, &mut total, &mut there_too)?,
+            ];
+            for _ in 0..TURNS_MAX {
+                let mut done = true;
+                for (ours, others) in first.iter_mut().zip(&mut second) {
+                    done &= ours.test(zero)? & others.test(one)?;
+                }
+                if done {
+                    return Ok::<_, Error>(());
+                }
+                hub.advance(TURN_NS);
+            }
+            panic!("no end after {} ns", hub.now().0);
+        })
+    });
+    done.unwrap();
+    assert_eq!((theirs, sum, total), (*b"the same", [7], [7]));
 }

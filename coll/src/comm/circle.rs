@@ -36,6 +36,13 @@ impl Line {
         Self { comm, tag, operation, names: comm.context() }
     }
 
+    /// Refuses to work with a rank of the other byte order.
+    fn check_alike(&self, unlike: Option<Rank>) -> Result<(), Error> {
+        let refused =
+            |rank| Error::new(self.operation, Cause::UnlikeOrder).with(rank, self.comm.context(), self.tag);
+        unlike.map_or(Ok(()), |rank| Err(refused(rank)))
+    }
+
     /// Sends to one rank and receives from one, as many bytes as there is room for.
     pub(super) fn exchange<'s, E: Element, T: Transport, P: Platform>(
         &self,
@@ -141,6 +148,7 @@ impl<'g> Circle<'g> {
         let tag =
             caller.enter(|scope| scope.collective_tag(comm)).map_err(|error| error.within(operation))?;
         let line = Line::new(comm, tag, operation);
+        line.check_alike(caller.endpoint().unlike(comm))?;
         Ok(Self { line, me: comm.rank().0, size: comm.size(), group: None })
     }
 
@@ -164,6 +172,8 @@ impl<'g> Circle<'g> {
         let outside = Cause::RankOutOfRange { rank: process.0, size: group.size() };
         let me = group.rank_of(process).ok_or(refused(outside))?.0;
         let line = Line::new(comm, tag, operation);
+        let unlike = endpoint.unlike_among(group).and_then(|rank| group.process(rank));
+        line.check_alike(unlike.and_then(|process| endpoint.group(comm).ok()?.rank_of(process)))?;
         Ok(Self { line, me, size: group.size(), group: Some(*group) })
     }
 

@@ -1,11 +1,13 @@
 //! What an endpoint can tell of its communicators, and the local steps of making and freeing one.
 
 use aldis_hal::{Cause, Operation, PeerId, Platform, Transport};
+use aldis_protocols::card::ByteOrder;
 
 use super::Comm;
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::group::{Comparison, Group};
+use crate::peer::{Peer, Presence};
 use crate::rank::{Rank, WILD};
 
 /// Words of a [`ContextOffer`]: 256 slots at a time.
@@ -55,6 +57,30 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// [`Cause::Intracommunicator`] for a communicator of one group; else as [`group`](Self::group).
     pub fn remote_group(&self, inter: &Comm) -> Result<Group<'_>, Error> {
         self.engine.comms.remote_group(inter).map_err(about(inter, Operation::Group))
+    }
+
+    /// The first rank of a communicator that has the other byte order. Typed messages convert its numbers and nothing else
+    /// does, so whoever works on the bytes of others asks first: one look, unless some peer of the job is so.
+    ///
+    /// A kernel with the feature `compact` does not look: it takes all peers for its like. Those that are not refuse.
+    #[inline]
+    pub fn unlike(&self, comm: &Comm) -> Option<Rank> {
+        #[cfg(not(feature = "compact"))]
+        if self.engine.mixed {
+            return self.unlike_among(&self.engine.comms.group(comm).ok()?);
+        }
+        let _ = comm;
+        None
+    }
+
+    /// As [`unlike`](Self::unlike), of a group.
+    #[cold]
+    pub fn unlike_among(&self, group: &Group<'_>) -> Option<Rank> {
+        let is_unlike = |row: &Peer| row.presence != Presence::Unknown && row.order != ByteOrder::NATIVE;
+        let at = group
+            .processes()
+            .position(|process| self.engine.peers.get(process.index()).is_some_and(is_unlike));
+        at.map(|at| Rank(at as u32))
     }
 
     /// Compares two communicators (MPI_Comm_compare). Intercommunicators are compared by both groups, and are unequal to
