@@ -1,6 +1,6 @@
 //! From the command line to the verdict.
 
-use core::fmt;
+use core::fmt::{self, Write};
 
 use aldis_drivers::Loopback;
 use aldis_drivers::discovery::Overdue;
@@ -115,7 +115,7 @@ pub(crate) fn itself(options: &Options) -> Result<Loopback<'static>, Trouble> {
     Ok(Loopback::new(PeerId(options.rank), memory, memory::FRAME_BYTES)?)
 }
 
-/// An endpoint that knows itself alone.
+/// An endpoint that knows itself alone. The console tells its epoch, by which others know this life of the board from others.
 pub(crate) fn assemble<T: Transport, P: Platform>(
     options: &Options,
     transport: T,
@@ -123,6 +123,7 @@ pub(crate) fn assemble<T: Transport, P: Platform>(
     epoch: Epoch,
 ) -> Result<Endpoint<'static, T, P>, Trouble> {
     let memory = memory::STORAGE.take().ok_or(TAKEN)?;
+    let _ = writeln!(arch::console(), "info: epoch {:08x}", epoch.0);
     let config = Config { me: PeerId(options.rank), size: options.size, epoch };
     Ok(Endpoint::new(memory, transport, clock, config)?)
 }

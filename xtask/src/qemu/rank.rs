@@ -55,6 +55,11 @@ impl Rank {
         self.verdict()?.split(' ').find_map(|word| word.strip_prefix("digest="))
     }
 
+    /// The life that its board is in, if the board tells it.
+    pub(super) fn epoch(&self) -> Option<&str> {
+        self.lines.iter().find_map(|line| line.strip_prefix("info: epoch "))
+    }
+
     /// A count of its transport, from the line that tells of its frames.
     pub(super) fn frames(&self, name: &str) -> Option<u64> {
         let line = self.lines.iter().rev().find_map(|line| line.strip_prefix("frames: "))?;

@@ -4,6 +4,7 @@ use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
 use super::job::Job;
+use super::machine::Arch;
 use super::programs::Programs;
 use super::rank::Rank;
 use crate::table::Table;
@@ -76,6 +77,7 @@ impl Report {
     /// Everything that is wrong, in words.
     fn faults(&self) -> Vec<String> {
         let mut faults: Vec<String> = self.ranks.iter().filter_map(Rank::fault).collect();
+        faults.extend(same_life(&self.ranks));
         if let Some(digest) = self.digest() {
             let other = self.ranks.iter().find(|rank| rank.digest() != Some(digest));
             faults.extend(other.map(|rank| {
@@ -148,6 +150,19 @@ impl Report {
     }
 }
 
+/// Two boots that have drawn the same epoch, if any have: their boards' entropy is none. A Cortex-M has its counter alone.
+fn same_life(ranks: &[Rank]) -> Option<String> {
+    let drawn = |rank: &&Rank| rank.arch != Arch::CortexM && rank.epoch().is_some();
+    let mut drawn = ranks.iter().filter(drawn);
+    while let Some(one) = drawn.next() {
+        if let Some(other) = drawn.clone().find(|other| other.epoch() == one.epoch()) {
+            let epoch = one.epoch().unwrap_or_default();
+            return Some(format!("{} and {} have both the epoch {epoch}", one.label(), other.label()));
+        }
+    }
+    None
+}
+
 fn rank_json(rank: &Rank) -> Value {
     json!({
         "rank": rank.number,
@@ -157,4 +172,26 @@ fn rank_json(rank: &Rank) -> Value {
         "seconds": rank.ended.map(|(_, at)| at.as_secs_f64()),
         "digest": rank.digest(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rank(number: usize, arch: Arch, said: &str) -> Rank {
+        let mut rank = Rank::new(number, arch);
+        rank.hear(said.as_bytes());
+        rank
+    }
+
+    #[test]
+    fn boards_that_draw_the_same_epoch_are_told() {
+        let (host, one) = (rank(0, Arch::Host, "x\n"), rank(1, Arch::Riscv64, "info: epoch 00ff\n"));
+        let (same, other) =
+            (rank(2, Arch::Riscv64, "info: epoch 00ff\n"), rank(3, Arch::Aarch64, "info: epoch 00fe\n"));
+        let counts = rank(4, Arch::CortexM, "info: epoch 00fe\n");
+        assert_eq!(same_life(&[host, one, other, counts]), None);
+        let told = same_life(&[rank(1, Arch::Riscv64, "info: epoch 00ff\n"), same]).unwrap();
+        assert_eq!(told, "[rank 1 riscv64] and [rank 2 riscv64] have both the epoch 00ff");
+    }
 }
