@@ -2,6 +2,10 @@
 
 use super::geometry::HOME_SLOTS;
 
+/// How many messages ahead a slot's line is asked for. On two cores of an AMD EPYC a message of a window costs 97 ns
+/// without, 65 with two, and more than that with four or eight: then each end asks for lines that the other still needs.
+const AHEAD: u16 = 2;
+
 /// Where the next message of a lane stands. Each end has its own, and the heads of the messages keep them alike.
 #[derive(Clone, Copy)]
 pub(super) struct Cursor {
@@ -37,6 +41,12 @@ impl Cursor {
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(super) const fn sequence(&self) -> u32 {
         if HOME_SLOTS == 0 || self.at < self.size { self.ring } else { self.home }
+    }
+
+    /// The slot of the ring that is used [`AHEAD`] messages after the one at hand, which stands at `at` in the ring.
+    #[inline(always)]
+    pub(super) const fn ahead(&self, at: u16) -> usize {
+        (at.wrapping_add(AHEAD) & self.size.wrapping_sub(1)) as usize
     }
 
     /// Goes on to the message after the next.

@@ -7,7 +7,7 @@ use aldis_hal::cause::Malformed;
 
 use super::cursor::Cursor;
 use super::geometry::{SHORT_BYTES, SLOT_BYTES};
-use super::memory::{Announced, Credit, Head, Slot};
+use super::memory::{Ahead, Announced, Credit, Head, Slot, ask_for};
 use super::ring::{Exact, Orders, Place};
 
 /// What the receiver finds at its position.
@@ -104,6 +104,9 @@ impl<O: Orders> Incoming<O> {
         let got = slot.sequence.load(O::RECEIVE);
         if got != need {
             return Self::absent(got, need);
+        }
+        if self.next.at < self.next.size {
+            ask_for(self.slots.wrapping_add(self.next.ahead(self.next.at)), Ahead::Read);
         }
         // SAFETY: this is the ring's receiver and it has seen the sequence.
         let head = unsafe { slot.head() };

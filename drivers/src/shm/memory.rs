@@ -1,5 +1,7 @@
 //! This module holds `unsafe` code: what stands in shared memory, and how message bytes get in and out of it.
 
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use core::arch::asm;
 use core::slice;
 
 use super::geometry::{HOME_SLOTS, SHORT_BYTES, SLOT_BYTES};
@@ -50,6 +52,42 @@ impl Credit {
     pub(super) fn new(start: u32) -> Self {
         Self { consumed: Word::new(start), released: Word::new(0) }
     }
+}
+
+/// What a slot's line is asked for ahead of time.
+#[derive(Clone, Copy)]
+pub(super) enum Ahead {
+    /// To be read: by the receiver.
+    Read,
+    /// To be written: by the sender, to whom the line comes back from the receiver's cache.
+    Write,
+}
+
+/// Asks for the first line of a slot that is used soon, so that it travels while the messages before it are worked on.
+/// A hint: any address will do.
+#[inline(always)]
+pub(super) fn ask_for(slot: *const Slot, ahead: Ahead) {
+    let at = slot.addr();
+    // SAFETY: a prefetch reads and writes nothing and does not fault.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        match ahead {
+            Ahead::Read => asm!("prefetcht0 [{}]", in(reg) at, options(nomem, nostack, preserves_flags)),
+            Ahead::Write => asm!("prefetchw [{}]", in(reg) at, options(nomem, nostack, preserves_flags)),
+        }
+    }
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        match ahead {
+            Ahead::Read => asm!("prfm pldl1keep, [{}]", in(reg) at, options(nomem, nostack, preserves_flags)),
+            Ahead::Write => {
+                asm!("prfm pstl1keep, [{}]", in(reg) at, options(nomem, nostack, preserves_flags))
+            }
+        }
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = (at, ahead);
 }
 
 impl Slot {

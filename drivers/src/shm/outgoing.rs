@@ -7,7 +7,7 @@ use aldis_hal::cause::Malformed;
 
 use super::cursor::Cursor;
 use super::geometry::{HOME_SLOTS, SLOT_BYTES};
-use super::memory::{Credit, Head, Short, Slot};
+use super::memory::{Ahead, Credit, Head, Short, Slot, ask_for};
 use super::ring::{Exact, Orders, Place};
 use crate::sync::Word;
 
@@ -235,6 +235,9 @@ impl<O: Orders> Claim<'_, O> {
             let slot = &*self.slot;
             slot.set_head(head.before(home));
             slot.sequence.store(sequence, O::SEND);
+        }
+        if !home {
+            ask_for(end.slots.wrapping_add(end.next.ahead(end.next.at)), Ahead::Write);
         }
         end.next.advance(home);
         if !end.bell.is_null() {
