@@ -174,7 +174,10 @@ impl Request {
             _ => Operation::Recv,
         };
         (self.orphan, self.owed, self.late, self.mode) = (false, false, false, Mode::Standard);
-        (self.key, self.peer, self.rank, self.tag) = (key, peer, rank, key.tag);
+        // Field by field, which leaves the key in registers.
+        let Key { context, source, tag } = key;
+        (self.key.context, self.key.source, self.key.tag) = (context, source, tag);
+        (self.peer, self.rank, self.tag) = (peer, rank, tag);
         self.buffer = buffer;
         self.backing = Backing::Plain;
         self.length = buffer.len() as u64;

@@ -288,7 +288,27 @@ impl Header {
     /// The header's bytes.
     #[inline]
     pub fn emit(&self) -> [u8; HEADER_BYTES] {
-        zerocopy::transmute!(self.raw())
+        if cfg!(target_pointer_width = "64") {
+            zerocopy::transmute!(self.words())
+        } else {
+            zerocopy::transmute!(self.raw())
+        }
+    }
+
+    /// The same bytes in words. Whoever copies them by words is handed them in registers: bytes that are stored in small pieces
+    /// and loaded in larger ones wait until all stores before them are done, of which one may be for a line that another core has.
+    #[inline]
+    fn words(&self) -> [U64; HEADER_BYTES / 8] {
+        let Limits { envelopes, blocks } = self.limits;
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let halves = |low: u16, high: u16| u32::from(low) | u32::from(high) << 16;
+        let kind = u16::from_le_bytes([self.kind as u8, VERSION]);
+        [
+            pair(halves(kind, envelopes), self.epoch.0).into(),
+            pair(self.context, self.source).into(),
+            pair(self.tag, halves(self.sequence, blocks)).into(),
+            self.length.into(),
+        ]
     }
 
     /// Header and fixed body of a data fragment; its payload follows on the wire.
