@@ -14,7 +14,8 @@ use aldis_tests::conformance::{MEDIA, cases, run};
 #[allow(dead_code, reason = "the file is shared with the launcher's tests")]
 mod harness;
 
-/// Seeds of each case: one for each size of storage. The step "conformance" of `cargo xtask test` runs a thousand.
+/// Seeds of which each case has one on each medium, in turn: one for each size of storage. The step "conformance" of
+/// `cargo xtask test` runs a thousand of each case, and so all of these.
 const SEEDS: u64 = 3;
 
 #[test]
@@ -30,13 +31,12 @@ fn every_case_passes_over_every_medium() {
             if case >= count {
                 return;
             }
-            for medium in MEDIA {
-                for seed in 0..medium.seeds_of(SEEDS) {
-                    match run(case, medium, seed) {
-                        None => {}
-                        Some(Ok(())) => drop(runs.fetch_add(1, Ordering::Relaxed)),
-                        Some(Err(failure)) => failures.lock().unwrap().push(failure.to_string()),
-                    }
+            for (turn, medium) in MEDIA.iter().enumerate() {
+                let seed = (case + turn) as u64 % medium.seeds_of(SEEDS);
+                match run(case, medium, seed) {
+                    None => {}
+                    Some(Ok(())) => drop(runs.fetch_add(1, Ordering::Relaxed)),
+                    Some(Err(failure)) => failures.lock().unwrap().push(failure.to_string()),
                 }
             }
         }
@@ -45,7 +45,8 @@ fn every_case_passes_over_every_medium() {
     let failures = failures.into_inner().unwrap();
     assert!(failures.is_empty(), "{} of the runs failed:\n\n{}", failures.len(), failures.join("\n\n"));
     let runs = runs.into_inner();
-    assert!(runs >= count * 5 * SEEDS as usize, "{runs} runs of {count} cases");
+    println!("{runs} runs of {count} cases");
+    assert!(runs >= count * 5, "{runs} runs of {count} cases");
 }
 
 #[test]
