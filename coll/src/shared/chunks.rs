@@ -233,7 +233,7 @@ fn fill(lines: &mut Lines<'_>, position: u32, part: &[u8], unread: Range<usize>)
     for range in [0..unread.start, unread.end..part.len()] {
         let (into, from) = (chunk.get_mut(range.clone()), part.get(range));
         let (into, from) = into.zip(from).ok_or(Cause::Stale)?;
-        into.copy_from_slice(from);
+        super::copy(into, from)?;
     }
     lines.filled(position);
     Ok(())
