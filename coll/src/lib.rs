@@ -54,6 +54,10 @@
 //! [`IN_FLIGHT_MAX`] messages of a round in flight, a request slot of the storage each (the algorithms here have
 //! two); `u32` ranks; counts are `usize`. Segments of one call run one after another.
 //!
+//! Numbers are not converted: on a communicator with ranks of both byte orders, collectives of elements of more than a byte,
+//! and making communicators of all of them, are refused ([`Cause::UnlikeOrder`]). Barriers and bytes work;
+//! [`comm::create_group`] makes communicators of those who are alike. A `compact` kernel does not refuse: its peers do.
+//!
 //! # How to add a collective
 //!
 //! A new **algorithm** of an operation that is there:
@@ -72,6 +76,7 @@
 //!
 //! [`Cause::LengthMismatch`]: aldis_kernel::hal::Cause::LengthMismatch
 //! [`Cause::Truncated`]: aldis_kernel::hal::Cause::Truncated
+//! [`Cause::UnlikeOrder`]: aldis_kernel::hal::Cause::UnlikeOrder
 //! [`Operation`]: aldis_kernel::hal::Operation
 //! [`Schedule`]: schedule::Schedule
 //! [`Schedule::work`]: schedule::Schedule::work
