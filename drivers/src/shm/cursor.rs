@@ -33,7 +33,7 @@ impl Cursor {
     /// The next message's position.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(super) const fn position(&self) -> u32 {
-        let home = if HOME_SLOTS > 0 { self.home } else { 0 };
+        let home = if HOME_SLOTS != 0 { self.home } else { 0 };
         self.ring.wrapping_add(home).wrapping_sub(1)
     }
 
@@ -52,7 +52,7 @@ impl Cursor {
     /// Goes on to the message after the next.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(super) const fn advance(&mut self, home: bool) {
-        if HOME_SLOTS > 0 && home {
+        if HOME_SLOTS != 0 && home {
             self.at = self.size.wrapping_add(self.home as u16 & 1);
             self.home = self.home.wrapping_add(1);
         } else {

@@ -168,8 +168,9 @@ pub(super) enum Announced {
 
 impl Head {
     const BLOCK: u32 = 1 << 31;
-    /// Where there are home slots; else it must be zero, as those below it.
-    const HOME: u32 = if HOME_SLOTS > 0 { 1 << 30 } else { 0 };
+    const HOME: u32 = 1 << 30;
+    /// What may stand above the number: [`HOME`](Self::HOME) only where there are home slots.
+    const FLAGS: u32 = if HOME_SLOTS != 0 { Self::BLOCK | Self::HOME } else { Self::BLOCK };
     const WHAT: u32 = 16;
     const WHAT_MAX: u32 = 0xFF;
 
@@ -193,7 +194,7 @@ impl Head {
 
     #[inline(always)]
     pub(super) const fn open(self) -> Announced {
-        let what = (self.0 & !(Self::BLOCK | Self::HOME)) >> Self::WHAT;
+        let what = (self.0 & !Self::FLAGS) >> Self::WHAT;
         if what > Self::WHAT_MAX {
             Announced::Nonsense
         } else if self.0 & Self::BLOCK == 0 {
@@ -206,7 +207,7 @@ impl Head {
     /// Whether the next message will stand in a home slot.
     #[inline(always)]
     pub(super) const fn is_before_home(self) -> bool {
-        HOME_SLOTS > 0 && self.0 & Self::HOME != 0
+        HOME_SLOTS != 0 && self.0 & Self::HOME != 0
     }
 
     /// Up to where the sender has consumed, modulo 2^16.

@@ -17,7 +17,7 @@ const AHEAD_MAX: u32 = 1 << 15;
 
 /// Whether senders go home at all, and hear what heads tell. A 32-bit core does not, and does not hold the code: the way
 /// between caches is not what its messages take long for.
-const GOES_HOME: bool = cfg!(target_pointer_width = "64") && HOME_SLOTS > 0;
+const GOES_HOME: bool = cfg!(target_pointer_width = "64") && HOME_SLOTS != 0;
 
 /// The sender's end.
 #[repr(C)]
