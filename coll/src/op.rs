@@ -206,6 +206,19 @@ impl Kernel {
     }
 }
 
+/// Copies `from` into `into`: what a collective does that reduces nothing. Without a way to a panic, which the library's own
+/// copying of slices leaves in small builds.
+///
+/// # Errors
+/// [`Cause::LengthMismatch`].
+pub(crate) fn copy(into: &mut [u8], from: &[u8]) -> Result<(), Cause> {
+    if into.len() != from.len() {
+        return Err(Cause::LengthMismatch { left: into.len() as u64, right: from.len() as u64 });
+    }
+    into.iter_mut().zip(from).for_each(|(into, from)| *into = *from);
+    Ok(())
+}
+
 fn reduce_bytes<R: Reduce<E>, E: Element>(into: &mut [u8], from: &[u8], order: Order) -> Result<(), Cause> {
     let mismatch = Cause::LengthMismatch { left: into.len() as u64, right: from.len() as u64 };
     let unaligned = Cause::Unaligned { need: align_of::<E>() as u32 };

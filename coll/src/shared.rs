@@ -41,7 +41,7 @@ pub(crate) use drive::{CROWDED, check, run};
 pub use price::NAME;
 pub(crate) use price::{algorithm, work};
 
-use crate::op::Kernel;
+use crate::op::{Kernel, copy};
 use crate::schedule::Order;
 
 /// An allreduce of at most so many bytes, the same on all ranks, is reduced by every rank for itself: one journey instead
@@ -125,15 +125,6 @@ impl Task {
         }
         (next..self.size).try_for_each(|rank| kernel.run(data, operand(rank)?, Order::IntoFirst))
     }
-}
-
-/// Copies as many bytes as there are.
-fn copy(into: &mut [u8], from: &[u8]) -> Result<(), Cause> {
-    if into.len() != from.len() {
-        return Err(Cause::LengthMismatch { left: into.len() as u64, right: from.len() as u64 });
-    }
-    into.copy_from_slice(from);
-    Ok(())
 }
 
 /// What one call led to.

@@ -1,4 +1,4 @@
-//! `cargo xtask size`: what a minimal firmware costs on a Cortex-M4, and proof of what is not in it.
+//! `cargo xtask size`: what a minimal firmware costs, on a Cortex-M4 above all, and proof of what is not in it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,15 @@ use crate::toolchain::{Finder, Found, Toolchain};
 use crate::workspace::Workspace;
 
 mod contents;
+mod elsewhere;
 mod image;
 mod stack;
 mod thumb;
 
-use image::Image;
+use image::{Image, Outline};
 use stack::Depth;
 
-/// The target that is measured.
+/// The target whose image has limits.
 const TARGET: &str = "thumbv7em-none-eabihf";
 
 /// The package and binary of the image: `tests/firmware`.
@@ -50,6 +51,9 @@ pub(crate) struct Size {
     /// Read this ELF file instead of building the firmware
     #[arg(long, value_name = "FILE")]
     image: Option<PathBuf>,
+    /// Also build it for other processors, which have no limits
+    #[arg(long, conflicts_with = "image")]
+    all: bool,
 }
 
 /// An image and its deepest stack.
@@ -60,31 +64,37 @@ struct Measured {
 
 impl Size {
     pub(crate) fn run(self) -> Result<()> {
+        let workspace = Workspace::members()?;
         let file = match self.image {
             Some(file) => file,
-            None => match build(&Workspace::members()?)? {
+            None => match build(&workspace, TARGET)? {
                 Built::Image(file) => file,
                 Built::Missing { why, enable } => bail!("{why}; to enable: {enable}"),
             },
         };
         let measured = measure(&file)?;
+        let elsewhere = if self.all { elsewhere::measure_all(&workspace)? } else { Vec::new() };
         if self.json {
-            measured.print_json()?
+            measured.print_json(&elsewhere)?;
         } else {
-            measured.print_table()?
+            measured.print_table()?;
+            elsewhere::print_table(&elsewhere);
         }
         measured.judge().map(drop)
     }
 }
 
-/// The same as a step of `cargo xtask test`.
+/// The same as a step of `cargo xtask test`: for the Cortex-M4, and proof of what is not in an image of 64 bits, whose code
+/// is partly another.
 pub(crate) fn check(workspace: &Workspace) -> Result<Outcome> {
-    match build(workspace)? {
+    match build(workspace, TARGET)? {
         Built::Missing { why, enable } => Ok(Outcome::Skipped { why, enable }),
         Built::Image(file) => {
             let measured = measure(&file)?;
             measured.print_table()?;
-            Ok(Outcome::Passed(measured.judge()?))
+            let said = measured.judge()?;
+            elsewhere::print_table(&[elsewhere::measure(workspace, elsewhere::WIDE)?]);
+            Ok(Outcome::Passed(said))
         }
     }
 }
@@ -94,29 +104,34 @@ enum Built {
     Missing { why: String, enable: String },
 }
 
-fn build(workspace: &Workspace) -> Result<Built> {
-    let toolchain = match Finder::new(workspace)?.find(TARGET)? {
-        Found::Toolchain(toolchain) => toolchain,
+fn build(workspace: &Workspace, target: &str) -> Result<Built> {
+    let toolchain = match Finder::new(workspace)?.find(target)? {
+        Found::Toolchain(toolchain) if toolchain.is_bare() => toolchain,
+        Found::Toolchain(_) => {
+            let enable = format!("rustup target add {target}");
+            return Ok(Built::Missing { why: format!("no core of its own for {target}"), enable });
+        }
         Found::Missing { enable } => {
-            return Ok(Built::Missing { why: format!("no core for {TARGET}"), enable });
+            return Ok(Built::Missing { why: format!("no core for {target}"), enable });
         }
     };
     let Some(linker) = toolchain.linker() else {
         return Ok(Built::Missing { why: "no linker for ELF".into(), enable: "apt-get install lld".into() });
     };
     eprintln!("  {PACKAGE}: {toolchain}");
-    link(&toolchain, &linker)?;
+    link(&toolchain, target, &linker)?;
     Ok(Built::Image(toolchain.artifacts().join(PACKAGE)))
 }
 
 /// Frames are stated by an option of the compiler that is not stable; it is allowed for this one crate, in whose
 /// link-time optimisation all code is generated. It changes no instruction.
-fn link(toolchain: &Toolchain, linker: &Path) -> Result<()> {
+fn link(toolchain: &Toolchain, target: &str, linker: &Path) -> Result<()> {
+    let variable = format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"));
     let mut cargo = toolchain.cargo("rustc");
     cargo
         .args(["-p", PACKAGE, "--bin", PACKAGE, "--", "-Zemit-stack-sizes"])
         .env("RUSTC_BOOTSTRAP", PACKAGE.replace('-', "_"))
-        .env("CARGO_TARGET_THUMBV7EM_NONE_EABIHF_LINKER", linker);
+        .env(variable, linker);
     shell::run(&mut cargo)
 }
 
@@ -131,10 +146,10 @@ impl Measured {
     fn print_table(&self) -> Result<()> {
         let mut table = Table::new(["minimal firmware, 4 peers, thumbv7em", "bytes"]);
         let mut row = |name: &str, bytes: u64| table.row([name.into(), bytes.to_string()]);
-        row("flash (.text + .rodata + .data)", self.image.flash);
-        row("of which initial values (.data)", self.image.initial);
-        row("RAM (.data + .bss)", self.image.ram);
-        row("shared between cores (.shared)", self.image.shared);
+        row("flash (.text + .rodata + .data)", self.image.outline.flash);
+        row("of which initial values (.data)", self.image.outline.initial);
+        row("RAM (.data + .bss)", self.image.outline.ram);
+        row("shared between cores (.shared)", self.image.outline.shared);
         row("deepest stack", u64::from(self.depth.bytes));
         row("deepest stack of poll", u64::from(self.poll()?));
         for (symbol, words) in FACTS {
@@ -156,13 +171,13 @@ impl Measured {
         Ok(())
     }
 
-    fn print_json(&self) -> Result<()> {
+    fn print_json(&self, elsewhere: &[elsewhere::Row]) -> Result<()> {
         let mut line = serde_json::Map::new();
         line.insert("target".into(), TARGET.into());
-        line.insert("flash".into(), self.image.flash.into());
-        line.insert("initial".into(), self.image.initial.into());
-        line.insert("ram".into(), self.image.ram.into());
-        line.insert("shared".into(), self.image.shared.into());
+        line.insert("flash".into(), self.image.outline.flash.into());
+        line.insert("initial".into(), self.image.outline.initial.into());
+        line.insert("ram".into(), self.image.outline.ram.into());
+        line.insert("shared".into(), self.image.outline.shared.into());
         line.insert("stack".into(), self.depth.bytes.into());
         line.insert("stack_poll".into(), self.poll()?.into());
         line.insert("stack_unknown".into(), self.depth.unknown.clone().into());
@@ -170,6 +185,7 @@ impl Measured {
         for (symbol, words) in FACTS {
             line.insert(words.replace(' ', "_"), self.image.fact(symbol)?.into());
         }
+        line.insert("elsewhere".into(), elsewhere::json(elsewhere));
         println!("{}", serde_json::Value::Object(line));
         Ok(())
     }
@@ -180,17 +196,14 @@ impl Measured {
 
     /// Fails with what must not be there.
     fn judge(&self) -> Result<String> {
-        let found = contents::forbidden(&self.image.symbols);
-        if !found.panic.is_empty() {
-            bail!("panic machinery is linked: {}", found.panic.join(", "));
+        contents::judge(&self.image.outline.symbols)?;
+        if self.image.outline.initial > 0 {
+            bail!(
+                "{} bytes of initial values: a storage that is all zero has none",
+                self.image.outline.initial
+            );
         }
-        if !found.heap.is_empty() {
-            bail!("a heap is linked: {}", found.heap.join(", "));
-        }
-        if self.image.initial > 0 {
-            bail!("{} bytes of initial values: a storage that is all zero has none", self.image.initial);
-        }
-        let Image { flash, ram, .. } = self.image;
+        let Outline { flash, ram, .. } = self.image.outline;
         if flash > FLASH_BYTES_MAX || ram > RAM_BYTES_MAX {
             bail!("{flash} B of flash and {ram} B of RAM: more than {FLASH_BYTES_MAX} and {RAM_BYTES_MAX}");
         }

@@ -6,7 +6,7 @@ use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::{Error, Failed, Loan, Rank, Scope};
 
 use super::{Collective, Memory, Stage};
-use crate::op::Kernel;
+use crate::op::{Kernel, copy};
 use crate::schedule::{Buffer, Instance, Order, Span, Step};
 
 impl<'scope> Memory<'scope> {
@@ -172,12 +172,6 @@ fn combine(kernel: Option<Kernel>, into: &mut [u8], from: &[u8], order: Option<O
     match (kernel, order) {
         (Some(kernel), Some(order)) => kernel.run(into, from, order),
         (None, Some(_)) => Err(Cause::Unsupported),
-        (_, None) if into.len() != from.len() => {
-            Err(Cause::LengthMismatch { left: into.len() as u64, right: from.len() as u64 })
-        }
-        (_, None) => {
-            into.copy_from_slice(from);
-            Ok(())
-        }
+        (_, None) => copy(into, from),
     }
 }

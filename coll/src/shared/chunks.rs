@@ -6,7 +6,8 @@ use aldis_kernel::Lines;
 use aldis_kernel::hal::lines::LinesShape;
 use aldis_kernel::hal::{Cause, Operation};
 
-use super::{FLAT_BYTES_MAX, Stopped, Task, Turn, about, copy};
+use super::{FLAT_BYTES_MAX, Stopped, Task, Turn, about};
+use crate::op::copy;
 use crate::schedule::divide;
 
 /// The least that a segment is cut down to, so that there are several to be under way at a time.
@@ -233,7 +234,7 @@ fn fill(lines: &mut Lines<'_>, position: u32, part: &[u8], unread: Range<usize>)
     for range in [0..unread.start, unread.end..part.len()] {
         let (into, from) = (chunk.get_mut(range.clone()), part.get(range));
         let (into, from) = into.zip(from).ok_or(Cause::Stale)?;
-        super::copy(into, from)?;
+        copy(into, from)?;
     }
     lines.filled(position);
     Ok(())

@@ -1,10 +1,9 @@
-//! This module holds `unsafe` code: what a Cortex-M needs before and beside Rust. Vectors, reset, the end of every
-//! panic, two registers, and the memory that the cores share.
+//! This module holds `unsafe` code: what a board needs besides its boot code. The end of every panic, two registers, and the
+//! memory that the cores share.
 //!
 //! The board is made up, and typical: cores that each see their own number and a common clock as device registers,
 //! and the same stretch of memory at the same address.
 
-use core::arch::asm;
 use core::cell::UnsafeCell;
 use core::panic::PanicInfo;
 use core::ptr::NonNull;
@@ -17,85 +16,14 @@ use aldis_hal::{Instant, Platform};
 use crate::layout::{INBOX_BYTES, MESSAGE_BYTES_MAX, PEERS};
 
 unsafe extern "C" {
-    static mut data_start: u32;
-    static mut data_end: u32;
-    static mut bss_start: u32;
-    static mut bss_end: u32;
-    static data_image: u32;
-    static stack_start: u32;
     static mut core_number: u32;
     static mut microseconds: u32;
-}
-
-/// An entry of the vector table.
-#[repr(C)]
-union Vector {
-    stack: *const u32,
-    handler: unsafe extern "C" fn() -> !,
-}
-
-// SAFETY: the table is constant; what its entries point to is never reached through them by Rust code.
-unsafe impl Sync for Vector {}
-
-/// Initial stack, reset, and one handler for every fault.
-#[used]
-#[unsafe(link_section = ".vectors")]
-static VECTORS: [Vector; 4] = [
-    Vector { stack: &raw const stack_start },
-    Vector { handler: reset },
-    Vector { handler: halt },
-    Vector { handler: halt },
-];
-
-/// Where the processor starts: initial values to RAM, zeroes to the rest, then the firmware.
-///
-/// # Safety
-/// Called by the hardware, once, before anything else runs.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn reset() -> ! {
-    // SAFETY: the symbols are the linker script's, word-aligned ends of sections that nothing has used yet. In
-    // assembly, because Rust code may not run before its statics hold their values.
-    unsafe {
-        asm!(
-            "2: cmp {to}, {end}",
-            "bhs 3f",
-            "ldr {word}, [{from}], #4",
-            "str {word}, [{to}], #4",
-            "b 2b",
-            "3: mov {word}, #0",
-            "4: cmp {zero}, {zero_end}",
-            "bhs 5f",
-            "str {word}, [{zero}], #4",
-            "b 4b",
-            "5:",
-            to = inout(reg) &raw mut data_start => _,
-            end = in(reg) &raw mut data_end,
-            from = inout(reg) &raw const data_image => _,
-            zero = inout(reg) &raw mut bss_start => _,
-            zero_end = in(reg) &raw mut bss_end,
-            word = out(reg) _,
-        );
-    }
-    crate::firmware();
-    // SAFETY: nothing runs after this.
-    unsafe { halt() }
-}
-
-/// The end: of a fault and of the program.
-///
-/// # Safety
-/// None needed; the type is the vector table's.
-unsafe extern "C" fn halt() -> ! {
-    loop {
-        core::hint::spin_loop();
-    }
 }
 
 /// Never linked: `cargo xtask size` fails if something can reach it.
 #[panic_handler]
 fn panic(_: &PanicInfo<'_>) -> ! {
-    // SAFETY: an undefined instruction stops the core, and keeps this function from being merged with another.
-    unsafe { asm!("udf #0", options(noreturn)) }
+    crate::boot::stop()
 }
 
 /// The core's registers: the platform that the endpoint runs on.

@@ -1,5 +1,7 @@
 //! What must not be in a firmware: panic machinery and a heap, recognised by their symbols.
 
+use anyhow::{Result, bail};
+
 /// Parts of the names under which the compiler and core keep what leads to a panic message. The panic handler
 /// itself (`rust_begin_unwind`) is linked only when something can reach it.
 const PANIC: [&str; 8] = [
@@ -19,12 +21,24 @@ const HEAP: [&str; 8] =
 
 /// The symbols of an image that lead to a panic or to a heap.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Forbidden<'a> {
-    pub(super) panic: Vec<&'a str>,
-    pub(super) heap: Vec<&'a str>,
+struct Forbidden<'a> {
+    panic: Vec<&'a str>,
+    heap: Vec<&'a str>,
 }
 
-pub(super) fn forbidden(symbols: &[String]) -> Forbidden<'_> {
+/// Fails with what must not be there.
+pub(super) fn judge(symbols: &[String]) -> Result<()> {
+    let found = forbidden(symbols);
+    if !found.panic.is_empty() {
+        bail!("panic machinery is linked: {}", found.panic.join(", "));
+    }
+    if !found.heap.is_empty() {
+        bail!("a heap is linked: {}", found.heap.join(", "));
+    }
+    Ok(())
+}
+
+fn forbidden(symbols: &[String]) -> Forbidden<'_> {
     let matching = |parts: &[&str]| {
         let mut names: Vec<&str> = symbols
             .iter()

@@ -21,9 +21,9 @@ pub(super) struct Function {
     pub(super) frame: Option<u32>,
 }
 
-/// What a firmware occupies and holds.
-#[derive(Debug)]
-pub(super) struct Image {
+/// What a firmware occupies, of whatever processor.
+#[derive(Debug, Default)]
+pub(super) struct Outline {
     /// Code, constants and the initial values of variables, in bytes.
     pub(super) flash: u64,
     /// Variables, in bytes.
@@ -34,6 +34,12 @@ pub(super) struct Image {
     pub(super) shared: u64,
     /// Every symbol, demangled.
     pub(super) symbols: Vec<String>,
+}
+
+/// What a firmware of a Cortex-M holds besides.
+#[derive(Debug)]
+pub(super) struct Image {
+    pub(super) outline: Outline,
     /// By first address.
     pub(super) functions: BTreeMap<u32, Function>,
     /// The constants that the image states of itself, by symbol.
@@ -42,37 +48,23 @@ pub(super) struct Image {
     pub(super) entry: u32,
 }
 
-impl Image {
+impl Outline {
     pub(super) fn parse(bytes: &[u8]) -> Result<Self> {
-        let file = object::File::parse(bytes).context("not an ELF file")?;
-        let mut image = Self {
-            flash: 0,
-            ram: 0,
-            initial: 0,
-            shared: 0,
-            symbols: Vec::new(),
-            functions: BTreeMap::new(),
-            facts: BTreeMap::new(),
-            entry: narrow(file.entry())? & !1,
-        };
+        Self::of(&object::File::parse(bytes).context("not an ELF file")?)
+    }
+
+    fn of(file: &object::File<'_>) -> Result<Self> {
+        let mut outline = Self::default();
         for section in file.sections() {
-            image.count(&section)?;
+            outline.count(&section)?;
         }
-        image.read_symbols(&file)?;
-        image.read_frames(&file)?;
-        Ok(image)
-    }
-
-    /// An image of these functions and nothing else.
-    #[cfg(test)]
-    pub(super) fn of<const N: usize>(entry: u32, functions: [(u32, Function); N]) -> Self {
-        let (symbols, facts) = (Vec::new(), BTreeMap::new());
-        Self { flash: 0, ram: 0, initial: 0, shared: 0, symbols, functions: functions.into(), facts, entry }
-    }
-
-    /// A number that the image states of itself.
-    pub(super) fn fact(&self, name: &str) -> Result<u32> {
-        self.facts.get(name).copied().with_context(|| format!("the image does not state {name}"))
+        for symbol in file.symbols() {
+            let name = symbol.name()?;
+            if !name.is_empty() && !name.starts_with('$') {
+                outline.symbols.push(plain(name));
+            }
+        }
+        Ok(outline)
     }
 
     fn count<'d>(&mut self, section: &impl ObjectSection<'d>) -> Result<()> {
@@ -92,6 +84,36 @@ impl Image {
         }
         Ok(())
     }
+}
+
+fn plain(name: &str) -> String {
+    format!("{:#}", rustc_demangle::demangle(name))
+}
+
+impl Image {
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self> {
+        let file = object::File::parse(bytes).context("not an ELF file")?;
+        let mut image = Self {
+            outline: Outline::of(&file)?,
+            functions: BTreeMap::new(),
+            facts: BTreeMap::new(),
+            entry: narrow(file.entry())? & !1,
+        };
+        image.read_symbols(&file)?;
+        image.read_frames(&file)?;
+        Ok(image)
+    }
+
+    /// An image of these functions and nothing else.
+    #[cfg(test)]
+    pub(super) fn of<const N: usize>(entry: u32, functions: [(u32, Function); N]) -> Self {
+        Self { outline: Outline::default(), functions: functions.into(), facts: BTreeMap::new(), entry }
+    }
+
+    /// A number that the image states of itself.
+    pub(super) fn fact(&self, name: &str) -> Result<u32> {
+        self.facts.get(name).copied().with_context(|| format!("the image does not state {name}"))
+    }
 
     fn read_symbols(&mut self, file: &object::File<'_>) -> Result<()> {
         let constants = constant_starts(file)?;
@@ -100,19 +122,17 @@ impl Image {
             if name.is_empty() || name.starts_with('$') {
                 continue;
             }
-            let plain = format!("{:#}", rustc_demangle::demangle(name));
             if symbol.kind() == SymbolKind::Text && symbol.size() > 0 {
                 let start = narrow(symbol.address())? & !1;
                 let size = narrow(symbol.size())?;
                 let code = read_code(file, &symbol, start, size, &constants)?;
-                let function = Function { name: plain.clone(), end: start + size, code, frame: None };
+                let function = Function { name: plain(name), end: start + size, code, frame: None };
                 self.functions.entry(start).or_insert(function);
             } else if name.starts_with("ALDIS_") {
                 let word = read(file, &symbol, symbol.address(), 4)?;
                 let word = word.try_into().with_context(|| format!("{name} is no word"))?;
                 self.facts.insert(name.to_owned(), u32::from_le_bytes(word));
             }
-            self.symbols.push(plain);
         }
         Ok(())
     }
