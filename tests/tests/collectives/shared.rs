@@ -280,16 +280,15 @@ fn a_root_is_ahead_by_as_many_as_there_are_lines() {
     });
 }
 
-/// A deadline names the rank that does not come, whatever it does not come to.
+/// A deadline names the rank that does not come, whatever it does not come to. Two ranks: of three, one that comes late would
+/// rightly be named too.
 #[test]
 fn a_rank_that_does_not_come_is_named() {
-    run(3, |endpoint| {
+    run(2, |endpoint| {
         let (world, shared) = (endpoint.world(), Options::shared());
         let missing = Some(Rank(1));
         if world.rank() == Rank(1) {
-            for other in [0, 2] {
-                endpoint.recv(&world, &mut [0u8], Rank(other), Tag(0)).unwrap();
-            }
+            endpoint.recv(&world, &mut [0u8], Rank(0), Tag(0)).unwrap();
             return;
         }
         for count in [1, 100, 20_000] {
