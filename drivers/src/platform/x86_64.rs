@@ -182,18 +182,23 @@ unsafe fn random() -> u64 {
     0
 }
 
+/// Reads a byte from an I/O port.
+///
 /// # Safety
-/// Reading this port is the caller's to do.
-unsafe fn input(port: u16) -> u8 {
+/// Reading this port is the caller's to do, at a privilege level that may.
+#[must_use]
+pub unsafe fn input(port: u16) -> u8 {
     let value;
     // SAFETY: the caller's promise; no memory is touched.
     unsafe { asm!("in al, dx", out("al") value, in("dx") port, options(nomem, nostack, preserves_flags)) };
     value
 }
 
+/// Writes a byte to an I/O port.
+///
 /// # Safety
-/// Writing this to the port is the caller's to do.
-unsafe fn output(port: u16, value: u8) {
+/// Writing this to the port is the caller's to do, at a privilege level that may.
+pub unsafe fn output(port: u16, value: u8) {
     // SAFETY: the caller's promise; no memory is touched.
     unsafe { asm!("out dx, al", in("al") value, in("dx") port, options(nomem, nostack, preserves_flags)) };
 }

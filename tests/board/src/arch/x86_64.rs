@@ -3,14 +3,15 @@
 //! A loader that knows PVH (QEMU's `-kernel`, Xen, Firecracker, Cloud Hypervisor) finds the entry in an ELF note and jumps
 //! there in 32-bit protected mode without paging, with the address of the start info in `ebx`. The boot code switches to
 //! long mode on the image's own page tables: the first 4 GiB as they are, in pages of 2 MiB, but for one below the stack.
-//! Source: Xen, `docs/misc/pvh.pandoc` and `xen/include/public/arch-x86/hvm/start_info.h`.
+//! Every exception ends in a verdict, on the stack from its start. Sources: Intel SDM volume 3, 7.14 (interrupts in 64-bit
+//! mode); Xen, `docs/misc/pvh.pandoc` and `xen/include/public/arch-x86/hvm/start_info.h`.
 
 use core::arch::{asm, global_asm};
 use core::ffi::CStr;
 use core::fmt::Write;
 
 use aldis_drivers::pci::{self, PciRoot, Window};
-use aldis_drivers::platform::x86_64::Tsc;
+use aldis_drivers::platform::x86_64::{Tsc, input, output};
 use aldis_drivers::virtio::Slots;
 
 use super::{Machine, Pci};
@@ -56,9 +57,46 @@ pvh_start:
     movl %eax, %es
     movl %eax, %ss
     movq $stack_end, %rsp
+    movl $gates, %edi
+    movl $stubs, %eax
+    movl $32, %ecx
+3:  movl %eax, %edx             # an entry of the table of interrupts
+    shrl $16, %edx
+    movw %ax, (%rdi)
+    movw $8, 2(%rdi)            # the code's segment
+    movw $0x8E01, 4(%rdi)       # interrupt gate, on the stack of the task
+    movw %dx, 6(%rdi)
+    addl $16, %edi
+    addl $16, %eax
+    decl %ecx
+    jnz 3b
+    movl $task, %eax
+    movw %ax, task_descriptor + 2
+    shrl $16, %eax
+    movb %al, task_descriptor + 4
+    movb %ah, task_descriptor + 7
+    movl $16, %eax
+    ltr %ax
+    lidt gates_end
     movl %ebx, %edi
     call start
     ud2
+
+    .balign 16
+stubs:                          # one for each exception, 16 bytes apart
+    .set number, 0
+    .rept 32
+    .balign 16
+    .if (0x60227D00 >> number) & 1 == 0
+    pushq $0                    # in place of the error code that others have
+    .endif
+    pushq $number
+    jmp 4f
+    .set number, number + 1
+    .endr
+4:  movq %rsp, %rdi
+    andq $-16, %rsp
+    call fault
 
     .section .data.boot, "aw"
     .balign 4096
@@ -77,9 +115,22 @@ directory:
 descriptors:
     .quad 0
     .quad 0x00209A0000000000    # 64-bit code
+task_descriptor:
+    .quad 0x0000890000000067    # the task's state, whose address is filled in
+    .quad 0
 descriptors_end:
-    .short 15
+    .short 31
     .quad descriptors
+task:
+    .fill 36, 1, 0
+    .quad stack_end             # the stack of an exception: the one in use may be what is at fault
+    .fill 58, 1, 0
+    .short 104                  # no map of ports
+gates:
+    .fill 64, 8, 0
+gates_end:
+    .short 511
+    .quad gates
 "#,
     options(att_syntax)
 );
@@ -113,6 +164,29 @@ unsafe extern "C" fn start(info: *const StartInfo) -> ! {
     };
     let command_line = command_line.and_then(|line| line.to_str().ok());
     crate::rank::main(Pc { command_line })
+}
+
+/// What an exception leaves on the stack, as far as it is used.
+#[repr(C)]
+struct Frame {
+    number: u64,
+    code: u64,
+    at: u64,
+}
+
+/// Where every exception ends: there are none that are expected.
+///
+/// # Safety
+/// Called by the boot code with what is on the stack; nothing runs afterwards.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fault(frame: &Frame) -> ! {
+    let Frame { number, code, at } = frame;
+    let address: u64;
+    // SAFETY: reading this has no effect.
+    unsafe { asm!("mov {}, cr2", out(reg) address, options(nomem, nostack, preserves_flags)) };
+    let why = format_args!("exception {number}: code {code:#x} at {at:#x}, address {address:#x}");
+    aldis_programs::refuse(&why, &mut console());
+    exit(false)
 }
 
 /// A PC.
@@ -185,20 +259,4 @@ pub(super) fn exit(success: bool) -> ! {
         // SAFETY: no interrupt is expected; the core sleeps for ever.
         unsafe { asm!("cli", "hlt", options(nomem, nostack)) };
     }
-}
-
-/// # Safety
-/// Reading this port is the caller's to do.
-unsafe fn input(port: u16) -> u8 {
-    let value;
-    // SAFETY: the caller's promise.
-    unsafe { asm!("in al, dx", out("al") value, in("dx") port, options(nomem, nostack, preserves_flags)) };
-    value
-}
-
-/// # Safety
-/// Writing this to the port is the caller's to do.
-unsafe fn output(port: u16, value: u8) {
-    // SAFETY: the caller's promise.
-    unsafe { asm!("out dx, al", in("al") value, in("dx") port, options(nomem, nostack, preserves_flags)) };
 }
