@@ -60,7 +60,7 @@ Examples:
       Linux processes on the same switch; no emulator needed
   cargo xtask qemu run --arch x86_64 --framing udp --pcap /tmp/job.pcap
       messages in UDP datagrams, as on a network that passes nothing but IP
-  cargo xtask qemu run --arch cortex-m --link serial --program pingpong
+  cargo xtask qemu run --arch cortex-m --link serial --program pingpong --count 10
       two microcontrollers on a serial line
 
 Programs: pingpong, heat (halo exchange; digest of the field), collectives (barrier, bcast, allreduce), flood.
