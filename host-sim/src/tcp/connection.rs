@@ -89,7 +89,7 @@ impl Connection {
                 link.incoming.read(bytes);
                 self.may_read = bytes == asked || self.at_end;
             }
-            Moved::Blocked | Moved::Broken(_) => self.may_read = false,
+            Moved::Blocked | Moved::Broken => self.may_read = false,
         }
         moved
     }

@@ -194,7 +194,7 @@ impl Engine {
         };
         let mut bytes = [0; GREETING_READ_BYTES];
         let moved = match speak(wire, handshake) {
-            Moved::Broken(kind) => Moved::Broken(kind),
+            Moved::Broken => Moved::Broken,
             _ if !*may_read => return 0,
             _ => wire.receive(&mut bytes),
         };
@@ -207,7 +207,7 @@ impl Engine {
                 let (used, event) = handshake.handle(&mut node, &bytes[..count], now());
                 (&bytes[used..count], event)
             }
-            Moved::Bytes(_) | Moved::Broken(_) => {
+            Moved::Bytes(_) | Moved::Broken => {
                 let event = match wire.refusal() {
                     Some(why) => handshake.refuse(&mut node, why, now()),
                     None => handshake.hang_up(&mut node, now()),

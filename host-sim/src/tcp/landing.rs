@@ -75,7 +75,7 @@ impl Connection {
                 landing.landed += bytes.min(asked);
                 bytes == asked || *at_end
             }
-            Moved::Blocked | Moved::Broken(_) => false,
+            Moved::Blocked | Moved::Broken => false,
         };
         Some(moved)
     }

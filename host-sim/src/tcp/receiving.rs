@@ -117,7 +117,7 @@ impl Engine {
             match moved {
                 Moved::Bytes(0) => return Turn::Ended { reset: false },
                 Moved::Bytes(bytes) => counters.bytes_received += bytes as u64,
-                Moved::Broken(_) => return Turn::Ended { reset: true },
+                Moved::Broken => return Turn::Ended { reset: true },
                 Moved::Blocked => {
                     counters.empty_receives += 1;
                     return Turn::Idle;

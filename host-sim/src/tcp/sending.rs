@@ -172,7 +172,7 @@ impl Connection {
                     counters.sent(0, all);
                     return true;
                 }
-                Moved::Broken(_) => {
+                Moved::Broken => {
                     self.break_off();
                     return false;
                 }
@@ -190,7 +190,7 @@ impl Connection {
         let sent = match self.wire.send_both(parts[0], parts[1]) {
             Moved::Bytes(sent) => sent,
             Moved::Blocked => 0,
-            Moved::Broken(_) => {
+            Moved::Broken => {
                 self.break_off();
                 return false;
             }

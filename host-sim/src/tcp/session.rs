@@ -56,7 +56,7 @@ impl Session {
     /// Sends the parts, one behind the other, as far as the socket takes them.
     pub(super) fn send(&mut self, parts: [&[u8]; 2]) -> Moved {
         self.try_send(parts).map_or_else(
-            |error| Moved::Broken(error.kind()),
+            |_| Moved::Broken,
             |taken| match taken {
                 0 if parts.iter().any(|part| !part.is_empty()) => Moved::Blocked,
                 taken => Moved::Bytes(taken),
@@ -95,13 +95,13 @@ impl Session {
                 // The end, with or without a word of TLS: ranks have a farewell of their own.
                 Ok(_) => break,
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => break,
-                Err(error) if !is_blocked(&error) => return Moved::Broken(error.kind()),
+                Err(error) if !is_blocked(&error) => return Moved::Broken,
                 Err(_) => match self.decrypt() {
                     Ok(true) => {}
                     Ok(false) if filled == 0 => return Moved::Blocked,
                     Ok(false) => break,
                     Err(_) if filled > 0 => break,
-                    Err(kind) => return Moved::Broken(kind),
+                    Err(_) => return Moved::Broken,
                 },
             }
         }

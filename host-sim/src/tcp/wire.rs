@@ -19,7 +19,7 @@ pub(super) enum Moved {
     /// The socket has nothing, or takes nothing, now.
     Blocked,
     /// The connection is over, or never came about.
-    Broken(ErrorKind),
+    Broken,
 }
 
 impl From<io::Result<usize>> for Moved {
@@ -29,7 +29,7 @@ impl From<io::Result<usize>> for Moved {
             Ok(bytes) => Self::Bytes(bytes),
             Err(error) => match error.kind() {
                 ErrorKind::WouldBlock | ErrorKind::Interrupted => Self::Blocked,
-                kind => Self::Broken(kind),
+                _ => Self::Broken,
             },
         }
     }
