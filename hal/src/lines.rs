@@ -67,7 +67,7 @@ pub struct Progress {
     pub done: u32,
 }
 
-/// The earlier of two of these numbers, which count from an arbitrary start and are not far from each other.
+/// Whether one of these numbers is earlier than another. They count from an arbitrary start and are not far from each other.
 pub const fn is_earlier(one: u32, other: u32) -> bool {
     (one.wrapping_sub(other) as i32) < 0
 }

@@ -35,6 +35,7 @@ use aldis_drivers::extents::{Extent, ExtentError, Extents};
 use aldis_hal::memory::Memory;
 use zerocopy::{FromBytes, IntoBytes};
 
+use crate::segment::PAGE_BYTES;
 use crate::transport::HostEndpoint;
 
 /// The variable that says how large an arena is, in bytes or as `64M`: read by `aldis-run` where `--arena` is not given, and by
@@ -48,7 +49,7 @@ pub const BLOCKS_MAX: usize = 1024;
 pub const ALIGN_MIN: usize = 64;
 
 /// What a block can be asked to begin at a multiple of, at most: a page, which arenas begin at.
-pub const ALIGN_MAX: usize = 4096;
+pub const ALIGN_MAX: usize = PAGE_BYTES;
 
 /// Bytes that an arena may have, at most.
 pub const BYTES_MAX: usize = 1 << 40;

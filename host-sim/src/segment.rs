@@ -28,7 +28,7 @@ use crate::memory::{available_bytes, file_bytes_max};
 const LINE_BYTES: usize = 64;
 
 /// Bytes of a page, which arenas begin at.
-const PAGE_BYTES: usize = 4096;
+pub const PAGE_BYTES: usize = 4096;
 
 /// Bytes of a segment without an inbox.
 pub const LEAST_BYTES: usize = BOARD_BYTES + STAND_BYTES;

@@ -14,7 +14,7 @@
 
 use aldis_drivers::shm::Geometry;
 
-use crate::segment::LEAST_BYTES;
+use crate::segment::{LEAST_BYTES, PAGE_BYTES};
 use crate::storage::MAX_RANKS;
 use crate::wireup::Shape;
 
@@ -49,8 +49,8 @@ impl Plan {
         if bytes == 0 {
             return self;
         }
-        let end = self.segment_bytes.next_multiple_of(4096);
-        Self { segment_bytes: end.saturating_add(bytes.next_multiple_of(4096)), ..self }
+        let end = self.segment_bytes.next_multiple_of(PAGE_BYTES);
+        Self { segment_bytes: end.saturating_add(bytes.next_multiple_of(PAGE_BYTES)), ..self }
     }
 }
 

@@ -1,10 +1,10 @@
 //! Collectives that are carried out by control lines instead of messages: see [`shared`].
 
 use aldis_kernel::hal::{Cause, Platform, Transport};
-use aldis_kernel::{Comm, Endpoint, Error, Loan, Request, Scope, Tag};
+use aldis_kernel::{Comm, Endpoint, Error, Loan, Scope, Tag};
 
-use super::{Collective, Memory, Planned, Progress, Stage};
-use crate::schedule::{IN_FLIGHT_MAX, Instance};
+use super::{Collective, Planned, Progress, Stage};
+use crate::schedule::Instance;
 use crate::select::{Call, Plan, Shares};
 use crate::shared::{self, CROWDED, Meeting, Task, Turn};
 
@@ -43,24 +43,16 @@ impl<'scope> Collective<'scope> {
         data: Loan<'scope>,
         scratch: Loan<'scope>,
     ) -> Result<Self, Error> {
-        let Call { operation, count, element_bytes, .. } = planned.call;
-        let whole = Instance::new(comm.rank().0, comm.size(), planned.root, count);
-        let begun = planned.task(comm).and_then(|task| Meeting::begin(scope, comm, task));
-        let algorithm = shared::algorithm(operation).ok_or(Cause::Unsupported);
+        let Call { operation, count, .. } = planned.call;
         let refused = |cause| Error::new(operation, cause);
+        let begun = planned.task(comm).and_then(|task| Meeting::begin(scope, comm, task));
+        let algorithm = shared::algorithm(operation).ok_or(Cause::Unsupported).map_err(refused)?;
+        let whole = Instance::new(comm.rank().0, comm.size(), planned.root, count).map_err(refused)?;
+        let plan = Plan { algorithm, segment: count };
         let mut started = Self {
-            comm: comm.collective(),
-            tag: Tag(0),
-            plan: Plan { algorithm: algorithm.map_err(refused)?, segment: count },
-            whole: whole.map_err(refused)?,
-            memory: Memory { data, scratch, element_bytes, kernel: planned.kernel },
-            base: 0,
-            round: 0,
             stage: Stage::Post(0),
-            error: Error::new(operation, Cause::Busy),
-            moved: false,
-            requests: [const { Request::null() }; IN_FLIGHT_MAX],
             meeting: begun.map_err(refused)?,
+            ..Self::new(comm, planned, (whole, plan, Tag(0)), data, scratch)
         };
         match started.advance(scope) {
             Progress::Failed => Err(started.error),
