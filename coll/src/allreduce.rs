@@ -121,7 +121,6 @@ impl Options {
     #[inline(always)]
     fn plan_allreduce<R: Reduce<E>, E: Element>(&self, comm: &Comm, count: usize, scratch: usize) -> Planned {
         let call = Call::allreduce::<R, E>(comm.size(), count, scratch);
-        let plan = call.select(&ALGORITHMS, self);
-        Planned { call, root: 0, plan, shares: self.shares(&call, &plan), kernel: Some(Kernel::of::<R, E>()) }
+        Planned::new(call, 0, &ALGORITHMS, self, Some(Kernel::of::<R, E>()))
     }
 }

@@ -66,8 +66,6 @@ impl Options {
 
     #[inline]
     fn plan_barrier(&self, comm: &Comm) -> Planned {
-        let call = Call::barrier(comm.size());
-        let plan = call.select(&ALGORITHMS, self);
-        Planned { call, root: 0, plan, shares: self.shares(&call, &plan), kernel: None }
+        Planned::new(Call::barrier(comm.size()), 0, &ALGORITHMS, self, None)
     }
 }

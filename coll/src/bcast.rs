@@ -79,7 +79,6 @@ impl Options {
     #[inline]
     fn plan_bcast<E: Element>(&self, comm: &Comm, count: usize, root: Rank) -> Planned {
         let call = Call::bcast::<E>(comm.size(), count);
-        let plan = call.select(&ALGORITHMS, self);
-        Planned { call, root: root.0, plan, shares: self.shares(&call, &plan), kernel: None }
+        Planned::new(call, root.0, &ALGORITHMS, self, None)
     }
 }

@@ -23,8 +23,8 @@ use core::fmt;
 
 use crate::caller::Caller;
 use crate::op::Kernel;
-use crate::schedule::{IN_FLIGHT_MAX, Instance, Step};
-use crate::select::{Call, Plan, Shares};
+use crate::schedule::{Algorithm, IN_FLIGHT_MAX, Instance, Step};
+use crate::select::{Call, Options, Plan, Prices, Shares, algorithms, is_far};
 use crate::shared::{self, Meeting};
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
 use aldis_kernel::{Comm, Error, Failed, Loan, Request, Scope, Tag};
@@ -51,12 +51,27 @@ pub(crate) struct Planned {
     pub(crate) root: u32,
     /// How it is to be carried out, or why it cannot be.
     pub(crate) plan: Result<Plan, Cause>,
+    /// The prices to choose by again if a rank shares no memory with another.
+    far: Option<Prices>,
     /// Whether it is for control lines.
     pub(crate) shares: Shares,
     pub(crate) kernel: Option<Kernel>,
 }
 
 impl Planned {
+    /// By the options, from these algorithms.
+    #[inline(always)]
+    pub(crate) fn new(
+        call: Call,
+        root: u32,
+        candidates: &[Algorithm],
+        options: &Options,
+        kernel: Option<Kernel>,
+    ) -> Self {
+        let plan = call.select(candidates, options);
+        Self { call, root, plan, far: options.far_prices(), shares: options.shares(&call, &plan), kernel }
+    }
+
     /// Carries it out on the bytes of the elements: a scope, a start and a wait.
     #[inline(never)]
     pub(crate) fn run<'s, T: Transport, P: Platform>(
@@ -90,9 +105,25 @@ impl Planned {
     ) -> Result<(Instance, Plan, Tag), Failed> {
         let Call { operation, count, .. } = self.call;
         Instance::new(comm.rank().0, comm.size(), self.root, count)
-            .and_then(|whole| Ok((whole, self.plan?, scope.collective_number(comm)?)))
+            .and_then(|whole| Ok((whole, self.plan_on(scope, comm)?, scope.collective_number(comm)?)))
             .map_err(|cause| scope.keep_failure(&Error::new(operation, cause).on(comm)))
             .and_then(|ready| self.check_alike(scope, comm, ready.2).map(|()| ready))
+    }
+
+    /// The plan for the ranks of this communicator. Whether one of them is on another node, all of them say alike.
+    #[inline]
+    fn plan_on<T: Transport, P: Platform>(
+        &self,
+        scope: &mut Scope<'_, '_, '_, T, P>,
+        comm: &Comm,
+    ) -> Result<Plan, Cause> {
+        match self.far {
+            Some(prices) if T::HAS_LINES && is_far(scope.lines(comm).map(drop)) => {
+                let options = Options { prices, ..Options::default() };
+                self.call.select(algorithms(self.call.operation), &options)
+            }
+            _ => self.plan,
+        }
     }
 
     /// Refuses numbers of ranks of the other byte order, which nothing here converts. Bytes have none.

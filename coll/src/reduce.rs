@@ -97,13 +97,6 @@ impl Options {
         root: Rank,
     ) -> Planned {
         let call = Call::reduce::<R, E>(comm.size(), count, scratch);
-        let plan = call.select(&ALGORITHMS, self);
-        Planned {
-            call,
-            root: root.0,
-            plan,
-            shares: self.shares(&call, &plan),
-            kernel: Some(Kernel::of::<R, E>()),
-        }
+        Planned::new(call, root.0, &ALGORITHMS, self, Some(Kernel::of::<R, E>()))
     }
 }

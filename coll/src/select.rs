@@ -35,6 +35,12 @@ impl Prices {
     pub const SHARED_MEMORY: Self =
         Self { message: Cost { overhead_ns: 40, latency_ns: 160, per_kib_ns: 100 }, local_per_kib_ns: 50 };
 
+    /// Two processes with a socket between them: a message costs what it costs to carry 25 KiB.
+    pub const SOCKET: Self = Self {
+        message: Cost { overhead_ns: 1_500, latency_ns: 2_000, per_kib_ns: 200 },
+        local_per_kib_ns: 50,
+    };
+
     /// The price of `work` with elements of `element_bytes` bytes, in ns, saturating.
     pub fn of(&self, work: &Work, element_bytes: u32) -> u64 {
         let span = |elements: u64, per_kib_ns: u32| {
@@ -136,24 +142,42 @@ pub fn source(algorithm: Algorithm) -> Option<&'static str> {
 }
 
 /// Per-call options. The same on every rank.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Which algorithm.
     pub choice: Choice,
     /// Prices for [`Choice::Auto`].
     pub prices: Prices,
+    /// Those where a rank of the communicator shares no memory with another, if its transport knows of such.
+    pub far: Prices,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { choice: Choice::Auto, prices: Prices::SHARED_MEMORY, far: Prices::SOCKET }
+    }
 }
 
 impl Options {
     /// Options that use `algorithm`. A program whose calls name theirs holds no other, nor what would choose among them.
     #[inline(always)]
     pub fn using(algorithm: Algorithm) -> Self {
-        Self { choice: Choice::Named(algorithm), prices: Prices::SHARED_MEMORY }
+        Self { choice: Choice::Named(algorithm), ..Self::default() }
     }
 
     /// Options that use the algorithm `shared`.
-    pub const fn shared() -> Self {
-        Self { choice: Choice::Shared, prices: Prices::SHARED_MEMORY }
+    pub fn shared() -> Self {
+        Self { choice: Choice::Shared, ..Self::default() }
+    }
+
+    /// What holds where a rank shares no memory with another.
+    fn for_far(&self) -> Self {
+        Self { prices: self.far, ..*self }
+    }
+
+    /// The prices to choose by again where that is so.
+    pub(crate) fn far_prices(&self) -> Option<Prices> {
+        matches!(self.choice, Choice::Auto).then_some(self.far)
     }
 
     /// Whether a call is for control lines, of which this is the plan otherwise.
@@ -170,6 +194,11 @@ impl Options {
             _ => Shares::Never,
         }
     }
+}
+
+/// Whether what a communicator's control lines say means that a rank is on another node.
+pub(crate) fn is_far(lines: Result<(), Cause>) -> bool {
+    lines == Err(Cause::Unreachable)
 }
 
 /// A collective call, as far as selection looks at it.
@@ -348,6 +377,11 @@ impl Explanation {
     #[must_use]
     pub fn on<T: Transport, P: Platform>(self, endpoint: &mut Endpoint<'_, T, P>, comm: &Comm) -> Self {
         let lines = endpoint.lines(comm).map(drop);
+        if is_far(lines) {
+            let options = self.options.for_far();
+            let selected = self.call.select(algorithms(self.call.operation), &options);
+            return Self { lines: Some(lines), options, selected, ..self };
+        }
         Self { lines: Some(lines), ..self }
     }
 

@@ -20,6 +20,18 @@ fn small_messages_double_and_large_ones_go_round() {
 }
 
 #[test]
+fn rounds_are_dear_where_there_is_a_socket_between() {
+    let taken = |options: &Options, kib: usize| {
+        let call = Call::allreduce::<Sum, f64>(4, kib * 128, kib * 128);
+        call.select(algorithms(call.operation), options).unwrap().algorithm.name()
+    };
+    let far = Options::default().for_far();
+    assert_eq!([64, 1024].map(|kib| taken(&Options::default(), kib)), ["ring", "ring"]);
+    assert_eq!([64, 1024].map(|kib| taken(&far, kib)), ["recursive_doubling", "ring"]);
+    assert_eq!(Options::using(&Ring).far_prices(), None, "what is named is taken everywhere");
+}
+
+#[test]
 fn the_price_counts_rounds_bytes_and_reductions() {
     let prices =
         Prices { message: Cost { overhead_ns: 1, latency_ns: 8, per_kib_ns: 1024 }, local_per_kib_ns: 512 };
