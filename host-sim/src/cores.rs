@@ -74,7 +74,7 @@ pub fn run<R: Send>(
     cores: u32,
     program: impl Fn(&mut CoreEndpoint<'_>) -> Result<R, Failure> + Sync,
 ) -> Result<Vec<R>, Failure> {
-    let patience = Patience::of(cores, allowed_cores().len() as u32);
+    let patience = Patience::of(cores, allowed_cores().len() as u32, false);
     run_on(cores, |_| HostPlatform::unwatched(patience), program)
 }
 

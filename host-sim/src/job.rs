@@ -268,7 +268,7 @@ fn assemble(
         inboxes.attach(card)?;
     }
     let Node { ranks, cores, .. } = terms.node;
-    let patience = Patience::of(ranks, cores.min(allowed_or_bound(cores)));
+    let patience = Patience::of(ranks, cores.min(allowed_or_bound(cores)), terms.tcp.is_some());
     let platform = HostPlatform::new(segments.own()?.board(), patience);
     let mut endpoint =
         HostEndpoint::new(memory, inboxes.transport(tcp)?, platform, Config { me, size, epoch })?;

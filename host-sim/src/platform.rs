@@ -44,9 +44,17 @@ impl Patience {
     /// message in 0.3 us with 64 spins before the first yield and in 170 us without yields.
     pub const SHARED: Self = Self { spins: 64, yield_every: 1, awake: 1 << 10 };
 
-    /// The policy for a job of `ranks` ranks on this machine that may use `cores` cores.
-    pub fn of(ranks: u32, cores: u32) -> Self {
-        if ranks > cores { Self::SHARED } else { Self::ALONE }
+    /// As [`SHARED`](Self::SHARED), with sockets: a poll that finds nothing is a system call, and takes as long as tens of
+    /// looks at memory.
+    pub const SHARED_SOCKETS: Self = Self { spins: 2, ..Self::SHARED };
+
+    /// The policy for a job of `ranks` ranks on this machine that may use `cores` cores, with or without sockets.
+    pub fn of(ranks: u32, cores: u32, sockets: bool) -> Self {
+        match (ranks > cores, sockets) {
+            (false, _) => Self::ALONE,
+            (true, false) => Self::SHARED,
+            (true, true) => Self::SHARED_SOCKETS,
+        }
     }
 }
 
@@ -136,7 +144,8 @@ mod tests {
 
     #[test]
     fn crowded_ranks_yield_after_64_polls_and_lone_ones_spin() {
-        let (mut crowded, mut alone) = (platform(Patience::of(4, 2)), platform(Patience::of(2, 2)));
+        let (mut crowded, mut alone) =
+            (platform(Patience::of(4, 2, false)), platform(Patience::of(2, 2, true)));
         for idle in 0..Patience::ALONE.spins {
             crowded.relax(idle);
             alone.relax(idle);
