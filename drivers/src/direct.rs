@@ -18,7 +18,9 @@
 //!
 //! A long read is cut into chunks and offered in the owner's entry. The reader takes chunks from the front and the owner,
 //! if it happens to poll, from the back and writes them into the reader's memory: each takes one by compare-and-swap, and
-//! they meet somewhere. Nobody waits for an owner that is busy elsewhere.
+//! they meet somewhere. Of many short reads each side does whole ones, the reader from the first on and the owner from the
+//! last. A rank that reads itself leaves the other's reads alone until it has done its own. Nobody waits for an owner that
+//! is busy elsewhere.
 //!
 //! A write into memory of somebody who may let go of it needs more care than a read. The reader writes down where each
 //! chunk belongs ([`Place`]), and the owner's engine takes that from the shared entry *in the moment in which it copies*.
@@ -62,6 +64,12 @@ pub unsafe trait CopyEngine {
     /// What users are told of reading memory of `peer`, if it is more than [`reads`](Self::reads) says.
     fn remark(&self, peer: PeerId) -> Option<&'static str> {
         self.reads(peer).err()
+    }
+
+    /// Whether a read of `len` bytes at `from` is a plain copy, which begins at once and is several times as fast as one
+    /// that takes a call.
+    fn is_mapped(&self, _peer: PeerId, _from: u64, _len: usize) -> bool {
+        false
     }
 
     /// Whether memory of `peer` can be written.

@@ -108,6 +108,10 @@ unsafe impl CopyEngine for Copier {
         }
     }
 
+    fn is_mapped(&self, peer: PeerId, from: u64, len: usize) -> bool {
+        self.window(peer).and_then(|window| window.find(from, len)).is_some()
+    }
+
     fn writes(&self, peer: PeerId) -> bool {
         self.cma.writes(peer)
     }

@@ -10,17 +10,27 @@ use super::regions::{Slot, bit, reader};
 use super::table::{CHUNKS_MAX, Chunk, ENTRIES, Entry, Offered};
 use super::{CopyEngine, Direct};
 
-/// A chunk that is not shared with the owner, and the least and the most of one that is.
-const CHUNK_BYTES: u32 = 64 << 10;
-pub(super) const SHARED_CHUNK_BYTES_MIN: u32 = 16 << 10;
+/// A chunk that is not shared with the owner, and the least and the most of one that is. A call of the system takes as long
+/// as copying 23 KiB by it (EPYC 9004 under KVM: 1.5 us, and 270 ns a page), so chunks are few.
+const CHUNK_BYTES: u32 = 256 << 10;
+const SHARED_CHUNK_BYTES_MIN: u32 = 16 << 10;
 const SHARED_CHUNK_BYTES_MAX: u32 = 128 << 10;
+
+/// The least read that is shared, where it takes a call and where it is a plain copy: below this (seen at 256 KiB) a reader
+/// has done all by itself before a call of the owner's is over.
+const SHARED_BYTES_MIN: usize = 2 * SHARED_CHUNK_BYTES_MIN as usize;
+const MAPPED_SHARED_BYTES_MIN: usize = 1 << 20;
+
+/// As many chunks at least has a shared read that is a plain copy: the reader does several while the owner does one.
+const MAPPED_CHUNKS_MIN: u64 = 16;
+
+/// The longest read that is over when it has been asked for, where it takes a call and where it is a plain copy. All longer
+/// ones are left to the polls, so that whatever else is to be announced or asked for is so before.
+const AT_ONCE_BYTES_MAX: usize = 16 << 10;
+const MAPPED_AT_ONCE_BYTES_MAX: usize = 32 << 10;
 
 /// Most bytes of one read.
 pub(super) const READ_BYTES_MAX: u64 = CHUNKS_MAX as u64 * SHARED_CHUNK_BYTES_MAX as u64;
-
-/// Chunks that a shared read is cut into if it is short: few, since each costs a call; enough for the faster side to do
-/// more of them.
-const CHUNKS_MIN: u32 = 4;
 
 /// Polls for which a reader that has done its part waits for the owner's, before it looks whether that is stopped.
 const PATIENCE: u32 = 4096;
@@ -77,29 +87,33 @@ impl Read {
 pub(super) enum Step {
     /// There is more.
     On,
+    /// All is done but what the owner is at.
+    Waits,
     Over(Result<(), Cause>),
 }
 
 impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
-    /// One chunk, of one of the reads under way or of one that others have under way here.
+    /// One chunk: of a read under way, which goes on until it is over or waits for the owner, or, if there is none to be
+    /// copied, of one that others have under way here. Two that read from each other so leave each other alone: each would
+    /// pay for the other's calls.
     #[inline(never)]
     pub(super) fn copy<S: Sink>(&mut self, sink: &mut S) -> u32 {
-        // The two take turns; one that has nothing to do leaves it to the other.
-        self.turn = self.turn.wrapping_add(1);
-        let helps_first = self.turn & 1 == 0;
-        if helps_first && self.help() {
-            return 1;
+        let left = self.reading.rotate_right(self.turn);
+        if left == 0 {
+            return u32::from(self.help());
         }
-        let index =
-            (self.reading.rotate_right(self.turn % u32::BITS).trailing_zeros() + self.turn) % u32::BITS;
-        if self.reading & bit(index) == 0 {
-            return u32::from(!helps_first && self.help());
-        }
-        if let Step::Over(result) = self.step(index) {
-            let token = self.slots.0.get(reader(index)).map(|slot| slot.read.token);
-            self.cut_off(reader(index));
-            if let Some(token) = token {
-                sink.completed(token, result);
+        let index = (left.trailing_zeros() + self.turn) % u32::BITS;
+        let step = self.step(index);
+        self.turn = if let Step::On = step { index } else { (index + 1) % u32::BITS };
+        match step {
+            Step::On => {}
+            Step::Waits => return u32::from(self.help()),
+            Step::Over(result) => {
+                let token = self.slots.0.get(reader(index)).map(|slot| slot.read.token);
+                self.cut_off(reader(index));
+                if let Some(token) = token {
+                    sink.completed(token, result);
+                }
             }
         }
         1
@@ -127,7 +141,10 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
                 Chunk::Yours(chunk) => (read.offered.range(chunk), false),
                 Chunk::Taken(taken) => match self.rest(peer, entry, &mut read, taken) {
                     Some(done) => (None, done),
-                    None => return self.keep(index, read),
+                    None => {
+                        self.keep(index, read);
+                        return Step::Waits;
+                    }
                 },
                 Chunk::Gone => return Step::Over(Err(Cause::Stale)),
             },
@@ -216,16 +233,8 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
 
     /// Writes one chunk for a reader of what is shown here. Whether there was one.
     fn help(&mut self) -> bool {
-        let mut left = self.shown;
-        while left != 0 {
-            // The lowest bit, which is the oldest entry but for those that have been used again.
-            let index = left.trailing_zeros();
-            left &= left.wrapping_sub(1);
-            if self.help_with(index) {
-                return true;
-            }
-        }
-        false
+        // From the last entry on: readers begin with the first, so that of many reads each side does whole ones.
+        (0..ENTRIES).rev().any(|index| self.shown & bit(index) != 0 && self.help_with(index))
     }
 
     fn help_with(&mut self, index: u32) -> bool {
@@ -292,12 +301,42 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         Ok(Read { state: State::Alone, token, entry: index, generation, from, offset, len, ..Read::NONE })
     }
 
-    /// Offers the chunks of a long read to the owner.
-    pub(super) fn share(&mut self, entry: &Entry, read: &mut Read, target: u64, first: u64) {
+    /// Begins a read of memory that is shown in `entry` at `first`, into region `index`, where it belongs at `target`.
+    pub(super) fn begin(
+        &mut self,
+        index: u32,
+        entry: &Entry,
+        mut read: Read,
+        (first, target): (u64, u64),
+    ) -> Step {
+        let peer = self.slots.0.get(reader(index)).map(|slot| slot.peer).unwrap_or_default();
+        let is_mapped = self.engine.is_mapped(peer, read.from, read.len);
+        let (shared_min, at_once_max) = if is_mapped {
+            (MAPPED_SHARED_BYTES_MIN, MAPPED_AT_ONCE_BYTES_MAX)
+        } else {
+            (SHARED_BYTES_MIN, AT_ONCE_BYTES_MAX)
+        };
+        let at_once = read.len <= at_once_max;
+        if read.len >= shared_min && self.engine.writes(peer) {
+            // Halves of a read that is alone; but one chunk of a short one among others, of which each side does some.
+            let (len, alone) = (read.len as u64, self.reading == 0);
+            let wanted = match (is_mapped, alone) {
+                (true, _) => len / MAPPED_CHUNKS_MIN,
+                (false, true) => len.div_ceil(2),
+                (false, false) => len,
+            };
+            self.share(entry, &mut read, (first, target), wanted);
+        }
+        self.keep(index, read);
+        self.reading |= bit(index);
+        if at_once { self.step(index) } else { Step::On }
+    }
+
+    /// Offers a read to the owner in chunks of about `wanted` bytes.
+    fn share(&mut self, entry: &Entry, read: &mut Read, (first, target): (u64, u64), wanted: u64) {
         let len = read.len as u64;
         let least = len.div_ceil(CHUNKS_MAX.into()).max(SHARED_CHUNK_BYTES_MIN.into());
-        let wanted = (len / u64::from(CHUNKS_MIN)).min(CHUNK_BYTES.into());
-        let chunk_bytes = wanted.max(least).next_multiple_of(4096) as u32;
+        let chunk_bytes = wanted.min(SHARED_CHUNK_BYTES_MAX.into()).max(least).next_multiple_of(4096) as u32;
         let chunks = len.div_ceil(chunk_bytes.into()) as u32;
         read.offered = Offered { serial: self.next_serial(), first, len, chunk_bytes, chunks };
         read.state = State::Shared;

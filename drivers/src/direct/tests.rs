@@ -168,14 +168,25 @@ fn memory(bytes: &[u8]) -> Memory {
 
 const TOKEN: Token = Token(Handle { slot: 9, generation: 1 });
 
-/// Shows `data` at `owner` and starts a read of all of it into `into` at `reader`.
+/// Shows `data` at `owner`, rank 0, and starts a read of all of it into `into` at `reader`.
 fn start(owner: &mut End, reader: &mut End, data: &[u8], into: &mut [u8]) -> ([RegionId; 2], Post) {
-    let shown = owner.register(PeerId(1), memory(data), Access::LOCAL_READ | Access::REMOTE_READ).unwrap();
+    start_as([PeerId(0), PeerId(1)], owner, reader, data, into)
+}
+
+/// The same for any ranks of the two.
+fn start_as(
+    ranks: [PeerId; 2],
+    owner: &mut End,
+    reader: &mut End,
+    data: &[u8],
+    into: &mut [u8],
+) -> ([RegionId; 2], Post) {
+    let shown = owner.register(ranks[1], memory(data), Access::LOCAL_READ | Access::REMOTE_READ).unwrap();
     let mut key = [0; 16];
     assert_eq!(owner.pack_key(shown, &mut key), Ok(8));
-    let region = reader.register(PeerId(0), memory(into), Access::LOCAL_WRITE).unwrap();
+    let region = reader.register(ranks[0], memory(into), Access::LOCAL_WRITE).unwrap();
     let local = Gather { region, offset: 0, len: into.len() };
-    let post = reader.get(PeerId(0), local, Remote { key: &key, offset: 0 }, TOKEN);
+    let post = reader.get(ranks[0], local, Remote { key: &key, offset: 0 }, TOKEN);
     ([shown, region], post)
 }
 
@@ -233,12 +244,37 @@ fn the_owner_does_a_part_of_a_long_read() {
     assert!(into == data);
 }
 
+/// Of a window of short reads the owner does whole ones, from the last on; one that reads itself leaves them alone.
+#[test]
+fn of_many_reads_each_side_does_some() {
+    const LEN: usize = 64 << 10;
+    let ([mut owner, mut reader], moments) = pair(true, false);
+    let data = pattern(LEN);
+    let mut into = [(); 4].map(|()| vec![0; LEN]);
+    for into in &mut into {
+        assert_eq!(start(&mut owner, &mut reader, &data, into).1, Post::Queued);
+    }
+    let (answer, mut back) = (pattern(2 * LEN), vec![0; 2 * LEN]);
+    let (_, post) = start_as([PeerId(1), PeerId(0)], &mut reader, &mut owner, &answer, &mut back);
+    assert_eq!(post, Post::Queued);
+    let own: Vec<_> = (0..3).flat_map(|_| poll(&mut owner)).collect();
+    assert_eq!(own, [(TOKEN, Ok(()))], "its own read goes first");
+    assert_eq!(moments.written.load(Ordering::SeqCst), 0);
+    let mut over = 0;
+    while over < into.len() {
+        poll(&mut owner);
+        over += poll(&mut reader).len();
+    }
+    assert_eq!(moments.written.load(Ordering::SeqCst), 3, "of two halves and three whole ones");
+    assert!(into.iter().all(|into| *into == data) && back == answer);
+}
+
 /// Memory that its owner takes back while it is read: the read fails as stale, however far it was.
 #[test]
 fn what_is_hidden_is_stale() {
     for polls in 0..6 {
         let ([mut owner, mut reader], _) = pair(polls % 2 == 0, false);
-        let (data, mut into) = (pattern(600_000), vec![0; 600_000]);
+        let (data, mut into) = (pattern(2_000_000), vec![0; 2_000_000]);
         let (regions, _) = start(&mut owner, &mut reader, &data, &mut into);
         (0..polls).for_each(|_| assert!(poll(&mut reader).is_empty()));
         owner.deregister(regions[0]).unwrap();

@@ -10,7 +10,7 @@ use aldis_hal::{
 };
 
 use super::CopyEngine;
-use super::reads::{READ_BYTES_MAX, Read, SHARED_CHUNK_BYTES_MIN, State, Step};
+use super::reads::{READ_BYTES_MAX, Read, State, Step};
 use super::regions::{REGIONS, Slot, Slots, bit, reader};
 use super::table::{ENTRIES, Table};
 
@@ -25,7 +25,7 @@ pub struct Direct<'m, T, E> {
     /// Bits of the regions that are shown, and of those that are read into.
     pub(super) shown: u32,
     pub(super) reading: u32,
-    /// Whose turn it is.
+    /// The region that is read into next, or the first after it.
     pub(super) turn: u32,
     pub(super) serial: u16,
     /// Of peers whose memory can be read.
@@ -146,23 +146,17 @@ impl<T: Transport, E: CopyEngine> Transport for Direct<'_, T, E> {
     }
 
     fn get(&mut self, peer: PeerId, local: Gather, remote: Remote<'_>, token: Token) -> Post {
-        let mut read = match self.plan(peer, local, remote, token) {
+        let read = match self.plan(peer, local, remote, token) {
             Ok(read) => read,
             Err(cause) => return Post::Never(cause),
         };
-        let (index, Some(entry)) = (local.region.0.slot, self.entry(peer, read.entry)) else {
-            return Post::Never(Cause::Unsupported);
+        let (Some(entry), Some(slot)) = (self.entry(peer, read.entry), self.slot(local.region)) else {
+            return Post::Never(Cause::BadRegion);
         };
-        if local.len > SHARED_CHUNK_BYTES_MIN as usize && self.engine.writes(peer) {
-            let Some(slot) = self.slot(local.region) else { return Post::Never(Cause::BadRegion) };
-            let target = slot.memory.start.as_ptr().addr().wrapping_add(local.offset) as u64;
-            self.share(entry, &mut read, target, remote.offset);
-        }
-        let index = index.wrapping_sub(ENTRIES);
-        self.keep(index, read);
-        self.reading |= bit(index);
-        match self.step(index) {
-            Step::On => Post::Queued,
+        let target = slot.memory.start.as_ptr().addr().wrapping_add(local.offset) as u64;
+        let index = local.region.0.slot.wrapping_sub(ENTRIES);
+        match self.begin(index, entry, read, (remote.offset, target)) {
+            Step::On | Step::Waits => Post::Queued,
             Step::Over(result) => {
                 self.cut_off(reader(index));
                 match result {
