@@ -159,6 +159,13 @@ pub trait Transport {
     /// or the wait would never end; nothing is to be done where deaths are noticed anyway.
     fn expect(&mut self, _peer: PeerId) {}
 
+    /// What is posted from here on may wait for [`uncork`](Self::uncork), to leave together: no poll comes before that.
+    fn cork(&mut self) {}
+
+    /// What has waited since [`cork`](Self::cork) leaves. If there is `more` to come, and a poll before anything can come of
+    /// it, what is not the first to its peer since the last poll may wait for the next one, or for the next post.
+    fn uncork(&mut self, _more: bool) {}
+
     /// Sends `header` and `payload` as one message, copied before the call returns. Never answers `Queued`.
     fn short(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post;
 

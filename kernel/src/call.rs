@@ -106,7 +106,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
             })
             .or_else(|cause| self.unless_null(Call::send(comm, to, tag), cause));
         if let Ok(Started::Pending(_)) = started {
-            self.engine.flush(&mut self.transport, BUDGET);
+            self.engine.flush_begun(&mut self.transport, BUDGET);
         }
         started
     }

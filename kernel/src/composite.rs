@@ -135,6 +135,18 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
         }
     }
 
+    #[inline]
+    fn cork(&mut self) {
+        self.first.cork();
+        self.second.cork();
+    }
+
+    #[inline]
+    fn uncork(&mut self, more: bool) {
+        self.first.uncork(more);
+        self.second.uncork(more);
+    }
+
     #[inline(always)]
     fn short(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post {
         if self.takes_first(peer) {

@@ -113,8 +113,8 @@ impl Engine<'_> {
     ) -> Result<bool, Cause> {
         match self.inject(transport, to.peer, to.key, buffer, None)? {
             Injected::Sent => Ok(true),
-            Injected::NoCredit | Injected::NeedsRequest => self.sent_with_new_credit(transport, to, buffer),
-            Injected::Announced | Injected::NoRoom => Ok(false),
+            Injected::NoCredit => self.sent_with_new_credit(transport, to, buffer),
+            Injected::NeedsRequest | Injected::Announced | Injected::NoRoom => Ok(false),
         }
     }
 
@@ -135,16 +135,24 @@ impl Engine<'_> {
     /// Sends what is owed and ordered to the marked peers, in rotation; at most `budget` messages. Returns how many.
     #[inline]
     pub(crate) fn flush<T: Transport>(&mut self, transport: &mut T, budget: u32) -> u32 {
-        if self.marked.len() == 0 { 0 } else { self.flush_marked(transport, budget) }
+        if self.marked.len() == 0 { 0 } else { self.flush_marked(transport, budget, false) }
+    }
+
+    /// The same after a send that is not over before a poll.
+    pub(crate) fn flush_begun<T: Transport>(&mut self, transport: &mut T, budget: u32) {
+        if self.marked.len() > 0 {
+            self.flush_marked(transport, budget, true);
+        }
     }
 
     #[inline(never)]
-    fn flush_marked<T: Transport>(&mut self, transport: &mut T, budget: u32) -> u32 {
+    fn flush_marked<T: Transport>(&mut self, transport: &mut T, budget: u32, more: bool) -> u32 {
         self.post_awaited();
         if self.lingering {
             self.fail_wildcards();
         }
         let mut sent = 0;
+        transport.cork();
         for _ in 0..self.marked.len() {
             let Some(index) = self.marked.pop() else { break };
             if let Some(peer) = self.peers.get_mut(index as usize) {
@@ -155,6 +163,7 @@ impl Engine<'_> {
                 break;
             }
         }
+        transport.uncork(more);
         sent
     }
 
@@ -329,6 +338,7 @@ impl Engine<'_> {
                 Err(refusal) => refusal.into(),
             },
             (_, Some(own)) => post(transport, id, &header, &about(own)),
+            (Kind::Defer, None) => return Ok(Injected::NoCredit),
             (_, None) => return Ok(Injected::NeedsRequest),
         };
         self.injected(id, kind, kind == Kind::Eager && !is_inline, len, post)

@@ -84,9 +84,12 @@ pub struct Sender {
     /// The receiver will ask for another piece.
     more: bool,
     withdrawn: bool,
-    /// The transport is still sending a fragment from the user's memory.
-    in_flight: bool,
+    /// Fragments that the transport is still sending from the user's memory.
+    in_flight: u8,
 }
+
+/// So many fragments of a message may be in flight at a time.
+const IN_FLIGHT_MAX: u8 = 16;
 
 impl Sender {
     /// A message of `length` bytes, not announced yet.
@@ -99,7 +102,7 @@ impl Sender {
             phase: SenderPhase::Announcing,
             more: false,
             withdrawn: false,
-            in_flight: false,
+            in_flight: 0,
         }
     }
 
@@ -109,7 +112,7 @@ impl Sender {
         match self.phase {
             SenderPhase::Announcing => SenderStep::Announce,
             SenderPhase::Waiting => SenderStep::Wait,
-            SenderPhase::Streaming if crate::LENDS && self.in_flight => SenderStep::Wait,
+            SenderPhase::Streaming if self.is_held_up() => SenderStep::Wait,
             SenderPhase::Streaming if self.withdrawn => {
                 SenderStep::Finish { receiver, status: Finish::Withdrawn }
             }
@@ -124,13 +127,19 @@ impl Sender {
 
     /// Whether there is nothing to do until the receiver asks or the transport has sent what it was lent.
     pub const fn is_waiting(&self) -> bool {
-        let in_flight = crate::LENDS && self.in_flight && matches!(self.phase, SenderPhase::Streaming);
-        in_flight || matches!(self.phase, SenderPhase::Waiting)
+        self.is_held_up() || matches!(self.phase, SenderPhase::Waiting)
+    }
+
+    /// Whether nothing can follow before a fragment has landed: no more may be in flight, or only the finish is left.
+    const fn is_held_up(&self) -> bool {
+        let is_last = self.in_flight > 0 && self.next >= self.end;
+        let streams = matches!(self.phase, SenderPhase::Streaming);
+        crate::LENDS && streams && (is_last || self.in_flight >= IN_FLIGHT_MAX)
     }
 
     /// Whether there is something to send: data or a finish.
     pub const fn is_sending(&self) -> bool {
-        matches!(self.phase, SenderPhase::Streaming) && !(crate::LENDS && self.in_flight)
+        matches!(self.phase, SenderPhase::Streaming) && !self.is_held_up()
     }
 
     /// The announcement is on its way.
@@ -163,20 +172,20 @@ impl Sender {
         }
     }
 
-    /// The fragment sent last is still being sent from the user's memory: nothing follows before it has
+    /// The fragment sent last is still being sent from the user's memory: no finish follows before it has
     /// [landed](Self::landed).
     pub const fn in_flight(&mut self) {
-        self.in_flight = true;
+        self.in_flight = self.in_flight.saturating_add(1);
     }
 
-    /// Whether it is.
+    /// Whether any is.
     pub const fn is_in_flight(&self) -> bool {
-        self.in_flight
+        self.in_flight > 0
     }
 
-    /// What was in flight needs the user's memory no more.
+    /// A fragment that was in flight needs the user's memory no more.
     pub const fn landed(&mut self) {
-        self.in_flight = false;
+        self.in_flight = self.in_flight.saturating_sub(1);
     }
 
     /// The receiver has read what it wants.
@@ -201,7 +210,7 @@ impl Sender {
     /// and has been told; true then. Not announced yet, there is nobody to tell: false, and it is done.
     pub fn withdraw(&mut self) -> bool {
         self.withdrawn = true;
-        self.in_flight = false;
+        self.in_flight = 0;
         if self.phase == SenderPhase::Announcing {
             self.phase = SenderPhase::Done;
         }
