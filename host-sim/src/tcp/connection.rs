@@ -45,6 +45,10 @@ pub(super) struct Link {
     pub(super) refused: Option<u32>,
     /// Bytes to read when it is not known what comes.
     pub(super) read_bytes: usize,
+    /// The poll since which something has been sent.
+    pub(super) sent_at: u32,
+    /// Something waits for the socket, which takes nothing now.
+    pub(super) blocked: bool,
     /// Its next frame has to wait for messages of other links.
     pub(super) parked: bool,
     /// The socket takes nothing any more. What can be read from it still tells why.
@@ -61,6 +65,8 @@ impl Link {
             landing: None,
             refused: None,
             read_bytes: READ_BYTES,
+            sent_at: 0,
+            blocked: false,
             parked: false,
             broken: false,
         }
@@ -88,6 +94,9 @@ impl Connection {
             Moved::Bytes(bytes) => {
                 link.incoming.read(bytes);
                 self.may_read = bytes == asked || self.at_end;
+                if bytes == asked {
+                    link.read_bytes = READ_BYTES.min(8 * link.read_bytes);
+                }
             }
             Moved::Blocked | Moved::Broken => self.may_read = false,
         }

@@ -4,7 +4,7 @@ use core::net::SocketAddr;
 use std::collections::VecDeque;
 use std::net::TcpListener;
 
-use aldis_hal::{Caps, Cause, Epoch, Features, Instant, Limits, PeerId, Sink};
+use aldis_hal::{Caps, Cause, Epoch, Features, Instant, Limits, PeerId, Sink, Token};
 use aldis_protocols::header::DATA_HEADER_BYTES;
 use aldis_protocols::stream::{self, Node, Setup, job_name};
 use nix::errno::Errno;
@@ -17,6 +17,7 @@ use super::counters::Counters;
 use super::error::TcpError;
 use super::interfaces::{self, Network};
 use super::key::JobKey;
+use super::lent::Regions;
 use super::peer::{NONE, Peer, Presence};
 use super::socket::{self, Options};
 use super::tls::Tls;
@@ -64,6 +65,16 @@ pub(super) struct Engine {
     pub(super) news: VecDeque<PeerId>,
     /// Links with something to send that the socket has no room for.
     pub(super) blocked: u32,
+    /// What is posted waits for what follows.
+    pub(super) corked: bool,
+    /// Links with something that waits so.
+    pub(super) held: Vec<u32>,
+    /// The number of the last poll.
+    pub(super) polls: u32,
+    /// Memory that is lent to be sent from.
+    pub(super) regions: Regions,
+    /// What has been sent from it and is to be told.
+    pub(super) done: VecDeque<Token>,
     pub(super) attention: Attention,
     pub(super) counters: Counters,
 }
@@ -107,7 +118,7 @@ impl Engine {
         Ok(Self {
             setup,
             key,
-            caps: caps(),
+            caps: caps(config.tls.is_some()),
             options,
             epoll,
             events: Box::new([EpollEvent::empty(); EVENTS]),
@@ -124,6 +135,11 @@ impl Engine {
             ready: VecDeque::new(),
             news: VecDeque::new(),
             blocked: 0,
+            corked: false,
+            held: Vec::new(),
+            polls: 0,
+            regions: Regions::default(),
+            done: VecDeque::new(),
             attention: Attention::new(),
             counters: Counters::default(),
         })
@@ -184,13 +200,15 @@ impl Engine {
     #[inline]
     pub(super) fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
         let mut events = 0;
+        self.polls = self.polls.wrapping_add(1);
+        self.send_held();
         if let Some(slot) = self.attention.one() {
             events = self.read_straight(slot, budget, sink);
         }
         if self.attention.is_due(now, self.blocked > 0) {
             self.look();
         }
-        if self.ready.is_empty() && self.news.is_empty() {
+        if self.ready.is_empty() && self.news.is_empty() && self.done.is_empty() {
             return events;
         }
         events + self.work(budget - events, sink)
@@ -212,6 +230,12 @@ impl Engine {
     /// What has been found, each connection and peer in its turn.
     fn work<S: Sink>(&mut self, budget: u32, sink: &mut S) -> u32 {
         let mut events = 0;
+        while events < budget
+            && let Some(token) = self.done.pop_front()
+        {
+            sink.completed(token, Ok(()));
+            events += 1;
+        }
         for _ in 0..self.ready.len() {
             if events >= budget {
                 return events;
@@ -311,7 +335,7 @@ impl Engine {
 
     /// Whether everything that was posted is with the system.
     pub(super) fn is_idle(&self) -> bool {
-        self.blocked == 0
+        self.blocked == 0 && self.held.is_empty() && self.done.is_empty()
     }
 }
 
@@ -336,12 +360,13 @@ impl Drop for Engine {
     }
 }
 
-fn caps() -> Caps {
+/// What the transport can do. What is encrypted is copied anyway.
+fn caps(encrypted: bool) -> Caps {
     let bytes = MESSAGE_BYTES_MAX as u32;
-    Caps {
-        features: Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE,
-        limits: Limits { short_bytes_max: bytes, bcopy_bytes_max: bytes, ..Limits::default() },
-        cost: COST,
-        ..Caps::default()
-    }
+    let mut features = Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE;
+    features.set(Features::ZCOPY, !encrypted);
+    let zcopy_bytes_max = if encrypted { 0 } else { u64::from(bytes) };
+    let limits =
+        Limits { short_bytes_max: bytes, bcopy_bytes_max: bytes, zcopy_bytes_max, ..Limits::default() };
+    Caps { features, limits, cost: COST, ..Caps::default() }
 }

@@ -263,7 +263,7 @@ impl Engine {
             link.outgoing.keep([handshake.output(), &[]], 0);
         }
         connection.stage = Stage::Open(link);
-        self.blocked += u32::from(connection.send_waiting(&mut self.counters));
+        self.flush(slot);
         self.greetings.retain(|other| *other != slot);
         self.wanted.retain(|other| *other != (peer, number));
         self.counters.opened += 1;
@@ -358,7 +358,7 @@ impl Engine {
         self.attention.forget(slot);
         self.greetings.retain(|other| *other != slot);
         if let Some(Connection { stage: Stage::Open(link), .. }) = self.connections.remove(slot)
-            && !link.outgoing.is_empty()
+            && link.blocked
         {
             self.blocked -= 1;
         }

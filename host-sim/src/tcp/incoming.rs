@@ -69,7 +69,7 @@ impl Incoming {
     }
 
     /// Where to read to: never nothing, as long as the next frame has not come whole. `most` bytes, or as many as that frame
-    /// still has.
+    /// still has if those are more, or if it is long.
     #[inline]
     pub(super) fn room(&mut self, most: usize) -> &mut [u8] {
         let whole = match self.head() {
@@ -80,8 +80,9 @@ impl Incoming {
             self.memory.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
         }
-        let read = if whole > READ_BYTES { self.start + whole } else { self.end + most.min(READ_BYTES) };
-        let end = read.min(self.memory.len());
+        let (rest, more) = (self.start + whole, self.end + most.min(READ_BYTES));
+        let end = if whole > READ_BYTES { rest } else { more.max(rest) };
+        let end = end.min(self.memory.len());
         self.memory.get_mut(self.end..end).unwrap_or_default()
     }
 

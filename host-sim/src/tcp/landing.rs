@@ -9,8 +9,9 @@ use super::wire::Moved;
 /// Messages of at least so many bytes are not taken in whole before they are delivered, if the sink wants them so.
 const LANDING_BYTES_MIN: usize = 16 << 10;
 
-/// Bytes of a read that probably begins with the head of a long message: what comes beyond it is copied once more.
-const PEEK_BYTES: usize = 4 << 10;
+/// Bytes of a read that probably begins with the head of a long message, and of what is read behind one by the same call:
+/// what comes beyond the head is copied once more.
+const PEEK_BYTES: usize = 512;
 
 /// A long message whose first bytes have come.
 #[derive(Debug)]
@@ -60,20 +61,24 @@ impl Connection {
         let Self { wire, stage: Stage::Open(link), may_read, at_end, .. } = self else { return None };
         let landing = link.landing.as_mut()?;
         let (mut moved, mut asked) = (Moved::Blocked, landing.length - landing.landed);
+        let behind = link.incoming.room(PEEK_BYTES);
+        let mut full = asked + behind.len();
         let lent = !landing.is_dropped
             && sink.land(link.peer, &landing.head, (landing.landed, landing.length), &mut |room| {
-                moved = wire.receive(room);
+                moved = wire.receive_both(room, behind);
             });
         if !lent {
             landing.is_dropped = true;
             let nowhere = link.incoming.room(asked);
             asked = asked.min(nowhere.len());
+            full = asked;
             moved = wire.receive(nowhere.get_mut(..asked).unwrap_or_default());
         }
         *may_read = match moved {
             Moved::Bytes(bytes) => {
                 landing.landed += bytes.min(asked);
-                bytes == asked || *at_end
+                link.incoming.read(bytes.saturating_sub(asked));
+                bytes == full || *at_end
             }
             Moved::Blocked | Moved::Broken => false,
         };
@@ -85,7 +90,6 @@ impl Connection {
         let Stage::Open(link) = &mut self.stage else { return false };
         let Some(landing) = link.landing.take_if(|landing| landing.is_whole()) else { return false };
         sink.landed(peer, &landing.head);
-        link.incoming.clear();
         link.read_bytes = PEEK_BYTES;
         true
     }

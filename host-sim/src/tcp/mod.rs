@@ -7,16 +7,17 @@
 //!
 //! # What a message costs
 //!
-//! A message is one call to send and one to receive. A small one is put together with its head and sent at once; a long one
-//! goes from where it lies, and only what the socket does not take is kept; it is read straight to where it belongs, if the
-//! sink [says](aldis_hal::Sink::land) where that is. While one connection is being talked over, a
+//! A message is one call to send and one to receive. A small one is put together with its head and sent at once; what the
+//! kernel posts [together](aldis_hal::Transport::cork) leaves by one call. A long one goes from where it lies: lent memory is
+//! looked at for as long as the socket has not taken all of it. It is read straight to where it belongs, if the sink
+//! [says](aldis_hal::Sink::land) where that is, and the head of what follows by the same call. While one connection is being talked over, a
 //! poll reads it straight, and asks the system for others only now and then; as soon as a second one talks, the system is
 //! asked (`epoll`) and those are read that have something. So a poll's cost does not depend on how many peers there are.
 //!
 //! # Bounds
 //!
-//! An open link has 320 KiB to send from and 320 KiB to receive into, of which the system gives what is really used; a
-//! peer's row has less than 300 bytes. A connection in its handshake has half a KiB, and there are 32 at most beyond those
+//! An open link has 320 KiB to send from and 320 KiB to receive into, of which the system gives what is really used, and 64
+//! pieces of lent memory wait for it at most; a peer's row has less than 300 bytes. A connection in its handshake has half a KiB, and there are 32 at most beyond those
 //! that the job itself can have. One turn of a connection makes 8 reads at most.
 //!
 //! # How it ends
@@ -39,6 +40,7 @@ mod incoming;
 mod interfaces;
 mod key;
 mod landing;
+mod lent;
 mod outgoing;
 mod peer;
 mod receiving;

@@ -1,9 +1,21 @@
 //! What a link could not send yet.
 
-use super::frame::HEAD_BYTES;
+use std::collections::VecDeque;
+use std::io::IoSlice;
 
-/// Bytes that wait for the socket, in order, in memory of one size. Frames stand in it as they are sent, so that a message can
-/// be packed where it is sent from.
+use aldis_hal::{RegionId, Token};
+
+use super::frame::HEAD_BYTES;
+use super::lent::Lent;
+
+/// Pieces of lent memory that wait at a time, at most.
+const LENT_MAX: usize = 64;
+
+/// Pieces that one call sends, at most: as many of lent memory, and what stands before and behind each.
+pub(super) const SLICES: usize = 2 * LENT_MAX + 1;
+
+/// Bytes that wait for the socket, in order, in memory of one size; and in between, pieces of memory that was lent. Frames
+/// stand in it as they are sent, so that a message can be packed where it is sent from.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     memory: Box<[u8]>,
@@ -11,24 +23,31 @@ pub(super) struct Outgoing {
     start: usize,
     /// Where they end.
     end: usize,
+    /// Lent memory, and how much of this memory stands before it.
+    lent: VecDeque<(usize, Lent)>,
 }
 
 impl Outgoing {
     /// Memory of so many bytes, which is taken from the system as it is first used.
     pub(super) fn new(bytes: usize) -> Self {
-        Self { memory: vec![0; bytes].into_boxed_slice(), start: 0, end: 0 }
+        Self { memory: vec![0; bytes].into_boxed_slice(), start: 0, end: 0, lent: VecDeque::new() }
     }
 
     /// Whether nothing waits.
     #[inline]
-    pub(super) const fn is_empty(&self) -> bool {
-        self.start == self.end
+    pub(super) fn is_empty(&self) -> bool {
+        self.start == self.end && self.lent.is_empty()
     }
 
     /// Whether the frame of a message of `length` bytes has room.
     #[inline]
     pub(super) fn has_room(&self, length: usize) -> bool {
         self.memory.len() - self.end >= HEAD_BYTES + length
+    }
+
+    /// Whether one of which all but a header of `length` bytes is lent has room.
+    pub(super) fn has_room_for_lent(&self, length: usize) -> bool {
+        self.has_room(length) && self.lent.len() < LENT_MAX
     }
 
     /// Where the message of the next frame is to be written: nothing if there is no room for it.
@@ -47,24 +66,77 @@ impl Outgoing {
         }
     }
 
-    /// What waits.
-    #[inline]
-    pub(super) fn waiting(&self) -> &[u8] {
-        self.memory.get(self.start..self.end).unwrap_or_default()
+    /// Puts lent memory behind all that waits.
+    pub(super) fn lend(&mut self, piece: Lent) {
+        self.lent.push_back((self.end, piece));
     }
 
-    /// The socket has taken so many bytes of it.
+    /// What waits, if nothing of it is lent.
     #[inline]
-    pub(super) const fn taken(&mut self, bytes: usize) {
-        self.start += bytes;
-        if self.start >= self.end {
+    pub(super) fn plain(&self) -> Option<&[u8]> {
+        let plain = self.lent.is_empty().then(|| self.memory.get(self.start..self.end));
+        plain.map(Option::unwrap_or_default)
+    }
+
+    /// What waits, piece by piece: how many there are.
+    pub(super) fn pieces<'a>(&'a self, list: &mut [IoSlice<'a>; SLICES]) -> usize {
+        let (mut from, mut count) = (self.start, 0);
+        let mut put = |bytes: &'a [u8]| {
+            if let Some(place) = list.get_mut(count).filter(|_| !bytes.is_empty()) {
+                *place = IoSlice::new(bytes);
+                count += 1;
+            }
+        };
+        for (before, piece) in &self.lent {
+            put(self.memory.get(from..*before).unwrap_or_default());
+            put(piece.bytes());
+            if piece.bytes().len() < piece.len() {
+                return count;
+            }
+            from = *before;
+        }
+        put(self.memory.get(from..self.end).unwrap_or_default());
+        count
+    }
+
+    /// The socket has taken so many bytes of it; those whose memory is not needed any more are `done`.
+    #[inline]
+    pub(super) fn taken(&mut self, bytes: usize, done: &mut VecDeque<Token>) {
+        let left = if self.lent.is_empty() { bytes } else { self.lent_taken(bytes, done) };
+        self.start += left;
+        if self.start >= self.end && self.lent.is_empty() {
             (self.start, self.end) = (0, 0);
         }
     }
 
+    /// As [`taken`](Self::taken), as far as there is lent memory: how many bytes behind that have been taken.
+    fn lent_taken(&mut self, bytes: usize, done: &mut VecDeque<Token>) -> usize {
+        let mut left = bytes;
+        while let Some((before, piece)) = self.lent.front_mut() {
+            let own = left.min(*before - self.start);
+            self.start += own;
+            left -= own;
+            let lent = left.min(piece.len());
+            piece.sent(lent);
+            left -= lent;
+            if piece.len() > 0 {
+                return 0;
+            }
+            done.extend(piece.token());
+            self.lent.pop_front();
+        }
+        left
+    }
+
+    /// Lets go of lent memory.
+    pub(super) fn let_go(&mut self, region: RegionId) {
+        self.lent.iter_mut().for_each(|(_, piece)| piece.let_go(region));
+    }
+
     /// Nothing of it will be sent.
-    pub(super) const fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         (self.start, self.end) = (0, 0);
+        self.lent.clear();
     }
 
     /// Keeps the rest of a frame of which `taken` bytes have been sent past this memory. There is room: it was looked at
@@ -101,9 +173,9 @@ mod tests {
         outgoing.room(3).copy_from_slice(b"abc");
         assert!(outgoing.is_empty(), "not before it is committed");
         outgoing.commit(Frame::data(3, 0).emit(), 3);
-        assert_eq!(outgoing.waiting(), frame(b"abc", 0));
+        assert_eq!(outgoing.plain().unwrap(), frame(b"abc", 0));
         assert!(!outgoing.has_room(0));
-        outgoing.taken(HEAD_BYTES + 3);
+        outgoing.taken(HEAD_BYTES + 3, &mut VecDeque::new());
         assert!(outgoing.is_empty() && outgoing.has_room(3));
     }
 
@@ -116,9 +188,9 @@ mod tests {
             let (mut outgoing, mut sent, mut expected) = (Outgoing::new(100), Vec::new(), Vec::new());
             let mut takes = takes.into_iter().cycle();
             let mut drain = |outgoing: &mut Outgoing, sent: &mut Vec<u8>| {
-                let count = takes.next().unwrap().min(outgoing.waiting().len());
-                sent.extend_from_slice(&outgoing.waiting()[..count]);
-                outgoing.taken(count);
+                let count = takes.next().unwrap().min(outgoing.plain().unwrap().len());
+                sent.extend_from_slice(&outgoing.plain().unwrap()[..count]);
+                outgoing.taken(count, &mut VecDeque::new());
             };
             for (number, message) in messages.iter().enumerate() {
                 let whole = frame(message, number as u32);

@@ -6,7 +6,6 @@ use aldis_protocols::stream::{End, Frame as Kind};
 
 use super::connection::{Connection, Stage};
 use super::engine::Engine;
-use super::incoming::READ_BYTES;
 use super::peer::NONE;
 use super::wire::Moved;
 
@@ -99,7 +98,6 @@ impl Engine {
                         return Turn::Left;
                     }
                     link.incoming.pass(frame);
-                    link.read_bytes = READ_BYTES;
                     continue;
                 }
                 Ok(None) => {}

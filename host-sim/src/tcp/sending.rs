@@ -1,11 +1,16 @@
 //! From posts to sockets.
 
-use aldis_hal::{Again, Cause, PeerId, Post, Refusal};
+use std::collections::VecDeque;
+use std::io::IoSlice;
 
-use super::connection::{Connection, Stage};
+use aldis_hal::memory::Gather;
+use aldis_hal::{Again, Cause, PeerId, Post, Refusal, RegionId, Token};
+
+use super::connection::{Connection, Link, Stage};
 use super::counters::Counters;
 use super::engine::{Engine, MESSAGE_BYTES_MAX};
 use super::frame::{Frame, HEAD_BYTES};
+use super::outgoing::{Outgoing, SLICES};
 use super::peer::NONE;
 use super::wire::Moved;
 
@@ -23,14 +28,14 @@ impl Engine {
     #[inline]
     pub(super) fn short(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post {
         let length = header.len() + payload.len();
-        let slot = match self.route(peer, length) {
+        let slot = match self.route(peer, length, |outgoing| outgoing.has_room(length)) {
             Ok(slot) => slot,
             Err(refusal) => return refusal.into(),
         };
         let head = self.head(peer, length);
         let Some(connection) = self.connections.get(slot) else { return Post::Never(Cause::PeerDead) };
         let Stage::Open(link) = &mut connection.stage else { return Post::Never(Cause::PeerDead) };
-        let first = link.outgoing.is_empty();
+        let (first, blocked) = (link.outgoing.is_empty(), link.blocked);
         if first && length >= GATHER_BYTES_MIN && header.len() <= PREFIX_BYTES - HEAD_BYTES {
             let mut prefix = [0; PREFIX_BYTES];
             prefix[..HEAD_BYTES].copy_from_slice(&head);
@@ -44,11 +49,86 @@ impl Engine {
         start.copy_from_slice(header);
         end.copy_from_slice(payload);
         link.outgoing.commit(head, length);
-        if first {
-            let blocked = connection.send_waiting(&mut self.counters);
-            self.blocked += u32::from(blocked);
-        }
+        self.send_soon(slot, (first, blocked));
         Post::Done
+    }
+
+    /// See [`Transport::zcopy`](aldis_hal::Transport::zcopy).
+    pub(super) fn zcopy(&mut self, peer: PeerId, header: &[u8], gather: &[Gather], token: Token) -> Post {
+        let [piece] = gather else { return Post::Never(Cause::Unsupported) };
+        let length = header.len() + piece.len;
+        let Some(piece) = self.regions.piece(peer, *piece, token) else {
+            return Post::Never(Cause::BadRegion);
+        };
+        let slot = match self.route(peer, length, |outgoing| outgoing.has_room_for_lent(header.len())) {
+            Ok(slot) => slot,
+            Err(refusal) => return refusal.into(),
+        };
+        let head = self.head(peer, length);
+        let Some(link) = self.connections.get(slot).and_then(Connection::link) else {
+            return Post::Never(Cause::PeerDead);
+        };
+        let (first, blocked) = (link.outgoing.is_empty(), link.blocked);
+        link.outgoing.room(header.len()).copy_from_slice(header);
+        link.outgoing.commit(head, header.len());
+        link.outgoing.lend(piece);
+        self.send_soon(slot, (first, blocked));
+        Post::Queued
+    }
+
+    /// Takes a region back: what waits to be sent of it goes out without a meaning.
+    pub(super) fn deregister(&mut self, region: RegionId) -> Result<(), Cause> {
+        let peer = self.regions.take_back(region)?;
+        let Some(row) = self.peers.get(peer.index()) else { return Ok(()) };
+        for &slot in &row.links {
+            if let Some(link) = self.connections.get(slot).and_then(Connection::link) {
+                link.outgoing.let_go(region);
+            }
+        }
+        Ok(())
+    }
+
+    /// See [`Transport::uncork`](aldis_hal::Transport::uncork).
+    #[inline]
+    pub(super) fn uncork(&mut self, more: bool) {
+        self.corked = false;
+        if more {
+            self.send_first();
+        } else {
+            self.send_held();
+        }
+    }
+
+    /// Sends all that waits for what follows it.
+    #[inline]
+    pub(super) fn send_held(&mut self) {
+        while let Some(slot) = self.held.pop() {
+            self.flush(slot);
+        }
+    }
+
+    /// The same of links over which nothing has been sent since the last poll.
+    fn send_first(&mut self) {
+        let polls = self.polls;
+        for at in (0..self.held.len()).rev() {
+            let slot = self.held[at];
+            let link = self.connections.get(slot).and_then(Connection::link);
+            if link.is_none_or(|link| core::mem::replace(&mut link.sent_at, polls) != polls) {
+                self.held.swap_remove(at);
+                self.flush(slot);
+            }
+        }
+    }
+
+    /// Something has been put behind what waits, if anything did: it is sent now, or with what follows, unless it waits for
+    /// the socket.
+    #[inline]
+    fn send_soon(&mut self, slot: u32, (first, blocked): (bool, bool)) {
+        match self.corked {
+            true if first => self.held.push(slot),
+            false if !blocked => self.flush(slot),
+            _ => {}
+        }
     }
 
     /// The place of the next message to a peer, in the memory that it is sent from.
@@ -60,14 +140,10 @@ impl Engine {
     /// Sends the message that was written to [`room`](Self::room).
     pub(super) fn commit(&mut self, peer: PeerId, slot: u32, length: usize) {
         let head = self.head(peer, length);
-        let Some(connection) = self.connections.get(slot) else { return };
-        let Some(link) = connection.link() else { return };
-        let first = link.outgoing.is_empty();
+        let Some(link) = self.connections.get(slot).and_then(Connection::link) else { return };
+        let (first, blocked) = (link.outgoing.is_empty(), link.blocked);
         link.outgoing.commit(head, length);
-        if first {
-            let blocked = connection.send_waiting(&mut self.counters);
-            self.blocked += u32::from(blocked);
-        }
+        self.send_soon(slot, (first, blocked));
     }
 
     /// The head of the next message to a peer, which takes its number.
@@ -80,12 +156,17 @@ impl Engine {
         Frame::data(length, number).emit()
     }
 
-    /// The connection that takes a message of `length` bytes to `peer`.
+    /// The connection that takes a message of `length` bytes to `peer`, if it `has_room`.
     ///
     /// # Errors
     /// Why none does, now or ever.
     #[inline]
-    pub(super) fn route(&mut self, peer: PeerId, length: usize) -> Result<u32, Refusal> {
+    pub(super) fn route(
+        &mut self,
+        peer: PeerId,
+        length: usize,
+        has_room: impl Fn(&Outgoing) -> bool,
+    ) -> Result<u32, Refusal> {
         let row = self.peers.get(peer.index()).ok_or(Refusal::Never(Cause::Unreachable))?;
         row.check().map_err(Refusal::Never)?;
         if length > MESSAGE_BYTES_MAX {
@@ -97,10 +178,10 @@ impl Engine {
             return Err(Refusal::Again(self.not_connected(peer)));
         }
         if length >= STRIPE_BYTES_MIN && self.setup.links > 1 {
-            slot = self.stripe(peer, length).unwrap_or(slot);
+            slot = self.stripe(peer, &has_room).unwrap_or(slot);
         }
         let link = self.connections.get(slot).and_then(Connection::link);
-        if link.is_some_and(|link| link.outgoing.has_room(length)) {
+        if link.is_some_and(|link| has_room(&link.outgoing)) {
             return Ok(slot);
         }
         if let Some(row) = self.peers.get_mut(peer.index()) {
@@ -119,7 +200,7 @@ impl Engine {
     }
 
     /// The next link in turn that nothing waits for, or else the next that has room.
-    fn stripe(&mut self, peer: PeerId, length: usize) -> Option<u32> {
+    fn stripe(&mut self, peer: PeerId, has_room: &impl Fn(&Outgoing) -> bool) -> Option<u32> {
         let row = self.peers.get_mut(peer.index())?;
         let count = row.links.len();
         let mut best = None;
@@ -131,7 +212,7 @@ impl Engine {
                 row.turn = at;
                 return Some(slot);
             }
-            if best.is_none() && link.outgoing.has_room(length) {
+            if best.is_none() && has_room(&link.outgoing) {
                 best = Some((at, slot));
             }
         }
@@ -140,16 +221,14 @@ impl Engine {
         Some(slot)
     }
 
-    /// The socket of a link has room again.
+    /// Sends what waits for the socket of a link: it has room again, or may have.
+    #[inline]
     pub(super) fn flush(&mut self, slot: u32) {
         let Some(connection) = self.connections.get(slot) else { return };
-        let Stage::Open(link) = &connection.stage else { return };
-        let peer = link.peer;
-        if link.outgoing.is_empty() || connection.send_waiting(&mut self.counters) {
-            return;
-        }
-        self.blocked -= 1;
-        if self.peers.get(peer.index()).is_some_and(|row| row.waiting) {
+        let Stage::Open(Link { peer, blocked: was, .. }) = connection.stage else { return };
+        let is = connection.send_waiting(&mut self.counters, &mut self.done);
+        self.blocked = self.blocked + u32::from(is) - u32::from(was);
+        if !is && self.peers.get(peer.index()).is_some_and(|row| row.waiting) {
             self.announce(peer);
         }
     }
@@ -158,29 +237,36 @@ impl Engine {
 impl Connection {
     /// Sends what waits, as far as the socket takes it; whether anything still waits.
     #[inline]
-    pub(super) fn send_waiting(&mut self, counters: &mut Counters) -> bool {
-        let Stage::Open(link) = &mut self.stage else { return false };
-        loop {
-            let waiting = link.outgoing.waiting();
-            let all = waiting.len();
-            match self.wire.send(waiting) {
+    pub(super) fn send_waiting(&mut self, counters: &mut Counters, done: &mut VecDeque<Token>) -> bool {
+        let Self { wire, stage: Stage::Open(link), .. } = self else { return false };
+        link.blocked = false;
+        while !link.outgoing.is_empty() {
+            let (moved, all) = match link.outgoing.plain() {
+                Some(bytes) => (wire.send(bytes), bytes.len()),
+                None => {
+                    let mut list = [IoSlice::new(&[]); SLICES];
+                    let count = link.outgoing.pieces(&mut list);
+                    let pieces = list.get(..count).unwrap_or_default();
+                    (wire.send_all(pieces), pieces.iter().map(|piece| piece.len()).sum())
+                }
+            };
+            match moved {
                 Moved::Bytes(sent) => {
                     counters.sent(sent, all);
-                    link.outgoing.taken(sent);
+                    link.outgoing.taken(sent, done);
                 }
                 Moved::Blocked => {
                     counters.sent(0, all);
-                    return true;
+                    link.blocked = true;
+                    break;
                 }
                 Moved::Broken => {
                     self.break_off();
                     return false;
                 }
             }
-            if link.outgoing.is_empty() {
-                return false;
-            }
         }
+        link.blocked
     }
 
     /// Sends a frame from where it lies, and keeps what the socket does not take; whether there is any.
@@ -197,7 +283,8 @@ impl Connection {
         };
         counters.sent(sent, all);
         link.outgoing.keep(parts, sent);
-        sent < all
+        link.blocked = sent < all;
+        link.blocked
     }
 
     /// The socket takes nothing any more. What came before its end is still to be read, and then tells why.
@@ -205,7 +292,7 @@ impl Connection {
     fn break_off(&mut self) {
         self.may_read = true;
         if let Stage::Open(link) = &mut self.stage {
-            link.broken = true;
+            (link.broken, link.blocked) = (true, false);
             link.outgoing.clear();
         }
     }

@@ -2,6 +2,7 @@
 
 mod faults;
 mod landing;
+mod lending;
 mod links;
 mod pair;
 mod strangers;
@@ -20,6 +21,7 @@ struct Log {
     messages: Vec<(u32, Vec<u8>)>,
     ready: Vec<u32>,
     lost: Vec<(u32, Cause)>,
+    completed: Vec<Token>,
     /// Where long messages land, if they are to.
     runway: Option<Vec<u8>>,
     /// Calls after which the receive is let go of.
@@ -32,8 +34,9 @@ impl Sink for Log {
     fn arrived(&mut self, from: PeerId, message: &[u8]) {
         self.messages.push((from.0, message.to_vec()));
     }
-    fn completed(&mut self, token: Token, _: Result<(), Cause>) {
-        panic!("nothing was queued: {token:?}");
+    fn completed(&mut self, token: Token, result: Result<(), Cause>) {
+        assert_eq!(result, Ok(()));
+        self.completed.push(token);
     }
     fn ready(&mut self, peer: PeerId) {
         self.ready.push(peer.0);

@@ -1,7 +1,10 @@
 //! `Tcp` as the kernel sees it.
 
+use aldis_hal::memory::{Access, Gather, Memory};
 use aldis_hal::transport::{Quiesce, Slot};
-use aldis_hal::{Caps, Cause, Epoch, Features, Instant, PeerId, Post, Refusal, Sink, Transport};
+use aldis_hal::{
+    Caps, Cause, Epoch, Features, Instant, PeerId, Post, Refusal, RegionId, Sink, Token, Transport,
+};
 
 use super::Tcp;
 use super::engine::Engine;
@@ -33,6 +36,8 @@ impl Transport for Tcp {
         = TcpSlot<'a>
     where
         Self: 'a;
+
+    const DIRECT: bool = true;
 
     fn name(&self) -> &'static str {
         "tcp"
@@ -67,8 +72,42 @@ impl Transport for Tcp {
     #[inline]
     fn reserve(&mut self, peer: PeerId, len: usize) -> Result<TcpSlot<'_>, Refusal> {
         let engine = self.engine.as_mut().ok_or(Refusal::Never(Cause::Unreachable))?;
-        let slot = engine.route(peer, len)?;
+        let slot = engine.route(peer, len, |outgoing| outgoing.has_room(len))?;
         Ok(TcpSlot { engine, peer, slot, length: len })
+    }
+
+    #[inline]
+    fn cork(&mut self) {
+        if let Some(engine) = &mut self.engine {
+            engine.corked = true;
+        }
+    }
+
+    #[inline]
+    fn uncork(&mut self, more: bool) {
+        if let Some(engine) = &mut self.engine {
+            engine.uncork(more);
+        }
+    }
+
+    fn zcopy(&mut self, peer: PeerId, header: &[u8], gather: &[Gather], token: Token) -> Post {
+        match &mut self.engine {
+            Some(engine) => engine.zcopy(peer, header, gather, token),
+            None => Post::Never(Cause::Unreachable),
+        }
+    }
+
+    /// Memory can be sent from, and nothing else.
+    fn register(&mut self, peer: PeerId, memory: Memory, access: Access) -> Result<RegionId, Cause> {
+        match &mut self.engine {
+            Some(engine) if access == Access::LOCAL_READ => engine.regions.register(peer, memory),
+            _ => Err(Cause::Unsupported),
+        }
+    }
+
+    /// What waits to be sent of it goes out without a meaning.
+    fn deregister(&mut self, region: RegionId) -> Result<(), Cause> {
+        self.engine.as_mut().ok_or(Cause::Stale)?.deregister(region)
     }
 
     /// Letting go of a peer drops its connections, and what was under way with them.

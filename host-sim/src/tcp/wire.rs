@@ -1,6 +1,6 @@
 //! The bytes of one connection.
 
-use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, TcpStream};
 
 use aldis_protocols::stream::Refusal;
@@ -86,6 +86,15 @@ impl Wire {
         }
     }
 
+    /// As [`send`](Self::send), of several pieces by one call.
+    pub(super) fn send_all(&mut self, pieces: &[IoSlice<'_>]) -> Moved {
+        match (self, pieces) {
+            (Self::Plain(socket), _) => socket.write_vectored(pieces).into(),
+            (Self::Encrypted(session), [first, ..]) => session.send([first, &[]]),
+            (Self::Encrypted(_), []) => Moved::Bytes(0),
+        }
+    }
+
     /// Nothing more is sent, and what has come is of no interest: taking it keeps the system from resetting the connection,
     /// which could destroy what is still on its way to the peer.
     pub(super) fn finish(&mut self) {
@@ -109,6 +118,23 @@ impl Wire {
         match self {
             Self::Plain(socket) => socket.read(room).into(),
             Self::Encrypted(session) => session.receive(room),
+        }
+    }
+
+    /// As [`receive`](Self::receive), into two pieces by one call.
+    #[inline]
+    pub(super) fn receive_both(&mut self, room: &mut [u8], behind: &mut [u8]) -> Moved {
+        match self {
+            Self::Plain(socket) => {
+                socket.read_vectored(&mut [IoSliceMut::new(room), IoSliceMut::new(behind)]).into()
+            }
+            Self::Encrypted(session) => match session.receive(room) {
+                Moved::Bytes(bytes) if bytes == room.len() => match session.receive(behind) {
+                    Moved::Bytes(more) => Moved::Bytes(bytes + more),
+                    Moved::Blocked | Moved::Broken => Moved::Bytes(bytes),
+                },
+                moved => moved,
+            },
         }
     }
 }
