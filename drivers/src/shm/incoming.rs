@@ -6,8 +6,9 @@ use core::ptr;
 use aldis_hal::cause::Malformed;
 
 use super::cursor::Cursor;
-use super::geometry::{SHORT_BYTES, SLOT_BYTES};
+use super::geometry::{HOME_SLOTS, SHORT_BYTES, SLOT_BYTES};
 use super::memory::{Ahead, Announced, Credit, Head, Slot, ask_for};
+use super::outgoing::GOES_HOME;
 use super::ring::{Exact, Orders, Place};
 
 /// What the receiver finds at its position.
@@ -18,6 +19,8 @@ pub(super) enum Next<'a> {
     Short(&'a [u8], Head),
     /// A message in a block: its index and length, both valid.
     Block(u32, u32, Head),
+    /// The same, of the opposite lane.
+    Lent(u32, u32, Head),
     /// Something that cannot be.
     Fault(Malformed),
 }
@@ -31,14 +34,20 @@ pub(super) struct Incoming<O = Exact> {
     next: Cursor,
     /// The position last published as credit.
     published: u32,
-    /// Blocks.
-    blocks: u32,
     /// Toggled when a block is released.
     released: u32,
     /// The toggles last published as credit.
     returned: u32,
     /// The toggles that the sender last knew: of that credit, or since, when it went home.
     told: u32,
+    /// Answers sent in this lane's blocks, modulo 2^32.
+    lends: u32,
+    /// The position of the next message the other way, when `held` was consumed.
+    held_at: u32,
+    /// The block of the last message consumed that stood in one, plus one, if no credit line has told of it since.
+    held: u8,
+    /// Blocks.
+    blocks: u8,
     orders: PhantomData<O>,
 }
 
@@ -49,10 +58,13 @@ impl<O> Incoming<O> {
         credit: ptr::null(),
         next: Cursor::CLOSED,
         published: 0,
-        blocks: 0,
         released: 0,
         returned: 0,
         told: 0,
+        lends: 0,
+        held_at: 0,
+        held: 0,
+        blocks: 0,
         orders: PhantomData,
     };
 }
@@ -65,7 +77,8 @@ impl<O: Orders> Incoming<O> {
     /// the protocol.
     pub(super) unsafe fn open(place: Place) -> Self {
         let Place { slots, credit, size, blocks, start, .. } = place;
-        Self { slots, credit, next: Cursor::new(size, start), published: start, blocks, ..Self::CLOSED }
+        let (next, blocks) = (Cursor::new(size, start), blocks as u8);
+        Self { slots, credit, next, published: start, blocks, ..Self::CLOSED }
     }
 
     /// The position of the next message: how many have been consumed. The head of a message that goes the other way
@@ -121,6 +134,15 @@ impl<O: Orders> Incoming<O> {
                 let len = unsafe { slot.block_len() };
                 self.check_block(block, len, block_bytes, head)
             }
+            Announced::Lent(block) => {
+                // SAFETY: as of the head.
+                let len = unsafe { slot.block_len() };
+                if block < u32::from(self.blocks) && len <= block_bytes {
+                    Next::Lent(block, len, head)
+                } else {
+                    Next::Fault(Malformed::Length)
+                }
+            }
             Announced::Short(_) | Announced::Nonsense => Next::Fault(Malformed::Length),
         }
     }
@@ -135,7 +157,7 @@ impl<O: Orders> Incoming<O> {
     }
 
     fn check_block<'a>(&self, block: u32, len: u32, block_bytes: u32, head: Head) -> Next<'a> {
-        if block >= self.blocks || len > block_bytes {
+        if block >= u32::from(self.blocks) || len > block_bytes {
             return Next::Fault(Malformed::Length);
         }
         if !head.is_before_home() && (self.released ^ self.told) & (1 << (block & 31)) != 0 {
@@ -149,6 +171,36 @@ impl<O: Orders> Incoming<O> {
     #[inline(always)]
     pub(super) fn blocks(&self) -> *const u8 {
         self.credit.cast::<u8>().wrapping_add(SLOT_BYTES as usize)
+    }
+
+    /// Holds `block`, whose message is over, for an answer: the next message the other way, if that is at `position`.
+    /// Before [`advance`](Self::advance).
+    #[inline(always)]
+    pub(super) fn hold(&mut self, block: u32, position: u32) {
+        if GOES_HOME {
+            (self.held, self.held_at) = (block as u8 + 1, position);
+        }
+    }
+
+    /// The block that is held for an answer, if the next message the other way is at `position`.
+    #[inline(always)]
+    pub(super) fn held(&self, position: u32) -> Option<u32> {
+        if GOES_HOME && self.held_at == position { u32::from(self.held).checked_sub(1) } else { None }
+    }
+
+    /// The answer is in it.
+    #[inline(always)]
+    pub(super) fn lend(&mut self) {
+        self.held = 0;
+        self.lends = self.lends.wrapping_add(1);
+    }
+
+    /// Holds no block any more.
+    #[inline(always)]
+    pub(super) fn let_go(&mut self) {
+        if GOES_HOME {
+            self.held = 0;
+        }
     }
 
     /// Ends the use of the slot at hand, whose head this is, and of its block if its message stands in one; returns credit
@@ -167,7 +219,7 @@ impl<O: Orders> Incoming<O> {
         }
         // A quarter of the slots or of the blocks at least; see the module's proof. No overflow: at most 2^14 are owed.
         let slots = self.next.position().wrapping_sub(self.published);
-        if slots.wrapping_mul(4) >= self.next.size.into() || owed.wrapping_mul(4) >= self.blocks {
+        if slots.wrapping_mul(4) >= self.next.size.into() || owed.wrapping_mul(4) >= self.blocks.into() {
             self.publish();
         }
     }
@@ -177,8 +229,12 @@ impl<O: Orders> Incoming<O> {
         if self.next.size == 0 {
             return;
         }
+        self.let_go();
         // SAFETY: an end with slots is open, and `open`'s caller vouched for the place.
         let credit = unsafe { &*self.credit };
+        if HOME_SLOTS != 0 {
+            credit.lends.store(self.lends, O::RETURN);
+        }
         if self.released != self.returned {
             (self.returned, self.told) = (self.released, self.released);
             credit.released.store(self.released, O::RETURN);

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use aldis_hal::cause::Malformed;
+
 use super::geometry::BELLS_A_LINE;
 use super::ring::{Incoming, Outgoing};
 
@@ -71,6 +73,15 @@ impl Lane {
     /// Whether there is what is waited for.
     pub(super) fn has_room(&self) -> bool {
         self.outgoing.has_slot() && (!self.wants_block || self.outgoing.free_block().is_some())
+    }
+
+    /// Reads the credit line. After that the peer may be told of what is held here by any message.
+    ///
+    /// # Errors
+    /// As [`Outgoing::refresh`].
+    pub(super) fn refresh(&mut self) -> Result<(), Malformed> {
+        self.incoming.let_go();
+        self.outgoing.refresh()
     }
 
     /// Lets go of all shared memory.

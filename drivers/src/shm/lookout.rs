@@ -28,7 +28,7 @@ impl Shm<'_> {
         let Some(lane) = self.lanes.get_mut(peer.index()).filter(|lane| lane.state == State::Open) else {
             return Err(Refusal::Never(self.unusable(peer)));
         };
-        if lane.outgoing.refresh().is_err() {
+        if lane.refresh().is_err() {
             lane.close(State::Broken);
             self.circle.remove(self.lanes, peer.0);
             self.waiting.push(self.lanes, peer.0);
@@ -55,7 +55,7 @@ impl Shm<'_> {
             }
             let Some(index) = self.waiting.pop(self.lanes) else { break };
             let Some(lane) = self.lanes.get_mut(index as usize) else { break };
-            if lane.state == State::Open && lane.outgoing.refresh().is_err() {
+            if lane.state == State::Open && lane.refresh().is_err() {
                 lane.close(State::Broken);
             }
             match lane.state {

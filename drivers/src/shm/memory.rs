@@ -29,6 +29,8 @@ pub(super) struct Credit {
     pub(super) consumed: Word,
     /// One bit a block, toggled when the block is free again.
     pub(super) released: Word,
+    /// Answers that the receiver has sent in blocks of this lane, modulo 2^32.
+    pub(super) lends: Word,
 }
 
 #[cfg(not(loom))]
@@ -50,7 +52,7 @@ impl Slot {
 impl Credit {
     /// Nothing consumed since `start`.
     pub(super) fn new(start: u32) -> Self {
-        Self { consumed: Word::new(start), released: Word::new(0) }
+        Self { consumed: Word::new(start), released: Word::new(0), lends: Word::new(0) }
     }
 }
 
@@ -150,7 +152,8 @@ impl Slot {
 /// |---|---|
 /// | 0..16 | the sender's own position in the opposite lane, modulo 2^16: credit |
 /// | 16..24 | the length of a short message, or the index of a block |
-/// | 24..30 | zero |
+/// | 24..29 | zero |
+/// | 29 | the block is one of the opposite lane, lent for this answer |
 /// | 30 | the next message will stand in a home slot |
 /// | 31 | the message stands in a block |
 #[derive(Clone, Copy)]
@@ -162,6 +165,8 @@ pub(super) enum Announced {
     Short(u32),
     /// A message in the block of this index.
     Block(u32),
+    /// The same, of the opposite lane.
+    Lent(u32),
     /// What cannot be.
     Nonsense,
 }
@@ -169,8 +174,9 @@ pub(super) enum Announced {
 impl Head {
     const BLOCK: u32 = 1 << 31;
     const HOME: u32 = 1 << 30;
-    /// What may stand above the number: [`HOME`](Self::HOME) only where there are home slots.
-    const FLAGS: u32 = if HOME_SLOTS != 0 { Self::BLOCK | Self::HOME } else { Self::BLOCK };
+    const LENT: u32 = 1 << 29;
+    /// What may stand above the number; where there are no home slots, blocks alone.
+    const FLAGS: u32 = if HOME_SLOTS != 0 { Self::BLOCK | Self::HOME | Self::LENT } else { Self::BLOCK };
     const WHAT: u32 = 16;
     const WHAT_MAX: u32 = 0xFF;
 
@@ -186,6 +192,12 @@ impl Head {
         Self((consumed & 0xFFFF) | (block << Self::WHAT) | Self::BLOCK)
     }
 
+    /// A message in `block` of the opposite lane.
+    #[inline(always)]
+    pub(super) const fn lent(block: u32, consumed: u32) -> Self {
+        Self(Self::block(block, consumed).0 | Self::LENT)
+    }
+
     /// The same, and where the next message will stand.
     #[inline(always)]
     pub(super) const fn before(self, home: bool) -> Self {
@@ -195,12 +207,13 @@ impl Head {
     #[inline(always)]
     pub(super) const fn open(self) -> Announced {
         let what = (self.0 & !Self::FLAGS) >> Self::WHAT;
-        if what > Self::WHAT_MAX {
-            Announced::Nonsense
-        } else if self.0 & Self::BLOCK == 0 {
-            Announced::Short(what)
-        } else {
-            Announced::Block(what)
+        let is_lent = HOME_SLOTS != 0 && self.0 & Self::LENT != 0;
+        match (self.0 & Self::BLOCK != 0, is_lent) {
+            _ if what > Self::WHAT_MAX => Announced::Nonsense,
+            (false, false) => Announced::Short(what),
+            (true, false) => Announced::Block(what),
+            (true, true) => Announced::Lent(what),
+            (false, true) => Announced::Nonsense,
         }
     }
 

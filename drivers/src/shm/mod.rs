@@ -11,7 +11,7 @@
 //! | doorbells, a `u32` a sender; only above 16 ranks | 64 for each 16 | each its sender |
 //! | per sender: ring of `slots` slots, and two home slots | 128 each | the sender |
 //! | per sender: credit line | 128 | the owner |
-//! | per sender: `blocks` blocks | `block_bytes` each | the sender |
+//! | per sender: `blocks` blocks | `block_bytes` each | the sender, and the owner its answers |
 //! | per set of control lines: how far the owner has come; [`Geometry::LINES`] lines; [`Geometry::CHUNKS`] chunks | 128; 128 each; `block_bytes` each | the owner, and all others read it |
 //!
 //! All control words are little-endian and 32 bits wide, so that a Cortex-M and a server can share one.
@@ -23,7 +23,8 @@
 //! sequence is stored last. The receiver looks at one word, the sequence of the slot it expects, and hands the message
 //! to the sink where it lies. Slots and blocks go back by the credit line, a quarter of them at a time; of slots every
 //! message that goes the other way tells too. Two ranks that answer each other so know that their rings are empty, and
-//! keep to two *home slots* in each direction, whose lines stay warm. Builds with the feature `compact` have none, and
+//! keep to two *home slots* in each direction, whose lines stay warm; and the answer to a message in a block is written
+//! into the same block. Builds with the feature `compact` have none, and
 //! share memory with their like alone.
 //!
 //! Up to [`Geometry::SCANNED_MAX`] ranks, poll looks at every ring, in turn. Above it looks at a circle of hot
@@ -63,6 +64,9 @@ mod sets;
 #[cfg(not(loom))]
 mod transport;
 
+#[cfg(test)]
+#[cfg(loom)]
+mod answer_models;
 #[cfg(test)]
 #[cfg(loom)]
 mod line_models;

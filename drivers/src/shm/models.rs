@@ -44,7 +44,7 @@ impl Orders for Hasty {
 const BLOCKS: u32 = 2;
 
 /// What lies in shared memory for one lane.
-struct Shared {
+pub(super) struct Shared {
     slots: Vec<Slot>,
     credit: Credit,
     bell: Word,
@@ -61,13 +61,17 @@ unsafe impl Send for Shared {}
 
 impl Shared {
     fn new(slots: u32, start: u32, rings: bool) -> Self {
+        Self::with_blocks(BLOCKS, slots, start, rings)
+    }
+
+    pub(super) fn with_blocks(blocks: u32, slots: u32, start: u32, rings: bool) -> Self {
         Self {
             slots: (0..slots + HOME_SLOTS)
                 .map(|slot| Slot::new(if slot < slots { start } else { 0 }))
                 .collect(),
             credit: Credit::new(start),
             bell: Word::new(start),
-            blocks: (0..BLOCKS).map(|_| UnsafeCell::new(0)).collect(),
+            blocks: (0..blocks).map(|_| UnsafeCell::new(0)).collect(),
             start,
             rings,
         }
@@ -79,27 +83,27 @@ impl Shared {
             credit: &raw const self.credit,
             bell: if self.rings { &raw const self.bell } else { core::ptr::null() },
             size: self.slots.len() as u32 - HOME_SLOTS,
-            blocks: BLOCKS,
+            blocks: self.blocks.len() as u32,
             start: self.start,
         }
     }
 
-    fn outgoing<O: Orders>(&self) -> Outgoing<O> {
+    pub(super) fn outgoing<O: Orders>(&self) -> Outgoing<O> {
         // SAFETY: the place outlives both threads, and each model has one sender.
         unsafe { Outgoing::open(self.place()) }
     }
 
-    fn incoming<O: Orders>(&self) -> Incoming<O> {
+    pub(super) fn incoming<O: Orders>(&self) -> Incoming<O> {
         // SAFETY: the place outlives both threads, and each model has one receiver.
         unsafe { Incoming::open(self.place()) }
     }
 
-    fn write_block(&self, block: u32, value: u32) {
+    pub(super) fn write_block(&self, block: u32, value: u32) {
         // SAFETY: loom checks that nobody else accesses the cell meanwhile.
         self.blocks[block as usize].with_mut(|cell| unsafe { *cell = value });
     }
 
-    fn read_block(&self, block: u32) -> u32 {
+    pub(super) fn read_block(&self, block: u32) -> u32 {
         // SAFETY: loom checks that nobody writes the cell meanwhile.
         self.blocks[block as usize].with(|cell| unsafe { *cell })
     }
@@ -173,7 +177,7 @@ fn look<O: Orders>(end: &Incoming<O>, number: u32) -> Option<Head> {
             assert_eq!(u32::from_le_bytes(message.try_into().unwrap()), number);
             Some(head)
         }
-        Next::Block(..) => panic!("no blocks here"),
+        Next::Block(..) | Next::Lent(..) => panic!("no blocks here"),
         Next::Fault(what) => panic!("{what}"),
     }
 }
@@ -269,7 +273,7 @@ mod answers {
                     assert_eq!(lane.read_block(block), number);
                     break (head, Some(block));
                 }
-                Next::Block(..) => panic!("another length"),
+                Next::Block(..) | Next::Lent(..) => panic!("another length"),
                 Next::Fault(what) => panic!("{what}"),
             }
         };

@@ -17,7 +17,7 @@ const AHEAD_MAX: u32 = 1 << 15;
 
 /// Whether senders go home at all, and hear what heads tell. A 32-bit core does not, and does not hold the code: the way
 /// between caches is not what its messages take long for.
-const GOES_HOME: bool = cfg!(target_pointer_width = "64") && HOME_SLOTS != 0;
+pub(super) const GOES_HOME: bool = cfg!(target_pointer_width = "64") && HOME_SLOTS != 0;
 
 /// The sender's end.
 #[repr(C)]
@@ -39,6 +39,8 @@ pub(super) struct Outgoing<O = Exact> {
     clear: u32,
     /// Messages that the credit line has returned since all that came the other way had been heard.
     ahead: u32,
+    /// Answers in blocks of this lane that have been taken in, modulo 2^32.
+    answers: u32,
     orders: PhantomData<O>,
 }
 
@@ -55,6 +57,7 @@ impl<O> Outgoing<O> {
         released: 0,
         clear: 0,
         ahead: 0,
+        answers: 0,
         orders: PhantomData,
     };
 }
@@ -83,6 +86,12 @@ impl<O: Orders> Outgoing<O> {
             block_mask,
             ..Self::CLOSED
         }
+    }
+
+    /// The next message's position.
+    #[inline(always)]
+    pub(super) const fn position(&self) -> u32 {
+        self.next.position()
     }
 
     /// Messages under way, as far as is known here.
@@ -123,6 +132,10 @@ impl<O: Orders> Outgoing<O> {
         let credit = unsafe { &*self.credit };
         let consumed = credit.consumed.load(O::COLLECT);
         let released = credit.released.load(O::COLLECT);
+        let lends = if HOME_SLOTS != 0 && O::HEEDS { credit.lends.load(O::COLLECT) } else { self.answers };
+        if lends.wrapping_sub(self.answers) as i32 > 0 {
+            return Ok(());
+        }
         // A line that was written before the sender went home is behind by less than the ring has slots.
         let is_old = GOES_HOME && (1..=self.next.size.into()).contains(&self.clear.wrapping_sub(consumed));
         if !is_old {
@@ -163,6 +176,12 @@ impl<O: Orders> Outgoing<O> {
             self.consumed = self.consumed.wrapping_add(returned as u32);
         }
         Ok(())
+    }
+
+    /// An answer in one of this lane's blocks has been taken in.
+    #[inline(always)]
+    pub(super) fn answered(&mut self) {
+        self.answers = self.answers.wrapping_add(1);
     }
 
     /// All that has come the other way is heard.
@@ -218,6 +237,14 @@ impl<O: Orders> Claim<'_, O> {
         // SAFETY: a claim is made only on an open end: the slot exists, `open`'s caller vouched for it, and it is free.
         unsafe { (*self.slot).set_block_len(len) };
         self.announce(Head::block(block, consumed), 1 << (block & 31));
+    }
+
+    /// Sends the `len` bytes that stand in `block` of the opposite lane, which that one's receiver holds.
+    #[inline(always)]
+    pub(super) fn send_lent(self, block: u32, len: u32, consumed: u32) {
+        // SAFETY: as in `send_block`.
+        unsafe { (*self.slot).set_block_len(len) };
+        self.announce(Head::lent(block, consumed), 0);
     }
 
     #[cfg_attr(target_pointer_width = "64", inline(always))]

@@ -17,7 +17,7 @@ use crate::sync::{Ordering, Word};
 const MAGIC: u32 = u32::from_le_bytes(*b"ALDI");
 
 /// Version of the layout and of the ring protocol.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// Words of the header.
 const HEADER_WORDS: usize = LINE_BYTES as usize / 4;
@@ -329,6 +329,9 @@ impl Memory {
             let credit = unsafe { &*self.credit(place) };
             credit.consumed.store(start, Ordering::Relaxed);
             credit.released.store(0, Ordering::Relaxed);
+            if HOME_SLOTS != 0 {
+                credit.lends.store(0, Ordering::Relaxed);
+            }
         }
         for place in (0..self.geometry.sets.min(Geometry::SETS_MAX)).filter_map(|set| self.set(set)) {
             // SAFETY: a set of the geometry, in a region that is long enough for it, which nobody uses yet.

@@ -14,8 +14,9 @@ use super::geometry::{Geometry, Identity, SHORT_BYTES};
 use super::lane::{Circle, Lane, Queue, State};
 use super::lines::Own;
 use super::memory::{Short, Span};
+use super::outgoing::GOES_HOME;
 use super::region::{Inbox, Region};
-use super::ring::{Claim, Next};
+use super::ring::{Claim, Incoming, Next};
 
 /// Most messages of one lane in one poll, so that a flood from one peer delays the others by a bounded time.
 const BURST: u32 = 16;
@@ -175,12 +176,22 @@ fn drain<S: Sink>(
                 // end advances, below.
                 (unsafe { slice::from_raw_parts(start, len as usize) }, Some(block), head)
             }
+            Next::Lent(block, len, head) => {
+                let start = lane.outgoing.blocks().wrapping_add(block as usize * block_bytes as usize);
+                lane.outgoing.answered();
+                // SAFETY: as above, in the peer's region: the lane back has the same geometry. This side, to whom the block
+                // belongs, fills none before this poll is over.
+                (unsafe { slice::from_raw_parts(start.cast_const(), len as usize) }, None, head)
+            }
             Next::Fault(what) => return (left, Some(what)),
         };
         if let Err(what) = lane.outgoing.hear(head) {
             return (left, Some(what));
         }
         sink.arrived(from, message);
+        if let Some(block) = block {
+            lane.incoming.hold(block, lane.outgoing.position());
+        }
         lane.incoming.advance(head, block);
         left -= 1;
     }
@@ -197,6 +208,8 @@ pub struct ShmSlot<'a> {
     claim: Claim<'a>,
     span: Span,
     block: Option<u32>,
+    /// Whose block it is, if it is lent.
+    lender: Option<&'a mut Incoming>,
     consumed: u32,
 }
 
@@ -209,9 +222,13 @@ impl Slot for ShmSlot<'_> {
     #[inline(always)]
     fn commit(self) {
         let len = self.span.len() as u32;
-        match self.block {
-            None => self.claim.send_filled(len, self.consumed),
-            Some(block) => self.claim.send_block(block, len, self.consumed),
+        match (self.block, self.lender.filter(|_| GOES_HOME)) {
+            (None, _) => self.claim.send_filled(len, self.consumed),
+            (Some(block), None) => self.claim.send_block(block, len, self.consumed),
+            (Some(block), Some(lender)) => {
+                lender.lend();
+                self.claim.send_lent(block, len, self.consumed);
+            }
         }
     }
 }
@@ -261,26 +278,29 @@ impl Transport for Shm<'_> {
             return Err(Refusal::Never(too_big(len, self.block_bytes)));
         }
         let large = len > SHORT_BYTES as usize;
-        let enough =
-            |lane: &Lane| lane.outgoing.has_slot() && !(large && lane.outgoing.free_block().is_none());
+        let held = |lane: &Lane| lane.incoming.held(lane.outgoing.position()).filter(|_| GOES_HOME && large);
+        let has_block = |lane: &Lane| held(lane).or_else(|| lane.outgoing.free_block()).is_some();
+        let enough = |lane: &Lane| lane.outgoing.has_slot() && (!large || has_block(lane));
         if !self.lanes.get(peer.index()).is_some_and(enough) {
             self.find_room(peer, large)?;
         }
         let lane = self.lanes.get_mut(peer.index()).ok_or(Refusal::Never(Cause::Unreachable))?;
-        let (blocks, consumed) = (lane.outgoing.blocks(), lane.incoming.consumed());
-        let block = match lane.outgoing.free_block() {
+        let (held, consumed) = (held(lane), lane.incoming.consumed());
+        let Lane { outgoing, incoming, .. } = lane;
+        let blocks = if held.is_some() { incoming.blocks().cast_mut() } else { outgoing.blocks() };
+        let block = match held.or_else(|| outgoing.free_block()) {
             None if large => return Err(Refusal::Again(Again::NoCredit)),
             free => free.filter(|_| large),
         };
-        let Some(mut claim) = lane.outgoing.claim() else { return Err(Refusal::Again(Again::NoSlot)) };
+        let Some(mut claim) = outgoing.claim() else { return Err(Refusal::Again(Again::NoSlot)) };
         let start = match block {
             None => claim.payload(),
             Some(block) => blocks.wrapping_add(block as usize * self.block_bytes as usize),
         };
-        // SAFETY: the slot or block is free, hence this sender's alone until the claim sends it; `len` is at most
-        // its size, the region holds all of the geometry's slots and blocks, and shared memory is initialised.
+        // SAFETY: the slot or block is free, hence this sender's alone until the claim sends it, or it is held, and the peer
+        // leaves it alone until it hears of its release; `len` is at most its size, the region holds all of the geometry's slots and blocks, and shared memory is initialised.
         let span = unsafe { Span::new(start, len) };
-        Ok(ShmSlot { claim, span, block, consumed })
+        Ok(ShmSlot { claim, span, block, lender: held.map(|_| incoming), consumed })
     }
 
     fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause> {

@@ -116,6 +116,8 @@ fn ranks_that_answer_each_other_use_one_block() {
     let block = |index: usize| geometry.ring_at(0) + 67 * 128 + index * 128;
     assert_eq!(world.word(1, block(0)), u32::from_le_bytes([49; 4]));
     assert_eq!(world.word(1, block(1)), 0xA5A5_A5A5, "never used");
+    let other = world.word(0, block(0));
+    assert_eq!(other, u32::from_le_bytes([47; 4]), "answers stand there too, but those after a credit line");
     for number in 0..8 {
         assert_eq!(world.reserve(0, 1, &[number; 125]), Post::Done);
     }

@@ -50,6 +50,8 @@ fn announcements_outside_what_was_granted_end_the_lane() {
         (block(31), 0),
         (block(255), 8),
         (block(0), 129),
+        (block(2) | 1 << 29, 8),
+        (block(0) | 1 << 29, 129),
         (block(1), u32::MAX),
         (u32::MAX, u32::MAX),
     ] {

@@ -1,0 +1,163 @@
+//! Loom models of answers in the block of what they answer, while their receiver sends on and takes credit for more blocks:
+//! every answer is read as it was written. The twin that does not heed answers before it takes credit must fail, and so must
+//! those with an order relaxed.
+
+use core::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
+use std::sync::Arc;
+
+use loom::model::Builder;
+use loom::thread;
+
+use super::memory::Short;
+use super::models::Shared;
+use super::ring::{Exact, Incoming, Next, Orders, Outgoing};
+use crate::sync::Ordering;
+
+/// A twin that takes credit which is ahead of answers.
+struct Careless;
+impl Orders for Careless {
+    const HEEDS: bool = false;
+}
+
+struct SendRelaxed;
+impl Orders for SendRelaxed {
+    const SEND: Ordering = Ordering::Relaxed;
+}
+
+struct ReceiveRelaxed;
+impl Orders for ReceiveRelaxed {
+    const RECEIVE: Ordering = Ordering::Relaxed;
+}
+
+struct ReturnRelaxed;
+impl Orders for ReturnRelaxed {
+    const RETURN: Ordering = Ordering::Relaxed;
+}
+
+struct CollectRelaxed;
+impl Orders for CollectRelaxed {
+    const COLLECT: Ordering = Ordering::Relaxed;
+}
+
+/// What is asked, what is sent behind it, and what is answered.
+const QUESTION: u32 = 1;
+const MORE: u32 = 2;
+const ANSWER: u32 = 3;
+
+struct Both {
+    there: Shared,
+    back: Shared,
+}
+
+impl Both {
+    /// Lanes whose credit line is written after two messages.
+    fn new() -> Self {
+        let lane = || Shared::with_blocks(8, 8, 0, false);
+        Self { there: lane(), back: lane() }
+    }
+}
+
+/// Sends a number in the first block, if that is free.
+fn send<O: Orders>(lane: &Shared, out: &mut Outgoing<O>, number: u32) -> bool {
+    let Some(block @ 0) = out.free_block() else { return false };
+    let claim = out.claim().expect("there are more slots than messages");
+    lane.write_block(block, number);
+    claim.send_block(block, 4, 0);
+    true
+}
+
+/// Takes the answer in, if it has come.
+fn hears<O: Orders>(both: &Both, out: &mut Outgoing<O>, into: &mut Incoming<O>) -> bool {
+    let (block, head) = match into.next(64) {
+        Next::Empty => return false,
+        Next::Lent(block, 4, head) => (block, head),
+        _ => panic!("not an answer"),
+    };
+    out.answered();
+    assert_eq!(both.there.read_block(block), ANSWER, "it has been written over");
+    out.hear(head).unwrap();
+    into.advance(head, None);
+    true
+}
+
+/// Asks in the first block, sends a short message behind it, and uses the first block again as soon as it seems free.
+fn ask<O: Orders>(both: &Both) {
+    let (mut out, mut into) = (both.there.outgoing::<O>(), both.back.incoming::<O>());
+    assert!(send(&both.there, &mut out, QUESTION));
+    out.claim().unwrap().send(Short::new(&MORE.to_le_bytes(), &[]).unwrap(), 0);
+    let (mut sent, mut heard) = (false, false);
+    while !(sent && heard) {
+        if !sent {
+            out.refresh().unwrap();
+            sent = send(&both.there, &mut out, MORE);
+        }
+        heard = heard || hears(both, &mut out, &mut into);
+        if !(sent && heard) {
+            thread::yield_now();
+        }
+    }
+}
+
+/// Answers the question in its block, then takes in what is behind it, and tells of both by the credit line.
+fn answer<O: Orders>(both: &Both) {
+    let (mut out, mut into) = (both.back.outgoing::<O>(), both.there.incoming::<O>());
+    for number in 0..3 {
+        let (block, head) = loop {
+            match into.next(64) {
+                Next::Empty => thread::yield_now(),
+                Next::Short(_, head) => break (None, head),
+                Next::Block(block, 4, head) => break (Some(block), head),
+                _ => panic!("not what was sent"),
+            }
+        };
+        if let Some(block) = block {
+            let expected = if number == 0 { QUESTION } else { MORE };
+            assert_eq!(both.there.read_block(block), expected);
+            into.hold(block, out.position());
+        }
+        into.advance(head, block);
+        if number == 0 {
+            let held = into.held(out.position()).expect("nothing has told of it");
+            both.there.write_block(held, ANSWER);
+            into.lend();
+            let consumed = into.consumed();
+            out.claim().unwrap().send_lent(held, 4, consumed);
+            assert_eq!(into.held(out.position()), None, "one answer a block");
+        }
+    }
+}
+
+fn explore(spawned: fn(&Both), own: fn(&Both)) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(move || {
+        let both = Arc::new(Both::new());
+        let theirs = Arc::clone(&both);
+        let thread = thread::spawn(move || spawned(&theirs));
+        own(&both);
+        thread.join().unwrap();
+    });
+}
+
+/// Whether a model fails both ways round.
+fn fails<O: Orders>() -> bool {
+    [(ask::<O> as fn(&Both), answer::<O> as fn(&Both)), (answer::<O>, ask::<O>)]
+        .into_iter()
+        .all(|(spawned, own)| catch_unwind(AssertUnwindSafe(|| explore(spawned, own))).is_err())
+}
+
+#[test]
+fn answers_are_read_as_they_were_written() {
+    explore(ask::<Exact>, answer::<Exact>);
+    explore(answer::<Exact>, ask::<Exact>);
+}
+
+#[test]
+fn answers_must_be_heeded_and_need_each_order() {
+    assert!(fails::<Careless>());
+    assert!(fails::<SendRelaxed>());
+    assert!(fails::<ReceiveRelaxed>());
+    assert!(fails::<ReturnRelaxed>());
+    assert!(fails::<CollectRelaxed>());
+}
