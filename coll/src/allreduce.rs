@@ -96,8 +96,15 @@ impl Options {
         data: &mut [E],
         scratch: &mut [E],
     ) -> Result<(), Error> {
-        let planned = self.plan_allreduce::<R, E>(comm, data.len(), scratch.len());
-        planned.run(caller, comm, data.as_mut_bytes(), scratch.as_mut_bytes())
+        let call = Call::allreduce::<R, E>(comm.size(), data.len(), scratch.len());
+        let what = (0, Some(Kernel::of::<R, E>()));
+        match self.at_once(caller, comm, (&call, &ALGORITHMS), what, data.as_mut_bytes()) {
+            Some(done) => done,
+            None => {
+                let planned = self.plan_allreduce::<R, E>(comm, data.len(), scratch.len());
+                planned.run(caller, comm, data.as_mut_bytes(), scratch.as_mut_bytes())
+            }
+        }
     }
 
     /// [`iallreduce`] with these options.

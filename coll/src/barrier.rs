@@ -47,7 +47,11 @@ impl Options {
         caller: &mut impl Caller<'s, T, P>,
         comm: &Comm,
     ) -> Result<(), Error> {
-        self.plan_barrier(comm).run(caller, comm, &mut [], &mut [])
+        let call = Call::barrier(comm.size());
+        match self.at_once(caller, comm, (&call, &ALGORITHMS), (0, None), &mut []) {
+            Some(done) => done,
+            None => self.plan_barrier(comm).run(caller, comm, &mut [], &mut []),
+        }
     }
 
     /// [`ibarrier`] with these options.

@@ -55,8 +55,14 @@ impl Options {
         data: &mut [E],
         root: Rank,
     ) -> Result<(), Error> {
-        let planned = self.plan_bcast::<E>(comm, data.len(), root);
-        planned.run(caller, comm, data.as_mut_bytes(), &mut [])
+        let call = Call::bcast::<E>(comm.size(), data.len());
+        match self.at_once(caller, comm, (&call, &ALGORITHMS), (root.0, None), data.as_mut_bytes()) {
+            Some(done) => done,
+            None => {
+                let planned = self.plan_bcast::<E>(comm, data.len(), root);
+                planned.run(caller, comm, data.as_mut_bytes(), &mut [])
+            }
+        }
     }
 
     /// [`ibcast`] with these options.

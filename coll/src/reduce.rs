@@ -67,8 +67,15 @@ impl Options {
         scratch: &mut [E],
         root: Rank,
     ) -> Result<(), Error> {
-        let planned = self.plan_reduce::<R, E>(comm, data.len(), scratch.len(), root);
-        planned.run(caller, comm, data.as_mut_bytes(), scratch.as_mut_bytes())
+        let call = Call::reduce::<R, E>(comm.size(), data.len(), scratch.len());
+        let what = (root.0, Some(Kernel::of::<R, E>()));
+        match self.at_once(caller, comm, (&call, &ALGORITHMS), what, data.as_mut_bytes()) {
+            Some(done) => done,
+            None => {
+                let planned = self.plan_reduce::<R, E>(comm, data.len(), scratch.len(), root);
+                planned.run(caller, comm, data.as_mut_bytes(), scratch.as_mut_bytes())
+            }
+        }
     }
 
     /// [`ireduce`] with these options.

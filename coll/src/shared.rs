@@ -29,6 +29,7 @@
 //! first rank that is missing. Lengths that differ are found before anything is copied. What other ranks write is never
 //! taken for a length or a place: those are worked out from this rank's own arguments.
 
+mod at_once;
 mod chunks;
 mod drive;
 mod price;
@@ -93,6 +94,29 @@ impl Task {
     /// Whether this rank gives its data to others.
     const fn gives(&self) -> bool {
         !matches!(self.operation, Operation::Bcast) || self.rank == self.root
+    }
+
+    /// Whether this rank must hear of another, whose line says all.
+    #[inline]
+    const fn listens_to(&self, rank: u32) -> bool {
+        rank != self.rank && self.receives() && (self.is_of_all() || rank == self.root)
+    }
+
+    #[inline]
+    const fn note(&self) -> Note {
+        Note { operation: self.operation as u32 as u8, bytes: self.bytes as u64 }
+    }
+
+    /// The result of what stands in lines, all of which have been heard.
+    #[inline]
+    fn settle(&self, lines: &Lines<'_>, number: u32, data: &mut [u8]) -> Result<(), Cause> {
+        let line = |rank| Ok(lines.look(number, rank)?.ok_or(Cause::Stale)?.payload);
+        match self.operation {
+            Operation::Barrier => Ok(()),
+            _ if !self.receives() => Ok(()),
+            Operation::Bcast => copy(data, line(self.root)?),
+            _ => self.fold(data, line),
+        }
     }
 
     /// What a rank does that waits for `missing`.
@@ -237,16 +261,12 @@ impl Meeting {
         self.stage = Stage::Over;
     }
 
-    fn note(&self) -> Note {
-        Note { operation: self.task.operation as u32 as u8, bytes: self.task.bytes as u64 }
-    }
-
     /// Writes this rank's line, if others read it.
     fn enter(&mut self, lines: &mut Lines<'_>, data: &[u8]) -> Result<(), Stopped> {
         if !lines.admits(self.number) {
             return Err(Turn::Crowded);
         }
-        let note = self.note();
+        let note = self.task.note();
         let first;
         let payload = match &mut self.run {
             Some(run) => {
@@ -263,11 +283,10 @@ impl Meeting {
         Ok(())
     }
 
-    /// Whether this rank must hear of another.
+    /// Whether this rank must hear of another: also where that gives only its chunks.
     fn listens_to(&self, rank: u32) -> bool {
-        let Task { root, .. } = self.task;
-        let concerns = self.task.receives() || (self.run.is_some() && self.task.is_of_all());
-        rank != self.task.rank && concerns && (self.task.is_of_all() || rank == root)
+        let passes = self.run.is_some() && self.task.is_of_all() && rank != self.task.rank;
+        passes || self.task.listens_to(rank)
     }
 
     /// Reads the others' lines, and is over unless there are chunks to pass.
@@ -284,7 +303,7 @@ impl Meeting {
                 self.stage = Stage::Pass;
             }
             None => {
-                self.settle(lines, data)?;
+                self.task.settle(lines, self.number, data)?;
                 self.give_up(lines);
             }
         }
@@ -292,7 +311,7 @@ impl Meeting {
     }
 
     fn hear_of(&mut self, lines: &Lines<'_>, rank: u32) -> Result<(), Stopped> {
-        let own = self.note();
+        let own = self.task.note();
         let notice = lines.look(self.number, rank).map_err(about(rank))?.ok_or(Turn::Missing(rank))?;
         if notice.note.operation != own.operation {
             return Err(Turn::Failed(Cause::Incompatible, Some(rank)));
@@ -313,17 +332,6 @@ impl Meeting {
             }
         }
         Ok(())
-    }
-
-    /// Everything stands in lines.
-    fn settle(&self, lines: &Lines<'_>, data: &mut [u8]) -> Result<(), Cause> {
-        let line = |rank| Ok(lines.look(self.number, rank)?.ok_or(Cause::Stale)?.payload);
-        match self.task.operation {
-            Operation::Barrier => Ok(()),
-            _ if !self.task.receives() => Ok(()),
-            Operation::Bcast => copy(data, line(self.task.root)?),
-            _ => self.task.fold(data, line),
-        }
     }
 
     fn pass(&mut self, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<(), Stopped> {

@@ -48,6 +48,13 @@ pub(crate) struct Turns {
     noted: bool,
 }
 
+impl Turns {
+    /// So many polls have found nothing.
+    pub(crate) const fn after(idle: u32) -> Self {
+        Self { polls: idle, idle, noted: false }
+    }
+}
+
 /// Lets go of requests when it drops, however that comes about.
 pub(crate) struct Guard<'w, 'e, 's, T: Transport, P: Platform> {
     pub(crate) within: &'w mut Within<'e, 's, T, P>,
@@ -386,8 +393,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     /// ends.
     #[inline(never)]
     fn wait_longer(&mut self, handle: Handle, looks: u32) -> Result<Status, Failed> {
-        let turns = Turns { polls: looks, idle: looks, noted: false };
-        Guard { within: self, handles: [handle, Handle::default()] }.wait_on(turns)
+        Guard { within: self, handles: [handle, Handle::default()] }.wait_on(Turns::after(looks))
     }
 
     #[inline(never)]

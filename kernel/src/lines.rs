@@ -46,12 +46,15 @@ pub struct Lines<'a> {
 
 impl Lines<'_> {
     /// How many there are, and how large.
+    #[inline]
     pub fn shape(&self) -> LinesShape {
         self.lines.shape()
     }
 
-    /// Starts the communicator's next collective: its number.
-    pub(crate) fn begin(&mut self) -> u32 {
+    /// Starts the communicator's next collective: its number. Whoever asks finishes it, also where reading or reducing panics,
+    /// or goes on with it in a scope ([`Scope::go_on_by_lines`]).
+    #[inline]
+    pub fn begin(&mut self) -> u32 {
         self.lines.begin(self.set)
     }
 
@@ -71,6 +74,12 @@ impl Lines<'_> {
         if self.lines.publish(self.set, number, note, payload)? {
             return Ok(());
         }
+        self.publish_again(number, note, payload)
+    }
+
+    /// As [`publish`](Self::publish), once the others have been asked how far they are.
+    #[cold]
+    fn publish_again(&mut self, number: u32, note: Note, payload: &[u8]) -> Result<(), Withheld> {
         let (finishing, _) = self.refresh()?;
         if self.lines.publish(self.set, number, note, payload)? {
             return Ok(());
@@ -88,6 +97,7 @@ impl Lines<'_> {
     }
 
     /// This rank has nothing more to do in a collective.
+    #[inline]
     pub fn finish(&mut self, number: u32) {
         self.lines.finish(self.set, number);
     }
@@ -191,6 +201,15 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// [`Cause::Unreachable`] if one of its ranks is on another node; [`Cause::Stale`], [`Cause::Intercommunicator`].
     #[inline]
     pub fn lines(&mut self, comm: &Comm) -> Result<Lines<'_>, Cause> {
+        self.lines_beside(comm).map(|(lines, _)| lines)
+    }
+
+    /// The control lines of a communicator, and the platform, by which a wait for what others write there rests.
+    ///
+    /// # Errors
+    /// As [`lines`](Self::lines).
+    #[inline(always)]
+    pub fn lines_beside(&mut self, comm: &Comm) -> Result<(Lines<'_>, &mut P), Cause> {
         if !T::HAS_LINES {
             return Err(Cause::Unsupported);
         }
@@ -209,7 +228,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
             _ => return Err(Cause::Unreachable),
         };
         lines.open(set, comm.user().context())?;
-        Ok(Lines { lines, row, pieces: comms.pieces, rank: comm.rank().0, set })
+        let lines = Lines { lines, row, pieces: comms.pieces, rank: comm.rank().0, set };
+        Ok((lines, &mut self.platform))
     }
 
     /// Nothing that was begun by lines goes on: its memory is not there any more.
@@ -244,8 +264,13 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// # Errors
     /// As [`Endpoint::lines`].
     pub fn begin_by_lines(&mut self, comm: &Comm) -> Result<u32, Cause> {
-        self.lined = true;
+        self.go_on_by_lines();
         Ok(self.lines(comm)?.begin())
+    }
+
+    /// What was begun by control lines before this scope is given up at its end, too, unless it is finished then.
+    pub fn go_on_by_lines(&mut self) {
+        self.lined = true;
     }
 
     /// As [`Endpoint::is_there`].
@@ -276,16 +301,17 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     }
 
     /// As [`wait_until`](Self::wait_until), for what other ranks write to memory: `check` is asked much more often than
-    /// the endpoint is polled. The activity is asked for when it is needed.
+    /// the endpoint is polled. The activity is asked for when it is needed. So many `looks` have found nothing before.
     ///
     /// # Errors
     /// As there.
     pub fn watch_until<R>(
         &mut self,
+        looks: u32,
         activity: impl Fn() -> Activity,
         mut check: impl FnMut(&mut Self) -> Result<Option<R>, Error>,
     ) -> Result<R, Error> {
-        let mut turns = Turns::default();
+        let mut turns = Turns::after(looks);
         loop {
             if let Some(found) = check(self).transpose() {
                 self.within.end(&turns);

@@ -137,24 +137,54 @@ pub(crate) fn run<'s, T: Transport, P: Platform>(
         let data = scope.lend(data);
         let refused = |cause| Error::new(task.operation, cause);
         let begun = Meeting::begin(scope, comm, task).and_then(|begun| begun.ok_or(Cause::Unsupported));
-        let mut meeting = begun.map_err(refused)?;
-        let missing = Cell::new(None);
+        begun.map_err(refused)?.complete(scope, comm, 0, data)
+    })
+}
+
+/// Goes on with a collective that was begun at once, after so many looks that found nothing.
+#[cold]
+#[inline(never)]
+pub(super) fn go_on<'s, T: Transport, P: Platform>(
+    caller: &mut impl Caller<'s, T, P>,
+    comm: &Comm,
+    mut meeting: Meeting,
+    looks: u32,
+    data: &mut [u8],
+) -> Result<(), Error> {
+    caller.enter(|scope| {
+        scope.go_on_by_lines();
+        let data = scope.lend(data);
+        meeting.complete(scope, comm, looks, data)
+    })
+}
+
+impl Meeting {
+    /// Waits until it is complete.
+    fn complete<'scope, T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        comm: &Comm,
+        looks: u32,
+        data: Loan<'scope>,
+    ) -> Result<(), Error> {
+        let (task, missing) = (self.task, Cell::new(None));
         scope.watch_until(
+            looks,
             || task.activity(comm, missing.get()),
-            |scope| match meeting.turn(scope, comm, data) {
+            |scope| match self.turn(scope, comm, data) {
                 Turn::Over => Ok(Some(())),
                 Turn::Moved => Ok(None),
                 Turn::Missing(rank) => {
                     missing.set(Some(rank));
                     Ok(None)
                 }
-                Turn::Crowded => Err(meeting.error(comm, CROWDED, None)),
+                Turn::Crowded => Err(self.error(comm, CROWDED, None)),
                 Turn::Failed(cause, rank) => {
-                    let error = meeting.error(comm, cause, rank);
+                    let error = self.error(comm, cause, rank);
                     scope.raise(&error);
                     Err(error)
                 }
             },
         )
-    })
+    }
 }

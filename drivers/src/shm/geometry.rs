@@ -111,7 +111,7 @@ impl Geometry {
     }
 
     /// Offset of the first set of control lines, after the lanes.
-    const fn sets_at(&self) -> u64 {
+    pub(super) const fn sets_at(&self) -> u64 {
         (self.peers as u64).wrapping_sub(1).wrapping_mul(self.lane_bytes()).wrapping_add(self.lanes_at())
     }
 
@@ -120,10 +120,11 @@ impl Geometry {
         SLOT_BYTES as u64 * (1 + Self::LINES as u64) + Self::CHUNKS as u64 * self.block_bytes as u64
     }
 
-    /// Offset of the control line of `set`, which its lines follow, and those its chunks. Within the inbox for a checked
-    /// geometry and a set below `sets`.
+    /// Offset of the control line of `set` from the first set's; its lines follow, and those its chunks. Within the inbox for
+    /// a checked geometry and a set below `sets`.
+    #[inline]
     pub(super) const fn set_at(&self, set: u32) -> usize {
-        (self.sets_at().wrapping_add((set as u64).wrapping_mul(self.set_bytes()))) as usize
+        (set as u64).wrapping_mul(self.set_bytes()) as usize
     }
 
     /// Lines of doorbells; none while every ring is scanned.

@@ -1,6 +1,6 @@
 //! What a rank keeps for each peer, and the two lists that poll walks: lanes to look at, and lanes that wait.
 
-use core::fmt;
+use core::{fmt, ptr};
 
 use aldis_hal::cause::Malformed;
 
@@ -37,6 +37,8 @@ pub struct Lane {
     pub(super) wants_block: bool,
     /// Whether poll looks at the ring.
     hot: bool,
+    /// The first set of control lines in the peer's inbox; null while closed.
+    pub(super) sets: *const u8,
     /// Polls in a row that found the ring empty; counted only where there are doorbells.
     pub(super) idle: u32,
     /// The doorbells of one line as last heard: of line number `n`, whichever peer lane `n` is for.
@@ -63,6 +65,7 @@ impl Lane {
         waiting: false,
         wants_block: false,
         hot: false,
+        sets: ptr::null(),
         incoming: Incoming::CLOSED,
         next: 0,
         previous: 0,
@@ -88,6 +91,7 @@ impl Lane {
     pub(super) fn close(&mut self, state: State) {
         self.outgoing = Outgoing::CLOSED;
         self.incoming = Incoming::CLOSED;
+        self.sets = ptr::null();
         self.state = state;
     }
 }

@@ -63,12 +63,6 @@ impl<O> Outgoing<O> {
 }
 
 impl<O: Orders> Outgoing<O> {
-    /// The first slot; null while closed.
-    #[cfg(not(loom))]
-    pub(super) const fn ring(&self) -> *const Slot {
-        self.slots
-    }
-
     /// The sender's end of a fresh lane.
     ///
     /// # Safety

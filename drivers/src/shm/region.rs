@@ -7,6 +7,7 @@ use core::ptr::NonNull;
 use aldis_hal::{Cause, Epoch, PeerId};
 
 use super::geometry::{BELLS_A_LINE, Geometry, HOME_SLOTS, Identity, LINE_BYTES, SLOT_BYTES, place_of};
+use super::lane::Lane;
 use super::lines::{self, Own, Theirs};
 use super::memory::{Credit, Slot};
 use super::ring::{Exact, Incoming, Outgoing, Place, hear};
@@ -209,9 +210,14 @@ impl<'m> Inbox<'m> {
         (sender.0 < self.geometry.peers && sender != self.identity.owner).then(|| self.lane(sender))
     }
 
+    /// The first set of control lines.
+    pub(super) fn sets(&self) -> *const u8 {
+        self.memory().at(self.geometry.sets_at() as usize)
+    }
+
     /// A set of control lines of this inbox, for its owner; `None` if there are fewer.
     pub(super) fn own_set(&self, set: u32) -> Option<Own> {
-        let place = self.memory().set(set)?;
+        let place = self.set(self.sets(), set)?;
         // SAFETY: `open` found the region long enough for its geometry, which has this set; `Region::new`'s caller
         // vouched for the memory and its users for `'m`, which the user of the set keeps.
         Some(unsafe { Own::at(place) })
@@ -219,20 +225,27 @@ impl<'m> Inbox<'m> {
 
     /// A set of control lines of this inbox, for its owner as a reader.
     pub(super) fn read_set(&self, set: u32) -> Option<Theirs> {
-        let place = self.memory().set(set)?;
+        let place = self.set(self.sets(), set)?;
         // SAFETY: as in `own_set`.
         Some(unsafe { Theirs::at(place) })
     }
 
-    /// A set of control lines in the inbox of `peer`, into which `lane` leads from here; `None` once that is closed.
-    pub(super) fn their_set(&self, lane: &Outgoing, peer: PeerId, set: u32) -> Option<Theirs> {
-        let ring = NonNull::new(lane.ring().cast::<u8>().cast_mut())?;
-        let offset = self.geometry.ring_at(place_of(peer, self.identity.owner));
-        let start = NonNull::new(ring.as_ptr().wrapping_sub(offset))?;
-        let place = Memory { start, geometry: self.geometry }.set(set)?;
-        // SAFETY: an open lane leads to its ring in an inbox that was found right when it was attached, of the same geometry
+    /// A set of control lines in the inbox into which `lane` leads from here; `None` once that is closed.
+    #[inline]
+    pub(super) fn their_set(&self, lane: &Lane, set: u32) -> Option<Theirs> {
+        if lane.sets.is_null() {
+            return None;
+        }
+        let place = self.set(lane.sets, set)?;
+        // SAFETY: an open lane leads to the sets of an inbox that was found right when it was attached, of the same geometry
         // as this one; `Region::new`'s caller vouched for its memory and its users for as long as the lane is open.
         Some(unsafe { Theirs::at(place) })
+    }
+
+    /// Where a set lies in an inbox of this geometry whose first one is at `sets`.
+    #[inline]
+    fn set(&self, sets: *const u8, set: u32) -> Option<lines::Place> {
+        place_of_set(self.geometry, sets, set)
     }
 
     fn memory(&self) -> Memory {
@@ -292,23 +305,6 @@ impl Memory {
         self.at(Geometry::BELLS_AT).cast::<Word>().wrapping_add(place as usize)
     }
 
-    fn set(self, set: u32) -> Option<lines::Place> {
-        if set >= self.geometry.sets {
-            return None;
-        }
-        let control = self.geometry.set_at(set);
-        let lines = control + SLOT_BYTES as usize;
-        let chunks = lines + (SLOT_BYTES * Geometry::LINES) as usize;
-        Some(lines::Place {
-            control: self.at(control).cast(),
-            lines: self.at(lines).cast(),
-            chunks: self.at(chunks),
-            size: Geometry::LINES,
-            depth: Geometry::CHUNKS,
-            chunk_bytes: self.geometry.block_bytes,
-        })
-    }
-
     /// Sets every control word to the state before the first message at `start`. The region was found long enough.
     fn clear(self, start: u32) {
         for place in 0..self.geometry.bell_lines() * BELLS_A_LINE {
@@ -333,9 +329,30 @@ impl Memory {
                 credit.lends.store(0, Ordering::Relaxed);
             }
         }
-        for place in (0..self.geometry.sets.min(Geometry::SETS_MAX)).filter_map(|set| self.set(set)) {
+        let sets = self.at(self.geometry.sets_at() as usize);
+        let place = |set| place_of_set(self.geometry, sets, set);
+        for place in (0..self.geometry.sets.min(Geometry::SETS_MAX)).filter_map(place) {
             // SAFETY: a set of the geometry, in a region that is long enough for it, which nobody uses yet.
             unsafe { Own::<lines::Exact>::at(place) }.open(0, start);
         }
     }
+}
+
+/// Where a set of control lines lies in an inbox whose first one is at `sets`.
+#[inline]
+fn place_of_set(geometry: Geometry, sets: *const u8, set: u32) -> Option<lines::Place> {
+    if set >= geometry.sets {
+        return None;
+    }
+    let control = sets.cast_mut().wrapping_add(geometry.set_at(set));
+    let lines = control.wrapping_add(SLOT_BYTES as usize);
+    let chunks = lines.wrapping_add((SLOT_BYTES * Geometry::LINES) as usize);
+    Some(lines::Place {
+        control: control.cast_const().cast(),
+        lines: lines.cast_const().cast(),
+        chunks,
+        size: Geometry::LINES,
+        depth: Geometry::CHUNKS,
+        chunk_bytes: geometry.block_bytes,
+    })
 }

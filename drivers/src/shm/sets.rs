@@ -28,13 +28,14 @@ impl Shm<'_> {
             self.inbox.read_set(set)
         } else {
             let lane = self.lanes.get(peer.index());
-            lane.and_then(|lane| self.inbox.their_set(&lane.outgoing, number, set))
+            lane.and_then(|lane| self.inbox.their_set(lane, set))
         };
         found.ok_or_else(|| self.unusable(peer))
     }
 }
 
 impl Lines for Shm<'_> {
+    #[inline]
     fn shape(&self) -> LinesShape {
         let Geometry { sets, block_bytes, .. } = self.inbox.geometry;
         LinesShape {
@@ -63,14 +64,17 @@ impl Lines for Shm<'_> {
         Ok(())
     }
 
+    #[inline]
     fn begin(&mut self, set: u32) -> u32 {
         self.own_mut(set).map_or(0, Own::begin)
     }
 
+    #[inline]
     fn admits(&self, set: u32, number: u32) -> bool {
         self.own(set).is_ok_and(|own| own.admits(number))
     }
 
+    #[inline]
     fn publish(&mut self, set: u32, number: u32, note: Note, payload: &[u8]) -> Result<bool, Cause> {
         self.own_mut(set).ok_or(Cause::Unsupported)?.publish(number, note, payload)
     }
@@ -80,6 +84,7 @@ impl Lines for Shm<'_> {
         self.their(set, peer)?.look(self.own(set)?, number)
     }
 
+    #[inline]
     fn finish(&mut self, set: u32, number: u32) {
         if let Some(own) = self.own_mut(set) {
             own.finish(number);

@@ -139,6 +139,9 @@ impl<'m> Shm<'m> {
         }
         lane.incoming = self.inbox.incoming(number).ok_or(Cause::Unreachable)?;
         lane.outgoing = theirs.outgoing(me.owner).ok_or(Cause::Unreachable)?;
+        if Geometry::SETS_MAX > 0 {
+            lane.sets = theirs.sets();
+        }
         lane.state = State::Open;
         // Whatever doorbell rang before this was not acted upon: look at the ring itself first.
         self.circle.insert(self.lanes, peer.0);

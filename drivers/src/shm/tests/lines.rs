@@ -50,7 +50,7 @@ proptest! {
         let number = (0..begun).map(|_| shm.begin(0)).last().unwrap();
         let first = shm.take_chunks(0, number).unwrap();
         shm.run(0, first, 100);
-        let set = LINED.set_at(0);
+        let set = LINED.sets_at() as usize + LINED.set_at(0);
         let line = set + LINES + LINES * (number % Geometry::LINES) as usize;
         for (offset, value) in [(FINISHED, finished), (FILLED, filled), (DONE, done)] {
             world.set_word(0, set + offset, start.wrapping_add(value));

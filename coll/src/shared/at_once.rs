@@ -1,0 +1,182 @@
+//! A blocking collective whose bytes stand in a line, taken at once: while nothing is unusual about it there is neither a
+//! scope nor a clock, and no state but a few numbers. Whatever else comes - nobody for long, another operation, another
+//! length, a rank that is gone - is for the [`Meeting`] that goes on where this ends.
+
+use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
+use aldis_kernel::{Comm, Endpoint, Error, Lines};
+
+use super::{HERE, Here, Meeting, Stage, Task, drive};
+use crate::caller::Caller;
+use crate::op::Kernel;
+use crate::schedule::Algorithm;
+use crate::select::{Call, Choice, Options, Shares};
+
+/// Looks for what is missing, before the wait is one with a deadline: a line's journey and its writer's work many times over.
+const LOOKS: u32 = 64;
+
+/// Looks between two polls of the endpoint.
+const LOOKS_A_POLL: u32 = 16;
+
+/// Collectives of a communicator, after one of which the endpoint is polled though nobody was waited for: messages of others
+/// go on.
+const CALLS_A_POLL: u32 = 32;
+
+/// Events that such a poll handles at most.
+const BUDGET: u32 = 16;
+
+impl Options {
+    /// Carries a blocking call out at once; `None`, and nothing done, if it is not for this.
+    #[inline]
+    pub(crate) fn at_once<'s, T: Transport, P: Platform>(
+        &self,
+        caller: &mut impl Caller<'s, T, P>,
+        comm: &Comm,
+        (call, candidates): (&Call, &[Algorithm]),
+        (root, kernel): (u32, Option<Kernel>),
+        data: &mut [u8],
+    ) -> Option<Result<(), Error>> {
+        let (Some(here), true) = (HERE, T::HAS_LINES && self.meets(call, candidates)) else { return None };
+        let &Call { operation, size, element_bytes, .. } = call;
+        let rank = comm.rank().0;
+        let task = Task { operation, rank, size, root, bytes: data.len(), element_bytes, kernel };
+        let endpoint = caller.endpoint();
+        let (mut lines, platform) = endpoint.lines_beside(comm).ok()?;
+        let mut encounter = Encounter::begin(&mut lines, task, data)?;
+        let mut settled = encounter.look(&mut lines, platform, data);
+        while settled.is_none() && encounter.looks < LOOKS {
+            endpoint.poll(BUDGET);
+            settled = encounter.look_again(endpoint, comm, data);
+        }
+        if encounter.number.is_multiple_of(CALLS_A_POLL) {
+            endpoint.poll(BUDGET);
+        }
+        match settled {
+            Some(Ok(())) => Some(Ok(())),
+            Some(Err(cause)) => {
+                let error = encounter.meeting(here).error(comm, cause, None);
+                endpoint.raise(&error);
+                Some(Err(error))
+            }
+            None => {
+                let looks = encounter.looks;
+                Some(drive::go_on(caller, comm, encounter.meeting(here), looks, data))
+            }
+        }
+    }
+
+    /// Whether a call is for control lines, if they are there. Nothing else has fewer rounds, nor fewer bytes on their way: so
+    /// prices are asked only where ranks reduce more than they would otherwise.
+    #[inline]
+    fn meets(&self, call: &Call, candidates: &[Algorithm]) -> bool {
+        let reduces = matches!(call.operation, Operation::Reduce | Operation::Allreduce);
+        match self.choice {
+            Choice::Named(_) => false,
+            Choice::Shared => true,
+            // A mistake that the call is told of elsewhere.
+            Choice::Auto if reduces && call.scratch == 0 => false,
+            Choice::Auto if call.size == 2 || !reduces => true,
+            Choice::Auto => self.shares(call, &call.select(candidates, self)) != Shares::Never,
+        }
+    }
+}
+
+/// A collective whose bytes stand in a line, under way.
+struct Encounter {
+    task: Task,
+    number: u32,
+    stage: Stage,
+    /// The first rank that has not been heard.
+    next: u32,
+    /// Looks that found nothing.
+    looks: u32,
+}
+
+impl Encounter {
+    /// Starts the communicator's next collective by lines and writes this rank's line; `None`, and nothing done, for what
+    /// does not stand in lines.
+    #[inline(always)]
+    fn begin(lines: &mut Lines<'_>, task: Task, data: &[u8]) -> Option<Self> {
+        if task.is_idle() || task.root >= task.size || task.bytes > lines.shape().line_bytes as usize {
+            return None;
+        }
+        let number = lines.begin();
+        let is_in = if task.gives() {
+            lines.publish(number, task.note(), data).is_ok()
+        } else {
+            lines.admits(number)
+        };
+        let (stage, looks) = if is_in { (Stage::Hear, 0) } else { (Stage::Enter, LOOKS) };
+        Some(Self { task, number, stage, next: 0, looks })
+    }
+
+    /// Looks for the others' lines, for a while: `None` if one is not there, or not as expected.
+    #[inline(always)]
+    fn look(
+        &mut self,
+        lines: &mut Lines<'_>,
+        platform: &mut impl Platform,
+        data: &mut [u8],
+    ) -> Option<Result<(), Cause>> {
+        if self.stage == Stage::Enter {
+            return None;
+        }
+        while self.next < self.task.size {
+            if self.task.listens_to(self.next) && !self.hears(lines) {
+                self.looks += 1;
+                platform.relax(self.looks);
+                if self.looks.is_multiple_of(LOOKS_A_POLL) {
+                    return None;
+                }
+                continue;
+            }
+            self.next += 1;
+        }
+        let finishing = Finishing { lines, number: self.number };
+        Some(self.task.settle(finishing.lines, self.number, data))
+    }
+
+    /// The same, after the endpoint was polled.
+    #[cold]
+    #[inline(never)]
+    fn look_again<T: Transport, P: Platform>(
+        &mut self,
+        endpoint: &mut Endpoint<'_, T, P>,
+        comm: &Comm,
+        data: &mut [u8],
+    ) -> Option<Result<(), Cause>> {
+        match endpoint.lines_beside(comm) {
+            Ok((mut lines, platform)) => self.look(&mut lines, platform, data),
+            Err(_) => {
+                self.looks = LOOKS;
+                None
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn hears(&self, lines: &Lines<'_>) -> bool {
+        lines
+            .look(self.number, self.next)
+            .is_ok_and(|said| said.is_some_and(|said| said.note == self.task.note()))
+    }
+
+    /// What goes on with it.
+    #[cold]
+    fn meeting(&self, here: Here) -> Meeting {
+        let &Self { task, number, stage, next, .. } = self;
+        Meeting { task, number, stage, next, idle: 0, missing: None, run: None, _here: here }
+    }
+}
+
+/// Finishes a collective when it drops, also when the reduction of a user's own panics.
+struct Finishing<'l, 'a> {
+    lines: &'l mut Lines<'a>,
+    number: u32,
+}
+
+impl Drop for Finishing<'_, '_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.lines.finish(self.number);
+    }
+}
