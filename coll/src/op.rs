@@ -44,6 +44,12 @@ pub trait Reduce<E: Element> {
 
     /// Combines two elements; `left` comes from lower ranks where the algorithm keeps rank order.
     fn reduce(left: E, right: E) -> E;
+
+    /// Combines the elements of two slices of one length into the first, the left one, each as [`reduce`](Self::reduce) does.
+    #[inline]
+    fn reduce_all(into: &mut [E], from: &[E]) {
+        into.iter_mut().zip(from).for_each(|(into, from)| *into = Self::reduce(*into, *from));
+    }
 }
 
 /// Addition.
@@ -117,10 +123,50 @@ macro_rules! integers {
 
 integers!(i8 i16 i32 i64 u8 u16 u32 u64);
 
+/// An operation whose NaNs are made one afterwards.
+macro_rules! arithmetic {
+    ($operation:ty: $($float:ty)+ => |$left:ident, $right:ident| $result:expr) => {$(
+        impl Reduce<$float> for $operation {
+            const COMMUTES: bool = true;
+
+            #[inline]
+            fn reduce($left: $float, $right: $float) -> $float {
+                ($result).canonical()
+            }
+
+            #[inline]
+            fn reduce_all(into: &mut [$float], from: &[$float]) {
+                in_blocks(into, from, |$left, $right| $result);
+            }
+        }
+    )+};
+}
+
+/// Combines two slices in blocks, and makes the NaNs of a block one if there are any: to look for them costs less than to
+/// choose for each element (doubles in cache, AMD EPYC: 51 GB/s, and 29 in one loop).
+#[inline]
+fn in_blocks<F: Float>(into: &mut [F], from: &[F], combine: impl Fn(F, F) -> F) {
+    let ((blocks, rest), (others, last)) = (into.as_chunks_mut::<BLOCK>(), from.as_chunks::<BLOCK>());
+    for (into, from) in blocks.iter_mut().zip(others) {
+        let mut has_nan = false;
+        for (into, from) in into.iter_mut().zip(from) {
+            *into = combine(*into, *from);
+            has_nan |= into.is_unordered();
+        }
+        if has_nan {
+            into.iter_mut().for_each(|value| *value = value.canonical());
+        }
+    }
+    rest.iter_mut().zip(last).for_each(|(into, from)| *into = combine(*into, *from).canonical());
+}
+
+/// Elements of a block.
+const BLOCK: usize = 64;
+
 macro_rules! floats {
     ($($float:ty)+) => {
-        reduce!(Sum: $($float)+ => |left, right| (left + right).canonical());
-        reduce!(Product: $($float)+ => |left, right| (left * right).canonical());
+        arithmetic!(Sum: $($float)+ => |left, right| left + right);
+        arithmetic!(Product: $($float)+ => |left, right| left * right);
         reduce!(Min: $($float)+ => |left, right| left.least(right));
         reduce!(Max: $($float)+ => |left, right| left.most(right));
     };
@@ -128,6 +174,8 @@ macro_rules! floats {
 
 /// Branch-free forms, which vectorise as compares and blends.
 trait Float: Copy {
+    /// Whether it is a NaN.
+    fn is_unordered(self) -> bool;
     /// The same with every NaN replaced by one.
     fn canonical(self) -> Self;
     /// IEEE 754-2019 `minimum`.
@@ -139,6 +187,11 @@ trait Float: Copy {
 macro_rules! float {
     ($float:ident, $quiet_nan:literal) => {
         impl Float for $float {
+            #[inline]
+            fn is_unordered(self) -> bool {
+                self.is_nan()
+            }
+
             #[inline]
             fn canonical(self) -> Self {
                 if self.is_nan() { $float::from_bits($quiet_nan) } else { self }
@@ -229,9 +282,7 @@ fn reduce_bytes<R: Reduce<E>, E: Element>(into: &mut [u8], from: &[u8], order: O
     let from = <[E]>::ref_from_bytes(from).map_err(|_| unaligned)?;
     // One loop where the order cannot be told from the result: half the code.
     if R::COMMUTES || order == Order::IntoFirst {
-        for (into, from) in into.iter_mut().zip(from) {
-            *into = R::reduce(*into, *from);
-        }
+        R::reduce_all(into, from);
     } else {
         for (into, from) in into.iter_mut().zip(from) {
             *into = R::reduce(*from, *into);

@@ -116,3 +116,28 @@ proptest! {
         }
     }
 }
+
+/// Numbers, infinities of both signs, whose sum is a NaN, and NaNs of any bits.
+fn float() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        6 => -1e3..1e3,
+        1 => prop::sample::select(&[f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0][..]),
+        1 => any::<u64>().prop_map(|bits| f64::from_bits(bits | 0x7ff0_0000_0000_0001)),
+    ]
+}
+
+proptest! {
+    /// In blocks as one by one, to the last bit, with the rest that fills no block.
+    #[test]
+    fn slices_are_combined_as_their_elements_are(pairs in prop::collection::vec((float(), float()), 0..300)) {
+        let (left, right): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+        let same = |all: fn(&mut [f64], &[f64]), one: fn(f64, f64) -> f64| {
+            let mut whole = left.clone();
+            all(&mut whole, &right);
+            let each = left.iter().zip(&right).map(|(left, right)| one(*left, *right).to_bits());
+            whole.iter().map(|value| value.to_bits()).eq(each)
+        };
+        prop_assert!(same(Sum::reduce_all, Sum::reduce) && same(Product::reduce_all, Product::reduce));
+        prop_assert!(same(Min::reduce_all, Min::reduce) && same(Max::reduce_all, Max::reduce));
+    }
+}
