@@ -297,7 +297,8 @@ impl Call {
 
     /// What the call costs by control lines, in ns.
     fn shared_ns(&self, prices: &Prices) -> u64 {
-        prices.of(&shared::work(self.operation, self.size, self.count), self.element_bytes)
+        let work = shared::work(self.operation, self.size, self.count, self.element_bytes);
+        prices.of(&work, self.element_bytes)
     }
 
     #[inline(never)]

@@ -128,3 +128,17 @@ fn no_cliffs_between_neighbouring_counts_or_sizes() {
         }
     }
 }
+
+/// Between two ranks a message is read where it is; more ranks read the same chunks.
+#[test]
+fn long_data_pass_through_chunks_only_where_several_read_them() {
+    let options = Options::default();
+    let shares = |call: Call| options.shares(&call, &call.select(algorithms(call.operation), &options));
+    let expected = if cfg!(target_pointer_width = "64") { Shares::IfThere } else { Shares::Never };
+    for (size, bytes, taken) in [(2, 64 << 10, expected), (2, 1 << 20, Shares::Never), (4, 1 << 20, expected)]
+    {
+        assert_eq!(shares(Call::bcast::<u8>(size, bytes)), taken);
+        assert_eq!(shares(Call::reduce::<Sum, f64>(size, bytes / 8, bytes / 8)), taken);
+        assert_eq!(shares(Call::allreduce::<Sum, f64>(size, bytes / 8, bytes / 8)), taken);
+    }
+}

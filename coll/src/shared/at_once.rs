@@ -17,6 +17,10 @@ const LOOKS: u32 = 64;
 /// Looks between two polls of the endpoint.
 const LOOKS_A_POLL: u32 = 16;
 
+/// Polls that a look counts for where it is decided whether to offer the core: everybody is waited for, and who has no core
+/// of its own may need this one.
+const POLLS_A_LOOK: u32 = 4;
+
 /// Collectives of a communicator, after one of which the endpoint is polled though nobody was waited for: messages of others
 /// go on.
 const CALLS_A_POLL: u32 = 32;
@@ -123,7 +127,7 @@ impl Encounter {
         while self.next < self.task.size {
             if self.task.listens_to(self.next) && !self.hears(lines) {
                 self.looks += 1;
-                platform.relax(self.looks);
+                platform.relax(self.looks * POLLS_A_LOOK);
                 if self.looks.is_multiple_of(LOOKS_A_POLL) {
                     return None;
                 }
