@@ -5,6 +5,8 @@ use aldis_hal::Instant;
 
 /// Reads in a row on the same connection, without any other between, after which it is the one.
 const STREAK: u32 = 3;
+/// As many after which the system need not look after it at all.
+const LONG_STREAK: u32 = 64;
 /// Polls of the one without anything, after which it is none.
 const PATIENCE: u32 = 4096;
 /// Polls that ask the system each, after something has come.
@@ -40,6 +42,12 @@ impl Attention {
     #[inline]
     pub(super) const fn one(&self) -> Option<u32> {
         self.one
+    }
+
+    /// The same, if it has been the one for long.
+    #[inline]
+    pub(super) fn alone(&self) -> Option<u32> {
+        self.one.filter(|_| self.streak >= LONG_STREAK)
     }
 
     /// Whether this poll is to ask the system. `pressing`: something waits for room in a socket.
@@ -113,6 +121,9 @@ mod tests {
         assert_eq!((attention.one(), asks(&mut attention, 64, false)), (None, 64));
         (0..STREAK).for_each(|_| attention.found(7));
         assert_eq!((attention.one(), asks(&mut attention, 64, false)), (Some(7), 2));
+        assert_eq!(attention.alone(), None);
+        (0..LONG_STREAK).for_each(|_| attention.found(7));
+        assert_eq!(attention.alone(), Some(7));
         assert_eq!(asks(&mut attention, 64, true), 16, "what waits for room is asked for more often");
         attention.found(8);
         assert_eq!(
@@ -120,6 +131,7 @@ mod tests {
             (None, 9),
             "two that talk are asked for"
         );
+        assert_eq!(attention.alone(), None);
     }
 
     #[test]

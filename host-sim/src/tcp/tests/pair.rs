@@ -168,6 +168,39 @@ fn a_small_message_costs_one_call_on_each_side() {
     assert!(looks <= 2, "{looks}");
 }
 
+/// The system does not look after a connection that has talked alone for long: blocked sends, others and its end are noticed
+/// all the same.
+#[test]
+fn who_is_left_alone_is_heard_of_all_the_same() {
+    let mut ranks = job(3, &config(Family::V4));
+    let left_alone = |rank: &Rank| rank.tcp.engine.as_ref().is_some_and(|engine| engine.alone.is_some());
+    let talk = |ranks: &mut [Rank], from: usize, to: usize, length: usize| {
+        send(ranks, from, to as u32, b"head", &pattern(from, length));
+        until(ranks, "arrival", |ranks| !ranks[to].log.messages.is_empty());
+        let message = ranks[to].log.messages.pop().unwrap();
+        assert_eq!(message, (from as u32, [b"head", &pattern(from, length)[..]].concat()));
+    };
+    for _ in 0..100 {
+        talk(&mut ranks, 0, 1, 8);
+        talk(&mut ranks, 1, 0, 8);
+    }
+    assert!(left_alone(&ranks[0]) && left_alone(&ranks[1]));
+    for _ in 0..30 {
+        talk(&mut ranks, 0, 1, 250_000);
+    }
+    talk(&mut ranks, 2, 1, 100);
+    until(&mut ranks, "attention", |ranks| !left_alone(&ranks[1]));
+    for _ in 0..100 {
+        talk(&mut ranks, 0, 1, 8);
+    }
+    assert!(left_alone(&ranks[1]));
+    drop(ranks.remove(0));
+    until(&mut ranks, "goodbye", |ranks| ranks[0].log.lost == [(0, Cause::PeerLeft)]);
+    send(&mut ranks, 1, 1, b"", b"still");
+    until(&mut ranks, "arrival", |ranks| ranks[0].log.messages == [(2, b"still".to_vec())]);
+    assert!(!left_alone(&ranks[0]));
+}
+
 #[test]
 fn a_rank_that_leaves_says_so_after_everything_else() {
     let mut ranks = job(2, &config(Family::V4));
