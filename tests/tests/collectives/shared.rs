@@ -1,9 +1,11 @@
 //! Collectives by control lines: what only they have. That their results are right is for the oracle.
 
+use core::panic::AssertUnwindSafe;
 use core::time::Duration;
+use std::panic::catch_unwind;
 
 use aldis_coll::allreduce::RecursiveDoubling;
-use aldis_coll::op::Sum;
+use aldis_coll::op::{Reduce, Sum};
 use aldis_coll::select::{Call as Selected, Choice};
 use aldis_coll::{Options, allreduce, barrier, bcast, comm, iallreduce, ibarrier, ibcast, wait_all};
 use aldis_kernel::hal::lines::Note;
@@ -411,5 +413,31 @@ fn both_kinds_go_together() {
         assert_eq!((sum, shared, given), ([6; 500], [6; 600], [2; 9]));
         let (mut data, mut scratch) = ([rank; 3], [0; 3]);
         endpoint.scope(|scope| iallreduce(scope, &world, Sum, &mut data, &mut scratch)?.wait(scope)).unwrap();
+    });
+}
+
+/// A sum that no rank survives.
+struct Fatal;
+impl Reduce<u64> for Fatal {
+    const COMMUTES: bool = true;
+
+    fn reduce(_left: u64, _right: u64) -> u64 {
+        std::panic::resume_unwind(Box::new(()))
+    }
+}
+
+/// The lines of a collective whose reduction panicked are free again: many more go round them.
+#[test]
+fn a_reduction_that_panics_gives_its_line_back() {
+    run(3, |endpoint| {
+        let world = endpoint.world();
+        for _ in 0..3 {
+            let (mut data, mut scratch) = ([1u64], [0]);
+            let went = || allreduce(endpoint, &world, Fatal, &mut data, &mut scratch);
+            assert!(catch_unwind(AssertUnwindSafe(went)).is_err());
+        }
+        for _ in 0..3 * LINES {
+            barrier(endpoint, &world).unwrap();
+        }
     });
 }
