@@ -246,6 +246,14 @@ pub trait Transport {
     /// microseconds old unless the transport declares [`Features::TIMED`].
     fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32;
 
+    /// Whether a poll may find a message of `peer`: a look that takes nothing and costs next to nothing, for whoever waits
+    /// for that one. True where only a poll can tell. What it does not see - other peers, room for what waits to be sent,
+    /// a loss - is found by polling now and then all the same.
+    #[inline]
+    fn has_news(&self, _peer: PeerId) -> bool {
+        true
+    }
+
     /// Whether everything that was posted has arrived, as far as this side can know, and nothing is owed in return. A
     /// transport that repeats what is lost must be polled until then; what it still holds when polling ends is lost.
     fn is_idle(&self) -> bool {

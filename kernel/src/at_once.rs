@@ -11,10 +11,11 @@ use crate::buffer::{Buffer, copy};
 use crate::comm::{Comm, PARTITIONED};
 use crate::counters::count;
 use crate::engine::{Engine, Target, status};
+use crate::list::List;
 use crate::matching::{Envelope, Payload};
 use crate::peer::Presence;
 use crate::rank::{Rank, Status, Tag, WILD};
-use crate::request::{Key, State};
+use crate::request::{InScope, Key, State};
 
 /// Whether there are short ways. Without them every message passes the general functions, which do the same in more steps
 /// and take 2 KB less of an image.
@@ -85,13 +86,15 @@ impl Engine<'_> {
         true
     }
 
-    /// Posts a receive if no message is unexpected, none is held back or probed for, and the peer is there.
+    /// Posts a receive if no message is unexpected, none is held back or probed for, the peer is there, and a slot free; it is
+    /// `kept` then.
     #[inline(always)]
     pub(crate) fn post_at_once(
         &mut self,
         pattern: Key,
         peer: Option<PeerId>,
         buffer: Buffer,
+        kept: &mut List<InScope>,
     ) -> Option<Handle> {
         if !ARE_THERE {
             return None;
@@ -104,17 +107,22 @@ impl Engine<'_> {
         {
             return None;
         }
-        let named = peer.unwrap_or_default();
-        let handle = self.request(State::Posted, pattern, named, pattern.source, buffer).ok()?;
-        self.matcher.post(&mut self.requests, handle.slot);
+        let (handle, request) = self.requests.take()?;
+        request.start(State::Posted, pattern, peer.unwrap_or_default(), pattern.source, buffer);
+        let in_bin = self.matcher.join(handle.slot, request, &pattern);
+        let in_scope = kept.join(handle.slot, &mut request.scope);
+        self.counters.requests_peak = self.requests.used_end();
+        if let Some(joined) = in_bin {
+            joined.tell(&mut self.requests);
+        }
+        in_scope.tell(&mut self.requests);
         Some(handle)
     }
 
     /// Makes a receive the one that waits, if it names whom it waits for and what, that peer is there, and there is no other
     /// receive and no message that it could have to stand back behind.
     #[inline(always)]
-    pub(crate) fn awaits(&mut self, key: Key, peer: Option<PeerId>, buffer: Buffer) -> bool {
-        let Some(peer) = peer else { return false };
+    pub(crate) fn awaits(&mut self, key: Key, peer: PeerId, buffer: Buffer) -> bool {
         let is_alone = self.matcher.is_empty() && !self.overflowing && self.probing == Handle::default();
         if !ARE_THERE
             || key.tag == WILD
@@ -206,7 +214,8 @@ impl Engine<'_> {
                 return false;
             }
             (request.state, request.length) = (State::Complete, header.length);
-            front.take(&mut self.requests);
+            let links = request.queue;
+            front.take(&mut self.requests, links);
         }
         peer.envelopes_in.pass();
         peer.sequence_in = header.sequence.wrapping_add(1);
@@ -223,20 +232,22 @@ impl Engine<'_> {
         true
     }
 
-    /// The status of a request that is over, and well, which frees its slot: the way of most. `None` if it is not;
-    /// [`collect`](Self::collect) is for all.
+    /// The status of a request that is over, and well, which frees its slot and is not `kept` any more: the way of most. `None`
+    /// if it is not; [`collect`](Self::collect) is for all.
     #[inline(always)]
-    pub(crate) fn collect_at_once(&mut self, handle: Handle) -> Option<Status> {
+    pub(crate) fn collect_at_once(&mut self, handle: Handle, kept: &mut List<InScope>) -> Option<Status> {
         if !ARE_THERE {
             return None;
         }
-        self.requests.give_if(handle, |request| {
+        let (status, links) = self.requests.give_if(handle, |request| {
             if request.state != State::Complete || request.cause.is_some() {
                 return None;
             }
             request.state = State::Free;
-            Some(request.status())
-        })
+            Some((request.status(), request.scope))
+        })?;
+        kept.leave(&mut self.requests, links);
+        Some(status)
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Blocking calls: loops of poll and relax, with a deadline.
 
-use aldis_hal::{Activity, Cause, Handle, Instant, Operation, Platform, Transport};
+use aldis_hal::{Activity, Cause, Handle, Instant, Operation, PeerId, Platform, Transport};
 use core::ptr::NonNull;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -27,8 +27,8 @@ pub(crate) const NOTE_AFTER: u32 = 128;
 /// The budget of a poll that looks for one message: one event for arrivals, one for what is to be sent.
 const LOOK: u32 = 2;
 
-/// Looks at memory for a poll of the endpoint, in a wait for what other ranks write there: messages of others wait for
-/// less than a microsecond, and a look costs next to nothing.
+/// Looks for a poll of the endpoint, in a wait for what one rank sends or what several write into memory: messages of others
+/// wait for less than a microsecond, and a look costs next to nothing.
 const LOOKS_A_POLL: u32 = 16;
 
 /// An endpoint's blocking calls under a deadline. Made by [`Endpoint::within`].
@@ -349,8 +349,10 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         let Ok((pattern, peer)) = self.endpoint.pattern(comm, from, tag) else {
             return self.find_message(comm, buffer, from, tag);
         };
-        if self.endpoint.engine.awaits(pattern, peer, buffer) {
-            return self.await_message(comm, buffer, from, tag);
+        if let Some(peer) = peer
+            && self.endpoint.engine.awaits(pattern, peer, buffer)
+        {
+            return self.await_message(peer, comm, buffer, from, tag);
         }
         match self.endpoint.engine.kept_at_once(&pattern, buffer) {
             Some(status) => Ok(status),
@@ -362,6 +364,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     #[inline(always)]
     fn await_message(
         &mut self,
+        peer: PeerId,
         comm: &Comm,
         buffer: Buffer,
         from: Source,
@@ -370,7 +373,9 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         let mut looks = 0;
         let mut waiting = Waiting { endpoint: self.endpoint };
         loop {
-            waiting.endpoint.poll(LOOK);
+            if looks % LOOKS_A_POLL == 0 || waiting.endpoint.transport.has_news(peer) {
+                waiting.endpoint.poll(LOOK);
+            }
             match waiting.endpoint.engine.awaited {
                 Awaited::Here(bytes) => return Ok(Call::recv(Operation::Recv, comm, from, tag).status(bytes)),
                 Awaited::Waits { .. } if looks < POLLS_PER_TICK => {

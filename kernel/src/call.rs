@@ -3,13 +3,15 @@
 
 use aldis_hal::{Activity, Cause, Handle, Operation, PeerId, Platform, Transport};
 
+use crate::at_once::ARE_THERE;
 use crate::buffer::Buffer;
 use crate::comm::Comm;
 use crate::endpoint::Endpoint;
 use crate::engine::Started;
 use crate::error::{Error, Failed};
+use crate::list::List;
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
-use crate::request::Key;
+use crate::request::{InScope, Key};
 
 /// Events that one poll of a blocking call handles at most.
 pub(crate) const BUDGET: u32 = 64;
@@ -73,7 +75,7 @@ impl Call {
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// Sends a small message at once, if it is in standard mode and nothing stands in its way: the way of most sends.
     /// `None` if something does, and nothing has changed: [`start_send`](Self::start_send) is for all.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn send_at_once(
         &mut self,
         comm: &Comm,
@@ -82,9 +84,16 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         tag: Tag,
         mode: Mode,
     ) -> Option<Status> {
-        let at_once =
-            mode == Mode::Standard && self.engine.sent_at_once(&mut self.transport, comm, to, tag, buffer);
+        let at_once = ARE_THERE && mode == Mode::Standard && self.sent_at_once(comm, buffer, to, tag);
         at_once.then_some(Status { source: to, tag, bytes: buffer.len() as u64 })
+    }
+
+    /// [`send_at_once`](Self::send_at_once) as a function, which answers in a register. An answer in memory is stored in
+    /// pieces, and if its caller loads a larger one, that waits until the stores before it are done: those of the message
+    /// too, whose line another core has. Then no two messages are under way to it at a time.
+    #[inline(never)]
+    fn sent_at_once(&mut self, comm: &Comm, buffer: Buffer, to: Rank, tag: Tag) -> bool {
+        self.engine.sent_at_once(&mut self.transport, comm, to, tag, buffer)
     }
 
     /// Starts a send. The caller answers for `buffer`: it stays readable until the request is complete or abandoned.
@@ -112,17 +121,19 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     }
 
     /// Posts a receive, if no message waits that it could be for and nothing stands in its way: the way of most receives.
-    /// `None` if anything does, and nothing has changed: [`start_recv`](Self::start_recv) is for all.
-    #[inline(always)]
+    /// The null handle if anything does, and nothing has changed: [`start_recv`](Self::start_recv) is for all. It answers in a
+    /// register for the reason told at [`sent_at_once`](Self::sent_at_once).
+    #[inline(never)]
     pub(crate) fn post_at_once(
         &mut self,
         comm: &Comm,
         buffer: Buffer,
         from: Source,
         tag: TagMatch,
-    ) -> Option<Handle> {
-        let (pattern, peer) = self.pattern(comm, from, tag).ok()?;
-        self.engine.post_at_once(pattern, peer, buffer)
+        kept: &mut List<InScope>,
+    ) -> Handle {
+        let Ok((pattern, peer)) = self.pattern(comm, from, tag) else { return Handle::default() };
+        self.engine.post_at_once(pattern, peer, buffer, kept).unwrap_or_default()
     }
 
     /// Starts a receive. The caller answers for `buffer`: nobody else touches it until the request is complete or

@@ -134,26 +134,27 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// As for [`wait`](Self::wait).
     #[inline]
     pub fn wait_for(&mut self, request: &mut Request<'scope>) -> Result<Status, Error> {
-        match request.stage {
-            Stage::Done(status) => {
-                request.stage = Stage::Null;
-                Ok(status)
-            }
-            Stage::Pending(handle) => {
-                let engine = &mut self.within.endpoint.engine;
-                let Some(status) = engine.collect_at_once(handle) else {
-                    let waited = self.wait_longer(request);
-                    return self.within.told(waited);
-                };
-                self.requests.remove(&mut engine.requests, handle.slot);
-                request.stage = Stage::Null;
-                Ok(status)
-            }
-            _ => {
+        match self.take_at_once(request) {
+            Some(status) => Ok(status),
+            None => {
                 let waited = self.wait_longer(request);
                 self.within.told(waited)
             }
         }
+    }
+
+    /// Takes the result of a request that is over, and well: the way of most. `None` if it is not, and nothing has changed.
+    #[inline(always)]
+    fn take_at_once(&mut self, request: &mut Request<'scope>) -> Option<Status> {
+        let status = match request.stage {
+            Stage::Done(status) => status,
+            Stage::Pending(handle) => {
+                self.within.endpoint.engine.collect_at_once(handle, &mut self.requests)?
+            }
+            _ => return None,
+        };
+        request.stage = Stage::Null;
+        Some(status)
     }
 
     #[inline(never)]
@@ -193,7 +194,11 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     pub fn wait_all(&mut self, requests: &mut [Request<'scope>]) -> Result<(), Error> {
         let mut first = Ok(());
         for request in requests.iter_mut().filter(|request| !request.is_null()) {
-            let result = self.wait_for(request).map(|_| ());
+            if self.take_at_once(request).is_some() {
+                continue;
+            }
+            let waited = self.wait_longer(request);
+            let result = self.within.told(waited).map(|_| ());
             first = first.and(result);
             if matches!(result, Err(Error { cause: Cause::TimedOut, .. })) {
                 break;

@@ -250,6 +250,11 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
         handled + self.second.poll(budget - handled, now, sink)
     }
 
+    #[inline]
+    fn has_news(&self, peer: PeerId) -> bool {
+        if self.takes_first(peer) { self.first.has_news(peer) } else { self.second.has_news(peer) }
+    }
+
     fn is_idle(&self) -> bool {
         self.first.is_idle() && self.second.is_idle()
     }

@@ -66,13 +66,20 @@ impl<L> List<L> {
     #[inline]
     pub(crate) fn push_back(&mut self, nodes: &mut impl Nodes<L>, index: u32) {
         if let Some(links) = nodes.links(index) {
-            *links = Links { next: Link::NONE, prev: self.tail };
+            self.join(index, links).tell(nodes);
         }
-        match self.tail.get().and_then(|tail| nodes.links(tail)) {
-            Some(links) => links.next = Link::to(index),
-            None => self.head = Link::to(index),
+    }
+
+    /// Puts a node at the end, whose links these are; the one in front of it is still to be told.
+    #[inline(always)]
+    pub(crate) fn join(&mut self, index: u32, links: &mut Links) -> Joined<L> {
+        let (before, own) = (self.tail, Link::to(index));
+        *links = Links { next: Link::NONE, prev: before };
+        if before == Link::NONE {
+            self.head = own;
         }
-        self.tail = Link::to(index);
+        self.tail = own;
+        Joined { before, own, kind: PhantomData }
     }
 
     /// Takes out the front node, whose links these are.
@@ -87,7 +94,14 @@ impl<L> List<L> {
 
     /// Takes out a node, which must be in this list.
     pub(crate) fn remove(&mut self, nodes: &mut impl Nodes<L>, index: u32) {
-        let Some(&mut Links { next, prev }) = nodes.links(index) else { return };
+        if let Some(&mut links) = nodes.links(index) {
+            self.leave(nodes, links);
+        }
+    }
+
+    /// Takes out a node, whose links these are.
+    #[inline]
+    pub(crate) fn leave(&mut self, nodes: &mut impl Nodes<L>, Links { next, prev }: Links) {
         match prev.get().and_then(|prev| nodes.links(prev)) {
             Some(links) => links.next = next,
             None => self.head = next,
@@ -95,6 +109,24 @@ impl<L> List<L> {
         match next.get().and_then(|next| nodes.links(next)) {
             Some(links) => links.prev = prev,
             None => self.tail = prev,
+        }
+    }
+}
+
+/// A node has come to the end of a list, and the one in front of it does not know yet.
+#[must_use = "the node in front is to be told"]
+pub(crate) struct Joined<L> {
+    before: Link,
+    own: Link,
+    kind: PhantomData<L>,
+}
+
+impl<L> Joined<L> {
+    /// Tells the one in front, if there is any.
+    #[inline(always)]
+    pub(crate) fn tell(self, nodes: &mut impl Nodes<L>) {
+        if let Some(links) = self.before.get().and_then(|before| nodes.links(before)) {
+            links.next = self.own;
         }
     }
 }

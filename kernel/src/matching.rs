@@ -14,7 +14,7 @@ use aldis_protocols::header::Label;
 use aldis_protocols::rendezvous::Announcement;
 
 use crate::blocks::Block;
-use crate::list::{Links, List, Nodes};
+use crate::list::{Joined, Links, List, Nodes};
 use crate::planted::{self, Planted};
 use crate::pool::{Entry, Pool};
 use crate::rank::WILD;
@@ -117,15 +117,14 @@ impl Bins<'_> {
 /// A posted receive at the front of its bin.
 pub(crate) struct Front<'m> {
     list: &'m mut List<Queue>,
-    links: Links,
     posted: &'m mut u32,
 }
 
 impl Front<'_> {
-    /// Takes it out.
+    /// Takes it out; these are its links.
     #[inline(always)]
-    pub(crate) fn take(self, requests: &mut Requests<'_>) {
-        self.list.pop_front(requests, self.links);
+    pub(crate) fn take(self, requests: &mut Requests<'_>, links: Links) {
+        self.list.pop_front(requests, links);
         *self.posted = self.posted.wrapping_sub(1);
     }
 }
@@ -155,14 +154,20 @@ impl<'s> Matcher<'s> {
     #[inline]
     pub(crate) fn post(&mut self, requests: &mut Requests<'_>, index: u32) {
         let Some(request) = requests.at(index) else { return };
+        let key = request.key;
+        if let Some(joined) = self.join(index, request, &key) {
+            joined.tell(requests);
+        }
+    }
+
+    /// Posts the receive in slot `index`, which is this one and takes `key`; whoever was posted before it there is to be told.
+    #[inline(always)]
+    pub(crate) fn join(&mut self, index: u32, request: &mut Request, key: &Key) -> Option<Joined<Queue>> {
         request.state = State::Posted;
         request.order = self.next_order();
-        let key = request.key;
         self.posted = self.posted.wrapping_add(1);
-        self.posted_wild = self.posted_wild.wrapping_add(is_wild(&key).into());
-        if let Some(bin) = self.bins.of(&key) {
-            bin.posted.push_back(requests, index);
-        }
+        self.posted_wild = self.posted_wild.wrapping_add(is_wild(key).into());
+        Some(self.bins.of(key)?.posted.join(index, &mut request.queue))
     }
 
     /// The next place in the order of posting.
@@ -194,7 +199,7 @@ impl<'s> Matcher<'s> {
         let (0, Some(bin)) = (self.posted_wild, self.bins.of(message)) else { return None };
         let list = &mut bin.posted;
         let request = requests.at(list.front()?)?;
-        let front = Front { list, links: request.queue, posted: &mut self.posted };
+        let front = Front { list, posted: &mut self.posted };
         if request.key == *message { Some((front, request)) } else { None }
     }
 

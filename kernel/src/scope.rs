@@ -58,6 +58,7 @@ use core::ptr::NonNull;
 use aldis_hal::{Cause, Handle, Instant, Operation, Platform, Transport};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
+use crate::at_once::ARE_THERE;
 use crate::blocking::Within;
 use crate::buffer::{self, Buffer, Loan};
 use crate::call::Call;
@@ -212,7 +213,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         Request::new(Stage::Pending(handle))
     }
 
-    #[inline]
+    #[inline(always)]
     fn send_buffer<E: Failure>(
         &mut self,
         mode: Mode,
@@ -243,7 +244,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         Ok(self.keep(started))
     }
 
-    #[inline]
+    #[inline(always)]
     fn recv_buffer<E: Failure>(
         &mut self,
         comm: &Comm,
@@ -251,13 +252,15 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         from: Source,
         tag: TagMatch,
     ) -> Result<Request<'scope>, E> {
-        match self.within.endpoint.post_at_once(comm, buffer, from, tag) {
-            Some(handle) => Ok(self.keep_pending(handle)),
-            None => {
-                let receiving = self.find_message(comm, buffer, from, tag);
-                receiving.map_err(|Failed| E::of(self.failure()))
+        if ARE_THERE {
+            let endpoint = &mut *self.within.endpoint;
+            let handle = endpoint.post_at_once(comm, buffer, from, tag, &mut self.requests);
+            if handle != Handle::default() {
+                return Ok(Request::new(Stage::Pending(handle)));
             }
         }
+        let receiving = self.find_message(comm, buffer, from, tag);
+        receiving.map_err(|Failed| E::of(self.failure()))
     }
 
     #[inline(never)]
@@ -276,7 +279,8 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     ///
     /// # Errors
     /// As for [`Endpoint::send`]; in particular a full request table, after which waiting for a request helps.
-    #[inline]
+    #[cfg_attr(not(feature = "compact"), inline(always))]
+    #[cfg_attr(feature = "compact", inline(never))]
     pub fn isend<E>(
         &mut self,
         comm: &Comm,
@@ -291,7 +295,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     }
 
     /// Starts a send in any mode.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn isend_in(
         &mut self,
         mode: Mode,
@@ -310,7 +314,8 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     ///
     /// # Errors
     /// As for [`Endpoint::recv`]; in particular a full request table, after which waiting for a request helps.
-    #[inline]
+    #[cfg_attr(not(feature = "compact"), inline(always))]
+    #[cfg_attr(feature = "compact", inline(never))]
     pub fn irecv<E>(
         &mut self,
         comm: &Comm,

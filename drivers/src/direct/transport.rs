@@ -245,6 +245,11 @@ impl<T: Transport, E: CopyEngine> Transport for Direct<'_, T, E> {
         events + self.inner.poll(budget - events, now, sink)
     }
 
+    #[inline]
+    fn has_news(&self, peer: PeerId) -> bool {
+        self.inner.has_news(peer)
+    }
+
     fn is_idle(&self) -> bool {
         self.inner.is_idle()
     }

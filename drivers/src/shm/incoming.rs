@@ -10,6 +10,7 @@ use super::geometry::{HOME_SLOTS, SHORT_BYTES, SLOT_BYTES};
 use super::memory::{Ahead, Announced, Credit, Head, Slot, ask_for};
 use super::outgoing::GOES_HOME;
 use super::ring::{Exact, Orders, Place};
+use crate::sync::Ordering;
 
 /// What the receiver finds at its position.
 pub(super) enum Next<'a> {
@@ -147,6 +148,17 @@ impl<O: Orders> Incoming<O> {
         }
     }
 
+    /// Whether the next message stands in its slot. A look and no more: [`next`](Self::next) reads it.
+    #[inline(always)]
+    pub(super) fn is_there(&self) -> bool {
+        if self.next.size == 0 {
+            return false;
+        }
+        // SAFETY: an end with slots is open, and `open`'s caller vouched for the place.
+        let slot = unsafe { &*self.slots.wrapping_add(self.next.at as usize) };
+        slot.sequence.load(Ordering::Relaxed) == self.next.sequence()
+    }
+
     /// A sequence that is not the next one: an earlier lap's as a rule. One ahead is a sender's that overran.
     #[inline(always)]
     fn absent<'a>(got: u32, need: u32) -> Next<'a> {
@@ -203,8 +215,8 @@ impl<O: Orders> Incoming<O> {
         }
     }
 
-    /// Ends the use of the slot at hand, whose head this is, and of its block if its message stands in one; returns credit
-    /// if enough is owed.
+    /// Ends the use of the slot at hand, whose head this is, and of its block if its message stands in one. What that frees is
+    /// owed to the sender, to be [settled](Self::settle) before long.
     #[inline(always)]
     pub(super) fn advance(&mut self, head: Head, block: Option<u32>) {
         if head.is_before_home() {
@@ -212,14 +224,20 @@ impl<O: Orders> Incoming<O> {
             self.told = self.released;
         }
         self.next.advance(head.is_before_home());
-        let mut owed = 0;
         if let Some(block) = block {
             self.released ^= 1 << (block & 31);
-            owed = (self.released ^ self.returned).count_ones();
         }
+    }
+
+    /// Returns credit if enough is owed.
+    #[inline(always)]
+    pub(super) fn settle(&mut self) {
         // A quarter of the slots or of the blocks at least; see the module's proof. No overflow: at most 2^14 are owed.
         let slots = self.next.position().wrapping_sub(self.published);
-        if slots.wrapping_mul(4) >= self.next.size.into() || owed.wrapping_mul(4) >= self.blocks.into() {
+        let blocks = self.released ^ self.returned;
+        if slots.wrapping_mul(4) >= self.next.size.into()
+            || blocks != 0 && blocks.count_ones().wrapping_mul(4) >= self.blocks.into()
+        {
             self.publish();
         }
     }

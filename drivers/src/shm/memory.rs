@@ -300,10 +300,10 @@ unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
                     to.cast::<u64>().add(word).write_unaligned(piece);
                 }
             }
+            8..=16 => ends::<8>(from, to, len),
             65.. => ends::<64>(from, to, len),
             33.. => ends::<32>(from, to, len),
-            16.. => ends::<16>(from, to, len),
-            8.. => ends::<8>(from, to, len),
+            17.. => ends::<16>(from, to, len),
             4.. => ends::<4>(from, to, len),
             2.. => ends::<2>(from, to, len),
             1 => to.write(from.read()),

@@ -205,6 +205,7 @@ mod ring {
                 continue;
             };
             end.advance(head, None);
+            end.settle();
             number += 1;
         }
     }
@@ -279,6 +280,7 @@ mod answers {
         };
         out.hear(head).unwrap();
         into.advance(head, block);
+        into.settle();
     }
 
     fn ask<O: Orders>(both: &Both) {
@@ -360,6 +362,7 @@ mod blocks {
             let (block, head) = await_block(&mut end);
             assert_eq!(shared.read_block(block), number);
             end.advance(head, Some(block));
+            end.settle();
         }
     }
 
@@ -412,6 +415,7 @@ mod doorbell {
                 end.advance(head, None);
                 (number, expected) = (number + 1, false);
             }
+            end.settle();
             assert!(!expected, "the doorbell rang before its message was there");
         }
     }

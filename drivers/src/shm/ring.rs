@@ -43,9 +43,9 @@
 //!
 //! # Credit, and why batching it cannot deadlock
 //!
-//! The receiver writes the credit line once it owes at least a quarter of the slots or a quarter of the blocks.
-//! Let the sender be refused for ever. Then it has read a credit line that stays as it is, and the receiver, which
-//! polls, comes to the end of the ring, as every message before the refusal was announced.
+//! The receiver takes a few messages at a time and writes the credit line after them once it owes at least a quarter of
+//! the slots or a quarter of the blocks. Let the sender be refused for ever. Then it has read a credit line that stays as
+//! it is, and the receiver, which polls, comes to the end of the ring, as every message before the refusal was announced.
 //!
 //! * Refused for a slot: `tail - consumed = slots`, where `consumed` is the last published position or a later one. At the end of
 //!   the ring the receiver's position is `tail`, so it owes all `slots` positions, which is at least a quarter of

@@ -25,6 +25,9 @@ const BURST: u32 = 16;
 /// there are too few for it to matter.
 const HEARS: bool = cfg!(target_pointer_width = "64");
 
+/// Whether a single ring is looked at for whoever waits for its next message. A 32-bit core polls all, as it does anyway.
+const PEEKS: bool = HEARS;
+
 /// The shared-memory transport of one rank: see the [module](super).
 pub struct Shm<'m> {
     /// One a rank of the job, by rank. This rank's own stays vacant, and so do those below `first`.
@@ -198,8 +201,11 @@ fn drain<S: Sink>(
         lane.incoming.advance(head, block);
         left -= 1;
     }
-    if left != 0 && left != most {
-        lane.outgoing.heard_all();
+    if left != most {
+        lane.incoming.settle();
+        if left != 0 {
+            lane.outgoing.heard_all();
+        }
     }
     (left, None)
 }
@@ -347,6 +353,11 @@ impl Transport for Shm<'_> {
             }
         }
         budget - left
+    }
+
+    #[inline]
+    fn has_news(&self, peer: PeerId) -> bool {
+        !PEEKS || self.lanes.get(peer.index()).is_some_and(|lane| lane.incoming.is_there())
     }
 
     fn features(&self) -> Features {

@@ -38,6 +38,22 @@ fn every_split_of_a_short_message_arrives_whole() {
 }
 
 #[test]
+fn a_look_sees_the_next_message_of_one_peer_and_takes_nothing() {
+    let mut world = World::new(Geometry { peers: 3, ..SMALL }, u32::MAX - 2);
+    let news = |world: &World| [0, 2].map(|peer| world.ranks[1].has_news(PeerId(peer)));
+    // At home as a rule, in the ring where a second is under way; around the wrap of positions.
+    for round in 0..8 {
+        assert_eq!(news(&world), [false, false]);
+        assert_eq!(world.short(2, 1, &[round]), Post::Done);
+        assert_eq!(news(&world), [false, true]);
+        assert_eq!(world.short(2, 1, &[round]), Post::Done);
+        assert_eq!((news(&world), world.poll(1, 1).arrived), ([false, true], vec![(2, vec![round])]));
+        assert_eq!((news(&world), world.poll(1, 1).arrived), ([false, true], vec![(2, vec![round])]));
+    }
+    assert!(!world.ranks[1].has_news(PeerId(1)) && !world.ranks[1].has_news(PeerId(9)));
+}
+
+#[test]
 fn what_is_too_big_never_goes() {
     let mut world = World::new(SMALL, 0);
     assert_eq!(world.short(0, 1, &[0; 121]), Post::Never(Cause::TooBig { len: 121, max: 120 }));
