@@ -78,6 +78,7 @@ fn hears<O: Orders>(both: &Both, out: &mut Outgoing<O>, into: &mut Incoming<O>) 
     assert_eq!(both.there.read_block(block), ANSWER, "it has been written over");
     out.hear(head).unwrap();
     into.advance(head, None);
+    into.settle();
     true
 }
 
@@ -117,6 +118,7 @@ fn answer<O: Orders>(both: &Both) {
             into.hold(block, out.position());
         }
         into.advance(head, block);
+        into.settle();
         if number == 0 {
             let held = into.held(out.position()).expect("nothing has told of it");
             both.there.write_block(held, ANSWER);
