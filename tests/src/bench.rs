@@ -206,7 +206,10 @@ impl Control {
 }
 
 /// Keeps the calling thread on one core.
-fn pin(core: usize) -> io::Result<()> {
+///
+/// # Errors
+/// Why the system does not: there is no such core, or it may not be used.
+pub fn pin(core: usize) -> io::Result<()> {
     let mut set = CpuSet::new();
     set.set(core)?;
     Ok(sched_setaffinity(Pid::from_raw(0), &set)?)

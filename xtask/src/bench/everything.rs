@@ -90,7 +90,7 @@ impl Everything {
         eprintln!("building {}", measure::names(&wanted));
         let programs = Programs::build(&Workspace::members()?, PROFILE, &wanted, &OTHERS)?;
         let mut bench = Bench::new(programs)?;
-        let load = machine::load();
+        let (load, crowding) = (machine::load(), bench.crowding());
         let start = Instant::now();
         let end = start + Duration::from_secs_f64(self.minutes * 60.0 * (1.0 - OVERHEAD));
         report.tables.push(("Matching: ns a message at growing depth".into(), matching::table(200)?));
@@ -106,6 +106,9 @@ impl Everything {
         report
             .facts
             .push(("load of the last minute".into(), format!("{load} before, {} after", machine::load())));
+        report
+            .facts
+            .push(("both cores at work".into(), format!("{crowding} before; {} after", bench.crowding())));
         report.facts.push(("calibrator".into(), bench.calibration()));
         report.facts.push(("length of the run".into(), format!("{:.0} s", start.elapsed().as_secs_f64())));
         // Also when it did not come to its end: what there is has cost minutes.

@@ -75,6 +75,13 @@ impl Programs {
         Ok(status.context("starting aldis-run")?.code() != Some(2))
     }
 
+    /// How much longer a computation takes on each of the cores while the other is at it too; nothing if that is not known.
+    pub(crate) fn crowding(&self, [one, other]: [usize; 2]) -> Option<f64> {
+        let mut raw = Command::new(self.built.join("bench_raw"));
+        raw.arg("cores").args([one, other].map(|core| core.to_string()));
+        shell::output(&mut raw).ok()?.trim().parse().ok()
+    }
+
     /// The command that starts the ranks, one for each of `cores`. Every rank pins itself, so that all are pinned alike.
     pub(crate) fn command(
         &self,

@@ -5,7 +5,10 @@
 //! |---|---|---|
 //! | `shm` | one cache line a message | one `memcpy` out of memory that the other rank has just written |
 //! | `tcp` | non-blocking socket over loopback | the same, as a stream |
+//!
+//! `cores CORE0 CORE1` says whether the two share a physical core.
 
+mod cores;
 mod shared;
 mod shm;
 mod tcp;
@@ -24,7 +27,11 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const SECOND: &str = "ALDIS_BENCH_RAW_SECOND";
 
 fn main() -> Outcome<()> {
-    let medium = std::env::args().nth(1).ok_or("usage: shm|tcp SOCKET CORE0 CORE1")?;
+    let medium = std::env::args().nth(1).ok_or("usage: shm|tcp SOCKET CORE0 CORE1; or cores CORE0 CORE1")?;
+    if medium == "cores" {
+        let cores: Result<Vec<usize>, _> = std::env::args().skip(2).map(|core| core.parse()).collect();
+        return cores::print(cores?.try_into().map_err(|_| "usage: cores CORE0 CORE1")?);
+    }
     let setup = Setup::from_arguments(1)?;
     // A rank spins while it waits: it must not outlive whoever it waits for.
     set_pdeathsig(Signal::SIGKILL)?;
