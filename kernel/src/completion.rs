@@ -2,7 +2,6 @@
 
 use aldis_hal::{Activity, Cause, Handle, Operation, Platform, Transport};
 
-use crate::blocking::Turns;
 use crate::call::BUDGET;
 use crate::engine::Engine;
 use crate::error::{Error, Failed};
@@ -10,6 +9,7 @@ use crate::list::List;
 use crate::rank::{Mode, Status, WILD};
 use crate::request::{self, InScope, State};
 use crate::scope::{Request, Scope, Stage};
+use crate::turns::Turns;
 
 impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// Takes the result if the request is over, without polling.

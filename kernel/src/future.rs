@@ -78,12 +78,12 @@ use core::task::{Context, Poll, Waker};
 use aldis_hal::{Activity, Cause, Handle, Instant, Operation, Platform, Resource, Transport};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::blocking::NOTE_AFTER;
 use crate::call::BUDGET;
 use crate::comm::Comm;
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::rank::{Mode, Rank, Source, Tag, TagMatch};
+use crate::turns::NOTE_AFTER;
 
 pub(crate) use probing::Probe;
 pub use probing::Probing;

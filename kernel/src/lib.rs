@@ -81,6 +81,7 @@ mod scope;
 pub mod shared;
 pub mod sizing;
 pub mod storage;
+mod turns;
 mod typed;
 
 pub use aldis_hal as hal;

@@ -10,7 +10,6 @@ use core::ops::Range;
 use aldis_hal::lines::{LinesShape, Note, Notice, is_earlier};
 use aldis_hal::{Activity, Cause, PeerId, Platform, Resource, Transport};
 
-use crate::blocking::Turns;
 use crate::buffer::Loan;
 use crate::comm::{Comm, Comms, Lining, Row};
 use crate::endpoint::Endpoint;
@@ -18,6 +17,7 @@ use crate::error::Error;
 use crate::group::Piece;
 use crate::rank::Rank;
 use crate::scope::{Scope, part};
+use crate::turns::Turns;
 
 /// Why this rank cannot write a line or a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
