@@ -186,8 +186,9 @@ fn join(comms: &mut Comms<'_>, lines: &dyn aldis_hal::Lines, comm: &Comm) -> Res
     let mut others = (0..row.size()).filter(|rank| *rank != comm.rank().0);
     let reached = |rank| row.peer(rank, comms.pieces).is_some_and(|peer| lines.reach(peer).is_ok());
     let lining = match set_of(comm, lines.shape().sets) {
+        // First of all: it also says what messages cost.
+        _ if !others.all(reached) => Lining::Elsewhere,
         None => Lining::NoSet,
-        Some(_) if !others.all(reached) => Lining::Elsewhere,
         Some(_) => Lining::Joined,
     };
     comms.row_mut(comm).map(|row| row.lining = lining)
