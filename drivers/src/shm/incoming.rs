@@ -253,8 +253,10 @@ impl<O: Orders> Incoming<O> {
         if HOME_SLOTS != 0 {
             credit.lends.store(self.lends, O::RETURN);
         }
+        // Told even if the word stays as it is: a block that was released twice was told of once, by a sender going home.
+        self.told = self.released;
         if self.released != self.returned {
-            (self.returned, self.told) = (self.released, self.released);
+            self.returned = self.released;
             credit.released.store(self.released, O::RETURN);
         }
         self.published = self.next.position();

@@ -148,6 +148,31 @@ fn ranks_that_answer_each_other_use_one_block() {
 }
 
 #[test]
+fn a_flood_of_blocks_after_any_volley_is_taken_at_any_pace() {
+    let geometry = Geometry { blocks: 8, slots: 16, ..SMALL };
+    for (volleys, first) in (0..20).flat_map(|volleys| (1..9).map(move |first| (volleys, first))) {
+        let mut world = World::new(geometry, 0);
+        for _ in 0..volleys {
+            for (from, to) in [(0, 1), (1, 0)] {
+                assert_eq!(world.reserve(from, to, &[1; 125]), Post::Done);
+                assert_eq!(world.poll(to, 8).arrived.len(), 1);
+            }
+        }
+        let (mut sent, mut arrived) = (0, 0);
+        for budget in [first, 16, first, 16] {
+            while world.reserve(0, 1, &[2; 125]) == Post::Done {
+                sent += 1;
+            }
+            let log = world.poll(1, budget);
+            assert_eq!(log.lost, [], "{volleys} volleys, {sent} messages, {first} polled first");
+            arrived += log.arrived.len();
+            world.poll(0, 8);
+        }
+        assert_eq!(arrived + world.poll(1, 16).arrived.len(), sent);
+    }
+}
+
+#[test]
 fn blocks_run_out_before_slots_and_come_back() {
     let mut world = World::new(SMALL, 0);
     let large = |byte| vec![byte; 125];

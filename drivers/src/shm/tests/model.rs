@@ -14,14 +14,33 @@ use crate::shm::Geometry;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Short { from: u32, to: u32, len: usize },
-    Reserve { from: u32, to: u32, len: usize },
-    Poll { rank: u32, budget: u32 },
+    Short {
+        from: u32,
+        to: u32,
+        len: usize,
+    },
+    /// As many messages in a row as go, up to a number.
+    Reserve {
+        from: u32,
+        to: u32,
+        len: usize,
+        most: u32,
+    },
+    Poll {
+        rank: u32,
+        budget: u32,
+    },
+    /// Two ranks answer each other: they go home, and use one block.
+    Volley {
+        pair: (u32, u32),
+        len: usize,
+        messages: u32,
+    },
 }
 
 fn geometry() -> impl Strategy<Value = Geometry> {
     let peers = prop_oneof![2u32..=4, 15u32..=19, Just(34)];
-    let blocks = prop_oneof![1u32..=3, Just(32)];
+    let blocks = prop_oneof![1u32..=9, Just(32)];
     (peers, 1u32..=5, blocks, 1u32..=4).prop_map(|(peers, slots, blocks, lines)| Geometry {
         peers,
         slots: 1 << slots,
@@ -36,13 +55,12 @@ fn step(geometry: Geometry) -> impl Strategy<Value = Step> {
     let busy = [0, 1, geometry.peers - 1];
     let rank = (0usize..3).prop_map(move |index| busy[index]);
     let pair = (rank.clone(), rank.clone());
+    let lengths = 0..=geometry.block_bytes.max(120) as usize;
     prop_oneof![
         (pair.clone(), 0usize..=120).prop_map(|((from, to), len)| Step::Short { from, to, len }),
-        (pair, 0..=geometry.block_bytes.max(120) as usize).prop_map(|((from, to), len)| Step::Reserve {
-            from,
-            to,
-            len
-        }),
+        (pair.clone(), lengths.clone(), prop_oneof![Just(1u32), 1u32..=40])
+            .prop_map(|((from, to), len, most)| Step::Reserve { from, to, len, most }),
+        (pair, lengths, 1u32..=24).prop_map(|(pair, len, messages)| Step::Volley { pair, len, messages }),
         (rank, prop_oneof![1u32..=3, Just(1000)]).prop_map(|(rank, budget)| Step::Poll { rank, budget }),
     ]
 }
@@ -110,13 +128,27 @@ proptest! {
                     let post = world.short(from, to, &message);
                     model.post(from, to, message, post)?;
                 }
-                Step::Reserve { from, to, len } => {
-                    let message = model.message(len);
-                    let post = world.reserve(from, to, &message);
-                    model.post(from, to, message, post)?;
+                Step::Reserve { from, to, len, most } => {
+                    for _ in 0..most {
+                        let message = model.message(len);
+                        let post = world.reserve(from, to, &message);
+                        model.post(from, to, message, post)?;
+                        if post != Post::Done {
+                            break;
+                        }
+                    }
                 }
                 Step::Poll { rank, budget } => {
                     model.poll(&mut world, rank, budget)?;
+                }
+                Step::Volley { pair: (mut from, mut to), len, messages } => {
+                    for _ in 0..messages {
+                        let message = model.message(len);
+                        let post = world.reserve(from, to, &message);
+                        model.post(from, to, message, post)?;
+                        model.poll(&mut world, to, 1000)?;
+                        (from, to) = (to, from);
+                    }
                 }
             }
         }
