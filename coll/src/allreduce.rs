@@ -12,11 +12,11 @@ use zerocopy::IntoBytes;
 use crate::caller::Caller;
 use crate::collective::{Collective, Planned};
 use crate::op::{Element, Kernel, Reduce};
-use crate::schedule::Algorithm;
+use crate::schedule::Candidate;
 use crate::select::{Call, Options};
 
 /// Every algorithm for it.
-pub static ALGORITHMS: [Algorithm; 2] = [&RecursiveDoubling, &Ring];
+pub static ALGORITHMS: [Candidate; 2] = [&RecursiveDoubling, &Ring];
 
 /// Reduces `data` of all ranks of `comm` element by element and leaves the result in every rank's `data`
 /// (MPI_Allreduce with MPI_IN_PLACE), with the same bits on all of them.

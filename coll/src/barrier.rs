@@ -8,11 +8,11 @@ pub use dissemination::Dissemination;
 
 use crate::caller::Caller;
 use crate::collective::{Collective, Planned};
-use crate::schedule::Algorithm;
+use crate::schedule::Candidate;
 use crate::select::{Call, Options};
 
 /// Every algorithm for it.
-pub static ALGORITHMS: [Algorithm; 1] = [&Dissemination];
+pub static ALGORITHMS: [Candidate; 1] = [&Dissemination];
 
 /// Waits until every rank of `comm` has called it (MPI_Barrier).
 ///

@@ -10,11 +10,11 @@ use zerocopy::IntoBytes;
 use crate::caller::Caller;
 use crate::collective::{Collective, Planned};
 use crate::op::Element;
-use crate::schedule::Algorithm;
+use crate::schedule::Candidate;
 use crate::select::{Call, Options};
 
 /// Every algorithm for it.
-pub static ALGORITHMS: [Algorithm; 1] = [&Binomial];
+pub static ALGORITHMS: [Candidate; 1] = [&Binomial];
 
 /// Sends `data` of rank `root` to every rank of `comm`, into its `data` (MPI_Bcast).
 ///

@@ -23,7 +23,7 @@ use core::fmt;
 
 use crate::caller::Caller;
 use crate::op::Kernel;
-use crate::schedule::{Algorithm, IN_FLIGHT_MAX, Instance, Step};
+use crate::schedule::{Candidate, IN_FLIGHT_MAX, Instance, Step};
 use crate::select::{Call, Options, Plan, Prices, Shares, algorithms, is_far};
 use crate::shared::{self, Meeting};
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
@@ -64,12 +64,13 @@ impl Planned {
     pub(crate) fn new(
         call: Call,
         root: u32,
-        candidates: &[Algorithm],
+        candidates: &[Candidate],
         options: &Options,
         kernel: Option<Kernel>,
     ) -> Self {
-        let plan = call.select(candidates, options);
-        Self { call, root, plan, far: options.far_prices(), shares: options.shares(&call, &plan), kernel }
+        let selected = call.select(candidates, options);
+        let (plan, shares) = (selected.map(|selected| selected.plan), options.shares(&call, &selected));
+        Self { call, root, plan, far: options.far_prices(), shares, kernel }
     }
 
     /// Carries it out on the bytes of the elements: a scope, a start and a wait.
@@ -120,7 +121,7 @@ impl Planned {
         match self.far {
             Some(prices) if T::HAS_LINES && is_far(scope.lines(comm).map(drop)) => {
                 let options = Options { prices, ..Options::default() };
-                self.call.select(algorithms(self.call.operation), &options)
+                self.call.select(algorithms(self.call.operation), &options).map(|selected| selected.plan)
             }
             _ => self.plan,
         }

@@ -61,8 +61,8 @@
 //! # How to add a collective
 //!
 //! A new **algorithm** of an operation that is there:
-//! 1. Write `src/<operation>/<name>.rs`: a unit struct with [`Schedule`]. Start with the source you take it from, write
-//!    down why its results have the same bits on all ranks, and give [`Schedule::work`] in closed form.
+//! 1. Write `src/<operation>/<name>.rs`: a unit struct with [`Schedule`] and [`Priced`]. Start with the source you take it
+//!    from, write down why its results have the same bits on all ranks, and give [`Priced::work`] in closed form.
 //! 2. Add it to `ALGORITHMS` in `src/<operation>.rs`. From there it is selected, named, explained, and checked on
 //!    symbolic values for every size; `cargo test -p aldis-coll` says what is wrong with it, and a
 //!    [`Drawing`](draw::Drawing) shows it.
@@ -79,7 +79,8 @@
 //! [`Cause::UnlikeOrder`]: aldis_kernel::hal::Cause::UnlikeOrder
 //! [`Operation`]: aldis_kernel::hal::Operation
 //! [`Schedule`]: schedule::Schedule
-//! [`Schedule::work`]: schedule::Schedule::work
+//! [`Priced`]: schedule::Priced
+//! [`Priced::work`]: schedule::Priced::work
 //! [`Step`]: schedule::Step
 //! [`Span`]: schedule::Span
 //! [`IN_FLIGHT_MAX`]: schedule::IN_FLIGHT_MAX

@@ -10,11 +10,11 @@ use zerocopy::IntoBytes;
 use crate::caller::Caller;
 use crate::collective::{Collective, Planned};
 use crate::op::{Element, Kernel, Reduce};
-use crate::schedule::Algorithm;
+use crate::schedule::Candidate;
 use crate::select::{Call, Options};
 
 /// Every algorithm for it.
-pub static ALGORITHMS: [Algorithm; 1] = [&Binomial];
+pub static ALGORITHMS: [Candidate; 1] = [&Binomial];
 
 /// Reduces `data` of all ranks of `comm` element by element and leaves the result in `data` of rank `root` (MPI_Reduce with
 /// MPI_IN_PLACE at the root). Operands stand in the order of their ranks. The other ranks' `data` is working memory: what

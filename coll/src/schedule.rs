@@ -273,12 +273,26 @@ pub trait Schedule: Sync {
     /// operation is cut into segments of at most this many, each run by itself.
     fn capacity(&self, size: u32, scratch: usize) -> usize;
 
-    /// The cost on the critical path in closed form. O(1), the same on every rank.
-    fn work(&self, size: u32, count: usize) -> Work;
-
     /// Whether operands are combined in the order of their ranks, as an operation that does not commute needs.
     fn keeps_rank_order(&self) -> bool {
         true
+    }
+}
+
+/// What selection knows of an algorithm beside its steps. Apart from [`Schedule`], so that a program whose calls name their
+/// algorithms holds none of it.
+pub trait Priced: Schedule {
+    /// Where it is published, and which of the big three has it under what name.
+    fn source(&self) -> &'static str;
+
+    /// The cost on the critical path in closed form. O(1), the same on every rank.
+    fn work(&self, size: u32, count: usize) -> Work;
+
+    /// The most that any one rank does over all rounds, in closed form: what each further segment costs where several are in
+    /// flight. A rank of a chain receives once and sends once, however long the chain is; where one rank takes part in
+    /// every round, as by default, it is the whole [`work`](Self::work).
+    fn share(&self, size: u32, count: usize) -> Work {
+        self.work(size, count)
     }
 }
 
@@ -291,6 +305,9 @@ impl fmt::Debug for dyn Schedule {
 /// A reference to an algorithm. `&'static dyn`: one indirect call a step, and only the algorithms that a program
 /// names are linked into it.
 pub type Algorithm = &'static dyn Schedule;
+
+/// An algorithm that selection can choose.
+pub type Candidate = &'static dyn Priced;
 
 #[cfg(test)]
 mod tests {

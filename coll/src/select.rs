@@ -1,24 +1,22 @@
 //! Selection: each candidate is priced with the cost model and the cheapest is taken, unless the caller names one.
 //!
 //! The price of a schedule is `rounds * alpha + bytes * beta + reduced bytes * gamma` over its critical path
-//! ([`Schedule::work`]), after Thakur, Rabenseifner, Gropp 2005, section 3, summed over the segments that the
+//! ([`Priced::work`]), after Thakur, Rabenseifner, Gropp 2005, section 3, summed over the segments that the
 //! scratch allows.
 //!
 //! **Every rank must select the same algorithm**, so nothing that a rank measures for itself goes in: count,
 //! element size, scratch size and [`Prices`] are arguments that the caller gives alike on all ranks.
 //!
-//! [`Schedule::work`]: crate::schedule::Schedule::work
+//! [`Priced::work`]: crate::schedule::Priced::work
 
 use core::fmt;
 
 use aldis_kernel::hal::{Cause, Cost, Operation, Platform, Resource, Transport};
 use aldis_kernel::{Comm, Endpoint};
 
-use crate::allreduce::{RecursiveDoubling, Ring};
-use crate::barrier::Dissemination;
 use crate::op::{Element, Kernel, Reduce};
-use crate::schedule::{Algorithm, Work};
-use crate::{bcast, reduce, shared};
+use crate::schedule::{Algorithm, Candidate, Work};
+use crate::shared;
 
 /// The prices of the cost model. The same on every rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,7 +92,7 @@ impl Choice {
             return Ok(Self::Shared);
         }
         let known = algorithms(operation).iter().find(|algorithm| algorithm.name() == name);
-        known.map(|&algorithm| Self::Named(algorithm)).ok_or(UnknownAlgorithm { operation, name })
+        known.map(|&candidate| Self::Named(candidate)).ok_or(UnknownAlgorithm { operation, name })
     }
 }
 
@@ -111,15 +109,15 @@ pub struct UnknownAlgorithm<'n> {
 impl fmt::Display for UnknownAlgorithm<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "no {} algorithm is called `{}`; known: auto", self.operation, self.name)?;
-        let shared = shared::algorithm(self.operation);
-        algorithms(self.operation).iter().chain(&shared).try_for_each(|known| write!(f, ", {}", known.name()))
+        algorithms(self.operation).iter().try_for_each(|known| write!(f, ", {}", known.name()))?;
+        shared::algorithm(self.operation).iter().try_for_each(|known| write!(f, ", {}", known.name()))
     }
 }
 
 impl core::error::Error for UnknownAlgorithm<'_> {}
 
 /// Every algorithm of an operation, in order of preference between equals. Empty for what is no collective.
-pub fn algorithms(operation: Operation) -> &'static [Algorithm] {
+pub fn algorithms(operation: Operation) -> &'static [Candidate] {
     match operation {
         Operation::Barrier => &crate::barrier::ALGORITHMS,
         Operation::Bcast => &crate::bcast::ALGORITHMS,
@@ -129,16 +127,9 @@ pub fn algorithms(operation: Operation) -> &'static [Algorithm] {
     }
 }
 
-/// Where an algorithm is published, and which of the big three has it under what name; `None` for a program's own.
-pub fn source(algorithm: Algorithm) -> Option<&'static str> {
-    match (algorithm.operation(), algorithm.name()) {
-        (Operation::Barrier, "dissemination") => Some(Dissemination::SOURCE),
-        (Operation::Bcast, "binomial") => Some(bcast::Binomial::SOURCE),
-        (Operation::Allreduce, "recursive_doubling") => Some(RecursiveDoubling::SOURCE),
-        (Operation::Allreduce, "ring") => Some(Ring::SOURCE),
-        (Operation::Reduce, "binomial") => Some(reduce::Binomial::SOURCE),
-        _ => None,
-    }
+/// What is known of an algorithm beside its steps; `None` for a program's own.
+pub fn priced(algorithm: Algorithm) -> Option<Candidate> {
+    algorithms(algorithm.operation()).iter().find(|known| known.name() == algorithm.name()).copied()
 }
 
 /// Per-call options. The same on every rank.
@@ -180,17 +171,15 @@ impl Options {
         matches!(self.choice, Choice::Auto).then_some(self.far)
     }
 
-    /// Whether a call is for control lines, of which this is the plan otherwise.
+    /// Whether a call is for control lines, if this is what it does otherwise.
     #[inline(always)]
-    pub(crate) fn shares(&self, call: &Call, plan: &Result<Plan, Cause>) -> Shares {
+    pub(crate) fn shares(&self, call: &Call, selected: &Result<Selected, Cause>) -> Shares {
         if !cfg!(target_pointer_width = "64") {
             return Shares::Never;
         }
-        match (self.choice, plan) {
+        match (self.choice, selected) {
             (Choice::Shared, _) => Shares::Named,
-            (Choice::Auto, Ok(plan)) if call.shared_ns(&self.prices) <= call.price(plan, &self.prices) => {
-                Shares::IfThere
-            }
+            (Choice::Auto, Ok(Selected { ns, .. })) if call.shared_ns(&self.prices) <= *ns => Shares::IfThere,
             _ => Shares::Never,
         }
     }
@@ -282,17 +271,21 @@ impl Call {
     /// # Errors
     /// As [`plan`](Self::plan); for [`Choice::Auto`] the last candidate's refusal when all are refused.
     #[inline(always)]
-    pub fn select(&self, candidates: &[Algorithm], options: &Options) -> Result<Plan, Cause> {
+    pub fn select(&self, candidates: &[Candidate], options: &Options) -> Result<Selected, Cause> {
         match options.choice {
-            Choice::Named(algorithm) => self.plan(algorithm),
+            Choice::Named(algorithm) => self.plan(algorithm).map(|plan| Selected { plan, ns: 0 }),
             Choice::Auto => self.cheapest(candidates, &options.prices),
             Choice::Shared => Err(Cause::Unsupported),
         }
     }
 
-    /// What a plan costs, in ns.
-    fn price(&self, plan: &Plan, prices: &Prices) -> u64 {
-        prices.of(&plan.work(self), self.element_bytes)
+    /// The plan by this candidate and what it costs.
+    ///
+    /// # Errors
+    /// As [`plan`](Self::plan).
+    pub fn price(&self, candidate: Candidate, prices: &Prices) -> Result<Selected, Cause> {
+        let plan = self.plan(candidate)?;
+        Ok(Selected { plan, ns: prices.of(&plan.work(self, candidate), self.element_bytes) })
     }
 
     /// What the call costs by control lines, in ns.
@@ -302,24 +295,16 @@ impl Call {
     }
 
     #[inline(never)]
-    fn cheapest(&self, candidates: &[Algorithm], prices: &Prices) -> Result<Plan, Cause> {
-        if let [only] = candidates {
-            return self.plan(*only);
+    fn cheapest(&self, candidates: &[Candidate], prices: &Prices) -> Result<Selected, Cause> {
+        let mut best: Result<Selected, Cause> = Err(Cause::Unsupported);
+        for &candidate in candidates {
+            best = match (best, self.price(candidate, prices)) {
+                (Ok(best), Ok(other)) if other.ns >= best.ns => Ok(best),
+                (Ok(best), Err(_)) => Ok(best),
+                (_, other) => other,
+            };
         }
-        let mut best: Option<(u64, Plan)> = None;
-        let mut refusal = Cause::Unsupported;
-        for &algorithm in candidates {
-            match self.plan(algorithm) {
-                Ok(plan) => {
-                    let ns = self.price(&plan, prices);
-                    if best.is_none_or(|(least, _)| ns < least) {
-                        best = Some((ns, plan));
-                    }
-                }
-                Err(cause) => refusal = cause,
-            }
-        }
-        best.map(|(_, plan)| plan).ok_or(refusal)
+        best
     }
 
     /// Every candidate with its predicted time and why it was or was not taken, to be displayed.
@@ -344,15 +329,14 @@ impl Plan {
         if count <= self.segment { 1 } else { count.div_ceil(self.segment.max(1)) }
     }
 
-    /// The work of all segments of `call`.
-    pub fn work(&self, call: &Call) -> Work {
+    /// The work of all segments of `call`, by the algorithm of this plan.
+    pub fn work(&self, call: &Call, algorithm: Candidate) -> Work {
         let full = self.segments(call.count) - 1;
-        let each = self.algorithm.work(call.size, self.segment);
+        let each = algorithm.work(call.size, self.segment);
         if full == 0 {
             return each;
         }
-        let last =
-            self.algorithm.work(call.size, call.count.saturating_sub(full.saturating_mul(self.segment)));
+        let last = algorithm.work(call.size, call.count.saturating_sub(full.saturating_mul(self.segment)));
         let sum = |each: u64, last: u64| each.saturating_mul(full as u64).saturating_add(last);
         Work {
             rounds: sum(each.rounds, last.rounds),
@@ -363,12 +347,21 @@ impl Plan {
     }
 }
 
+/// What selection has decided.
+#[derive(Clone, Copy, Debug)]
+pub struct Selected {
+    /// How the call is carried out.
+    pub plan: Plan,
+    /// What that is predicted to take; 0 for an algorithm that the caller has named.
+    pub ns: u64,
+}
+
 /// What selection thought, displayed as a table with one candidate a line.
 #[derive(Clone, Copy, Debug)]
 pub struct Explanation {
     call: Call,
     options: Options,
-    selected: Result<Plan, Cause>,
+    selected: Result<Selected, Cause>,
     /// Whether a communicator's control lines can do it, if there is one.
     lines: Option<Result<(), Cause>>,
 }
@@ -416,42 +409,38 @@ impl Explanation {
     /// # Errors
     /// Why there is none.
     pub fn selected(&self) -> Result<Plan, Cause> {
-        self.selected
+        self.selected.map(|selected| selected.plan)
     }
 
     /// Each candidate's predicted time in ns, or why it cannot be used.
     pub fn candidates(&self) -> impl Iterator<Item = (Algorithm, Result<u64, Cause>)> {
-        algorithms(self.call.operation).iter().map(|&algorithm| {
-            let price = self.call.plan(algorithm).map(|plan| self.price(&plan));
-            (algorithm, price)
+        algorithms(self.call.operation).iter().map(|&candidate| {
+            let price = self.call.price(candidate, &self.options.prices);
+            (candidate as Algorithm, price.map(|priced| priced.ns))
         })
     }
 
-    fn price(&self, plan: &Plan) -> u64 {
-        self.call.price(plan, &self.options.prices)
-    }
-
-    fn line(&self, f: &mut fmt::Formatter<'_>, algorithm: Algorithm) -> fmt::Result {
-        write!(f, "\n  {:<20} ", algorithm.name())?;
-        let plan = match self.call.plan(algorithm) {
-            Ok(plan) => plan,
+    fn line(&self, f: &mut fmt::Formatter<'_>, candidate: Candidate) -> fmt::Result {
+        write!(f, "\n  {:<20} ", candidate.name())?;
+        let Selected { plan, ns } = match self.call.price(candidate, &self.options.prices) {
+            Ok(priced) => priced,
             Err(Cause::Unsupported) => {
                 return f.write_str("refused: does not keep rank order and the operation does not commute");
             }
             Err(cause) => return write!(f, "refused: {cause}"),
         };
-        let (ns, work) = (self.price(&plan), plan.work(&self.call));
+        let work = plan.work(&self.call, candidate);
         write!(f, "{ns} ns: {} rounds, ", work.rounds)?;
         write!(f, "{} bytes sent, ", work.elements.saturating_mul(self.call.element_bytes.into()))?;
         write!(f, "segments of {} ({})", plan.segment, plan.segments(self.call.count))?;
         let Ok(selected) = self.selected else { return Ok(()) };
-        match (selected.algorithm.name() == algorithm.name(), self.options.choice) {
+        match (selected.plan.algorithm.name() == candidate.name(), self.options.choice) {
             (true, Choice::Auto) if self.is_shared() => f.write_str("; the cheapest by messages"),
             (true, Choice::Auto) => f.write_str("; taken, the cheapest"),
             (true, _) => f.write_str("; taken, named by the caller"),
             (false, Choice::Named(_) | Choice::Shared) => f.write_str("; another was named"),
             (false, Choice::Auto) => {
-                write!(f, "; not taken, {} ns slower", ns.saturating_sub(self.price(&selected)))
+                write!(f, "; not taken, {} ns slower", ns.saturating_sub(selected.ns))
             }
         }
     }
@@ -462,13 +451,15 @@ impl fmt::Display for Explanation {
         let Call { operation, size, count, element_bytes, scratch, .. } = self.call;
         write!(f, "{operation} over {size} ranks, {count} elements of {element_bytes} bytes, ")?;
         write!(f, "scratch for {scratch} elements")?;
-        algorithms(operation).iter().try_for_each(|&algorithm| self.line(f, algorithm))?;
+        algorithms(operation).iter().try_for_each(|&candidate| self.line(f, candidate))?;
         self.shared_line(f)?;
         match (self.options.choice, self.selected) {
             (Choice::Shared, _) => Ok(()),
             (_, Err(cause)) => write!(f, "\n  none: {cause}"),
-            (Choice::Named(own), Ok(_)) if !algorithms(operation).iter().any(|a| a.name() == own.name()) => {
-                self.line(f, own)
+            (Choice::Named(own), Ok(Selected { plan, .. })) if priced(own).is_none() => {
+                let segments = plan.segments(self.call.count);
+                write!(f, "\n  {:<20} no price: the program's own, segments of ", own.name())?;
+                write!(f, "{} ({segments}); taken, named by the caller", plan.segment)
             }
             _ => Ok(()),
         }

@@ -5,7 +5,7 @@
 use aldis_coll::allreduce::{RecursiveDoubling, Ring};
 use aldis_coll::barrier::Dissemination;
 use aldis_coll::bcast::Binomial;
-use aldis_coll::schedule::{Algorithm, Instance, Schedule, Span, Step, Work, log2_ceil};
+use aldis_coll::schedule::{Algorithm, Candidate, Instance, Schedule, Span, Step, Work, log2_ceil};
 use aldis_coll::select::algorithms;
 use aldis_hal::{Cause, Operation};
 use aldis_host_sim::whatif::{LogGp, Network, Outcome, Run, RunError, Topology};
@@ -160,7 +160,7 @@ fn counted(algorithm: Algorithm, size: u32, count: usize) -> (u64, u64, Work) {
     (messages, elements * u64::from(ELEMENT), work)
 }
 
-fn everything() -> impl Iterator<Item = Algorithm> {
+fn everything() -> impl Iterator<Item = Candidate> {
     [Operation::Barrier, Operation::Bcast, Operation::Allreduce, Operation::Reduce]
         .into_iter()
         .flat_map(algorithms)
@@ -321,10 +321,6 @@ impl Schedule for Wrong {
 
     fn capacity(&self, _size: u32, _scratch: usize) -> usize {
         usize::MAX
-    }
-
-    fn work(&self, _size: u32, _count: usize) -> Work {
-        Work::default()
     }
 }
 

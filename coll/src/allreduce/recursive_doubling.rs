@@ -2,7 +2,7 @@
 
 use aldis_kernel::hal::Operation;
 
-use crate::schedule::{Instance, Order, Schedule, Span, Step, Work};
+use crate::schedule::{Instance, Order, Priced, Schedule, Span, Step, Work};
 
 /// The recursive-doubling all-reduce: floor(log2 p) rounds of n elements, and two more when p is no power of two.
 ///
@@ -99,12 +99,6 @@ fn whole(instance: &Instance) -> (Span, Span) {
     (Span::data(0, instance.count()), Span::scratch(instance.count()))
 }
 
-impl RecursiveDoubling {
-    /// Where it is published, and which of the big three has it under what name.
-    pub const SOURCE: &str = "Thakur, Rabenseifner, Gropp 2005, section 4.5; MPICH allreduce_intra_recursive_doubling; Open MPI \
-         ompi_coll_base_allreduce_intra_recursivedoubling";
-}
-
 impl Schedule for RecursiveDoubling {
     fn operation(&self) -> Operation {
         Operation::Allreduce
@@ -140,6 +134,13 @@ impl Schedule for RecursiveDoubling {
 
     fn capacity(&self, size: u32, scratch: usize) -> usize {
         if size < 2 { usize::MAX } else { scratch }
+    }
+}
+
+impl Priced for RecursiveDoubling {
+    fn source(&self) -> &'static str {
+        "Thakur, Rabenseifner, Gropp 2005, section 4.5; MPICH allreduce_intra_recursive_doubling; Open MPI \
+         ompi_coll_base_allreduce_intra_recursivedoubling"
     }
 
     fn work(&self, size: u32, count: usize) -> Work {

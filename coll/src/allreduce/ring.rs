@@ -2,7 +2,7 @@
 
 use aldis_kernel::hal::Operation;
 
-use crate::schedule::{Instance, Order, Schedule, Span, Step, Work, divide};
+use crate::schedule::{Instance, Order, Priced, Schedule, Span, Step, Work, divide};
 
 /// The ring all-reduce: 2 (p - 1) rounds of n/p elements, optimal in bytes.
 ///
@@ -54,12 +54,6 @@ fn present<const N: usize>(steps: [(Step, usize); N]) -> impl Iterator<Item = St
     steps.into_iter().filter(|(_, len)| *len > 0).map(|(step, _)| step)
 }
 
-impl Ring {
-    /// Where it is published, and which of the big three has it under what name.
-    pub const SOURCE: &str = "Patarasuk, Yuan 2009; Open MPI ompi_coll_base_allreduce_intra_ring; MPICH allreduce_intra_ring; gloo \
-         allreduce.cc ring";
-}
-
 impl Schedule for Ring {
     fn operation(&self) -> Operation {
         Operation::Allreduce
@@ -88,6 +82,17 @@ impl Schedule for Ring {
         if size < 2 { usize::MAX } else { scratch.saturating_mul(size as usize) }
     }
 
+    fn keeps_rank_order(&self) -> bool {
+        false
+    }
+}
+
+impl Priced for Ring {
+    fn source(&self) -> &'static str {
+        "Patarasuk, Yuan 2009; Open MPI ompi_coll_base_allreduce_intra_ring; MPICH allreduce_intra_ring; gloo \
+         allreduce.cc ring"
+    }
+
     fn work(&self, size: u32, count: usize) -> Work {
         if count == 0 {
             return Work::default();
@@ -96,9 +101,5 @@ impl Schedule for Ring {
         let (base, longer) = divide(count, size as usize);
         let walked = turn.saturating_mul(base as u64 + u64::from(longer > 0));
         Work { rounds: 2 * turn, elements: walked.saturating_mul(2), reduced: walked, copied: 0 }
-    }
-
-    fn keeps_rank_order(&self) -> bool {
-        false
     }
 }

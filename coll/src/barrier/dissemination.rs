@@ -2,7 +2,7 @@
 
 use aldis_kernel::hal::Operation;
 
-use crate::schedule::{Instance, Schedule, Span, Step, Work, log2_ceil};
+use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, log2_ceil};
 
 /// The dissemination barrier: ceil(log2 p) rounds, any p.
 ///
@@ -11,11 +11,6 @@ use crate::schedule::{Instance, Schedule, Span, Step, Work, log2_ceil};
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Dissemination;
-
-impl Dissemination {
-    /// Where it is published, and which of the big three has it under what name.
-    pub const SOURCE: &str = "Hensgen, Finkel, Manber 1988; Open MPI ompi_coll_base_barrier_intra_bruck; MPICH barrier_intra_k_dissemination";
-}
 
 impl Schedule for Dissemination {
     fn operation(&self) -> Operation {
@@ -44,6 +39,12 @@ impl Schedule for Dissemination {
 
     fn capacity(&self, _size: u32, _scratch: usize) -> usize {
         usize::MAX
+    }
+}
+
+impl Priced for Dissemination {
+    fn source(&self) -> &'static str {
+        "Hensgen, Finkel, Manber 1988; Open MPI ompi_coll_base_barrier_intra_bruck; MPICH barrier_intra_k_dissemination"
     }
 
     fn work(&self, size: u32, _count: usize) -> Work {

@@ -2,7 +2,7 @@
 
 use aldis_kernel::hal::Operation;
 
-use crate::schedule::{Instance, Schedule, Span, Step, Work, log2_ceil};
+use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, log2_ceil};
 
 /// The binomial-tree broadcast: ceil(log2 p) rounds of n elements, any p, any root.
 ///
@@ -11,12 +11,6 @@ use crate::schedule::{Instance, Schedule, Span, Step, Work, log2_ceil};
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Binomial;
-
-impl Binomial {
-    /// Where it is published, and which of the big three has it under what name.
-    pub const SOURCE: &str = "Thakur, Rabenseifner, Gropp 2005, section 4.2; MPICH bcast_intra_binomial; Open MPI \
-         ompi_coll_base_bcast_intra_binomial; gloo broadcast.cc";
-}
 
 impl Schedule for Binomial {
     fn operation(&self) -> Operation {
@@ -52,6 +46,13 @@ impl Schedule for Binomial {
 
     fn capacity(&self, _size: u32, _scratch: usize) -> usize {
         usize::MAX
+    }
+}
+
+impl Priced for Binomial {
+    fn source(&self) -> &'static str {
+        "Thakur, Rabenseifner, Gropp 2005, section 4.2; MPICH bcast_intra_binomial; Open MPI \
+         ompi_coll_base_bcast_intra_binomial; gloo broadcast.cc"
     }
 
     fn work(&self, size: u32, count: usize) -> Work {

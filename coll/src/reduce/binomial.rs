@@ -2,7 +2,7 @@
 
 use aldis_kernel::hal::Operation;
 
-use crate::schedule::{Instance, Order, Schedule, Span, Step, Work, log2_ceil};
+use crate::schedule::{Instance, Order, Priced, Schedule, Span, Step, Work, log2_ceil};
 
 /// The binomial-tree reduction: ceil(log2 p) rounds of n elements, any p, any root.
 ///
@@ -15,12 +15,6 @@ use crate::schedule::{Instance, Order, Schedule, Span, Step, Work, log2_ceil};
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Binomial;
-
-impl Binomial {
-    /// Where it is published, and which of the big three has it under what name.
-    pub const SOURCE: &str = "Thakur, Rabenseifner, Gropp 2005, section 4.4; MPICH reduce_intra_binomial; Open MPI \
-         ompi_coll_base_reduce_intra_binomial";
-}
 
 /// The leader of the group of `2^bits` ranks that `rank` is in.
 fn leader(instance: &Instance, rank: u32, bits: u32) -> u32 {
@@ -65,6 +59,13 @@ impl Schedule for Binomial {
 
     fn capacity(&self, size: u32, scratch: usize) -> usize {
         if size < 2 { usize::MAX } else { scratch }
+    }
+}
+
+impl Priced for Binomial {
+    fn source(&self) -> &'static str {
+        "Thakur, Rabenseifner, Gropp 2005, section 4.4; MPICH reduce_intra_binomial; Open MPI \
+         ompi_coll_base_reduce_intra_binomial"
     }
 
     fn work(&self, size: u32, count: usize) -> Work {

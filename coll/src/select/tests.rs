@@ -6,7 +6,7 @@ use crate::barrier::Dissemination;
 use crate::op::Sum;
 
 fn taken(call: Call) -> &'static str {
-    call.select(algorithms(call.operation), &Options::default()).unwrap().algorithm.name()
+    call.select(algorithms(call.operation), &Options::default()).unwrap().plan.algorithm.name()
 }
 
 #[test]
@@ -23,7 +23,7 @@ fn small_messages_double_and_large_ones_go_round() {
 fn rounds_are_dear_where_there_is_a_socket_between() {
     let taken = |options: &Options, kib: usize| {
         let call = Call::allreduce::<Sum, f64>(4, kib * 128, kib * 128);
-        call.select(algorithms(call.operation), options).unwrap().algorithm.name()
+        call.select(algorithms(call.operation), options).unwrap().plan.algorithm.name()
     };
     let far = Options::default().for_far();
     assert_eq!([64, 1024].map(|kib| taken(&Options::default(), kib)), ["ring", "ring"]);
@@ -36,7 +36,7 @@ fn the_price_counts_rounds_bytes_and_reductions() {
     let prices =
         Prices { message: Cost { overhead_ns: 1, latency_ns: 8, per_kib_ns: 1024 }, local_per_kib_ns: 512 };
     let call = Call::allreduce::<Sum, u64>(8, 100, 100);
-    let price = |algorithm| prices.of(&call.plan(algorithm).unwrap().work(&call), 8);
+    let price = |candidate| call.price(candidate, &prices).unwrap().ns;
     assert_eq!(price(&RecursiveDoubling), 3 * 10 + 3 * 800 + 3 * 400);
     assert_eq!(price(&Ring), 14 * 10 + 14 * 13 * 8 + 7 * 13 * 4);
 }
@@ -110,7 +110,7 @@ fn no_cliffs_between_neighbouring_counts_or_sizes() {
     let options = Options::default();
     let price = |size: u32, count: usize| {
         let call = Call::allreduce::<Sum, f64>(size, count, 1 << 14);
-        options.prices.of(&call.select(algorithms(call.operation), &options).unwrap().work(&call), 8)
+        call.select(algorithms(call.operation), &options).unwrap().ns
     };
     for size in 2..=130 {
         let mut before = price(size, 1);

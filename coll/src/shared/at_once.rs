@@ -8,7 +8,7 @@ use aldis_kernel::{Comm, Endpoint, Error, Lines};
 use super::{HERE, Here, Meeting, Stage, Task, drive};
 use crate::caller::Caller;
 use crate::op::Kernel;
-use crate::schedule::Algorithm;
+use crate::schedule::Candidate;
 use crate::select::{Call, Choice, Options, Shares};
 
 /// Looks for what is missing, before the wait is one with a deadline: a line's journey and its writer's work many times over.
@@ -35,7 +35,7 @@ impl Options {
         &self,
         caller: &mut impl Caller<'s, T, P>,
         comm: &Comm,
-        (call, candidates): (&Call, &[Algorithm]),
+        (call, candidates): (&Call, &[Candidate]),
         (root, kernel): (u32, Option<Kernel>),
         data: &mut [u8],
     ) -> Option<Result<(), Error>> {
@@ -71,7 +71,7 @@ impl Options {
     /// Whether a call is for control lines, if they are there. Nothing else has fewer rounds, nor fewer bytes on their way: so
     /// prices are asked only where ranks reduce more than they would otherwise.
     #[inline]
-    fn meets(&self, call: &Call, candidates: &[Algorithm]) -> bool {
+    fn meets(&self, call: &Call, candidates: &[Candidate]) -> bool {
         let reduces = matches!(call.operation, Operation::Reduce | Operation::Allreduce);
         match self.choice {
             Choice::Named(_) => false,

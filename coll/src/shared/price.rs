@@ -23,9 +23,6 @@ impl Schedule for Unscheduled {
     fn capacity(&self, _size: u32, _scratch: usize) -> usize {
         usize::MAX
     }
-    fn work(&self, size: u32, count: usize) -> Work {
-        work(self.0, size, count, 1)
-    }
 }
 
 /// What the algorithm is called, of every operation.

@@ -4,7 +4,7 @@ use aldis_coll::allreduce::{RecursiveDoubling, Ring};
 use aldis_coll::barrier::Dissemination;
 use aldis_coll::bcast::Binomial;
 use aldis_coll::reduce;
-use aldis_coll::schedule::{Instance, Order, Schedule, Span, Step, Work};
+use aldis_coll::schedule::{Instance, Order, Schedule, Span, Step};
 use aldis_kernel::hal::Operation;
 
 use crate::check;
@@ -131,9 +131,6 @@ impl Schedule for Mutant {
     }
     fn capacity(&self, size: u32, scratch: usize) -> usize {
         self.inner.capacity(size, scratch)
-    }
-    fn work(&self, size: u32, count: usize) -> Work {
-        self.inner.work(size, count)
     }
     fn keeps_rank_order(&self) -> bool {
         self.inner.keeps_rank_order()

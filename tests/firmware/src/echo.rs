@@ -1,9 +1,11 @@
 //! What a core does: join the others, then work in rounds. Core 0 tells all how long the messages of a round are, sends
 //! one to each other core and gets it back; then all add up what they have counted, and wait for each other.
 
+use aldis_coll::Options;
 use aldis_coll::allreduce::RecursiveDoubling;
+use aldis_coll::barrier::Dissemination;
+use aldis_coll::bcast::Binomial;
 use aldis_coll::op::Sum;
-use aldis_coll::{Options, barrier, bcast};
 use aldis_drivers::Shm;
 use aldis_drivers::shm::{self, Identity, Region};
 use aldis_hal::{Cost, Epoch, PeerId, Platform};
@@ -80,7 +82,7 @@ fn wait_for(inbox: &Region<'_>) -> Identity {
 fn round(endpoint: &mut Core, message: &mut [u8], length: u32) -> Option<u32> {
     let world = endpoint.world();
     let mut length = [length];
-    bcast(endpoint, &world, &mut length, ROOT).ok()?;
+    Options::using(&Binomial).bcast(endpoint, &world, &mut length, ROOT).ok()?;
     let [length] = length;
     let mut bytes = [0];
     if world.rank() == ROOT {
@@ -94,7 +96,7 @@ fn round(endpoint: &mut Core, message: &mut [u8], length: u32) -> Option<u32> {
         bytes = [answer(endpoint, message)?];
     }
     Options::using(&RecursiveDoubling).allreduce(endpoint, &world, Sum, &mut bytes, &mut [0]).ok()?;
-    barrier(endpoint, &world).ok()?;
+    Options::using(&Dissemination).barrier(endpoint, &world).ok()?;
     // Every length, and so every protocol.
     Some(if length as usize >= MESSAGE_BYTES_MAX { 1 } else { length + 1 })
 }

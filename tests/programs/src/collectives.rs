@@ -5,7 +5,7 @@ use core::fmt::Write;
 use core::time::Duration;
 
 use aldis_coll::op::{BitXor, Element, Max, Min, Reduce, Sum};
-use aldis_coll::schedule::Algorithm;
+use aldis_coll::schedule::Candidate;
 use aldis_coll::select::algorithms;
 use aldis_coll::{Options as Choice, allreduce};
 use aldis_kernel::hal::{Operation, Platform, Transport};
@@ -143,7 +143,7 @@ impl<T: Transport, P: Platform> Part<'_, '_, T, P> {
 }
 
 /// Each algorithm of an operation with each length.
-fn each(operation: Operation) -> impl Iterator<Item = (Algorithm, usize)> {
+fn each(operation: Operation) -> impl Iterator<Item = (Candidate, usize)> {
     let known = algorithms(operation).iter();
     known.flat_map(|algorithm| COUNTS.map(|count| (*algorithm, count)))
 }

@@ -1,6 +1,6 @@
 //! An algorithm that is not of the library.
 
-use aldis_coll::schedule::{Instance, Order, Schedule, Span, Step, Work};
+use aldis_coll::schedule::{Instance, Order, Schedule, Span, Step};
 use aldis_kernel::hal::Operation;
 
 /// An algorithm of a program's own: everyone sends to everyone, everyone reduces all in rank order. Several messages
@@ -42,9 +42,5 @@ impl Schedule for Direct {
     }
     fn capacity(&self, size: u32, scratch: usize) -> usize {
         scratch / size as usize
-    }
-    fn work(&self, size: u32, count: usize) -> Work {
-        let (others, count) = (u64::from(size) - 1, count as u64);
-        Work { rounds: 1, elements: others * count, reduced: others * count, copied: 2 * count }
     }
 }

@@ -2,7 +2,7 @@
 
 use core::fmt::Write;
 
-use aldis_coll::select::{algorithms, source};
+use aldis_coll::select::algorithms;
 use aldis_host_sim::topology;
 
 use crate::study::{ALL, Point};
@@ -68,7 +68,7 @@ pub(crate) fn list() -> String {
     let mut text = String::new();
     for operation in ALL.map(|collective| collective.operation()) {
         for algorithm in algorithms(operation) {
-            let (operation, source) = (operation.to_string(), source(*algorithm).unwrap_or_default());
+            let (operation, source) = (operation.to_string(), algorithm.source());
             let _ = writeln!(text, "{operation:<10} {:<20} {source}", algorithm.name());
         }
     }

@@ -176,7 +176,7 @@ fn chosen(options: &Options) -> Result<Vec<Algorithm>, String> {
         }
     }
     let wanted = |name: &str| options.algorithm.is_empty() || options.algorithm.iter().any(|it| it == name);
-    Ok(known().filter(|algorithm| wanted(algorithm.name())).collect())
+    Ok(known().filter(|algorithm| wanted(algorithm.name())).map(|known| known as Algorithm).collect())
 }
 
 fn mark_fastest(points: &mut [Point]) {
