@@ -50,11 +50,37 @@ pub enum Operation {
     Group = 16,
     /// A reduction to one rank.
     Reduce = 17,
+    /// A reduction of all ranks up to each.
+    Scan = 18,
+    /// A reduction of all ranks before each.
+    Exscan = 19,
+    /// A block of every rank to one rank.
+    Gather = 20,
+    /// The same with blocks of unlike lengths.
+    Gatherv = 21,
+    /// A block of one rank to every rank.
+    Scatter = 22,
+    /// The same with blocks of unlike lengths.
+    Scatterv = 23,
+    /// A block of every rank to every rank.
+    Allgather = 24,
+    /// The same with blocks of unlike lengths.
+    Allgatherv = 25,
+    /// A block of every rank for every rank.
+    Alltoall = 26,
+    /// The same with blocks of unlike lengths.
+    Alltoallv = 27,
+    /// The same with blocks of unlike types.
+    Alltoallw = 28,
+    /// A reduction whose result is divided among the ranks, in blocks of unlike lengths.
+    ReduceScatter = 29,
+    /// The same in blocks of one length.
+    ReduceScatterBlock = 30,
 }
 
 impl Operation {
     /// Every operation, by its number.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 31] = [
         Self::None,
         Self::Join,
         Self::Send,
@@ -73,6 +99,19 @@ impl Operation {
         Self::Free,
         Self::Group,
         Self::Reduce,
+        Self::Scan,
+        Self::Exscan,
+        Self::Gather,
+        Self::Gatherv,
+        Self::Scatter,
+        Self::Scatterv,
+        Self::Allgather,
+        Self::Allgatherv,
+        Self::Alltoall,
+        Self::Alltoallv,
+        Self::Alltoallw,
+        Self::ReduceScatter,
+        Self::ReduceScatterBlock,
     ];
 
     /// The operation with this number, for whoever reads a note of another process.
@@ -102,6 +141,19 @@ impl fmt::Display for Operation {
             Self::Free => "free",
             Self::Group => "group",
             Self::Reduce => "reduce",
+            Self::Scan => "scan",
+            Self::Exscan => "exscan",
+            Self::Gather => "gather",
+            Self::Gatherv => "gatherv",
+            Self::Scatter => "scatter",
+            Self::Scatterv => "scatterv",
+            Self::Allgather => "allgather",
+            Self::Allgatherv => "allgatherv",
+            Self::Alltoall => "alltoall",
+            Self::Alltoallv => "alltoallv",
+            Self::Alltoallw => "alltoallw",
+            Self::ReduceScatter => "reduce_scatter",
+            Self::ReduceScatterBlock => "reduce_scatter_block",
         })
     }
 }
