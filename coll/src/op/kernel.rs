@@ -1,0 +1,121 @@
+//! Operations with the types erased.
+
+use core::num::NonZeroU32;
+
+use aldis_kernel::hal::Cause;
+use zerocopy::FromBytes;
+
+use super::{Element, Reduce};
+use crate::schedule::Order;
+
+/// An operation that is known only when the program runs, as those of `MPI_Op_create`: reduces `from` into `into`, the bytes of as
+/// many elements, where they are aligned as what the call was given is. Elements of `into` are the left operands if the order says
+/// that it is first. `token` is what [`Kernel::of_function`] was given: it tells operations apart that share a function.
+pub type Function = fn(token: usize, into: &mut [u8], from: &[u8], order: Order) -> Result<(), Cause>;
+
+/// An operation on an element type with the types erased: what the executor carries.
+#[derive(Clone, Copy, Debug)]
+pub struct Kernel {
+    run: Function,
+    token: usize,
+    element_bytes: u32,
+    commutes: bool,
+}
+
+impl Kernel {
+    /// The loop of operation `R` over elements `E`.
+    pub const fn of<R: Reduce<E>, E: Element>() -> Self {
+        const { assert!(size_of::<E>() > 0, "an element needs at least one byte") };
+        Self {
+            run: reduce_bytes::<R, E>,
+            token: 0,
+            element_bytes: size_of::<E>() as u32,
+            commutes: R::COMMUTES,
+        }
+    }
+
+    /// A function over elements of that many bytes, which commutes to the last bit or does not.
+    ///
+    /// ```
+    /// use aldis_coll::{op::{Function, Kernel}, schedule::Order};
+    /// use core::num::NonZeroU32;
+    ///
+    /// /// The sum modulo `token` of numbers of a byte.
+    /// const MODULAR: Function = |token, into, from, _order| {
+    ///     let sum = |left: u8, right: u8| ((usize::from(left) + usize::from(right)) % token) as u8;
+    ///     into.iter_mut().zip(from).for_each(|(into, from)| *into = sum(*into, *from));
+    ///     Ok(())
+    /// };
+    /// let mut into = [5, 6];
+    /// Kernel::of_function(MODULAR, 7, NonZeroU32::MIN, true).run(&mut into, &[6, 1], Order::IntoFirst)?;
+    /// assert_eq!(into, [4, 0]);
+    /// # Ok::<(), aldis_kernel::hal::Cause>(())
+    /// ```
+    pub const fn of_function(
+        function: Function,
+        token: usize,
+        element_bytes: NonZeroU32,
+        commutes: bool,
+    ) -> Self {
+        Self { run: function, token, element_bytes: element_bytes.get(), commutes }
+    }
+
+    /// Bytes of an element.
+    pub const fn element_bytes(&self) -> u32 {
+        self.element_bytes
+    }
+
+    /// Whether the operation commutes.
+    pub const fn commutes(&self) -> bool {
+        self.commutes
+    }
+
+    /// Reduces `from` into `into`, both the bytes of a slice of the element type.
+    ///
+    /// # Errors
+    /// [`Cause::LengthMismatch`] when they are not the same whole number of elements, [`Cause::Unaligned`] when one
+    /// is not aligned as the element type is; what a [`Function`] says.
+    pub fn run(&self, into: &mut [u8], from: &[u8], order: Order) -> Result<(), Cause> {
+        (self.run)(self.token, into, from, order)
+    }
+}
+
+/// Copies `from` into `into`: what a collective does that reduces nothing. Without a way to a panic, which the library's own
+/// copying of slices leaves in small builds.
+///
+/// # Errors
+/// [`Cause::LengthMismatch`].
+pub(crate) fn copy(into: &mut [u8], from: &[u8]) -> Result<(), Cause> {
+    if into.len() != from.len() {
+        return Err(Cause::LengthMismatch { left: into.len() as u64, right: from.len() as u64 });
+    }
+    into.iter_mut().zip(from).for_each(|(into, from)| *into = *from);
+    Ok(())
+}
+
+fn reduce_bytes<R: Reduce<E>, E: Element>(
+    _token: usize,
+    into: &mut [u8],
+    from: &[u8],
+    order: Order,
+) -> Result<(), Cause> {
+    let mismatch = Cause::LengthMismatch { left: into.len() as u64, right: from.len() as u64 };
+    let unaligned = Cause::Unaligned { need: align_of::<E>() as u32 };
+    if into.len() != from.len() || !into.len().is_multiple_of(size_of::<E>()) {
+        return Err(mismatch);
+    }
+    let into = <[E]>::mut_from_bytes(into).map_err(|_| unaligned)?;
+    let from = <[E]>::ref_from_bytes(from).map_err(|_| unaligned)?;
+    // One loop where the order cannot be told from the result: half the code.
+    if R::COMMUTES || order == Order::IntoFirst {
+        R::reduce_all(into, from);
+    } else {
+        for (into, from) in into.iter_mut().zip(from) {
+            *into = R::reduce(*from, *into);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
