@@ -14,6 +14,9 @@
 //! has read: memory that was taken back meanwhile is [`Stale`](aldis_hal::Cause::Stale), and what was read of it void. So
 //! the owner never waits for its readers.
 //!
+//! Memory that is mapped here can also be lent to the user where it is ([`mapped`](aldis_hal::Transport::mapped)), under
+//! the same rule: the owner does not wait for who reads there either, and who reads asks afterwards what it was worth.
+//!
 //! # Two that copy one message
 //!
 //! A long read is cut into chunks and offered in the owner's entry. The reader takes chunks from the front and the owner,
@@ -41,7 +44,7 @@ pub use regions::Slots;
 pub use table::{Place, TABLE_BYTES, Table};
 pub use transport::Direct;
 
-use aldis_hal::memory::Memory;
+use aldis_hal::memory::{Mapped, Memory};
 use aldis_hal::{Cause, PeerId};
 
 /// What copies bytes between this process and others.
@@ -66,10 +69,10 @@ pub unsafe trait CopyEngine {
         self.reads(peer).err()
     }
 
-    /// Whether a read of `len` bytes at `from` is a plain copy, which begins at once and is several times as fast as one
-    /// that takes a call.
-    fn is_mapped(&self, _peer: PeerId, _from: u64, _len: usize) -> bool {
-        false
+    /// The `len` bytes at `from` in the memory of `peer`, if they are mapped here: a read of them is a plain copy then, which
+    /// begins at once and is several times as fast as one that takes a call.
+    fn mapped(&self, _peer: PeerId, _from: u64, _len: usize) -> Option<Mapped<'_>> {
+        None
     }
 
     /// Whether memory of `peer` can be written.

@@ -1,5 +1,6 @@
 //! Memory as devices see it. Plain descriptions: whoever turns them into accesses carries the `unsafe`.
 
+use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use bitflags::bitflags;
@@ -43,6 +44,43 @@ pub struct Gather {
     pub offset: usize,
     /// Bytes.
     pub len: usize,
+}
+
+/// Memory of a peer that is mapped here, to be read where it is.
+///
+/// It stays readable for `'a`, whatever its owner does, but nothing keeps the owner from writing there: once he has taken
+/// the memory back, its bytes may change while they are read. So there is no `&[u8]` of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Mapped<'a> {
+    start: NonNull<u8>,
+    len: usize,
+    memory: PhantomData<&'a [u8]>,
+}
+
+impl<'a> Mapped<'a> {
+    /// The `len` bytes from `start`.
+    ///
+    /// # Safety
+    /// They are initialised and valid for reads for `'a`, in one allocation, and this process writes them by nothing that
+    /// runs while it reads them.
+    pub const unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
+        Self { start, len, memory: PhantomData }
+    }
+
+    /// The first byte.
+    pub const fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Bytes.
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
 }
 
 /// Memory that a device reads and writes by bus address.

@@ -17,7 +17,7 @@ use crate::caps::{Caps, Features};
 use crate::cause::Cause;
 use crate::id::{Epoch, PeerId, RegionId, Token};
 use crate::lines::Lines;
-use crate::memory::{Access, Gather, Memory};
+use crate::memory::{Access, Gather, Mapped, Memory};
 use crate::post::{Post, Refusal};
 use crate::time::Instant;
 
@@ -192,6 +192,16 @@ pub trait Transport {
     /// [`Limits::direct_bytes_max`]: crate::Limits::direct_bytes_max
     fn get(&mut self, _peer: PeerId, _local: Gather, _remote: Remote<'_>, _token: Token) -> Post {
         Post::Never(Cause::Unsupported)
+    }
+
+    /// The `len` bytes from `remote` of a peer's registered memory where they are mapped here, as long as the region is the
+    /// peer's to show. Asked again after they have been read, it says whether they were that all the while: if it answers
+    /// [`Cause::Stale`], what has been read may be anything.
+    ///
+    /// # Errors
+    /// [`Cause::Stale`] as above; anything else means that they are not mapped.
+    fn mapped(&self, _peer: PeerId, _remote: Remote<'_>, _len: u64) -> Result<Mapped<'_>, Cause> {
+        Err(Cause::Unsupported)
     }
 
     /// Updates a word of a peer and fetches its old value into registered local memory of 8 bytes.

@@ -10,7 +10,7 @@ use core::fmt;
 use core::ptr::NonNull;
 
 use aldis_drivers::direct::{CopyEngine, Place};
-use aldis_hal::memory::Memory;
+use aldis_hal::memory::{Mapped, Memory};
 use aldis_hal::{Cause, PeerId};
 
 use crate::arena::Arena;
@@ -108,8 +108,11 @@ unsafe impl CopyEngine for Copier {
         }
     }
 
-    fn is_mapped(&self, peer: PeerId, from: u64, len: usize) -> bool {
-        self.window(peer).and_then(|window| window.find(from, len)).is_some()
+    fn mapped(&self, peer: PeerId, from: u64, len: usize) -> Option<Mapped<'_>> {
+        let found = self.window(peer)?.find(from, len)?;
+        // SAFETY: a window is readable for the rest of the process, and is another process's memory, which this one never
+        // writes but by calls of the system.
+        Some(unsafe { Mapped::new(found, len) })
     }
 
     fn writes(&self, peer: PeerId) -> bool {

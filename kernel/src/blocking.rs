@@ -37,7 +37,7 @@ pub(crate) struct Guard<'w, 'e, 's, T: Transport, P: Platform> {
 
 impl<T: Transport, P: Platform> Guard<'_, '_, '_, T, P> {
     /// Waits for the first of the requests, after some turns.
-    fn wait_on(self, turns: Turns) -> Result<Status, Failed> {
+    pub(crate) fn wait_on(self, turns: Turns) -> Result<Status, Failed> {
         let [handle, _] = self.handles;
         self.within.wait_for_on(turns, handle)
     }
@@ -188,7 +188,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     }
 
     /// Starts a receive into memory that the caller keeps borrowed until it is complete or abandoned.
-    fn start_recv(
+    pub(crate) fn start_recv(
         &mut self,
         comm: &Comm,
         bytes: &mut [u8],

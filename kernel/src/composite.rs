@@ -4,7 +4,7 @@
 //! peer's order.
 
 use aldis_hal::caps::Features;
-use aldis_hal::memory::{Access, Gather, Memory};
+use aldis_hal::memory::{Access, Gather, Mapped, Memory};
 use aldis_hal::transport::{Atomic, Quiesce, Remote, Route};
 use aldis_hal::{
     Caps, Cause, Epoch, Handle, Instant, Lines, PeerId, Post, Refusal, RegionId, Sink, Slot, Token, Transport,
@@ -196,6 +196,14 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
             Ok(local) if self.takes_first(peer) => self.first.get(peer, local, remote, token),
             Ok(local) => self.second.get(peer, local, remote, token),
             Err(cause) => Post::Never(cause),
+        }
+    }
+
+    fn mapped(&self, peer: PeerId, remote: Remote<'_>, len: u64) -> Result<Mapped<'_>, Cause> {
+        if self.takes_first(peer) {
+            self.first.mapped(peer, remote, len)
+        } else {
+            self.second.mapped(peer, remote, len)
         }
     }
 

@@ -37,7 +37,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
 }
 
 /// Whether there is code for memory in the transport's hands.
-const fn lends<T: Transport>() -> bool {
+pub(crate) const fn lends<T: Transport>() -> bool {
     LENDS && T::DIRECT
 }
 
@@ -219,6 +219,7 @@ impl Engine<'_> {
     ) -> Turn {
         let most = caps_with(transport, id, Features::GET).map_or(0, |caps| caps.limits.direct_bytes_max);
         match reader.step(most) {
+            ReaderStep::Read { .. } if self.holds(index) => Turn::Idle,
             ReaderStep::Read { key, offset, len } if most > 0 => {
                 self.read(transport, id, index, key, (offset, len))
             }
@@ -226,6 +227,17 @@ impl Engine<'_> {
             ReaderStep::Tell { sender } => self.tell_read(transport, id, index, sender, reader),
             ReaderStep::Wait => Turn::Idle,
         }
+    }
+
+    /// Whether the receive in slot `index` leaves its message where it is, to be looked at there.
+    fn holds(&mut self, index: u32) -> bool {
+        let Some(request) = self.requests.at(index).filter(|request| request.mode == Mode::Viewed) else {
+            return false;
+        };
+        if let Machine::Read(reader) = &mut request.machine {
+            reader.hold();
+        }
+        true
     }
 
     fn read<T: Transport>(

@@ -18,6 +18,7 @@
 //! | `composite` | two transports as one |
 //! | `lines` | the control lines of a communicator, for collectives among ranks that share memory |
 //! | [`future`](mod@future) | sends, receives and probes as futures, on any executor or none |
+//! | `view` | receives that copy nothing, where the sender's memory is mapped |
 //! | [`shared`] | an endpoint behind a spin lock, for several cores that are one rank |
 //! | [`datatype`] | types scattered in memory, packed and unpacked in any pieces |
 //! | `credits` | what two ranks owe each other |
@@ -83,6 +84,7 @@ pub mod sizing;
 pub mod storage;
 mod turns;
 mod typed;
+mod view;
 
 pub use aldis_hal as hal;
 pub use aldis_protocols as protocols;
@@ -111,3 +113,4 @@ pub use scope::{Request, Scope};
 pub use shared::{Shared, SharedWithin};
 pub use storage::{Memory, Storage};
 pub use typed::{Typed, TypedMut};
+pub use view::{Elements, View};

@@ -10,8 +10,7 @@ mod rig;
 
 use rig::{Clock, Job, Powers, Rank, Shape, Wire, pattern, settle, together};
 
-const READING: Powers =
-    Powers { reads: Some(300), gathers: None, places: false, polls: 0, reads_max: None, regions: 8 };
+const READING: Powers = Powers { reads: Some(300), regions: 8, ..Powers::NONE };
 
 fn worlds(ranks: &[Rank<'_>]) -> Vec<Comm> {
     ranks.iter().map(|rank| rank.world()).collect()
@@ -69,7 +68,7 @@ fn a_long_message_is_read_and_explain_says_so() {
 
 #[test]
 fn without_reads_explain_says_why_fragments_are_taken() {
-    let mut job = job(Powers::default());
+    let mut job = job(Powers::NONE);
     let text = job.ranks()[0].explain(R(1), 5000).unwrap().to_string();
     assert!(text.contains("by reading: the transport does not read this peer's memory"), "{text}");
 }
@@ -83,7 +82,7 @@ proptest! {
         reads in proptest::option::of(1u64..900), gathers in proptest::option::of(60u64..900), places in any::<bool>(),
         polls in 0u32..4, reads_max in proptest::option::of(0u32..4), regions in 0usize..3,
     ) {
-        let mut job = job(Powers { reads, gathers, places, polls, reads_max, regions });
+        let mut job = job(Powers { reads, gathers, places, polls, reads_max, regions, maps: false });
         let (buffer, result, [read, unread, ..]) = carry(&mut job, len, room, unexpected);
         let here = len.min(room);
         prop_assert_eq!(&buffer[..here], &pattern(7, len)[..here]);
@@ -104,7 +103,7 @@ proptest! {
         len in 100usize..2000, after in 0u32..30, reads in proptest::option::of(50u64..700),
         gathers in proptest::option::of(60u64..700), places in any::<bool>(), polls in 0u32..4,
     ) {
-        let mut job = job(Powers { reads, gathers, places, polls, reads_max: None, regions: 16 });
+        let mut job = job(Powers { reads, gathers, places, polls, regions: 16, ..Powers::NONE });
         let table = job.table.clone();
         let mut ranks = job.ranks();
         let worlds = worlds(&ranks);
@@ -145,7 +144,7 @@ proptest! {
         len in 100usize..2000, after in 0u32..30, reads in proptest::option::of(50u64..700),
         gathers in proptest::option::of(60u64..700), places in any::<bool>(), polls in 0u32..4,
     ) {
-        let mut job = job(Powers { reads, gathers, places, polls, reads_max: None, regions: 16 });
+        let mut job = job(Powers { reads, gathers, places, polls, regions: 16, ..Powers::NONE });
         let table = job.table.clone();
         let mut ranks = job.ranks();
         let worlds = worlds(&ranks);

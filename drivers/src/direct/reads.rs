@@ -54,6 +54,12 @@ pub(super) struct Read {
     waited: u32,
 }
 
+/// What a key names: an entry of the owner's, and what its generation must be.
+pub(super) struct Named {
+    entry: u32,
+    generation: u32,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
     Idle,
@@ -281,14 +287,7 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         remote: Remote<'_>,
         token: Token,
     ) -> Result<Read, Cause> {
-        let Some((&slot_bytes, rest)) = remote.key.split_first_chunk() else { return Err(Cause::BadRegion) };
-        let Some(&generation_bytes) = rest.first_chunk() else { return Err(Cause::BadRegion) };
-        let (index, generation) = (u32::from_le_bytes(slot_bytes), u32::from_le_bytes(generation_bytes));
-        let entry = self.entry(peer, index).ok_or(Cause::BadRegion)?;
-        let (address, shown) = entry.look(generation)?;
-        if remote.offset.checked_add(local.len as u64).is_none_or(|end| end > shown) {
-            return Err(Cause::BadRegion);
-        }
+        let (Named { entry, generation }, from) = self.find(peer, remote, local.len as u64)?;
         let slot = self.slot(local.region).ok_or(Cause::BadRegion)?;
         if !slot.access.contains(Access::LOCAL_WRITE) || !slot.holds(local.offset, local.len) {
             return Err(Cause::BadRegion);
@@ -296,9 +295,26 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         if slot.read.state != State::Idle || slot.peer != peer {
             return Err(Cause::Busy);
         }
-        let from = address.wrapping_add(remote.offset);
         let Gather { offset, len, .. } = local;
-        Ok(Read { state: State::Alone, token, entry: index, generation, from, offset, len, ..Read::NONE })
+        Ok(Read { state: State::Alone, token, entry, generation, from, offset, len, ..Read::NONE })
+    }
+
+    /// The entry that a key names, and where in the owner's memory the `len` bytes are, if they are shown there.
+    pub(super) fn find(
+        &self,
+        peer: PeerId,
+        Remote { key, offset }: Remote<'_>,
+        len: u64,
+    ) -> Result<(Named, u64), Cause> {
+        let Some((&entry, rest)) = key.split_first_chunk() else { return Err(Cause::BadRegion) };
+        let Some(&generation) = rest.first_chunk() else { return Err(Cause::BadRegion) };
+        let (index, generation) = (u32::from_le_bytes(entry), u32::from_le_bytes(generation));
+        let entry = self.entry(peer, index).ok_or(Cause::BadRegion)?;
+        let (address, shown) = entry.look(generation)?;
+        if offset.checked_add(len).is_none_or(|end| end > shown) {
+            return Err(Cause::BadRegion);
+        }
+        Ok((Named { entry: index, generation }, address.wrapping_add(offset)))
     }
 
     /// Begins a read of memory that is shown in `entry` at `first`, into region `index`, where it belongs at `target`.
@@ -310,7 +326,7 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         (first, target): (u64, u64),
     ) -> Step {
         let peer = self.slots.0.get(reader(index)).map(|slot| slot.peer).unwrap_or_default();
-        let is_mapped = self.engine.is_mapped(peer, read.from, read.len);
+        let is_mapped = self.engine.mapped(peer, read.from, read.len).is_some();
         let (shared_min, at_once_max) = if is_mapped {
             (MAPPED_SHARED_BYTES_MIN, MAPPED_AT_ONCE_BYTES_MAX)
         } else {

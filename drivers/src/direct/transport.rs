@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use aldis_hal::memory::{Access, Gather, Memory};
+use aldis_hal::memory::{Access, Gather, Mapped, Memory};
 use aldis_hal::transport::{Quiesce, Remote, Route};
 use aldis_hal::{
     Caps, Cause, Cost, Epoch, Features, Handle, Instant, Lines, PeerId, Post, Refusal, RegionId, Resource,
@@ -165,6 +165,12 @@ impl<T: Transport, E: CopyEngine> Transport for Direct<'_, T, E> {
                 }
             }
         }
+    }
+
+    fn mapped(&self, peer: PeerId, remote: Remote<'_>, len: u64) -> Result<Mapped<'_>, Cause> {
+        let (_, from) = self.find(peer, remote, len)?;
+        let len = usize::try_from(len).map_err(|_| Cause::Unsupported)?;
+        self.engine.mapped(peer, from, len).ok_or(Cause::Unsupported)
     }
 
     fn register(&mut self, peer: PeerId, memory: Memory, access: Access) -> Result<RegionId, Cause> {

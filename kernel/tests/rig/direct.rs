@@ -2,18 +2,21 @@
 //! polls later.
 
 use core::cell::RefCell;
+use core::ptr::NonNull;
 use core::slice;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use aldis_kernel::hal::memory::{Access, Gather, Memory};
+use aldis_kernel::hal::memory::{Access, Gather, Mapped, Memory};
 use aldis_kernel::hal::{Cause, Handle, PeerId, Post, RegionId, Sink, Token};
 
 /// What the wire does with registered memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Powers {
     /// A peer's memory can be read, so many bytes a post.
     pub(crate) reads: Option<u64>,
+    /// What can be read is mapped.
+    pub(crate) maps: bool,
     /// Messages of at most so many bytes are gathered from the sender's memory.
     pub(crate) gathers: Option<u64>,
     /// Fragments are put where they belong.
@@ -24,6 +27,19 @@ pub(crate) struct Powers {
     pub(crate) reads_max: Option<u32>,
     /// Regions of a rank.
     pub(crate) regions: usize,
+}
+
+impl Powers {
+    /// None.
+    pub(crate) const NONE: Self = Self {
+        reads: None,
+        maps: false,
+        gathers: None,
+        places: false,
+        polls: 0,
+        reads_max: None,
+        regions: 0,
+    };
 }
 
 #[derive(Clone, Copy)]
@@ -67,6 +83,12 @@ impl Table {
         unsafe { start.copy_from_nonoverlapping(bytes.as_ptr(), len) };
         true
     }
+}
+
+/// The region that a key is for.
+fn named(key: &[u8]) -> RegionId {
+    let word = |at: usize| u32::from_le_bytes(key[at..at + 4].try_into().unwrap());
+    RegionId(Handle { slot: word(0), generation: word(4) })
 }
 
 /// Something that takes some polls.
@@ -131,9 +153,7 @@ impl Direct {
             self.powers.reads.is_some_and(|most| local.len as u64 <= most),
             "more than can be read at a time"
         );
-        let word = |at: usize| u32::from_le_bytes(key[at..at + 4].try_into().unwrap());
-        let region = RegionId(Handle { slot: word(0), generation: word(4) });
-        let remote = Gather { region, offset: offset as usize, len: local.len };
+        let remote = Gather { region: named(key), offset: offset as usize, len: local.len };
         if self.powers.polls > 0 {
             self.jobs.push_back((self.powers.polls, Job::Read { token, local, remote }));
             return Post::Queued;
@@ -142,6 +162,17 @@ impl Direct {
             Ok(()) => Post::Done,
             Err(cause) => Post::Never(cause),
         }
+    }
+
+    pub(crate) fn mapped(&self, key: &[u8], offset: u64, len: u64) -> Result<Mapped<'_>, Cause> {
+        if !self.powers.maps {
+            return Err(Cause::Unsupported);
+        }
+        let remote = Gather { region: named(key), offset: offset as usize, len: len as usize };
+        let found = self.table.borrow().piece(remote, Access::REMOTE_READ);
+        let (start, len) = found.ok_or(Cause::Stale)?;
+        // SAFETY: the tests keep what is sent until whoever looks at it has ended.
+        Ok(unsafe { Mapped::new(NonNull::new(start).unwrap(), len) })
     }
 
     fn read(&self, local: Gather, remote: Gather) -> Result<(), Cause> {

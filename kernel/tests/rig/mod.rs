@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use aldis_kernel::hal::caps::Features;
-use aldis_kernel::hal::memory::{Access, Gather, Memory as Shared};
+use aldis_kernel::hal::memory::{Access, Gather, Mapped, Memory as Shared};
 use aldis_kernel::hal::transport::{Quiesce, Remote};
 use aldis_kernel::hal::{
     Activity, Again, Caps, Cause, Cost, Epoch, Instant, Limits, PeerId, Platform, Post, Refusal, RegionId,
@@ -129,6 +129,9 @@ impl Transport for Wire {
             true => Post::Never(Cause::PeerDead),
             false => self.direct.get(local, remote.key, remote.offset, token),
         }
+    }
+    fn mapped(&self, _: PeerId, remote: Remote<'_>, len: u64) -> Result<Mapped<'_>, Cause> {
+        self.direct.mapped(remote.key, remote.offset, len)
     }
     fn zcopy(&mut self, peer: PeerId, header: &[u8], gather: &[Gather], token: Token) -> Post {
         if let Err(refusal) = self.take(peer) {
@@ -254,7 +257,7 @@ impl Job {
         let ranks = storages.len();
         let queues = (0..ranks).map(|_| (0..ranks).map(|_| Queue::default()).collect()).collect();
         let (dead, clock, table) = (Rc::default(), Clock::default(), Rc::default());
-        Self { storages, queues: Rc::new(queues), dead, clock, table, shape, powers: Powers::default() }
+        Self { storages, queues: Rc::new(queues), dead, clock, table, shape, powers: Powers::NONE }
     }
 
     /// What is on the wire from one rank to another.

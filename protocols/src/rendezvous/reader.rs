@@ -11,6 +11,9 @@
 //!
 //! The sender may take its memory back at any time: the next read fails, and the message is withdrawn. Memory that
 //! cannot be read after all is asked for like that of any announcement, from where reading has ended.
+//!
+//! Where the memory is mapped, the receiver need not read it at all: it [holds](Reader::hold) the message, whoever it is for
+//! looks at it where it is, and the clear-to-send follows when he has done.
 
 use aldis_hal::Handle;
 
@@ -52,7 +55,7 @@ pub enum ReaderStep {
         /// How many, at most what was passed as the limit.
         len: u32,
     },
-    /// Nothing until what is being read has come.
+    /// Nothing until what is being read has come, or what is held is let go of.
     Wait,
     /// Tell `sender` that nothing more is wanted.
     Tell {
@@ -67,6 +70,7 @@ enum Phase {
     #[default]
     Reading,
     Waiting,
+    Held,
     Telling,
 }
 
@@ -100,8 +104,28 @@ impl Reader {
                 let len = self.end.saturating_sub(self.next).min(most.clamp(1, u32::MAX.into()));
                 ReaderStep::Read { key: self.key, offset: self.next, len: len as u32 }
             }
-            Phase::Waiting => ReaderStep::Wait,
+            Phase::Waiting | Phase::Held => ReaderStep::Wait,
             Phase::Telling => ReaderStep::Tell { sender: self.sender },
+        }
+    }
+
+    /// Leaves the message where it is, if none of it has been read: until it is [declined](Self::decline), or
+    /// [read](Self::read_held) after all.
+    pub fn hold(&mut self) {
+        if self.phase == Phase::Reading && self.next == 0 {
+            self.phase = Phase::Held;
+        }
+    }
+
+    /// Whether the message is left where it is; if so, the key for it.
+    pub fn held(&self) -> Option<ReadKey> {
+        (self.phase == Phase::Held).then_some(self.key)
+    }
+
+    /// Reads what was held.
+    pub fn read_held(&mut self) {
+        if self.phase == Phase::Held {
+            self.phase = Phase::Reading;
         }
     }
 
@@ -165,11 +189,18 @@ mod tests {
         #[test]
         fn both_ends_end(
             length in 0u64..5000, room in 0u64..5000, most in 0u64..900, refused_at in 0u32..12, withdrawn_at in 0u32..12,
-            queued in any::<bool>(),
+            queued in any::<bool>(), held in any::<bool>(),
         ) {
             let (mut sender, mut reader) = (Sender::new(length), Reader::new(&EXPOSED, length, room));
             sender.announced();
             let (mut covered, mut reads) = (0, 0);
+            if held && length.min(room) > 0 {
+                reader.hold();
+                prop_assert_eq!((reader.held(), reader.step(most)), (Some(EXPOSED.key), ReaderStep::Wait));
+                prop_assert!(!reader.arrived(), "nothing is being read");
+                reader.read_held();
+            }
+            prop_assert!(reader.held().is_none());
             loop {
                 match reader.step(most) {
                     ReaderStep::Read { key, offset, len } => {
@@ -221,6 +252,19 @@ mod tests {
         assert!(!reader.arrived(), "nobody wants it any more");
         assert_eq!(reader.step(10), ReaderStep::Tell { sender: SENDING });
         assert!(!reader.is_withdrawn());
+    }
+
+    #[test]
+    fn what_is_held_is_let_go_of_without_a_read() {
+        let mut reader = Reader::new(&EXPOSED, 100, 100);
+        reader.hold();
+        reader.decline();
+        assert_eq!((reader.held(), reader.step(10)), (None, ReaderStep::Tell { sender: SENDING }));
+        let mut begun = Reader::new(&EXPOSED, 100, 100);
+        begun.posted(50);
+        assert!(begun.arrived());
+        begun.hold();
+        assert!(begun.held().is_none(), "half of it has been read");
     }
 
     #[test]
