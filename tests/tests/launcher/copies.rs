@@ -9,8 +9,14 @@ const RANK: &str = env!("CARGO_BIN_EXE_copy_rank");
 
 /// Runs two of them with variables of the environment; the launcher's exit code and all that was said.
 fn exchange(variables: &[(&str, &str)]) -> (Option<i32>, String) {
+    exchange_over("auto", variables, &[])
+}
+
+/// The same over a transport, with arguments for the ranks.
+fn exchange_over(transport: &str, variables: &[(&str, &str)], rest: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(program("aldis-run"));
-    command.args(["-n", "2", "--timeout", "55", RANK]).envs(variables.iter().copied()).stdin(Stdio::null());
+    command.args(["-n", "2", "--timeout", "55", "--transport", transport, RANK]).args(rest);
+    command.envs(variables.iter().copied()).stdin(Stdio::null());
     let output = command.output().expect("aldis-run");
     let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     (output.status.code(), said.concat())
@@ -20,6 +26,13 @@ fn exchange(variables: &[(&str, &str)]) -> (Option<i32>, String) {
 fn reads(said: &str) -> Vec<u32> {
     let counts =
         said.lines().filter_map(|line| line.split_once("has read ")?.1.split(' ').next()?.parse().ok());
+    counts.collect()
+}
+
+/// Messages that both ranks say they have looked at where they are.
+fn looks(said: &str) -> Vec<u32> {
+    let counts =
+        said.lines().filter_map(|line| line.split_once("looked at ")?.1.split(' ').next()?.parse().ok());
     counts.collect()
 }
 
@@ -35,6 +48,7 @@ fn long_messages_are_read_where_they_are() {
     assert_eq!(code, Some(0), "{said}");
     assert!(protocol(&said, "rendezvous by reading").ends_with("taken"), "{said}");
     assert!(reads(&said).iter().all(|&count| count > 20) && reads(&said).len() == 2, "{said}");
+    assert_eq!(looks(&said), [0, 0], "nothing is mapped: {said}");
 }
 
 #[test]
@@ -49,6 +63,7 @@ fn what_the_system_refuses_goes_in_fragments_and_explain_says_so() {
     let (code, said) = exchange(&[("ALDIS_CMA", "off")]);
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(reads(&said), [0, 0], "{said}");
+    assert_eq!(looks(&said), [0, 0], "{said}");
     assert!(said.contains("transport shm: taken; its memory is not read: ALDIS_CMA is off"), "{said}");
     assert!(protocol(&said, "rendezvous by fragments").ends_with("taken"), "{said}");
 }
@@ -60,10 +75,26 @@ fn arenas_are_read_where_they_are_mapped() {
         let (code, said) = exchange(&variables);
         assert_eq!(code, Some(0), "{cma}: {said}");
         assert!(reads(&said).iter().all(|&count| count > 20) && reads(&said).len() == 2, "{cma}: {said}");
+        // Of each size above 8 KiB one that comes before its receive and one that comes after it.
+        assert!(looks(&said).iter().all(|&count| count >= 22) && looks(&said).len() == 2, "{cma}: {said}");
         let remark =
             if cma == "off" { "only what is sent from an arena is read" } else { "read where it is mapped" };
         assert!(said.contains(remark), "{cma}: {said}");
     }
+}
+
+#[test]
+fn what_comes_by_sockets_is_seen_in_the_fallback() {
+    let (code, said) = exchange_over("tcp", &[("ALDIS_ARENA", "32M")], &[]);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(looks(&said), [0, 0], "{said}");
+}
+
+#[test]
+fn a_rank_that_dies_while_it_looks_ends_the_job() {
+    let (code, said) = exchange_over("auto", &[("ALDIS_ARENA", "32M")], &["die"]);
+    assert!(said.contains("rank 1 looks, and dies"), "{said}");
+    assert_eq!(code, Some(128 + 6), "{said}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Two ranks that exchange long messages in every way, check every byte, and tell how the bytes have moved: what the tests
-//! of single copies start. In a job with an arena what is sent lies there, and what is received too.
+//! of single copies start. In a job with an arena what is sent lies there, and what is received too. With the argument
+//! `die` one of them dies while it looks at a message of the other's.
 
 use core::error::Error;
 use core::time::Duration;
@@ -10,6 +11,8 @@ use aldis_host_sim::ShmArena;
 use aldis_kernel::hal::Cause;
 use aldis_kernel::{Comm, Rank, Request, Tag};
 use aldis_tests::bytes::Bytes;
+
+mod views;
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -33,6 +36,9 @@ const SIZES: [usize; 13] = [
 fn main() -> ExitCode {
     aldis_host_sim::run(|ep: &mut HostEndpoint| {
         let world = ep.world();
+        if std::env::args().nth(1).as_deref() == Some("die") {
+            return views::die(ep, &world);
+        }
         for (round, &len) in SIZES.iter().enumerate() {
             exchange(ep, &world, round as u32, len)?;
         }
@@ -40,10 +46,12 @@ fn main() -> ExitCode {
         truncated(ep, &world)?;
         many(ep, &world)?;
         abandoned(ep, &world)?;
+        let borrowed = views::views(ep, &world)?;
         let (reads, unread) = (ep.counters().reads, ep.counters().unread);
         let other = Rank(1 - world.rank().0);
         let explanation = ep.explain(other, 1 << 20)?.to_string();
         println!("rank {} has read {reads} messages, and {unread} were not\n{explanation}", world.rank());
+        println!("of them it has looked at {borrowed} where they are");
         Ok(())
     })
 }
