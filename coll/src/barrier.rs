@@ -1,10 +1,23 @@
 //! Barrier: no rank leaves before every rank has entered.
 
 mod dissemination;
+mod dissemination_radix4;
+mod double_ring;
+mod linear;
+mod recursive_doubling;
+mod signal;
+mod tree;
+mod two_processes;
 
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Comm, Error, Scope};
 pub use dissemination::Dissemination;
+pub use dissemination_radix4::DisseminationRadix4;
+pub use double_ring::DoubleRing;
+pub use linear::Linear;
+pub use recursive_doubling::RecursiveDoubling;
+pub use tree::Tree;
+pub use two_processes::TwoProcesses;
 
 use crate::caller::Caller;
 use crate::collective::{Collective, Planned};
@@ -12,7 +25,8 @@ use crate::schedule::Candidate;
 use crate::select::{Call, Options};
 
 /// Every algorithm for it.
-pub static ALGORITHMS: [Candidate; 1] = [&Dissemination];
+pub static ALGORITHMS: [Candidate; 7] =
+    [&Dissemination, &DisseminationRadix4, &RecursiveDoubling, &TwoProcesses, &Tree, &Linear, &DoubleRing];
 
 /// Waits until every rank of `comm` has called it (MPI_Barrier).
 ///

@@ -1,10 +1,23 @@
 //! Broadcast: the root's data on every rank.
 
+mod binary;
 mod binomial;
+mod chain;
+mod knomial;
+mod linear;
+mod pipeline;
+mod split_binary;
+mod spread;
 
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Comm, Error, Rank, Scope};
+pub use binary::Binary;
 pub use binomial::Binomial;
+pub use chain::Chain;
+pub use knomial::Knomial;
+pub use linear::Linear;
+pub use pipeline::Pipeline;
+pub use split_binary::SplitBinary;
 use zerocopy::IntoBytes;
 
 use crate::caller::Caller;
@@ -14,7 +27,8 @@ use crate::schedule::Candidate;
 use crate::select::{Call, Options};
 
 /// Every algorithm for it.
-pub static ALGORITHMS: [Candidate; 1] = [&Binomial];
+pub static ALGORITHMS: [Candidate; 7] =
+    [&Binomial, &Knomial, &Linear, &Binary, &SplitBinary, &Chain, &Pipeline];
 
 /// Sends `data` of rank `root` to every rank of `comm`, into its `data` (MPI_Bcast).
 ///

@@ -21,6 +21,9 @@
 //! A list needs a bound on all steps and is copied at each round; a step asked for by index needs no storage in the
 //! algorithm, the executor or the checker, costs a few instructions, and is the same for 2 ranks and for 65,536.
 
+pub(crate) mod along;
+pub(crate) mod tree;
+
 use core::fmt;
 use core::num::NonZeroU32;
 
@@ -239,13 +242,20 @@ pub const fn log2_ceil(size: u32) -> u32 {
     u32::BITS - size.saturating_sub(1).leading_zeros()
 }
 
+/// The largest power of two that is at most `size`, as its exponent; 0 for a size of 0.
+pub const fn log2_floor(size: u32) -> u32 {
+    31u32.saturating_sub(size.leading_zeros())
+}
+
 /// What a schedule costs on its critical path: summed over the rounds, the most that any rank does in that round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Work {
     /// Rounds that carry messages.
     pub rounds: u64,
-    /// Elements sent.
+    /// Messages beyond the first that one rank sends in a round, or receives, whichever are more.
+    pub fan: u64,
+    /// Elements sent, or received, whichever are more.
     pub elements: u64,
     /// Elements reduced.
     pub reduced: u64,
@@ -272,6 +282,11 @@ pub trait Schedule: Sync {
     /// The most elements of data that can be worked on at once with `scratch` elements of scratch. A longer
     /// operation is cut into segments of at most this many, each run by itself.
     fn capacity(&self, size: u32, scratch: usize) -> usize;
+
+    /// Whether it is made for so many ranks.
+    fn serves(&self, _size: u32) -> bool {
+        true
+    }
 
     /// Whether operands are combined in the order of their ranks, as an operation that does not commute needs.
     fn keeps_rank_order(&self) -> bool {
@@ -350,5 +365,6 @@ mod tests {
     #[test]
     fn rounds_of_a_tree() {
         assert_eq!([1, 2, 3, 4, 5, 64, 65, u32::MAX].map(log2_ceil), [0, 1, 2, 2, 3, 6, 7, 32]);
+        assert_eq!([0, 1, 2, 3, 4, 64, 65, u32::MAX].map(log2_floor), [0, 0, 1, 1, 2, 6, 6, 31]);
     }
 }

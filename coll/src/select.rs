@@ -1,7 +1,7 @@
 //! Selection: each candidate is priced with the cost model and the cheapest is taken, unless the caller names one.
 //!
 //! The price of a schedule is `rounds * alpha + bytes * beta + reduced bytes * gamma` over its critical path
-//! ([`Priced::work`]), after Thakur, Rabenseifner, Gropp 2005, section 3, summed over the segments that the
+//! ([`Priced::work`]), with the processor's part of alpha for each further message of a round, after Thakur, Rabenseifner, Gropp 2005, section 3, summed over the segments that the
 //! scratch allows.
 //!
 //! **Every rank must select the same algorithm**, so nothing that a rank measures for itself goes in: count,
@@ -46,6 +46,7 @@ impl Prices {
         };
         let local = work.reduced.saturating_add(work.copied);
         (work.rounds.saturating_mul(self.message.message_ns(0)))
+            .saturating_add(work.fan.saturating_mul(self.message.overhead_ns.into()))
             .saturating_add(span(work.elements, self.message.per_kib_ns))
             .saturating_add(span(local, self.local_per_kib_ns))
     }
@@ -244,10 +245,13 @@ impl Call {
     /// How `algorithm` would carry it out, or why it cannot.
     ///
     /// # Errors
-    /// [`Cause::Unsupported`] if it is an algorithm for something else or would mix the order of operands that do
+    /// [`Cause::Unsupported`] if it is an algorithm for something else or for other sizes, or would mix the order of operands that do
     /// not commute; [`Cause::TooSmall`] if there is not one element of scratch and it needs some.
     pub fn plan(&self, algorithm: Algorithm) -> Result<Plan, Cause> {
-        if algorithm.operation() != self.operation || !(self.commutes || algorithm.keeps_rank_order()) {
+        if algorithm.operation() != self.operation || !algorithm.serves(self.size) {
+            return Err(Cause::Unsupported);
+        }
+        if !(self.commutes || algorithm.keeps_rank_order()) {
             return Err(Cause::Unsupported);
         }
         let capacity = algorithm.capacity(self.size, self.scratch);
@@ -340,6 +344,7 @@ impl Plan {
         let sum = |each: u64, last: u64| each.saturating_mul(full as u64).saturating_add(last);
         Work {
             rounds: sum(each.rounds, last.rounds),
+            fan: sum(each.fan, last.fan),
             elements: sum(each.elements, last.elements),
             reduced: sum(each.reduced, last.reduced),
             copied: sum(each.copied, last.copied),
@@ -424,6 +429,9 @@ impl Explanation {
         write!(f, "\n  {:<20} ", candidate.name())?;
         let Selected { plan, ns } = match self.call.price(candidate, &self.options.prices) {
             Ok(priced) => priced,
+            Err(Cause::Unsupported) if !candidate.serves(self.call.size) => {
+                return f.write_str("refused: not made for so many ranks");
+            }
             Err(Cause::Unsupported) => {
                 return f.write_str("refused: does not keep rank order and the operation does not commute");
             }

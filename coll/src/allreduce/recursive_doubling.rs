@@ -2,7 +2,7 @@
 
 use aldis_kernel::hal::Operation;
 
-use crate::schedule::{Instance, Order, Priced, Schedule, Span, Step, Work};
+use crate::schedule::{Instance, Order, Priced, Schedule, Span, Step, Work, log2_floor};
 
 /// The recursive-doubling all-reduce: floor(log2 p) rounds of n elements, and two more when p is no power of two.
 ///
@@ -18,11 +18,6 @@ use crate::schedule::{Instance, Order, Priced, Schedule, Span, Step, Work};
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct RecursiveDoubling;
-
-/// The largest power of two that is at most `size`, as its exponent.
-const fn log2_floor(size: u32) -> u32 {
-    31u32.saturating_sub(size.leading_zeros())
-}
 
 /// Ranks beyond the largest power of two.
 const fn excess(size: u32) -> u32 {
@@ -154,7 +149,7 @@ impl Priced for RecursiveDoubling {
             rounds: exchanges + 2 * fold,
             elements: (exchanges + 2 * fold).saturating_mul(count),
             reduced: (exchanges + fold).saturating_mul(count),
-            copied: 0,
+            ..Work::default()
         }
     }
 }

@@ -100,6 +100,6 @@ impl Priced for Ring {
         let turn = u64::from(size.saturating_sub(1));
         let (base, longer) = divide(count, size as usize);
         let walked = turn.saturating_mul(base as u64 + u64::from(longer > 0));
-        Work { rounds: 2 * turn, elements: walked.saturating_mul(2), reduced: walked, copied: 0 }
+        Work { rounds: 2 * turn, elements: walked.saturating_mul(2), reduced: walked, ..Work::default() }
     }
 }

@@ -71,6 +71,6 @@ impl Priced for Binomial {
     fn work(&self, size: u32, count: usize) -> Work {
         let rounds = if count == 0 { 0 } else { u64::from(log2_ceil(size)) };
         let elements = rounds.saturating_mul(count as u64);
-        Work { rounds, elements, reduced: elements, copied: 0 }
+        Work { rounds, elements, reduced: elements, ..Work::default() }
     }
 }

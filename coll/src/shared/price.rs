@@ -60,6 +60,6 @@ pub(crate) fn work(operation: Operation, size: u32, count: usize, element_bytes:
     match operation {
         Operation::Barrier => Work { rounds: 1, ..Work::default() },
         _ if count == 0 || size < 2 => Work::default(),
-        _ => Work { rounds: 1, elements: count, reduced, copied },
+        _ => Work { rounds: 1, elements: count, reduced, copied, ..Work::default() },
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use aldis_coll::schedule::{Buffer, IN_FLIGHT_MAX, Instance, Order, Schedule, Span, Step};
+use aldis_coll::schedule::{Buffer, IN_FLIGHT_MAX, Instance, Order, Schedule, Span, Step, Work};
 
 /// What a schedule did wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -48,6 +48,7 @@ pub(crate) struct Count {
 /// The heaviest rank of a round.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Heaviest {
+    /// Sent, or received, whichever are more; so are elements.
     pub(crate) messages: u64,
     pub(crate) elements: u64,
     pub(crate) reduced: u64,
@@ -66,6 +67,8 @@ struct Rank {
     scratch: Vec<Value>,
     /// Bit set of the ranks this one has heard of.
     heard: Vec<u64>,
+    /// What it has done in all rounds.
+    share: Work,
 }
 
 struct Message {
@@ -129,6 +132,7 @@ impl<'a> Job<'a> {
                 data: (first..first + count).collect(),
                 scratch: vec![UNDEFINED; scratch],
                 heard,
+                share: Work::default(),
             }
         });
         let ranks: Vec<_> = ranks.collect();
@@ -172,11 +176,13 @@ impl<'a> Job<'a> {
         }
         let steps = self.steps(rank);
         self.check_form(rank, round, &steps)?;
-        let mut sent = Heaviest::default();
+        let (mut sent, mut received) = (Heaviest::default(), Heaviest::default());
         for step in &steps {
             match *step {
                 Step::Recv { from, into } => {
                     self.check_message(rank, round, from, into)?;
+                    received.messages += 1;
+                    received.elements += into.len as u64;
                     self.channels.entry((from, rank)).or_default().recvs.push_back(into);
                     self.matched(from, rank)?;
                 }
@@ -195,11 +201,19 @@ impl<'a> Job<'a> {
         }
         self.total.messages += sent.messages;
         self.total.elements += sent.elements;
+        let (messages, elements) =
+            (sent.messages.max(received.messages), sent.elements.max(received.elements));
         let heaviest = &mut self.rounds[round as usize];
-        heaviest.messages = heaviest.messages.max(sent.messages);
-        heaviest.elements = heaviest.elements.max(sent.elements);
+        heaviest.messages = heaviest.messages.max(messages);
+        heaviest.elements = heaviest.elements.max(elements);
         heaviest.reduced = heaviest.reduced.max(sent.reduced);
         heaviest.copied = heaviest.copied.max(sent.copied);
+        let share = &mut self.ranks[rank as usize].share;
+        share.rounds += u64::from(messages > 0);
+        share.fan += messages.saturating_sub(1);
+        share.elements += elements;
+        share.reduced += sent.reduced;
+        share.copied += sent.copied;
         Ok(())
     }
 
@@ -339,6 +353,30 @@ impl<'a> Job<'a> {
             expressions.push((left, right));
             leaves + expressions.len() - 1
         })
+    }
+
+    /// The work on the critical path.
+    pub(crate) fn work(&self) -> Work {
+        let sum = |of: fn(&Heaviest) -> u64| self.rounds.iter().map(of).sum();
+        Work {
+            rounds: sum(|round| round.messages.min(1)),
+            fan: sum(|round| round.messages.saturating_sub(1)),
+            elements: sum(|round| round.elements),
+            reduced: sum(|round| round.reduced),
+            copied: sum(|round| round.copied),
+        }
+    }
+
+    /// The most that any one rank has done over all rounds.
+    pub(crate) fn share(&self) -> Work {
+        let most = |of: fn(&Work) -> u64| self.ranks.iter().map(|rank| of(&rank.share)).max().unwrap_or(0);
+        Work {
+            rounds: most(|share| share.rounds),
+            fan: most(|share| share.fan),
+            elements: most(|share| share.elements),
+            reduced: most(|share| share.reduced),
+            copied: most(|share| share.copied),
+        }
     }
 
     fn check_ended(&self) -> Result<(), Fault> {

@@ -56,7 +56,8 @@ pub fn run<T: Transport, P: Platform>(
 
 impl<T: Transport, P: Platform> Part<'_, '_, T, P> {
     fn barriers(&mut self) -> Result<(), Failure> {
-        for &algorithm in algorithms(Operation::Barrier) {
+        let serves = |known: &&Candidate| known.serves(self.world.size());
+        for &algorithm in algorithms(Operation::Barrier).iter().filter(serves) {
             Choice::using(algorithm).barrier(&mut self.ep.within(self.limit), &self.world)?;
             self.calls += 1;
         }

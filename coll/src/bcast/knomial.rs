@@ -1,0 +1,20 @@
+//! The k-nomial tree of radix 4: whoever has heard tells three a round.
+
+use super::spread::Spread;
+use crate::schedule::along::Along;
+use crate::schedule::tree;
+
+/// The k-nomial broadcast of radix 4: ceil(log4 p) rounds of 3 n elements, any p, any root.
+///
+/// Counted from the root, in round k of R whoever has the data sends it 1, 2 and 3 times 4^(R-1-k) places on. The first round
+/// has fewer messages when there are not so many ranks.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Knomial;
+
+impl Along for Knomial {
+    type Way = Spread<tree::Knomial<2>>;
+    const NAME: &'static str = "knomial";
+    const SOURCE: &'static str =
+        "Open MPI ompi_coll_base_bcast_intra_knomial, radix 4; MPICH bcast_intra_tree, kary and knomial";
+}

@@ -1,0 +1,68 @@
+//! Algorithms that differ in their tree only: what an operation does along any tree is written once, as its [`Way`].
+
+use aldis_kernel::hal::Operation;
+
+use super::{Instance, Priced, Schedule, Step, Work};
+
+/// An algorithm that is a way along a tree.
+pub(crate) trait Along: Sync {
+    type Way: Way;
+    const NAME: &'static str;
+    const SOURCE: &'static str;
+}
+
+/// What an operation does along a tree: the parts of [`Schedule`] and [`Priced`] with the same names.
+pub(crate) trait Way {
+    const OPERATION: Operation;
+    /// Whether operands keep the order of their ranks, where there are any.
+    const KEEPS_RANK_ORDER: bool = true;
+
+    fn rounds(instance: &Instance) -> u32;
+    fn step(instance: &Instance, round: u32, index: u32) -> Option<Step>;
+    fn work(size: u32, count: usize) -> Work;
+    fn share(size: u32, count: usize) -> Work;
+
+    fn capacity(_size: u32, _scratch: usize) -> usize {
+        usize::MAX
+    }
+}
+
+impl<A: Along> Schedule for A {
+    fn operation(&self) -> Operation {
+        A::Way::OPERATION
+    }
+
+    fn name(&self) -> &'static str {
+        A::NAME
+    }
+
+    fn rounds(&self, instance: &Instance) -> u32 {
+        A::Way::rounds(instance)
+    }
+
+    fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
+        if round < A::Way::rounds(instance) { A::Way::step(instance, round, index) } else { None }
+    }
+
+    fn capacity(&self, size: u32, scratch: usize) -> usize {
+        A::Way::capacity(size, scratch)
+    }
+
+    fn keeps_rank_order(&self) -> bool {
+        A::Way::KEEPS_RANK_ORDER
+    }
+}
+
+impl<A: Along> Priced for A {
+    fn source(&self) -> &'static str {
+        A::SOURCE
+    }
+
+    fn work(&self, size: u32, count: usize) -> Work {
+        A::Way::work(size, count)
+    }
+
+    fn share(&self, size: u32, count: usize) -> Work {
+        A::Way::share(size, count)
+    }
+}
