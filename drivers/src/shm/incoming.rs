@@ -7,7 +7,7 @@ use aldis_hal::cause::Malformed;
 
 use super::cursor::Cursor;
 use super::geometry::{HOME_SLOTS, SHORT_BYTES, SLOT_BYTES};
-use super::memory::{Ahead, Announced, Credit, Head, Slot, ask_for};
+use super::memory::{Announced, Credit, Head, Slot, ask_for};
 use super::outgoing::GOES_HOME;
 use super::ring::{Exact, Orders, Place};
 use crate::sync::Ordering;
@@ -120,7 +120,7 @@ impl<O: Orders> Incoming<O> {
             return Self::absent(got, need);
         }
         if self.next.at < self.next.size {
-            ask_for(self.slots.wrapping_add(self.next.ahead(self.next.at)), Ahead::Read);
+            ask_for(self.slots.wrapping_add(self.next.ahead(self.next.at)));
         }
         // SAFETY: this is the ring's receiver and it has seen the sequence.
         let head = unsafe { slot.head() };

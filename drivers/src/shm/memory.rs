@@ -56,43 +56,36 @@ impl Credit {
     }
 }
 
-/// What a slot's line is asked for ahead of time.
-#[derive(Clone, Copy)]
-pub(super) enum Ahead {
-    /// To be read: by the receiver.
-    Read,
-    /// To be written: by the sender, to whom the line comes back from the receiver's cache.
-    Write,
-}
-
-/// Asks for the first line of a slot that is used soon, so that it travels while the messages before it are worked on.
+/// Asks for the first line of a slot that is read soon, so that it travels while the messages before it are worked on.
 /// A hint: any address will do.
 #[inline(always)]
-pub(super) fn ask_for(slot: *const Slot, ahead: Ahead) {
+pub(super) fn ask_for(slot: *const Slot) {
     let at = slot.addr();
     // SAFETY: a prefetch reads and writes nothing and does not fault.
     #[cfg(target_arch = "x86_64")]
     unsafe {
-        match ahead {
-            Ahead::Read => asm!("prefetcht0 [{}]", in(reg) at, options(nomem, nostack, preserves_flags)),
-            Ahead::Write => asm!("prefetchw [{}]", in(reg) at, options(nomem, nostack, preserves_flags)),
-        }
+        asm!("prefetcht0 [{}]", in(reg) at, options(nomem, nostack, preserves_flags));
     }
     // SAFETY: as above.
     #[cfg(target_arch = "aarch64")]
     unsafe {
-        match ahead {
-            Ahead::Read => asm!("prfm pldl1keep, [{}]", in(reg) at, options(nomem, nostack, preserves_flags)),
-            Ahead::Write => {
-                asm!("prfm pstl1keep, [{}]", in(reg) at, options(nomem, nostack, preserves_flags))
-            }
-        }
+        asm!("prfm pldl1keep, [{}]", in(reg) at, options(nomem, nostack, preserves_flags));
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    let _ = (at, ahead);
+    let _ = at;
 }
 
 impl Slot {
+    /// Takes the slot's first line to this core, by a store that nobody reads.
+    ///
+    /// # Safety
+    /// As of [`set_head`](Self::set_head).
+    #[inline(always)]
+    pub(super) unsafe fn take(&self) {
+        // SAFETY: as in `set_head`.
+        self.head.with_mut(|head| unsafe { head.write(0) });
+    }
+
     /// Writes the head.
     ///
     /// # Safety

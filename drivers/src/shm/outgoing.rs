@@ -7,13 +7,17 @@ use aldis_hal::cause::Malformed;
 
 use super::cursor::Cursor;
 use super::geometry::{HOME_SLOTS, SLOT_BYTES};
-use super::memory::{Ahead, Credit, Head, Short, Slot, ask_for};
+use super::memory::{Credit, Head, Short, Slot};
 use super::ring::{Exact, Orders, Place};
 use crate::sync::Word;
 
 /// How much older a head may be than the credit line for its 16 bits to be told from news, of which there can be
 /// [`SLOTS_MAX`](super::Geometry::SLOTS_MAX).
 const AHEAD_MAX: u32 = 1 << 15;
+
+/// Lines that a sender takes at a time. A message of a window costs 60-85 ns instead of 150 on two cores of an AMD EPYC that have
+/// no cache in common; with 4 or 16 it is much the same.
+const TAKEN: u32 = if cfg!(loom) { 1 } else { 8 };
 
 /// Whether senders go home at all, and hear what heads tell. A 32-bit core does not, and does not hold the code: the way
 /// between caches is not what its messages take long for.
@@ -186,6 +190,26 @@ impl<O: Orders> Outgoing<O> {
         }
     }
 
+    /// Takes the first lines of slots that come soon back from the receiver's cache, some at a time.
+    ///
+    /// A core writes its stores out in order, and each waits until its line is there; those that wait next to each other
+    /// have their lines fetched at the same time, but only so many can wait. What a send writes elsewhere is enough to fill
+    /// that queue, so that each message's line would come after the one before has come, also if it is asked for by
+    /// a prefetch.
+    #[inline(always)]
+    fn take_lines(&mut self) {
+        let (at, size) = (u32::from(self.next.at), u32::from(self.next.size));
+        if at % TAKEN != 0 || self.under_way() + TAKEN > size {
+            return;
+        }
+        for slot in at..at + TAKEN {
+            let slot = self.slots.wrapping_add((slot & size.wrapping_sub(1)) as usize);
+            // SAFETY: an end whose messages stand in a ring is open, and `open`'s caller vouched for the place. Of the
+            // ring's slots none but those before the next are in use, and no more of them than messages are under way.
+            unsafe { (*slot).take() };
+        }
+    }
+
     /// The next slot, if it is free.
     #[inline(always)]
     pub(super) fn claim(&mut self) -> Option<Claim<'_, O>> {
@@ -257,10 +281,10 @@ impl<O: Orders> Claim<'_, O> {
             slot.set_head(head.before(home));
             slot.sequence.store(sequence, O::SEND);
         }
-        if !home {
-            ask_for(end.slots.wrapping_add(end.next.ahead(end.next.at)), Ahead::Write);
-        }
         end.next.advance(home);
+        if GOES_HOME && !home {
+            end.take_lines();
+        }
         if !end.bell.is_null() {
             // SAFETY: not null, so it is the bell that `open`'s caller vouched for.
             unsafe { (*end.bell).store(end.next.position(), O::RING) };
