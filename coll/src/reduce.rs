@@ -1,10 +1,23 @@
 //! Reduction to one rank: the reduction of every rank's data at the root.
 
+mod binary;
 mod binomial;
+mod chain;
+mod collect;
+mod in_order_binary;
+mod knomial;
+mod linear;
+mod pipeline;
 
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Comm, Error, Rank, Scope};
+pub use binary::Binary;
 pub use binomial::Binomial;
+pub use chain::Chain;
+pub use in_order_binary::InOrderBinary;
+pub use knomial::Knomial;
+pub use linear::Linear;
+pub use pipeline::Pipeline;
 use zerocopy::IntoBytes;
 
 use crate::caller::Caller;
@@ -14,7 +27,8 @@ use crate::schedule::Candidate;
 use crate::select::{Call, Options};
 
 /// Every algorithm for it.
-pub static ALGORITHMS: [Candidate; 1] = [&Binomial];
+pub static ALGORITHMS: [Candidate; 7] =
+    [&Binomial, &Linear, &InOrderBinary, &Binary, &Knomial, &Chain, &Pipeline];
 
 /// Reduces `data` of all ranks of `comm` element by element and leaves the result in `data` of rank `root` (MPI_Reduce with
 /// MPI_IN_PLACE at the root). Operands stand in the order of their ranks. The other ranks' `data` is working memory: what

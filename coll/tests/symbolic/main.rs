@@ -279,6 +279,33 @@ mod formula {
         }
     }
 
+    /// Every rank but the root sends n elements once. Open MPI's linear: one a round; pipeline: one a round; chain: as long as
+    /// the longest of four, which end a round apart; binary: two a level; k-nomial: k - 1 a digit; in-order binary (Sanders,
+    /// Speck, Traeff 2009): two a level, of which the highest has one if it is a whole tree.
+    #[test]
+    fn reductions_along_trees() {
+        for size in 2..=64u64 {
+            let (behind, log2) = (size - 1, u64::from(size.ilog2()));
+            let chains = if behind < 4 { behind } else { 3 + behind.div_euclid(4) };
+            let deepest = size - ((1 << log2) - 1);
+            let digits = (0..).find(|digits| 4u64.pow(*digits) >= size).unwrap();
+            let highest = behind.div_euclid(4u64.pow(digits - 1));
+            let trees: [(&dyn Schedule, u64); 6] = [
+                (&reduce::Linear, behind),
+                (&reduce::Pipeline, behind),
+                (&reduce::Chain, chains),
+                (&reduce::Binary, 2 * log2 - u64::from(deepest == 1)),
+                (&reduce::InOrderBinary, 2 * log2 - u64::from(size.is_power_of_two())),
+                (&reduce::Knomial, 3 * u64::from(digits - 1) + highest),
+            ];
+            for (tree, rounds) in trees {
+                let job = check(tree, size as u32, size as u32 / 2, 10).unwrap();
+                assert_eq!(job.rounds.len() as u64, rounds, "{} {size}", tree.name());
+                assert_eq!((job.total.messages, job.total.elements), (behind, 10 * behind));
+            }
+        }
+    }
+
     /// Thakur, Rabenseifner, Gropp 2005, section 4.5: log2 p (alpha + n beta + n gamma) for powers of two p'; with
     /// r = p - p' ranks beyond, two more rounds, of which the first reduces.
     #[test]

@@ -195,7 +195,13 @@ fn every_mutant_of_every_schedule_is_found() {
         &bcast::Linear,
         &bcast::Pipeline,
         &bcast::SplitBinary,
+        &reduce::Binary,
         &reduce::Binomial,
+        &reduce::Chain,
+        &reduce::InOrderBinary,
+        &reduce::Knomial,
+        &reduce::Linear,
+        &reduce::Pipeline,
         &RecursiveDoubling,
         &Ring,
     ];
