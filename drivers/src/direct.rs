@@ -61,6 +61,21 @@ pub unsafe trait CopyEngine {
     /// Why not.
     fn reads(&self, peer: PeerId) -> Result<(), &'static str>;
 
+    /// Whether any memory of `peer` can be read, not only what is mapped here.
+    fn reads_all(&self, peer: PeerId) -> bool {
+        self.reads(peer).is_ok()
+    }
+
+    /// Whether some memory of `peer` is mapped here, and some of ours there.
+    fn maps(&self, _peer: PeerId) -> bool {
+        false
+    }
+
+    /// Whether `peer` has this memory of ours mapped.
+    fn is_mapped(&self, _peer: PeerId, _memory: Memory) -> bool {
+        false
+    }
+
     /// Whether `peer` can be expected to read this memory of ours: what it cannot is not shown to it.
     fn shows(&self, peer: PeerId, memory: Memory) -> bool;
 

@@ -14,7 +14,7 @@ bitflags! {
         const ZCOPY = 1 << 2;
         /// One-sided write.
         const PUT = 1 << 3;
-        /// One-sided read.
+        /// One-sided read, of any memory.
         const GET = 1 << 4;
         /// Fetch-and-add on 64-bit words.
         const ATOMIC_ADD = 1 << 5;
@@ -26,7 +26,7 @@ bitflags! {
         const RELIABLE = 1 << 9;
         /// A completion means that the data is visible at the target.
         const REMOTE_COMPLETION = 1 << 10;
-        /// The peer's registered memory can be mapped and read directly.
+        /// Some memory of the peer's is mapped here and can be read one-sided, and some of this side's is mapped there.
         const MAPPABLE = 1 << 11;
         /// The transport matches tags itself.
         const HARDWARE_TAGS = 1 << 12;
@@ -100,6 +100,8 @@ pub struct Caps {
     pub cost: Cost,
     /// The price of a one-sided read of that many bytes, with [`Features::GET`].
     pub read_cost: Cost,
+    /// The same of memory that is mapped, with [`Features::MAPPABLE`].
+    pub mapped_cost: Cost,
 }
 
 #[cfg(test)]

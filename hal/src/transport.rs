@@ -204,6 +204,11 @@ pub trait Transport {
         Err(Cause::Unsupported)
     }
 
+    /// Whether `peer` has this memory of ours mapped, so that it reads there without a call.
+    fn is_mapped(&self, _peer: PeerId, _memory: Memory) -> bool {
+        false
+    }
+
     /// Updates a word of a peer and fetches its old value into registered local memory of 8 bytes.
     fn atomic(
         &mut self,

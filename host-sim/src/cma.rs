@@ -182,11 +182,24 @@ impl Cma {
 /// The variable that says what a read costs: `LATENCY:PER_KIB`, in ns. It is measured if it is not set.
 pub const COST_VARIABLE: &str = "ALDIS_READ_COST";
 
-/// What a read costs: as the variable says, or as measured by reading this process's own memory, for about a millisecond.
+/// What a read costs: as the variable says, or as measured by reading this process's own memory, in about a millisecond.
 pub(crate) fn read_cost() -> Result<Cost, JoinError> {
-    match std::env::var(COST_VARIABLE) {
-        Err(_) => Ok(measured()),
-        Ok(value) => parse_cost(&value).ok_or(JoinError::Variable { name: COST_VARIABLE, value }),
+    cost_of(COST_VARIABLE, || {
+        let pid = libc::pid_t::try_from(std::process::id()).unwrap_or(0);
+        let cost = measured(|from, into| {
+            // SAFETY: `into` has as many bytes.
+            unsafe { read(pid, from.as_ptr().addr() as u64, into.as_mut_ptr(), into.len()) }.is_ok()
+        });
+        // Where the owner helps, a read takes half as long.
+        Cost { per_kib_ns: cost.per_kib_ns / 2, ..cost }
+    })
+}
+
+/// What a copy costs: as the variable says, or as measured.
+pub(crate) fn cost_of(name: &'static str, measure: impl FnOnce() -> Cost) -> Result<Cost, JoinError> {
+    match std::env::var(name) {
+        Err(_) => Ok(measure()),
+        Ok(value) => parse_cost(&value).ok_or(JoinError::Variable { name, value }),
     }
 }
 
@@ -195,18 +208,18 @@ fn parse_cost(value: &str) -> Option<Cost> {
     Some(Cost { overhead_ns: 0, latency_ns: latency.parse().ok()?, per_kib_ns: per_kib.parse().ok()? })
 }
 
-/// The best of a few reads of a page and of a quarter of a MiB. Where the owner helps, a read takes half as long.
-fn measured() -> Cost {
+/// The best of a few copies of a page and of a quarter of a MiB, by what copies all bytes of one slice to another; nothing if
+/// that fails.
+pub(crate) fn measured(mut copy: impl FnMut(&[u8], &mut [u8]) -> bool) -> Cost {
     const PAGE: usize = 4096;
     const LONG: usize = 256 << 10;
     let (from, mut into) = (vec![1u8; LONG], vec![0u8; LONG]);
-    let pid = libc::pid_t::try_from(std::process::id()).unwrap_or(0);
     let mut best = |len: usize| {
+        let (from, into) = (from.get(..len)?, into.get_mut(..len)?);
         let times = (0..8).filter_map(|_| {
             let start = Instant::now();
-            // SAFETY: `into` has at least `len` bytes.
-            unsafe { read(pid, from.as_ptr().addr() as u64, into.as_mut_ptr(), len) }.ok()?;
-            Some(start.elapsed().as_nanos() as u64)
+            let copied = copy(from, into);
+            copied.then(|| start.elapsed().as_nanos() as u64)
         });
         times.min()
     };
@@ -214,7 +227,7 @@ fn measured() -> Cost {
     let per_kib = long.saturating_sub(page) / ((LONG - PAGE) / 1024) as u64;
     let latency = page.saturating_sub(per_kib * (PAGE / 1024) as u64);
     let number = |ns: u64| u32::try_from(ns).unwrap_or(u32::MAX);
-    Cost { overhead_ns: 0, latency_ns: number(latency), per_kib_ns: number(per_kib / 2) }
+    Cost { overhead_ns: 0, latency_ns: number(latency), per_kib_ns: number(per_kib) }
 }
 
 /// Why a read was refused.

@@ -7,14 +7,16 @@
 //! system, where that is allowed: a write of its own hands could not be revoked while it is stopped.
 
 use core::fmt;
+use core::hint::black_box;
 use core::ptr::NonNull;
 
 use aldis_drivers::direct::{CopyEngine, Place};
 use aldis_hal::memory::{Mapped, Memory};
-use aldis_hal::{Cause, PeerId};
+use aldis_hal::{Cause, Cost, PeerId};
 
 use crate::arena::Arena;
-use crate::cma::Cma;
+use crate::cma::{self, Cma};
+use crate::error::JoinError;
 
 /// A peer's arena, mapped here.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +46,21 @@ impl Window {
         // SAFETY: it is inside of the mapping.
         inside.then(|| unsafe { self.here.add(offset) })
     }
+}
+
+/// The variable that says what a read of mapped memory costs, as [`cma::COST_VARIABLE`] does for all other.
+pub const COST_VARIABLE: &str = "ALDIS_MAPPED_COST";
+
+/// What a read of mapped memory costs: as the variable says, or as measured by copying this process's own, in a tenth of a
+/// millisecond.
+pub(crate) fn mapped_cost() -> Result<Cost, JoinError> {
+    cma::cost_of(COST_VARIABLE, || {
+        cma::measured(|from, into| {
+            into.copy_from_slice(black_box(from));
+            black_box(into);
+            true
+        })
+    })
 }
 
 /// Copies from and to the other ranks of the node.
@@ -95,7 +112,20 @@ unsafe impl CopyEngine for Copier {
     }
 
     fn shows(&self, peer: PeerId, memory: Memory) -> bool {
-        self.cma.reads(peer).is_ok() || (self.window(peer).is_some() && self.arena.holds(memory))
+        self.cma.reads(peer).is_ok() || self.is_mapped(peer, memory)
+    }
+
+    fn reads_all(&self, peer: PeerId) -> bool {
+        self.cma.reads(peer).is_ok()
+    }
+
+    fn maps(&self, peer: PeerId) -> bool {
+        self.window(peer).is_some()
+    }
+
+    /// All ranks of a job have arenas, or none has, and each has mapped those of its node.
+    fn is_mapped(&self, peer: PeerId, memory: Memory) -> bool {
+        self.maps(peer) && self.arena.holds(memory)
     }
 
     fn remark(&self, peer: PeerId) -> Option<&'static str> {

@@ -10,7 +10,7 @@ use aldis_protocols::card::Card;
 
 use crate::arena::Arena;
 use crate::cma::{self, Allowed, Cma};
-use crate::copier::{Copier, Window};
+use crate::copier::{self, Copier, Window};
 use crate::error::JoinError;
 use crate::platform::HostPlatform;
 use crate::segment::{Parts, Segment};
@@ -91,6 +91,7 @@ impl<'a> Inboxes<'a> {
         epoch: Epoch,
     ) -> Result<Self, JoinError> {
         let (allowed, read_cost) = (Allowed::from_environment()?, cma::read_cost()?);
+        let mapped_cost = copier::mapped_cost()?;
         let refused = |cause| JoinError::Inbox { rank: segments.me, cause };
         let missing = JoinError::Segments { expected: geometry.peers, found: segments.mapped.len() as u32 };
         let (owner, own) = segments.of(PeerId(segments.me)).ok_or(missing)?;
@@ -109,7 +110,7 @@ impl<'a> Inboxes<'a> {
         let slots = Box::leak(Box::new(Slots::EMPTY));
         let table = stand.table().map_err(refused)?;
         let copier = Copier::new(Cma::new(allowed, segments.next()), arena, segments.next());
-        let shm = Direct::new(shm, copier, table, tables, slots, read_cost);
+        let shm = Direct::new(shm, copier, table, tables, slots, read_cost).with_mapped(mapped_cost);
         Ok(Self { segments, job, inbox_bytes, shm })
     }
 

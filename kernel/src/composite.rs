@@ -207,6 +207,14 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
         }
     }
 
+    fn is_mapped(&self, peer: PeerId, memory: Memory) -> bool {
+        if self.takes_first(peer) {
+            self.first.is_mapped(peer, memory)
+        } else {
+            self.second.is_mapped(peer, memory)
+        }
+    }
+
     fn atomic(&mut self, peer: PeerId, op: Atomic, local: Gather, remote: Remote<'_>, token: Token) -> Post {
         match self.localize(peer, local) {
             Ok(local) if self.takes_first(peer) => self.first.atomic(peer, op, local, remote, token),

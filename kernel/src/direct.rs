@@ -98,23 +98,25 @@ fn close<T: Transport>(transport: &mut T, region: RegionId) {
     let _ = transport.deregister(region);
 }
 
-/// What `peer` can be reached by, if that has `feature`.
-fn caps_with<T: Transport>(transport: &T, peer: PeerId, feature: Features) -> Option<&Caps> {
-    transport.reach(peer).ok().filter(|caps| lends::<T>() && caps.features.contains(feature))
+/// What `peer` can be reached by, if that has one of the features.
+fn caps_with<T: Transport>(transport: &T, peer: PeerId, features: Features) -> Option<&Caps> {
+    transport.reach(peer).ok().filter(|caps| lends::<T>() && caps.features.intersects(features))
 }
 
 /// The sender.
 impl Engine<'_> {
     /// Whether the send in slot `index` is to be announced with a key by which its data can be read.
     #[inline]
-    pub(crate) fn is_exposed<T: Transport>(&mut self, id: PeerId, index: u32) -> bool {
+    pub(crate) fn is_exposed<T: Transport>(&mut self, transport: &T, id: PeerId, index: u32) -> bool {
         if !lends::<T>() {
             return false;
         }
         let (Some(peer), Some(request)) = (self.peers.get(id.index()), self.requests.at(index)) else {
             return false;
         };
-        peer.thresholds.is_read(request.buffer.len() as u64) && request.may_be_lent()
+        let (len, memory) = (request.buffer.len() as u64, request.buffer.memory());
+        let is_mapped = |memory| peer.thresholds.is_mapped(len) && transport.is_mapped(id, memory);
+        request.may_be_lent() && (peer.thresholds.is_read(len) || memory.is_some_and(is_mapped))
     }
 
     /// Announces the send behind `own` with such a key; without one if its memory cannot be registered.
@@ -217,7 +219,8 @@ impl Engine<'_> {
         index: u32,
         reader: &Reader,
     ) -> Turn {
-        let most = caps_with(transport, id, Features::GET).map_or(0, |caps| caps.limits.direct_bytes_max);
+        let most = caps_with(transport, id, Features::GET | Features::MAPPABLE)
+            .map_or(0, |caps| caps.limits.direct_bytes_max);
         match reader.step(most) {
             ReaderStep::Read { .. } if self.holds(index) => Turn::Idle,
             ReaderStep::Read { key, offset, len } if most > 0 => {

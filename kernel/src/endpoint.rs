@@ -18,7 +18,6 @@ use crate::comm::{Comm, Comms, ITSELF, WORLD};
 use crate::counters::{Counters, count};
 use crate::engine::Engine;
 use crate::error::{Error, Failure};
-use crate::explain::Explanation;
 use crate::fifo::Fifo;
 use crate::injection::post;
 use crate::list::List;
@@ -327,19 +326,6 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// the endpoint breaks the order of messages.
     pub const fn transport_mut(&mut self) -> &mut T {
         &mut self.transport
-    }
-
-    /// Which transport and protocol a message of `len` bytes to `rank` of the world takes, and why each other one
-    /// is not taken.
-    ///
-    /// # Errors
-    /// [`Cause::RankOutOfRange`].
-    pub fn explain(&mut self, rank: Rank, len: u64) -> Result<Explanation, Error> {
-        let world = self.world;
-        let fail = |cause| Error::about(Operation::None, cause, rank.0, world.context(), WILD);
-        let peer = self.engine.comms.peer(&world, rank).map_err(fail)?;
-        let row = self.engine.peer(peer);
-        Ok(Explanation::new(&self.transport, row.map(|row| (row.room, row.thresholds)), rank, len))
     }
 
     /// Leaves the job in good order: deletes the attributes of self, sends what is pending, then says goodbye to every peer. Peers that still wait

@@ -1,17 +1,56 @@
 //! `explain`: which way a message takes, and why no other.
 
 use core::fmt;
+use core::ptr::NonNull;
 
+use aldis_hal::memory::Memory;
 use aldis_hal::transport::Route;
-use aldis_hal::{Caps, Cause, Transport};
+use aldis_hal::{Caps, Cause, Operation, Platform, Transport};
 use aldis_protocols::Thresholds;
 use aldis_protocols::card::Room;
 use aldis_protocols::select::Plan;
+use zerocopy::{Immutable, IntoBytes};
 
-use crate::rank::Rank;
+use crate::endpoint::Endpoint;
+use crate::error::Error;
+use crate::rank::{Rank, WILD};
 
 /// Transports that an explanation lists at most.
 const ROUTES_MAX: usize = 4;
+
+impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
+    /// Which transport and protocol a message of `len` bytes to `rank` of the world takes, and why each other one
+    /// is not taken.
+    ///
+    /// # Errors
+    /// [`Cause::RankOutOfRange`].
+    pub fn explain(&mut self, rank: Rank, len: u64) -> Result<Explanation, Error> {
+        self.explained(rank, len, None)
+    }
+
+    /// As [`explain`](Self::explain), for this very buffer: also whether it is in memory that the peer has mapped.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn explain_buffer<E: IntoBytes + Immutable>(
+        &mut self,
+        rank: Rank,
+        buffer: &[E],
+    ) -> Result<Explanation, Error> {
+        let bytes = buffer.as_bytes();
+        self.explained(rank, bytes.len() as u64, Some(bytes))
+    }
+
+    fn explained(&mut self, rank: Rank, len: u64, bytes: Option<&[u8]>) -> Result<Explanation, Error> {
+        let world = self.world();
+        let fail = |cause| Error::about(Operation::None, cause, rank.0, world.context(), WILD);
+        let peer = self.engine.comms.peer(&world, rank).map_err(fail)?;
+        let memory = bytes.map(|bytes| Memory { start: NonNull::from(bytes).cast(), len: bytes.len() });
+        let mapped = memory.map(|memory| self.transport.is_mapped(peer, memory));
+        let row = self.engine.peer(peer).map(|row| (row.room, row.thresholds));
+        Ok(Explanation::new(&self.transport, row, rank, len, mapped))
+    }
+}
 
 /// One transport's answer.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +77,7 @@ impl Explanation {
         peer: Option<(Room, Thresholds)>,
         rank: Rank,
         len: u64,
+        mapped: Option<bool>,
     ) -> Self {
         let mut routes = [None; ROUTES_MAX];
         let mut free = routes.iter_mut();
@@ -48,7 +88,7 @@ impl Explanation {
         });
         let caps = routes.iter().flatten().find_map(|way| way.caps.ok());
         let plan = match (caps, peer) {
-            (Some(caps), Some((room, thresholds))) => Some(thresholds.plan(&caps, &room, len)),
+            (Some(caps), Some((room, thresholds))) => Some(thresholds.plan(&caps, &room, len, mapped)),
             _ => None,
         };
         Self { rank, len, routes, plan }

@@ -250,7 +250,7 @@ impl Engine<'_> {
             {
                 tools.inject(self, transport, id, handle)
             }
-            _ if self.is_exposed::<T>(id, index) => self.expose(transport, id, handle),
+            _ if self.is_exposed(transport, id, index) => self.expose(transport, id, handle),
             Mode::Standard => self.inject(transport, id, key, buffer, Some(handle)),
             Mode::Synchronous | Mode::Ready | Mode::Polled | Mode::Viewed | Mode::Partitioned => {
                 self.announce(transport, id, Kind::Announce, key, buffer.len(), handle)

@@ -70,6 +70,7 @@ impl Peer {
             fragment_bytes_max: 0,
             read_start: 0,
             read_end: 0,
+            mapped_start: 0,
         },
         envelopes_out: Window::NONE,
         blocks_out: Window::NONE,

@@ -150,6 +150,27 @@ proptest! {
     }
 }
 
+/// `explain` says of a buffer whether its message is looked at where it is, and why not.
+#[test]
+fn explain_tells_mapped_memory_from_other() {
+    for maps in [true, false] {
+        let mut job = job(Powers { maps, ..MAPPED });
+        let mut ranks = job.ranks();
+        let data = pattern(1, 500);
+        let text = ranks[0].explain_buffer(R(1), &data).unwrap().to_string();
+        let line = text.lines().find(|line| line.contains("mapped memory")).unwrap();
+        assert_eq!(line.ends_with(", taken"), maps, "{text}");
+        assert_eq!(text.contains("none of this process is mapped by this peer"), !maps, "{text}");
+        let text = ranks[0].explain(R(1), 500).unwrap().to_string();
+        assert!(text.lines().any(|line| line.contains("by reading") && line.ends_with(", taken")), "{text}");
+        let eager = ranks[0].explain_buffer(R(1), &data[..30]).unwrap().to_string();
+        assert!(
+            eager.lines().any(|line| line.contains("protocol eager") && line.ends_with(", taken")),
+            "{eager}"
+        );
+    }
+}
+
 /// A promise of exact lengths is kept watch over as in any receive.
 #[test]
 fn a_message_of_another_length_than_promised_is_not_borrowed() {

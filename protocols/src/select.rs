@@ -8,7 +8,7 @@
 
 use core::fmt;
 
-use aldis_hal::{Caps, Cause, Features};
+use aldis_hal::{Caps, Cause, Cost, Features};
 
 use crate::INLINE_BYTES;
 use crate::card::Room;
@@ -26,11 +26,13 @@ pub enum Protocol {
     Rendezvous,
     /// Announced; the receiver reads the data from the sender's memory.
     Read,
+    /// Announced; the receiver has the sender's memory mapped, and copies the data from there or looks at it there.
+    Mapped,
 }
 
 impl Protocol {
     /// Every protocol, the leanest first.
-    pub const ALL: [Self; 4] = [Self::Inline, Self::Eager, Self::Rendezvous, Self::Read];
+    pub const ALL: [Self; 5] = [Self::Inline, Self::Eager, Self::Rendezvous, Self::Read, Self::Mapped];
 }
 
 impl fmt::Display for Protocol {
@@ -40,6 +42,7 @@ impl fmt::Display for Protocol {
             Self::Eager => "eager",
             Self::Rendezvous => "rendezvous by fragments",
             Self::Read => "rendezvous by reading",
+            Self::Mapped => "mapped memory",
         })
     }
 }
@@ -60,6 +63,8 @@ pub struct Thresholds {
     pub read_start: u32,
     /// Largest such payload plus one; zero if nothing is read, `u32::MAX` if there is no end to it.
     pub read_end: u32,
+    /// Smallest payload that is read where it is mapped, if it is; zero if no memory is.
+    pub mapped_start: u32,
 }
 
 impl Thresholds {
@@ -87,6 +92,7 @@ impl Thresholds {
             fragment_bytes_max: limits.bcopy_bytes_max - DATA_HEADER_BYTES as u32,
             read_start: 0,
             read_end: 0,
+            mapped_start: 0,
         };
         let eager_max = (limits.bcopy_bytes_max - header).min(room.block_bytes);
         let dearer = |len: &u32| thresholds.eager_ns(caps, *len) > thresholds.rendezvous_start_ns(caps, *len);
@@ -106,19 +112,31 @@ impl Thresholds {
     }
 
     /// Works out which messages are read from the sender's memory, if any can be: the sizes beyond eager, in powers of two,
-    /// from the first one at which reading is no dearer than fragments to the first one after it at which it is.
+    /// from the first one at which reading is no dearer than fragments to the first one after it at which it is. Those from
+    /// memory that is mapped begin where that is no dearer, and have no end: it spares the sender all copying.
     pub fn with_reads(mut self, caps: &Caps) -> Self {
-        if !can_read(caps) {
-            return self;
-        }
-        let cheaper = |len: u32| self.read_ns(caps, len.into()) <= self.rendezvous_ns(caps, len.into());
         let first = self.eager_end.max(self.inline_end);
-        let mut sizes = (0..32).map(|power| 1u32 << power).filter(|&size| size > first);
-        let later = sizes.clone().find(|&size| cheaper(size));
-        let Some(start) = Some(first).filter(|&first| cheaper(first)).or(later) else { return self };
-        let end = sizes.find(|&size| size > start && !cheaper(size)).unwrap_or(u32::MAX);
-        (self.read_start, self.read_end) = (start, end);
+        let sizes = (0..32).map(|power| 1u32 << power).filter(|&size| size > first);
+        let start = |cheaper: &dyn Fn(u32) -> bool| {
+            let later = sizes.clone().find(|&size| cheaper(size));
+            Some(first).filter(|&first| cheaper(first)).or(later)
+        };
+        let dearer = |cost: &Cost, len: u32| {
+            self.read_ns(caps, cost, len.into()) > self.rendezvous_ns(caps, len.into())
+        };
+        let mapped = start(&|len| !dearer(&caps.mapped_cost, len)).filter(|_| can_map(caps));
+        if let Some(start) = start(&|len| !dearer(&caps.read_cost, len)).filter(|_| can_read(caps)) {
+            let end = sizes.clone().find(|&size| size > start && dearer(&caps.read_cost, size));
+            (self.read_start, self.read_end) = (start, end.unwrap_or(u32::MAX));
+        }
+        self.mapped_start = mapped.unwrap_or(0);
         self
+    }
+
+    /// Whether a message of `len` bytes that is announced is to be read where it is mapped, if it is.
+    #[inline]
+    pub const fn is_mapped(&self, len: u64) -> bool {
+        self.mapped_start > 0 && len >= self.mapped_start as u64
     }
 
     /// Whether a message of `len` bytes that is announced is to be read.
@@ -144,9 +162,9 @@ impl Thresholds {
         caps.cost.message_ns(u64::from(len) + HEADER_BYTES as u64).saturating_add(copy)
     }
 
-    fn read_ns(&self, caps: &Caps, len: u64) -> u64 {
+    fn read_ns(&self, caps: &Caps, cost: &Cost, len: u64) -> u64 {
         let announcement = caps.cost.message_ns(CONTROL_BYTES_MAX as u64);
-        announcement.saturating_add(caps.read_cost.message_ns(len))
+        announcement.saturating_add(cost.message_ns(len))
     }
 
     fn rendezvous_ns(&self, caps: &Caps, len: u64) -> u64 {
@@ -166,8 +184,9 @@ impl Thresholds {
         (2 * control).saturating_add(caps.cost.message_ns(len)).saturating_add(overheads)
     }
 
-    /// Everything that decides about a message of `len` bytes.
-    pub fn plan(&self, caps: &Caps, room: &Room, len: u64) -> Plan {
+    /// Everything that decides about a message of `len` bytes, and whether its memory is `mapped` at the receiver, if that
+    /// is known.
+    pub fn plan(&self, caps: &Caps, room: &Room, len: u64, mapped: Option<bool>) -> Plan {
         let verdict = |protocol| match protocol {
             Protocol::Inline if len < u64::from(self.inline_end) => {
                 Verdict::Possible { ns: caps.cost.message_ns(len + HEADER_BYTES as u64) }
@@ -184,10 +203,22 @@ impl Thresholds {
                 }
             }
             Protocol::Rendezvous => Verdict::Possible { ns: self.rendezvous_ns(caps, len) },
-            Protocol::Read if can_read(caps) => Verdict::Possible { ns: self.read_ns(caps, len) },
+            Protocol::Read if can_read(caps) => {
+                Verdict::Possible { ns: self.read_ns(caps, &caps.read_cost, len) }
+            }
             Protocol::Read => Verdict::NoReads,
+            Protocol::Mapped if !can_map(caps) => Verdict::NoMemory,
+            Protocol::Mapped => {
+                let ns = self.read_ns(caps, &caps.mapped_cost, len);
+                match mapped {
+                    Some(true) => Verdict::Possible { ns },
+                    Some(false) => Verdict::Elsewhere { ns },
+                    None => Verdict::IfMapped { ns },
+                }
+            }
         };
         let chosen = match self.protocol(len) {
+            Protocol::Rendezvous if mapped == Some(true) && self.is_mapped(len) => Protocol::Mapped,
             Protocol::Rendezvous if self.is_read(len) => Protocol::Read,
             protocol => protocol,
         };
@@ -213,6 +244,18 @@ pub enum Verdict {
     NoBlocks,
     /// The transport does not read memory of this peer.
     NoReads,
+    /// No memory is shared with this peer in that way.
+    NoMemory,
+    /// The message is in other memory. From such memory it would take about this long.
+    Elsewhere {
+        /// Predicted time from send to receive, ns.
+        ns: u64,
+    },
+    /// It would take about this long if the message were in such memory.
+    IfMapped {
+        /// Predicted time from send to receive, ns.
+        ns: u64,
+    },
 }
 
 impl fmt::Display for Verdict {
@@ -222,6 +265,14 @@ impl fmt::Display for Verdict {
             Self::TooBig { max } => write!(f, "at most {max} bytes fit"),
             Self::NoBlocks => f.write_str("the receiver has no eager blocks"),
             Self::NoReads => f.write_str("the transport does not read this peer's memory"),
+            Self::NoMemory => f.write_str("none of this process is mapped by this peer"),
+            Self::Elsewhere { ns } => {
+                write!(
+                    f,
+                    "this buffer is in memory that the peer has not mapped; about {ns} ns from an arena"
+                )
+            }
+            Self::IfMapped { ns } => write!(f, "about {ns} ns for a buffer in an arena"),
         }
     }
 }
@@ -233,18 +284,27 @@ pub struct Plan {
     /// The protocol taken.
     pub chosen: Protocol,
     /// Every protocol with what was found.
-    pub verdicts: [(Protocol, Verdict); 4],
+    pub verdicts: [(Protocol, Verdict); Protocol::ALL.len()],
 }
 
-/// Whether a peer's memory can be read at all.
+/// Whether any memory of a peer can be read.
 const fn can_read(caps: &Caps) -> bool {
+    caps.features.contains(Features::GET) && has_keys(caps)
+}
+
+/// Whether memory of a peer that is mapped can be read.
+const fn can_map(caps: &Caps) -> bool {
+    caps.features.contains(Features::MAPPABLE) && has_keys(caps)
+}
+
+const fn has_keys(caps: &Caps) -> bool {
     let keys_fit = caps.limits.key_bytes as usize <= READ_KEY_BYTES && caps.limits.key_bytes > 0;
-    caps.features.contains(Features::GET) && keys_fit && caps.limits.direct_bytes_max > 0
+    keys_fit && caps.limits.direct_bytes_max > 0
 }
 
 #[cfg(test)]
 mod tests {
-    use aldis_hal::{Cost, Limits};
+    use aldis_hal::Limits;
 
     use super::*;
 
@@ -282,14 +342,14 @@ mod tests {
         assert!(end > 25 && end < 60_000, "{end}");
         assert!(thresholds.eager_ns(&caps, end) > thresholds.rendezvous_ns(&caps, u64::from(end)));
         assert!(thresholds.eager_ns(&caps, end - 1) <= thresholds.rendezvous_ns(&caps, u64::from(end - 1)));
-        assert_eq!(thresholds.plan(&caps, &room, u64::from(end)).chosen, Protocol::Rendezvous);
+        assert_eq!(thresholds.plan(&caps, &room, u64::from(end), None).chosen, Protocol::Rendezvous);
     }
 
     #[test]
     fn without_blocks_there_is_no_eager_and_the_plan_says_so() {
         let (caps, room) = (caps(8192, CHEAP), room(0, 0));
         let thresholds = Thresholds::new(&caps, &room).unwrap();
-        let plan = thresholds.plan(&caps, &room, 100);
+        let plan = thresholds.plan(&caps, &room, 100, None);
         assert_eq!(plan.chosen, Protocol::Rendezvous);
         assert_eq!(plan.verdicts[0].1, Verdict::TooBig { max: 24 });
         assert_eq!(plan.verdicts[1].1, Verdict::NoBlocks);
@@ -307,7 +367,7 @@ mod tests {
         let room = room(4, 1024);
         let thresholds = |caps: &Caps| Thresholds::new(caps, &room).unwrap().with_reads(caps);
         let faster = reading(Cost { per_kib_ns: 50, ..CHEAP });
-        let chosen = |caps: &Caps, len| thresholds(caps).plan(caps, &room, len).chosen;
+        let chosen = |caps: &Caps, len| thresholds(caps).plan(caps, &room, len, None).chosen;
         assert_eq!(chosen(&faster, 1024), Protocol::Eager, "never below");
         assert_eq!(chosen(&faster, 1025), Protocol::Read);
         assert_eq!(chosen(&faster, u64::MAX), Protocol::Read);
@@ -323,15 +383,45 @@ mod tests {
         assert_eq!(chosen(&never, 1 << 30), Protocol::Rendezvous);
     }
 
+    /// Mapped memory has sizes of its own, whether or not any other can be read.
+    #[test]
+    fn what_is_mapped_is_read_from_where_that_pays() {
+        let room = room(4, 1024);
+        for reads in [true, false] {
+            let mut caps = reading(Cost { per_kib_ns: 50, latency_ns: 2_000, ..CHEAP });
+            caps.features.set(Features::GET, reads);
+            caps.features |= Features::MAPPABLE;
+            caps.mapped_cost = Cost { per_kib_ns: 60, latency_ns: 0, overhead_ns: 0 };
+            let thresholds = Thresholds::new(&caps, &room).unwrap().with_reads(&caps);
+            let plan = |len, mapped| thresholds.plan(&caps, &room, len, mapped);
+            assert_eq!(thresholds.read_end > 0, reads);
+            assert_eq!(plan(1024, Some(true)).chosen, Protocol::Eager, "never below");
+            assert_eq!(plan(1025, Some(true)).chosen, Protocol::Mapped);
+            assert!(matches!(plan(1025, Some(true)).verdicts[4].1, Verdict::Possible { .. }));
+            for mapped in [Some(false), None] {
+                assert_eq!(plan(1025, mapped).chosen, Protocol::Rendezvous);
+                let verdict = plan(1025, mapped).verdicts[4].1;
+                assert_eq!(matches!(verdict, Verdict::Elsewhere { .. }), mapped.is_some());
+                assert_eq!(matches!(verdict, Verdict::IfMapped { .. }), mapped.is_none());
+                let far = if reads { Protocol::Read } else { Protocol::Rendezvous };
+                assert_eq!(plan(1 << 30, mapped).chosen, far);
+            }
+            caps.mapped_cost.latency_ns = 1_000;
+            let later = Thresholds::new(&caps, &room).unwrap().with_reads(&caps).mapped_start;
+            assert!(later > 8192 && later.is_power_of_two(), "{later}");
+        }
+    }
+
     #[test]
     fn without_reads_or_with_a_key_that_does_not_fit_the_plan_says_so() {
         let mut long = reading(CHEAP);
         long.limits.key_bytes = 17;
         for caps in [caps(8192, CHEAP), long] {
             let thresholds = Thresholds::new(&caps, &room(4, 1024)).unwrap().with_reads(&caps);
-            let plan = thresholds.plan(&caps, &room(4, 1024), 1 << 20);
+            let plan = thresholds.plan(&caps, &room(4, 1024), 1 << 20, Some(true));
             assert_eq!(plan.chosen, Protocol::Rendezvous);
             assert_eq!(plan.verdicts[3], (Protocol::Read, Verdict::NoReads));
+            assert_eq!(plan.verdicts[4], (Protocol::Mapped, Verdict::NoMemory));
         }
     }
 

@@ -28,9 +28,10 @@ pub struct Direct<'m, T, E> {
     /// The region that is read into next, or the first after it.
     pub(super) turn: u32,
     pub(super) serial: u16,
-    /// Of peers whose memory can be read.
-    caps: Option<Caps>,
+    /// Of peers whose memory can be read: only what is mapped, or any.
+    caps: Option<[Caps; 2]>,
     read_cost: Cost,
+    mapped_cost: Cost,
 }
 
 impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
@@ -48,8 +49,26 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
             *peer = None;
         }
         *slots = Slots::EMPTY;
-        let (caps, read_cost) = (None, cost);
-        Self { inner, engine, own, peers, slots, shown: 0, reading: 0, turn: 0, serial: 0, caps, read_cost }
+        Self {
+            inner,
+            engine,
+            own,
+            peers,
+            slots,
+            shown: 0,
+            reading: 0,
+            turn: 0,
+            serial: 0,
+            caps: None,
+            read_cost: cost,
+            mapped_cost: Cost::default(),
+        }
+    }
+
+    /// With this cost of a read of memory that is mapped.
+    pub const fn with_mapped(mut self, cost: Cost) -> Self {
+        self.mapped_cost = cost;
+        self
     }
 
     /// Reads memory of `peer` from now on, which shows it in `table`. The inner transport must reach it.
@@ -64,11 +83,11 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
             return Err(Cause::Unsupported);
         }
         *row = Some(table);
-        let mut caps = Caps { read_cost: self.read_cost, ..inner };
-        caps.features |= Features::GET;
+        let mut caps = Caps { read_cost: self.read_cost, mapped_cost: self.mapped_cost, ..inner };
+        caps.features.set(Features::MAPPABLE, self.engine.maps(peer));
         (caps.limits.key_bytes, caps.limits.direct_bytes_max) = (8, READ_BYTES_MAX);
         caps.limits.regions_max = ENTRIES as u16;
-        self.caps = Some(caps);
+        self.caps = Some([caps, Caps { features: caps.features | Features::GET, ..caps }]);
         Ok(())
     }
 
@@ -119,7 +138,8 @@ impl<T: Transport, E: CopyEngine> Transport for Direct<'_, T, E> {
     #[inline]
     fn reach(&self, peer: PeerId) -> Result<&Caps, Cause> {
         let inner = self.inner.reach(peer)?;
-        Ok(self.caps.as_ref().filter(|_| self.reads(peer)).unwrap_or(inner))
+        let Some([mapped, any]) = self.caps.as_ref().filter(|_| self.reads(peer)) else { return Ok(inner) };
+        Ok(if self.engine.reads_all(peer) { any } else { mapped })
     }
 
     fn survey(&self, peer: PeerId, mut visit: impl FnMut(Route<'_>)) {
@@ -171,6 +191,10 @@ impl<T: Transport, E: CopyEngine> Transport for Direct<'_, T, E> {
         let (_, from) = self.find(peer, remote, len)?;
         let len = usize::try_from(len).map_err(|_| Cause::Unsupported)?;
         self.engine.mapped(peer, from, len).ok_or(Cause::Unsupported)
+    }
+
+    fn is_mapped(&self, peer: PeerId, memory: Memory) -> bool {
+        self.reads(peer) && self.engine.is_mapped(peer, memory)
     }
 
     fn register(&mut self, peer: PeerId, memory: Memory, access: Access) -> Result<RegionId, Cause> {
@@ -265,7 +289,7 @@ impl<T: Transport, E: CopyEngine> Transport for Direct<'_, T, E> {
     }
 
     fn features(&self) -> Features {
-        self.inner.features() | self.caps.map_or(Features::empty(), |caps| caps.features)
+        self.inner.features() | self.caps.map_or(Features::empty(), |[_, any]| any.features)
     }
 }
 

@@ -133,6 +133,9 @@ impl Transport for Wire {
     fn mapped(&self, _: PeerId, remote: Remote<'_>, len: u64) -> Result<Mapped<'_>, Cause> {
         self.direct.mapped(remote.key, remote.offset, len)
     }
+    fn is_mapped(&self, _: PeerId, _: Shared) -> bool {
+        self.direct.powers.maps
+    }
     fn zcopy(&mut self, peer: PeerId, header: &[u8], gather: &[Gather], token: Token) -> Post {
         if let Err(refusal) = self.take(peer) {
             return refusal.into();
@@ -272,6 +275,7 @@ impl Job {
         let (powers, table) = (self.powers, &self.table);
         let mut features = Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE;
         features.set(Features::GET, powers.reads.is_some());
+        features.set(Features::MAPPABLE, powers.maps);
         features.set(Features::ZCOPY, powers.gathers.is_some());
         let caps = Caps {
             features,
@@ -285,6 +289,7 @@ impl Job {
             },
             cost: Cost { overhead_ns: 20, latency_ns: 150, per_kib_ns: 100 },
             read_cost: Cost { overhead_ns: 0, latency_ns: 10, per_kib_ns: 50 },
+            mapped_cost: Cost { overhead_ns: 0, latency_ns: 0, per_kib_ns: 40 },
         };
         let mut ranks = Vec::new();
         for (me, storage) in self.storages.iter_mut().enumerate() {

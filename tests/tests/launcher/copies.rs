@@ -49,6 +49,7 @@ fn long_messages_are_read_where_they_are() {
     assert!(protocol(&said, "rendezvous by reading").ends_with("taken"), "{said}");
     assert!(reads(&said).iter().all(|&count| count > 20) && reads(&said).len() == 2, "{said}");
     assert_eq!(looks(&said), [0, 0], "nothing is mapped: {said}");
+    assert!(protocol(&said, "inside: ").contains("none of this process is mapped by this peer"), "{said}");
 }
 
 #[test]
@@ -71,12 +72,17 @@ fn what_the_system_refuses_goes_in_fragments_and_explain_says_so() {
 #[test]
 fn arenas_are_read_where_they_are_mapped() {
     for cma in ["on", "read", "off"] {
-        let variables = [("ALDIS_ARENA", "32M"), ("ALDIS_READ_COST", "0:1"), ("ALDIS_CMA", cma)];
+        let variables = [("ALDIS_ARENA", "32M"), ("ALDIS_MAPPED_COST", "0:1"), ("ALDIS_CMA", cma)];
         let (code, said) = exchange(&variables);
         assert_eq!(code, Some(0), "{cma}: {said}");
         assert!(reads(&said).iter().all(|&count| count > 20) && reads(&said).len() == 2, "{cma}: {said}");
         // Of each size above 8 KiB one that comes before its receive and one that comes after it.
         assert!(looks(&said).iter().all(|&count| count >= 22) && looks(&said).len() == 2, "{cma}: {said}");
+        assert!(protocol(&said, "inside: ").ends_with("taken"), "{cma}: {said}");
+        assert!(
+            protocol(&said, "outside: ").contains("in memory that the peer has not mapped"),
+            "{cma}: {said}"
+        );
         let remark =
             if cma == "off" { "only what is sent from an arena is read" } else { "read where it is mapped" };
         assert!(said.contains(remark), "{cma}: {said}");
@@ -109,7 +115,8 @@ fn an_arena_that_does_not_fit_is_told_with_a_remedy() {
 
 #[test]
 fn a_variable_that_makes_no_sense_is_refused() {
-    for (name, value) in [("ALDIS_CMA", "perhaps"), ("ALDIS_READ_COST", "cheap")] {
+    for (name, value) in [("ALDIS_CMA", "perhaps"), ("ALDIS_READ_COST", "cheap"), ("ALDIS_MAPPED_COST", "1")]
+    {
         let (code, said) = exchange(&[(name, value)]);
         assert_ne!(code, Some(0));
         assert!(said.contains(&format!("{name} cannot be \"{value}\"")), "{said}");

@@ -146,7 +146,7 @@ Exit code:
 Environment:
   aldis-run reads ALDIS_ARENA, ALDIS_TCP_INCLUDE, _EXCLUDE, _FAMILY, _PORTS, _LINKS and _BUFFERS, and
   ALDIS_TLS_CERT, _KEY, _CA and _NAME, where the option is not given.
-  Every rank reads ALDIS_CMA and ALDIS_READ_COST: how long messages are copied between processes.
+  Every rank reads ALDIS_CMA, ALDIS_READ_COST and ALDIS_MAPPED_COST: how long messages are copied.
   ALDIS_RANK and ALDIS_SIZE for scripts, ALDIS_WIREUP_FD for the library.
   docs/environment.md says what each may be.
   Rank 0, if it is on this machine, inherits the launcher's input unless that is a terminal; the others read nothing.
@@ -274,8 +274,8 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use aldis_host_sim::cma;
     use aldis_host_sim::wireup::SOCKET_VARIABLE;
+    use aldis_host_sim::{cma, copier};
     use clap::CommandFactory;
 
     use super::*;
@@ -297,7 +297,7 @@ mod tests {
             let row = format!("| `{}` | `--{name}` |", variable.to_string_lossy());
             assert!(page.contains(&row), "no row {row}");
         }
-        for variable in [cma::VARIABLE, cma::COST_VARIABLE, SOCKET_VARIABLE] {
+        for variable in [cma::VARIABLE, cma::COST_VARIABLE, copier::COST_VARIABLE, SOCKET_VARIABLE] {
             assert!(page.contains(&format!("| `{variable}` |")), "no row for {variable}");
         }
     }

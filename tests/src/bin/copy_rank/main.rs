@@ -51,6 +51,12 @@ fn main() -> ExitCode {
         let other = Rank(1 - world.rank().0);
         let explanation = ep.explain(other, 1 << 20)?.to_string();
         println!("rank {} has read {reads} messages, and {unread} were not\n{explanation}", world.rank());
+        let inside = Bytes::new(ep.shm_arena(), 9000, 1)?;
+        for (place, bytes) in [("inside", &inside[..]), ("outside", &[0; 9000])] {
+            let explanation = ep.explain_buffer(other, bytes)?.to_string();
+            let line = explanation.lines().find(|line| line.contains("mapped memory")).unwrap_or_default();
+            println!("{place}: {line}");
+        }
         println!("of them it has looked at {borrowed} where they are");
         Ok(())
     })

@@ -131,6 +131,8 @@ fn withdrawn(ep: &mut HostEndpoint, world: &Comm) -> Outcome {
         };
         data.fill(0xDD);
         ep.send(world, &[late], Rank(1), ANSWER)?;
+        // Nobody leaves while the other still looks.
+        ep.recv(world, &mut [0u8], Rank(1), ANSWER)?;
         return Ok(());
     }
     let mut fallback = vec![0; LEN];
@@ -154,6 +156,7 @@ fn withdrawn(ep: &mut HostEndpoint, world: &Comm) -> Outcome {
     }
     let mut late = [0u8];
     ep.recv(world, &mut late, Rank(0), ANSWER)?;
+    ep.send(world, &[0u8], Rank(0), ANSWER)?;
     if whole || late == [1] { Ok(()) } else { Err("its sender has not noticed".into()) }
 }
 
