@@ -6,7 +6,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`mod@barrier`], [`mod@bcast`], [`mod@reduce`], [`mod@allreduce`] | one operation each: its calls, and its algorithms in their own files |
+//! | [`mod@barrier`], [`mod@bcast`], [`mod@reduce`], [`mod@allreduce`], [`mod@scan`], [`mod@exscan`] | one operation each: its calls, and its algorithms in their own files |
 //! | [`schedule`] | the form of an algorithm: [`Schedule`], [`Step`], [`Span`] |
 //! | [`mod@shared`] | the algorithm `shared` of every operation: no messages, but control lines in memory that the ranks of a node share |
 //! | [`collective`] | the executor: [`Collective`], blocking and nonblocking, in segments that fit the scratch |
@@ -98,8 +98,10 @@ pub mod caller;
 pub mod collective;
 pub mod comm;
 pub mod draw;
+pub mod exscan;
 pub mod op;
 pub mod reduce;
+pub mod scan;
 pub mod schedule;
 pub mod select;
 pub mod shared;
@@ -108,5 +110,7 @@ pub use allreduce::{allreduce, iallreduce};
 pub use barrier::{barrier, ibarrier};
 pub use bcast::{bcast, ibcast};
 pub use collective::{Collective, wait_all, wait_for};
+pub use exscan::{exscan, iexscan};
 pub use reduce::{ireduce, reduce};
+pub use scan::{iscan, scan};
 pub use select::Options;

@@ -14,6 +14,7 @@ use aldis_kernel::{Comm, Error, Rank, Scope};
 pub use binary::Binary;
 pub use binomial::Binomial;
 pub use chain::Chain;
+pub(crate) use collect::messages;
 pub use in_order_binary::InOrderBinary;
 pub use knomial::Knomial;
 pub use linear::Linear;

@@ -124,6 +124,8 @@ pub fn algorithms(operation: Operation) -> &'static [Candidate] {
         Operation::Bcast => &crate::bcast::ALGORITHMS,
         Operation::Allreduce => &crate::allreduce::ALGORITHMS,
         Operation::Reduce => &crate::reduce::ALGORITHMS,
+        Operation::Scan => &crate::scan::ALGORITHMS,
+        Operation::Exscan => &crate::exscan::ALGORITHMS,
         _ => &[],
     }
 }
@@ -175,7 +177,7 @@ impl Options {
     /// Whether a call is for control lines, if this is what it does otherwise.
     #[inline(always)]
     pub(crate) fn shares(&self, call: &Call, selected: &Result<Selected, Cause>) -> Shares {
-        if !cfg!(target_pointer_width = "64") {
+        if !cfg!(target_pointer_width = "64") || !shared::serves(call.operation) {
             return Shares::Never;
         }
         match (self.choice, selected) {
@@ -229,6 +231,16 @@ impl Call {
     /// A reduction of `count` elements to one of `size` ranks with `scratch` elements of scratch.
     pub const fn reduce<R: Reduce<E>, E: Element>(size: u32, count: usize, scratch: usize) -> Self {
         Self::reducing::<R, E>(Operation::Reduce, size, count, scratch)
+    }
+
+    /// A scan of `count` elements over `size` ranks with `scratch` elements of scratch.
+    pub const fn scan<R: Reduce<E>, E: Element>(size: u32, count: usize, scratch: usize) -> Self {
+        Self::reducing::<R, E>(Operation::Scan, size, count, scratch)
+    }
+
+    /// An exclusive scan of `count` elements over `size` ranks with `scratch` elements of scratch.
+    pub const fn exscan<R: Reduce<E>, E: Element>(size: u32, count: usize, scratch: usize) -> Self {
+        Self::reducing::<R, E>(Operation::Exscan, size, count, scratch)
     }
 
     const fn reducing<R: Reduce<E>, E: Element>(

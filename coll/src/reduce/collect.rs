@@ -55,7 +55,7 @@ impl<T: Tree> Way for Collect<T> {
 }
 
 /// The work of so many messages of the whole data, a round each, and so many reductions.
-pub(super) fn messages(messages: u64, reductions: u64, count: usize) -> Work {
+pub(crate) fn messages(messages: u64, reductions: u64, count: usize) -> Work {
     if count == 0 {
         return Work::default();
     }

@@ -28,6 +28,11 @@ impl Schedule for Unscheduled {
 /// What the algorithm is called, of every operation.
 pub const NAME: &str = "shared";
 
+/// Whether the operation has this algorithm.
+pub(crate) const fn serves(operation: Operation) -> bool {
+    matches!(operation, Operation::Barrier | Operation::Bcast | Operation::Reduce | Operation::Allreduce)
+}
+
 /// The algorithm of an operation, to be named.
 pub(crate) fn algorithm(operation: Operation) -> Option<Algorithm> {
     static ALL: [Unscheduled; 4] = [

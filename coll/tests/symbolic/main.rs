@@ -11,8 +11,14 @@ use aldis_coll::select::algorithms;
 use aldis_kernel::hal::Operation;
 use model::{Fault, Job};
 
-const OPERATIONS: [Operation; 4] =
-    [Operation::Barrier, Operation::Bcast, Operation::Allreduce, Operation::Reduce];
+const OPERATIONS: [Operation; 6] = [
+    Operation::Barrier,
+    Operation::Bcast,
+    Operation::Allreduce,
+    Operation::Reduce,
+    Operation::Scan,
+    Operation::Exscan,
+];
 
 /// The least scratch with which `count` elements fit into one segment.
 fn scratch_for(schedule: &dyn Schedule, size: u32, count: usize) -> usize {
@@ -27,6 +33,8 @@ fn check<'a>(schedule: &'a dyn Schedule, size: u32, root: u32, count: usize) -> 
         Operation::Bcast => job.check_bcast()?,
         Operation::Allreduce => job.check_allreduce()?,
         Operation::Reduce => job.check_reduce()?,
+        Operation::Scan => job.check_scan()?,
+        Operation::Exscan => job.check_exscan()?,
         other => panic!("no check for {other}"),
     }
     Ok(job)
@@ -49,6 +57,7 @@ fn counts(operation: Operation, size: u32) -> Vec<usize> {
     let size = size as usize;
     match operation {
         Operation::Barrier => vec![0],
+        _ if size > 32 => vec![0, 1, size.div_ceil(2), size + 1],
         _ => vec![0, 1, size.div_ceil(2), size, 2 * size + 1],
     }
 }
@@ -97,12 +106,18 @@ fn every_reduce_up_to_64_to_every_root() {
 }
 
 #[test]
+fn every_scan_up_to_64() {
+    (1..=64).for_each(|size| check_all(Operation::Scan, size, 0..1));
+    (1..=64).for_each(|size| check_all(Operation::Exscan, size, 0..1));
+}
+
+#[test]
 fn sampled_sizes_to_4096() {
     for size in [65, 100, 127, 128, 129, 255, 257, 511, 1000, 1023, 1024, 1025, 2048, 3000, 4095, 4096] {
         for operation in OPERATIONS {
             for &schedule in algorithms(operation).iter().filter(|schedule| schedule.serves(size)) {
                 // Where rounds grow with the size, the largest are not run; the ring's are checked below without values.
-                if schedule.work(size, 3).rounds * u64::from(size) > 300_000 {
+                if schedule.work(size, 3).rounds * u64::from(size) > 200_000 {
                     continue;
                 }
                 let count = if operation == Operation::Barrier { 0 } else { 3 };
@@ -159,7 +174,7 @@ mod formula {
     use super::{Schedule, check, log2_ceil};
     use aldis_coll::allreduce::{RecursiveDoubling, Ring};
     use aldis_coll::barrier::Dissemination;
-    use aldis_coll::{barrier, bcast, reduce};
+    use aldis_coll::{barrier, bcast, exscan, reduce, scan};
 
     /// Hensgen, Finkel, Manber 1988: ceil(log2 p) rounds, in each of which every rank sends once.
     #[test]
@@ -302,6 +317,50 @@ mod formula {
                 let job = check(tree, size as u32, size as u32 / 2, 10).unwrap();
                 assert_eq!(job.rounds.len() as u64, rounds, "{} {size}", tree.name());
                 assert_eq!((job.total.messages, job.total.elements), (behind, 10 * behind));
+            }
+        }
+    }
+
+    /// Open MPI's linear scans: p - 1 messages, one a round. Hillis, Steele 1986: ceil(log2 p) rounds, in round k of which all
+    /// but the first 2^k ranks receive; the exclusive one is that of p - 1 ranks after a shift of one place.
+    #[test]
+    fn scans() {
+        let doubling = |size: u64| {
+            let rounds = (0..).find(|rounds| 1u64 << rounds >= size).unwrap();
+            (rounds, (0..rounds).map(|round| size - (1 << round)).sum::<u64>())
+        };
+        for size in 2..=64u64 {
+            let (shifted, (rounds, messages)) = (doubling(size - 1), doubling(size));
+            let published: [(&dyn Schedule, u64, u64); 4] = [
+                (&scan::Linear, size - 1, size - 1),
+                (&scan::RecursiveDoubling, rounds, messages),
+                (&exscan::Linear, size - 1, size - 1),
+                (&exscan::RecursiveDoubling, 1 + shifted.0, size - 1 + shifted.1),
+            ];
+            for (scan, rounds, messages) in published {
+                let job = check(scan, size as u32, 0, 10).unwrap();
+                let seen = (job.rounds.len() as u64, job.total.messages, job.total.elements);
+                assert_eq!(seen, (rounds, messages, 10 * messages), "{:?} {size}", scan.name());
+            }
+        }
+    }
+
+    /// What a rank works out depends on the algorithm and the rank, not on the size; an exclusive scan is the scan of the rank
+    /// before.
+    #[test]
+    fn a_prefix_is_one_expression_per_rank() {
+        let expressions = |scan: &dyn Schedule, size: u32| {
+            let job = check(scan, size, 0, 1).unwrap();
+            (0..size).map(|rank| job.expression(rank)).collect::<Vec<_>>()
+        };
+        let largest = [expressions(&scan::Linear, 64), expressions(&scan::RecursiveDoubling, 64)];
+        assert_eq!(largest.each_ref().map(|all| all[4].as_str()), ["((((0 1) 2) 3) 4)", "(0 ((1 2) (3 4)))"]);
+        let algorithms: [[&dyn Schedule; 2]; 2] =
+            [[&scan::Linear, &exscan::Linear], [&scan::RecursiveDoubling, &exscan::RecursiveDoubling]];
+        for ([scan, exscan], largest) in algorithms.into_iter().zip(largest) {
+            for size in 2..64 {
+                assert_eq!(expressions(scan, size), largest[..size as usize]);
+                assert_eq!(expressions(exscan, size)[1..], largest[..size as usize - 1]);
             }
         }
     }

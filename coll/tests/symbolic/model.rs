@@ -430,6 +430,45 @@ impl<'a> Job<'a> {
         self.check_reduced(self.root)
     }
 
+    /// Every rank has an expression for each element in which the operand of every rank up to its own stands once, in order.
+    pub(crate) fn check_scan(&self) -> Result<(), Fault> {
+        self.check_prefixes(|rank| rank + 1)
+    }
+
+    /// Every rank has one of the ranks before its own; rank 0 what it began with.
+    pub(crate) fn check_exscan(&self) -> Result<(), Fault> {
+        self.check_prefixes(|rank| rank.max(1))
+    }
+
+    fn check_prefixes(&self, operands: impl Fn(usize) -> usize) -> Result<(), Fault> {
+        // Of many ranks some, for each of which all operands are looked at.
+        let apart = 1 + self.size as usize / 256;
+        for state in self.ranks.iter().rev().step_by(apart).chain(&self.ranks[..1]) {
+            let rank = state.instance.rank();
+            for element in 0..self.count {
+                let expected = (0..operands(rank as usize)).map(|rank| rank * self.count + element);
+                if !self.leaves(state.data[element]).into_iter().eq(expected) {
+                    return Err(Fault::Wrong { rank, element });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The first element of a rank as an expression of ranks.
+    pub(crate) fn expression(&self, rank: u32) -> String {
+        fn text(job: &Job<'_>, value: Value) -> String {
+            match value.checked_sub(job.size as usize * job.count) {
+                None => (value / job.count).to_string(),
+                Some(index) => {
+                    let (left, right) = job.expressions[index];
+                    format!("({} {})", text(job, left), text(job, right))
+                }
+            }
+        }
+        text(self, self.ranks[rank as usize].data[0])
+    }
+
     fn check_reduced(&self, at: u32) -> Result<(), Fault> {
         for element in 0..self.count {
             let result = self.ranks[at as usize].data[element];

@@ -10,9 +10,11 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 
 use aldis_coll::allreduce::{RecursiveDoubling, Ring};
+use aldis_coll::barrier::TwoProcesses;
 use aldis_coll::op::{BitXor, Sum};
-use aldis_coll::schedule::Algorithm;
-use aldis_coll::{Options, allreduce, barrier, bcast, iallreduce, ibcast, wait_all, wait_for};
+use aldis_coll::schedule::{Algorithm, Candidate};
+use aldis_coll::select::algorithms;
+use aldis_coll::{Options, allreduce, barrier, bcast, exscan, iallreduce, ibcast, scan, wait_all, wait_for};
 use aldis_kernel::hal::{Cause, Operation, Resource};
 use aldis_kernel::{Rank, Source, Tag, TagMatch};
 use direct::Direct;
@@ -23,16 +25,21 @@ use rig::{Endpoint, run, run_with_requests};
 fn calls(size: u32) -> impl Strategy<Value = Vec<Call>> {
     let counts = prop_oneof![4 => 0..40usize, 1 => 40..2000usize];
     let scratches = prop_oneof![1 => Just(1usize), 2 => 1..50usize, 1 => Just(4000usize)];
-    let call = prop_oneof![
-        1 => Just(Call::Barrier),
-        2 => (0..size, counts.clone()).prop_map(|(root, count)| Call::Bcast { root, count }),
-        6 => (0..7u8, counts.clone(), scratches.clone(), 0..3u8).prop_map(|(kind, count, scratch, algorithm)| {
-            Call::Allreduce { kind, count, scratch, algorithm }
-        }),
-        3 => (0..7u8, counts, scratches, 0..size).prop_map(|(kind, count, scratch, root)| {
-            Call::Reduce { kind, count, scratch, root }
-        }),
+    let operation = prop_oneof![
+        1 => Just(Operation::Barrier),
+        2 => Just(Operation::Bcast),
+        4 => Just(Operation::Allreduce),
+        4 => Just(Operation::Reduce),
+        2 => Just(Operation::Scan),
+        2 => Just(Operation::Exscan),
     ];
+    // As many algorithms as one operation has at most, and one that is none.
+    let call = (operation, 0..16usize, 0..size, 0..7u8, counts, scratches).prop_map(
+        |(operation, algorithm, root, kind, count, scratch)| {
+            let algorithm = algorithm % (algorithms(operation).len() + 1);
+            Call { operation, algorithm, root, kind, count, scratch }
+        },
+    );
     prop::collection::vec(call, 1..6)
 }
 
@@ -90,16 +97,45 @@ fn blocking_calls_work_with_and_without_a_deadline() {
 fn nobody_leaves_a_barrier_before_everybody_has_entered() {
     for size in 1..=9 {
         let entered = AtomicU32::new(0);
+        let serves = |known: &&Candidate| known.serves(size);
+        let named = algorithms(Operation::Barrier).iter().filter(serves).map(|&known| Options::using(known));
+        let all: Vec<Options> = named.chain([Options::default()]).collect();
         run(size, |endpoint| {
             let world = endpoint.world();
-            for round in 1..=20 {
+            for (round, options) in (1..=20).zip(all.iter().cycle()) {
                 entered.fetch_add(1, Ordering::SeqCst);
-                barrier(endpoint, &world).unwrap();
+                options.barrier(endpoint, &world).unwrap();
                 assert!(entered.load(Ordering::SeqCst) >= round * size);
-                barrier(endpoint, &world).unwrap();
+                options.barrier(endpoint, &world).unwrap();
             }
         });
     }
+}
+
+#[test]
+fn scans_leave_every_rank_what_stands_before_it() {
+    run(5, |endpoint| {
+        let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
+        let (mut upto, mut before, mut scratch) = ([rank + 1; 3], [rank + 1; 3], [0; 2]);
+        scan(endpoint, &world, Sum, &mut upto, &mut scratch).unwrap();
+        exscan(endpoint, &world, Sum, &mut before, &mut scratch).unwrap();
+        let sum = |ranks: u32| ranks * (ranks + 1) / 2;
+        // Before rank 0 is none: its data are as they were.
+        assert_eq!((upto, before), ([sum(rank + 1); 3], [sum(rank).max(1); 3]));
+        let shared = Options::shared().scan(endpoint, &world, Sum, &mut upto, &mut scratch);
+        assert_eq!(shared.unwrap_err().cause, Cause::Unsupported);
+        let none = exscan(endpoint, &world, Sum, &mut before, &mut []).unwrap_err();
+        assert_eq!(none.cause, Cause::TooSmall { what: Resource::Scratch, need: 4, have: 0 });
+    });
+}
+
+#[test]
+fn an_algorithm_for_two_is_refused_to_three() {
+    run(3, |endpoint| {
+        let world = endpoint.world();
+        let error = Options::using(&TwoProcesses).barrier(endpoint, &world).unwrap_err();
+        assert_eq!((error.operation, error.cause), (Operation::Barrier, Cause::Unsupported));
+    });
 }
 
 /// Sums of numbers of unlike magnitude depend on their order: same bits, or not, shows it.

@@ -1,8 +1,9 @@
 //! Random calls, their inputs, and what must come out, worked out one rank after another.
 
-use aldis_coll::allreduce::{RecursiveDoubling, Ring};
 use aldis_coll::op::{BitXor, Element, Max, Min, Product, Reduce, Sum};
+use aldis_coll::select::algorithms;
 use aldis_coll::{Collective, Options};
+use aldis_kernel::hal::Operation;
 use aldis_kernel::{Comm, Error, Rank};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -80,11 +81,16 @@ pub(crate) fn inputs<E: Sample>(seed: u64, rank: u32, count: usize) -> Vec<E> {
 
 /// One call of a random job.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Call {
-    Barrier,
-    Bcast { root: u32, count: usize },
-    Allreduce { kind: u8, count: usize, scratch: usize, algorithm: u8 },
-    Reduce { kind: u8, count: usize, scratch: usize, root: u32 },
+pub(crate) struct Call {
+    pub(crate) operation: Operation,
+    /// Which of the operation's algorithms; the one that selection takes where there are not so many, or it cannot.
+    pub(crate) algorithm: usize,
+    /// Where there is one.
+    pub(crate) root: u32,
+    /// What is reduced, and how.
+    pub(crate) kind: u8,
+    pub(crate) count: usize,
+    pub(crate) scratch: usize,
 }
 
 /// Buffers of a call: data and scratch.
@@ -110,37 +116,37 @@ impl Call {
         fn pair<E: Sample>(seed: u64, rank: u32, count: usize, scratch: usize) -> (Vec<E>, Vec<E>) {
             (inputs(seed, rank, count), vec![E::sample(7); scratch])
         }
-        match *self {
-            Self::Barrier => Data::None,
-            Self::Bcast { count, .. } => Data::I32(inputs(seed, rank, count), Vec::new()),
-            Self::Allreduce { kind, count, scratch, .. } | Self::Reduce { kind, count, scratch, .. } => {
-                macro_rules! of {
-                    ($kind:ident) => {{
-                        let (data, scratch) = pair(seed, rank, count, scratch);
-                        Data::$kind(data, scratch)
-                    }};
-                }
-                match kind {
-                    0 => of!(I8),
-                    1 => of!(U16),
-                    2 => of!(I32),
-                    3 => of!(U64),
-                    4 => of!(F32),
-                    5 => of!(F64),
-                    _ => of!(Affine),
-                }
-            }
+        macro_rules! of {
+            ($kind:ident) => {{
+                let (data, scratch) = pair(seed, rank, self.count, self.scratch);
+                Data::$kind(data, scratch)
+            }};
+        }
+        match (self.operation, self.kind) {
+            (Operation::Barrier, _) => Data::None,
+            (Operation::Bcast, _) => Data::I32(inputs(seed, rank, self.count), Vec::new()),
+            (_, 0) => of!(I8),
+            (_, 1) => of!(U16),
+            (_, 2) => of!(I32),
+            (_, 3) => of!(U64),
+            (_, 4) => of!(F32),
+            (_, 5) => of!(F64),
+            _ => of!(Affine),
         }
     }
 
-    fn options(&self, by_lines: bool) -> Options {
-        match *self {
-            _ if by_lines => Options::shared(),
-            // What does not commute cannot go round the ring.
-            Self::Allreduce { algorithm: 1, kind: 0..=5, .. } => Options::using(&Ring),
-            Self::Allreduce { algorithm: 2, .. } => Options::using(&RecursiveDoubling),
-            _ => Options::default(),
+    fn options(&self, size: u32, by_lines: bool) -> Options {
+        let commutes = self.kind < 6;
+        let named = algorithms(self.operation).get(self.algorithm).filter(|it| it.serves(size));
+        match named.filter(|it| commutes || it.keeps_rank_order()) {
+            _ if by_lines && !self.scans() => Options::shared(),
+            Some(&named) => Options::using(named),
+            None => Options::default(),
         }
+    }
+
+    fn scans(&self) -> bool {
+        matches!(self.operation, Operation::Scan | Operation::Exscan)
     }
 
     /// Starts it, by control lines or by messages.
@@ -151,21 +157,20 @@ impl Call {
         data: &'scope mut Data,
         by_lines: bool,
     ) -> Result<Collective<'scope>, Error> {
-        let options = self.options(by_lines);
-        let root = match *self {
-            Self::Reduce { root, .. } => Some(Rank(root)),
-            _ => None,
-        };
+        let options = self.options(world.size(), by_lines);
+        let root = Rank(self.root);
         macro_rules! reduce {
             ($op:ident, $data:ident, $scratch:ident) => {
-                match root {
-                    None => options.iallreduce(scope, world, $op, $data, $scratch),
-                    Some(root) => options.ireduce(scope, world, $op, $data, $scratch, root),
+                match self.operation {
+                    Operation::Allreduce => options.iallreduce(scope, world, $op, $data, $scratch),
+                    Operation::Scan => options.iscan(scope, world, $op, $data, $scratch),
+                    Operation::Exscan => options.iexscan(scope, world, $op, $data, $scratch),
+                    _ => options.ireduce(scope, world, $op, $data, $scratch, root),
                 }
             };
         }
-        match (*self, data) {
-            (Self::Bcast { root, .. }, Data::I32(data, _)) => options.ibcast(scope, world, data, Rank(root)),
+        match (self.operation, data) {
+            (Operation::Bcast, Data::I32(data, _)) => options.ibcast(scope, world, data, root),
             (_, Data::None) => options.ibarrier(scope, world),
             (_, Data::I8(data, scratch)) => reduce!(Sum, data, scratch),
             (_, Data::U16(data, scratch)) => reduce!(BitXor, data, scratch),
@@ -179,14 +184,17 @@ impl Call {
 
     /// What `rank` must end with.
     pub(crate) fn check(&self, seed: u64, (rank, size): (u32, u32), data: &Data) {
-        let count = match *self {
-            Self::Reduce { root, .. } if root != rank => return,
-            Self::Barrier => 0,
-            Self::Bcast { count, .. } | Self::Allreduce { count, .. } | Self::Reduce { count, .. } => count,
+        let count = self.count;
+        // The ranks whose data are reduced, from 0 on.
+        let size = match self.operation {
+            Operation::Reduce if self.root != rank => return,
+            Operation::Scan => rank + 1,
+            Operation::Exscan => rank.max(1),
+            _ => size,
         };
-        match (*self, data) {
-            (Self::Bcast { root, .. }, Data::I32(data, _)) => {
-                assert_eq!(*data, inputs::<i32>(seed, root, count));
+        match (self.operation, data) {
+            (Operation::Bcast, Data::I32(data, _)) => {
+                assert_eq!(*data, inputs::<i32>(seed, self.root, count));
             }
             (_, Data::None) => {}
             (_, Data::I8(data, _)) => assert_eq!(*data, fold::<i8, _>(Sum, seed, size, count)),
