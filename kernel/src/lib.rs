@@ -21,6 +21,7 @@
 //! | `view` | receives that copy nothing, where the sender's memory is mapped |
 //! | [`shared`] | an endpoint behind a spin lock, for several cores that are one rank |
 //! | [`datatype`] | types scattered in memory, packed and unpacked in any pieces |
+//! | [`vector`] | loops in the widest vectors that the processor is found to have |
 //! | `credits` | what two ranks owe each other |
 //! | `planted` | bugs for tests to find, behind a feature that no other build has |
 //!
@@ -84,6 +85,7 @@ pub mod sizing;
 pub mod storage;
 mod turns;
 mod typed;
+pub mod vector;
 mod view;
 
 pub use aldis_hal as hal;

@@ -21,6 +21,7 @@ mod measure;
 mod peers;
 mod perftest;
 mod programs;
+mod reduce;
 mod report;
 mod rounds;
 mod series;
@@ -89,6 +90,7 @@ enum Command {
     Instructions(instructions::Instructions),
     #[command(name = "match", alias = "matching")]
     Matching(matching::Matching),
+    Reduce(reduce::Reduce),
 }
 
 impl Command {
@@ -104,6 +106,7 @@ impl Command {
             Self::Poll(shown) => shown.run(peers::POLL, peers::poll),
             Self::Instructions(instructions) => instructions.run(),
             Self::Matching(matching) => matching.run(),
+            Self::Reduce(reduce) => reduce.run(),
         }
     }
 }

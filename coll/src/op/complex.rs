@@ -58,7 +58,11 @@ macro_rules! complex {
 
             #[inline]
             fn reduce_all(into: &mut [Complex<$part>], from: &[Complex<$part>]) {
-                in_blocks(into, from, |Complex([a, b]), Complex([c, d])| Complex([a + c, b + d]));
+                // Part by part, as one slice of twice as many numbers.
+                let parts = <[$part]>::mut_from_bytes(into.as_mut_bytes());
+                if let (Ok(into), Ok(from)) = (parts, <[$part]>::ref_from_bytes(from.as_bytes())) {
+                    Self::reduce_all(into, from);
+                }
             }
         }
 

@@ -4,11 +4,13 @@
 //! bits of theirs and two more, so rounding twice is rounding once (Figueroa, "When is double rounding innocuous?", 1995).
 //! Sums of many elements are rounded at each, as everywhere in MPI. Minimum and maximum compare integers.
 //!
-//! The conversions are integer arithmetic without branches rather than those of the crate `half`: those vectorise.
+//! The conversions are integer arithmetic without branches, which vectorises, rather than those of the crate `half`, and the
+//! processor's own where there is one (sum of `f16`, AMD EPYC: 23 GB/s by F16C, 5 without it in AVX-512, 3 in AVX2, 1.2 in SSE2).
 
+use aldis_kernel::vector::Halves;
 use half::{bf16, f16};
 
-use super::float::Ordered;
+use super::float::{Canonical, Ordered};
 use super::{Max, Min, Product, Reduce, Sum};
 
 /// A float of 16 bits.
@@ -125,8 +127,47 @@ fn choose<H: Half>(left: H, right: H, is_left: bool) -> H {
     H::of_bits(if unordered { H::QUIET } else { chosen })
 }
 
-reduce!(Sum: f16 bf16 => |left, right| Half::narrow(left.widen() + right.widen()));
-reduce!(Product: f16 bf16 => |left, right| Half::narrow(left.widen() * right.widen()));
+/// Combines in eights where the processor converts by itself: the same values, so the same bits.
+#[inline(always)]
+fn in_eights(into: &mut [f16], from: &[f16], combine: impl Fn(f32, f32) -> f32) {
+    let one = |into: &mut f16, from: &f16| *into = Half::narrow(combine(into.widen(), from.widen()));
+    let Some(halves) = Halves::of_processor() else {
+        into.iter_mut().zip(from).for_each(|(into, from)| one(into, from));
+        return;
+    };
+    let ((eights, rest), (others, last)) = (into.as_chunks_mut::<8>(), from.as_chunks::<8>());
+    for (into, from) in eights.iter_mut().zip(others) {
+        let (mut wide, other) = (halves.widen(into.map(f16::to_bits)), halves.widen(from.map(f16::to_bits)));
+        wide.iter_mut().zip(other).for_each(|(wide, other)| *wide = combine(*wide, other).canonical());
+        *into = halves.narrow(wide).map(f16::from_bits);
+    }
+    rest.iter_mut().zip(last).for_each(|(into, from)| one(into, from));
+}
+
+macro_rules! converted {
+    ($operation:ty => |$left:ident, $right:ident| $result:expr) => {
+        impl Reduce<f16> for $operation {
+            const COMMUTES: bool = true;
+
+            #[inline]
+            fn reduce(left: f16, right: f16) -> f16 {
+                let ($left, $right) = (left.widen(), right.widen());
+                Half::narrow($result)
+            }
+
+            // In the function that calls it, compiled for what `Halves` is: elsewhere each conversion would be a call.
+            #[inline(always)]
+            fn reduce_all(into: &mut [f16], from: &[f16]) {
+                in_eights(into, from, |$left, $right| $result);
+            }
+        }
+    };
+}
+
+converted!(Sum => |left, right| left + right);
+converted!(Product => |left, right| left * right);
+reduce!(Sum: bf16 => |left, right| Half::narrow(left.widen() + right.widen()));
+reduce!(Product: bf16 => |left, right| Half::narrow(left.widen() * right.widen()));
 reduce!(Min: f16 bf16 => |left, right| left.least(right));
 reduce!(Max: f16 bf16 => |left, right| left.most(right));
 

@@ -1,8 +1,10 @@
 //! Operations with the types erased.
 
+use core::marker::PhantomData;
 use core::num::NonZeroU32;
 
 use aldis_kernel::hal::Cause;
+use aldis_kernel::vector::{self, Work};
 use zerocopy::FromBytes;
 
 use super::{Element, Reduce};
@@ -93,6 +95,27 @@ pub(crate) fn copy(into: &mut [u8], from: &[u8]) -> Result<(), Cause> {
     Ok(())
 }
 
+/// The loop over two slices.
+pub(super) struct Pairwise<'l, R, E> {
+    into: &'l mut [E],
+    from: &'l [E],
+    operation: PhantomData<R>,
+}
+
+impl<'l, R: Reduce<E>, E: Element> Pairwise<'l, R, E> {
+    /// The loop of `R` from one into the other.
+    pub(super) fn new(into: &'l mut [E], from: &'l [E]) -> Self {
+        Self { into, from, operation: PhantomData }
+    }
+}
+
+impl<R: Reduce<E>, E: Element> Work for Pairwise<'_, R, E> {
+    #[inline(always)]
+    fn run(self) {
+        R::reduce_all(self.into, self.from);
+    }
+}
+
 fn reduce_bytes<R: Reduce<E>, E: Element>(
     _token: usize,
     into: &mut [u8],
@@ -108,7 +131,7 @@ fn reduce_bytes<R: Reduce<E>, E: Element>(
     let from = <[E]>::ref_from_bytes(from).map_err(|_| unaligned)?;
     // One loop where the order cannot be told from the result: half the code.
     if R::COMMUTES || order == Order::IntoFirst {
-        R::reduce_all(into, from);
+        vector::widest(size_of_val(into), Pairwise::<R, E>::new(into, from));
     } else {
         for (into, from) in into.iter_mut().zip(from) {
             *into = R::reduce(*from, *into);

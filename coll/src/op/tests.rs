@@ -3,15 +3,17 @@
 use core::fmt::Debug;
 use std::vec::Vec;
 
+use aldis_kernel::vector::Width;
 use proptest::prelude::*;
 use zerocopy::IntoBytes;
 
+use super::kernel::Pairwise;
 use super::{Bool, DoubleInt, Element, Kernel, NoOp, Or, Reduce, Replace, Xor};
 use crate::op::And;
 use crate::schedule::Order;
 
 /// That the operation's loops, in either order, give the bits of `oracle` for every pair of elements, and the same bits with
-/// the operands exchanged if it is said to commute.
+/// the operands exchanged if it is said to commute, and in vectors of any width.
 pub(super) fn agrees<R: Reduce<E>, E: Element>(left: &[E], right: &[E], oracle: impl Fn(E, E) -> E) {
     let run = |into: &[E], from: &[E], order| {
         let mut into = into.to_vec();
@@ -24,6 +26,11 @@ pub(super) fn agrees<R: Reduce<E>, E: Element>(left: &[E], right: &[E], oracle: 
     assert_eq!(run(right, left, Order::FromFirst), expected);
     if R::COMMUTES {
         assert_eq!(run(right, left, Order::IntoFirst), expected);
+    }
+    for width in Width::all() {
+        let mut into = left.to_vec();
+        width.run(Pairwise::<R, E>::new(&mut into, right));
+        assert_eq!(into.as_slice().as_bytes(), expected, "{}", width.name());
     }
 }
 

@@ -91,6 +91,11 @@ macro_rules! halves {
                 let wide = |value: $half| value.to_f64();
                 agrees::<Sum, _>(&left, &right, |left, right| nearest(wide(left) + wide(right)));
                 agrees::<Product, _>(&left, &right, |left, right| nearest(wide(left) * wide(right)));
+                for (&left, &right) in left.iter().zip(&right) {
+                    let (sum, product) = (Sum::reduce(left, right), Product::reduce(left, right));
+                    prop_assert_eq!(sum.to_bits(), nearest::<$half>(wide(left) + wide(right)).to_bits());
+                    prop_assert_eq!(product.to_bits(), nearest::<$half>(wide(left) * wide(right)).to_bits());
+                }
                 agrees::<Min, _>(&left, &right, |left, right| chosen(left, right, true));
                 agrees::<Max, _>(&left, &right, |left, right| chosen(left, right, false));
             }

@@ -1,0 +1,155 @@
+//! This module holds `unsafe` code: calls of functions compiled for AVX2, AVX-512 and F16C, where the processor has them.
+
+use core::arch::x86_64::{
+    __cpuid, __cpuid_count, __m128i, __m256, _mm256_cvtph_ps, _mm256_cvtps_ph, _xgetbv,
+};
+use core::mem::transmute;
+use core::sync::atomic::{AtomicU8, Ordering};
+
+use super::Work;
+
+/// What loops can be compiled for, of which this processor, and whatever saves its registers, has all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Width(Level);
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+enum Level {
+    Baseline = 1,
+    /// AVX2 and F16C.
+    Avx2,
+    /// And AVX-512: F, BW, DQ and VL.
+    Avx512,
+}
+
+/// The level of this processor, as a number; 0 before it is known. To ask takes a thousand times as long as to look here.
+static LEVEL: AtomicU8 = AtomicU8::new(0);
+
+impl Width {
+    /// What the program is compiled for anyway.
+    pub const BASELINE: Self = Self(Level::Baseline);
+
+    /// The widest there is.
+    #[inline]
+    pub fn widest() -> Self {
+        Self(match LEVEL.load(Ordering::Relaxed) {
+            3 => Level::Avx512,
+            2 => Level::Avx2,
+            1 => Level::Baseline,
+            _ => found(),
+        })
+    }
+
+    /// All there are, the narrowest first.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let all = [Level::Baseline, Level::Avx2, Level::Avx512];
+        all.into_iter().filter(|level| *level <= Self::widest().0).map(Self)
+    }
+
+    /// What it is called.
+    pub const fn name(self) -> &'static str {
+        match self.0 {
+            Level::Baseline => "sse2",
+            Level::Avx2 => "avx2",
+            Level::Avx512 => "avx512",
+        }
+    }
+
+    /// Runs `work` in vectors of this width.
+    #[inline(always)]
+    pub fn run(self, work: impl Work) {
+        match self.0 {
+            Level::Baseline => work.run(),
+            // SAFETY: there is no `Width` of this level unless `level` found the features that the function is compiled for.
+            Level::Avx2 => unsafe { avx2(work) },
+            // SAFETY: as above.
+            Level::Avx512 => unsafe { avx512(work) },
+        }
+    }
+}
+
+#[target_feature(enable = "avx2,f16c")]
+fn avx2(work: impl Work) {
+    work.run();
+}
+
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512dq,avx512vl")]
+fn avx512(work: impl Work) {
+    work.run();
+}
+
+#[cold]
+fn found() -> Level {
+    let level = level();
+    LEVEL.store(level as u8, Ordering::Relaxed);
+    level
+}
+
+/// Intel's Software Developer's Manual, volume 1, 14.3, 14.4.1, 14.7.1 and 15.2 to 15.4: instructions are there if the processor has
+/// them and the system has enabled the state that they use.
+fn level() -> Level {
+    const OSXSAVE_AVX_F16C: u32 = 1 << 27 | 1 << 28 | 1 << 29;
+    const AVX2: u32 = 1 << 5;
+    const AVX512_F_DQ_BW_VL: u32 = 1 << 16 | 1 << 17 | 1 << 30 | 1 << 31;
+    const AVX_STATE: u64 = 0x06;
+    const AVX512_STATE: u64 = 0xe6;
+    let has = |bits: u32, all: u32| bits & all == all;
+    if __cpuid(0).eax < 7 || !has(__cpuid(1).ecx, OSXSAVE_AVX_F16C) {
+        return Level::Baseline;
+    }
+    // SAFETY: OSXSAVE says that the instruction is there and enabled; register 0 is then.
+    let state = unsafe { _xgetbv(0) };
+    let features = __cpuid_count(7, 0).ebx;
+    if state & AVX_STATE != AVX_STATE || !has(features, AVX2) {
+        Level::Baseline
+    } else if state & AVX512_STATE != AVX512_STATE || !has(features, AVX512_F_DQ_BW_VL) {
+        Level::Avx2
+    } else {
+        Level::Avx512
+    }
+}
+
+/// The processor's own conversion between floats of 16 bits (IEEE 754 binary16) and 32: it has one.
+#[derive(Clone, Copy, Debug)]
+pub struct Halves(());
+
+impl Halves {
+    /// That of this processor.
+    #[inline]
+    pub fn of_processor() -> Option<Self> {
+        (Width::widest().0 >= Level::Avx2).then_some(Self(()))
+    }
+
+    /// The same values; of a NaN, a quiet one.
+    #[inline(always)]
+    pub fn widen(self, halves: [u16; 8]) -> [f32; 8] {
+        // SAFETY: who has a `Halves` has a processor with F16C.
+        unsafe { widen(halves) }
+    }
+
+    /// The nearest values, of two the even one; of a NaN, a quiet one.
+    #[inline(always)]
+    pub fn narrow(self, floats: [f32; 8]) -> [u16; 8] {
+        // SAFETY: as above.
+        unsafe { narrow(floats) }
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx,f16c")]
+fn widen(halves: [u16; 8]) -> [f32; 8] {
+    // SAFETY: both are 16 bytes, and any bytes are values of both.
+    let halves = unsafe { transmute::<[u16; 8], __m128i>(halves) };
+    // SAFETY: both are 32 bytes, and any bytes are values of both.
+    unsafe { transmute::<__m256, [f32; 8]>(_mm256_cvtph_ps(halves)) }
+}
+
+#[inline]
+#[target_feature(enable = "avx,f16c")]
+fn narrow(floats: [f32; 8]) -> [u16; 8] {
+    const TO_NEAREST: i32 = 0;
+    // SAFETY: both are 32 bytes, and any bytes are values of both.
+    let floats = unsafe { transmute::<[f32; 8], __m256>(floats) };
+    // SAFETY: both are 16 bytes, and any bytes are values of both.
+    unsafe { transmute::<__m128i, [u16; 8]>(_mm256_cvtps_ph::<TO_NEAREST>(floats)) }
+}
