@@ -51,6 +51,8 @@ pub(super) fn operands<E: Element + Debug>() -> impl Strategy<Value = (Vec<E>, V
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     /// For all elements alike.
     #[test]
     fn to_replace_is_to_take_the_right_and_to_do_nothing_the_left(

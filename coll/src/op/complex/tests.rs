@@ -24,6 +24,8 @@ fn short(number: Complex<f64>) -> Complex<f32> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     /// The formulas part by part; exchanged operands give the same bits, which `agrees` looks at.
     #[test]
     fn operations(parts in prop::collection::vec((part(), part(), part(), part()), 0..200)) {

@@ -85,7 +85,9 @@ fn chosen<H: Half>(left: H, right: H, first: bool) -> H {
 
 macro_rules! halves {
     ($($half:ident)+) => {
-        proptest! {$(
+        proptest! {
+            #![proptest_config(ProptestConfig::with_cases(64))]
+            $(
             #[test]
             fn $half((left, right) in operands::<$half>()) {
                 let wide = |value: $half| value.to_f64();

@@ -33,7 +33,9 @@ macro_rules! defined {
 /// Pairs of which many are equal in value, with gaps of any bits.
 macro_rules! integers {
     ($($pair:ident, $test:ident;)+) => {
-        proptest! {$(
+        proptest! {
+            #![proptest_config(ProptestConfig::with_cases(64))]
+            $(
             #[test]
             fn $test((mut left, mut right) in operands::<$pair>(), few in any::<bool>()) {
                 if few {
@@ -73,6 +75,8 @@ fn extreme(pairs: &[DoubleInt], is_least: bool) -> DoubleInt {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     /// Also with NaNs and zeros, in any grouping: the operation on three pairs either way is that on all at once.
     #[test]
     fn floats_are_as_ordered_and_associate(pairs in prop::collection::vec((floating(), floating(), floating()), 0..100)) {
