@@ -16,7 +16,8 @@ use crate::request::Key;
 use crate::typed::Piece;
 
 impl Sink for Engine<'_> {
-    #[inline(never)]
+    #[cfg_attr(not(feature = "compact"), inline(always))]
+    #[cfg_attr(feature = "compact", inline(never))]
     fn arrived(&mut self, from: PeerId, message: &[u8]) {
         if !self.taken_at_once(from, message) {
             self.post_awaited();

@@ -269,9 +269,11 @@ impl<O: Orders> Claim<'_, O> {
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn announce(self, head: Head, taken: u32) {
         let end = self.end;
-        let (sequence, home) = (end.next.sequence(), GOES_HOME && (end.under_way() == 0 || !O::PATIENT));
+        // A copy: what is stored into the slot might change the end's, as far as a compiler knows.
+        let mut next = end.next;
+        let (sequence, home) = (next.sequence(), GOES_HOME && (end.under_way() == 0 || !O::PATIENT));
         if home {
-            (end.released, end.clear) = (end.taken, end.next.position());
+            (end.released, end.clear) = (end.taken, next.position());
         }
         end.taken ^= taken;
         // SAFETY: a claim is made only on an open end: the slot exists and `open`'s caller vouched for it. It is
@@ -281,7 +283,8 @@ impl<O: Orders> Claim<'_, O> {
             slot.set_head(head.before(home));
             slot.sequence.store(sequence, O::SEND);
         }
-        end.next.advance(home);
+        next.advance(home);
+        end.next = next;
         if GOES_HOME && !home {
             end.take_lines();
         }
