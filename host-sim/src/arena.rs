@@ -2,8 +2,10 @@
 //! node have mapped too.
 //!
 //! A long message that is sent from a block of the arena is copied once, by the receiver, straight out of the sender's
-//! memory and without the system ([`copier`](crate::copier)). The memory is a part of the rank's segment, as large as
-//! `aldis-run --arena` says: it is there from the start, so no access fails later for a lack of it.
+//! memory and without the system ([`copier`](crate::copier)). Nor need it be copied at all:
+//! [`recv_view`](aldis_kernel::Endpoint::recv_view) lets the receiver look at it where it is, while its sender waits. The
+//! memory is a part of the rank's segment, as large as `aldis-run --arena` says: it is there from the start, so no access
+//! fails later for a lack of it.
 //!
 //! ```no_run
 //! use aldis_host_sim::ShmArena;
