@@ -1,8 +1,8 @@
 //! Selection: each candidate is priced with the cost model and the cheapest is taken, unless the caller names one.
 //!
 //! The price of a schedule is `rounds * alpha + bytes * beta + reduced bytes * gamma` over its critical path
-//! ([`Priced::work`]), with the processor's part of alpha for each further message of a round, after Thakur, Rabenseifner, Gropp 2005, section 3, summed over the segments that the
-//! scratch allows.
+//! ([`Priced::work`]), with the processor's part of alpha for each further message of a round, after Thakur, Rabenseifner,
+//! Gropp 2005, section 3, summed over the segments that the scratch allows.
 //!
 //! **Every rank must select the same algorithm**, so nothing that a rank measures for itself goes in: count,
 //! element size, scratch size and [`Prices`] are arguments that the caller gives alike on all ranks.
@@ -257,8 +257,8 @@ impl Call {
     /// How `algorithm` would carry it out, or why it cannot.
     ///
     /// # Errors
-    /// [`Cause::Unsupported`] if it is an algorithm for something else or for other sizes, or would mix the order of operands that do
-    /// not commute; [`Cause::TooSmall`] if there is not one element of scratch and it needs some.
+    /// [`Cause::Unsupported`] if it is an algorithm for something else or for other sizes, or would mix the order of
+    /// operands that do not commute; [`Cause::TooSmall`] if there is not one element of scratch and it needs some.
     pub fn plan(&self, algorithm: Algorithm) -> Result<Plan, Cause> {
         if algorithm.operation() != self.operation || !algorithm.serves(self.size) {
             return Err(Cause::Unsupported);

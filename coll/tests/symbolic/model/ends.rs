@@ -1,0 +1,114 @@
+//! What every rank must end with, an operation at a time.
+
+use super::{Fault, Job, Value};
+
+impl Job<'_> {
+    /// Everyone has heard of everyone.
+    pub(crate) fn check_barrier(&self) -> Result<(), Fault> {
+        for state in &self.ranks {
+            let heard = |of: u32| state.heard[of as usize / 64] >> (of % 64) & 1 == 1;
+            if let Some(of) = (0..self.size).find(|&of| !heard(of)) {
+                return Err(Fault::Unheard { rank: state.instance.rank(), of });
+            }
+        }
+        Ok(())
+    }
+
+    /// Everyone has the root's elements.
+    pub(crate) fn check_bcast(&self) -> Result<(), Fault> {
+        let first = self.root as usize * self.count;
+        for state in &self.ranks {
+            if let Some(element) = (0..self.count).find(|&element| state.data[element] != first + element) {
+                return Err(Fault::Wrong { rank: state.instance.rank(), element });
+            }
+        }
+        Ok(())
+    }
+
+    /// Everyone has the same expression for each element, in which every rank's operand stands once.
+    pub(crate) fn check_allreduce(&self) -> Result<(), Fault> {
+        for element in 0..self.count {
+            let result = self.ranks[0].data[element];
+            if let Some(odd) = self.ranks.iter().find(|rank| rank.data[element] != result) {
+                return Err(Fault::Wrong { rank: odd.instance.rank(), element });
+            }
+        }
+        self.check_reduced(0)
+    }
+
+    /// The root has an expression for each element in which every rank's operand stands once.
+    pub(crate) fn check_reduce(&self) -> Result<(), Fault> {
+        self.check_reduced(self.root)
+    }
+
+    /// Every rank has an expression for each element in which the operand of every rank up to its own stands once, in order.
+    pub(crate) fn check_scan(&self) -> Result<(), Fault> {
+        self.check_prefixes(|rank| rank + 1)
+    }
+
+    /// Every rank has one of the ranks before its own; rank 0 what it began with.
+    pub(crate) fn check_exscan(&self) -> Result<(), Fault> {
+        self.check_prefixes(|rank| rank.max(1))
+    }
+
+    fn check_prefixes(&self, operands: impl Fn(usize) -> usize) -> Result<(), Fault> {
+        // Of many ranks some, for each of which all operands are looked at.
+        let apart = 1 + self.size as usize / 256;
+        for state in self.ranks.iter().rev().step_by(apart).chain(&self.ranks[..1]) {
+            let rank = state.instance.rank();
+            for element in 0..self.count {
+                let expected = (0..operands(rank as usize)).map(|rank| rank * self.count + element);
+                if !self.leaves(state.data[element]).into_iter().eq(expected) {
+                    return Err(Fault::Wrong { rank, element });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The first element of a rank as an expression of ranks.
+    pub(crate) fn expression(&self, rank: u32) -> String {
+        fn text(job: &Job<'_>, value: Value) -> String {
+            match value.checked_sub(job.size as usize * job.count) {
+                None => (value / job.count).to_string(),
+                Some(index) => {
+                    let (left, right) = job.expressions[index];
+                    format!("({} {})", text(job, left), text(job, right))
+                }
+            }
+        }
+        text(self, self.ranks[rank as usize].data[0])
+    }
+
+    fn check_reduced(&self, at: u32) -> Result<(), Fault> {
+        for element in 0..self.count {
+            let result = self.ranks[at as usize].data[element];
+            let mut leaves = self.leaves(result);
+            if self.schedule.keeps_rank_order() && !leaves.is_sorted() {
+                return Err(Fault::RankOrder { element });
+            }
+            leaves.sort_unstable();
+            let expected = (0..self.size as usize).map(|rank| rank * self.count + element);
+            if !leaves.into_iter().eq(expected) {
+                return Err(Fault::Wrong { rank: at, element });
+            }
+        }
+        Ok(())
+    }
+
+    /// The operands of an expression from left to right.
+    fn leaves(&self, root: Value) -> Vec<Value> {
+        let leaves = self.size as usize * self.count;
+        let (mut found, mut todo) = (Vec::new(), vec![root]);
+        while let Some(value) = todo.pop() {
+            match value.checked_sub(leaves) {
+                None => found.push(value),
+                Some(index) => {
+                    let (left, right) = self.expressions[index];
+                    todo.extend([right, left]);
+                }
+            }
+        }
+        found
+    }
+}
