@@ -1,7 +1,7 @@
 //! Which protocol a message takes, from the transport's capabilities and cost and the receiver's limits - and why
 //! each other protocol was not taken.
 //!
-//! Prices are LogGP sums over the messages a protocol sends (see [`Cost`](aldis_hal::Cost)): eager is one message
+//! Prices are LogGP sums over the messages a protocol sends (see [`Cost`]): eager is one message
 //! and, if it comes unexpected, as every other is taken to, one more copy; rendezvous is two control messages, the data in fragments that follow each other
 //! without a pause, and a finish that overlaps with them; rendezvous by reading is an announcement, a read, and a word that
 //! overlaps with the next message.
