@@ -20,7 +20,7 @@ pub use tree::Tree;
 pub use two_processes::TwoProcesses;
 
 use crate::caller::Caller;
-use crate::collective::{Collective, Planned};
+use crate::collective::{Collective, Lent, Planned};
 use crate::schedule::Candidate;
 use crate::select::{Call, Options};
 
@@ -78,8 +78,7 @@ impl Options {
         scope: &mut Scope<'scope, '_, '_, T, P>,
         comm: &Comm,
     ) -> Result<Collective<'scope>, Error> {
-        let (data, scratch) = (scope.lend::<u8>(&mut []), scope.lend::<u8>(&mut []));
-        Collective::start(scope, comm, self.plan_barrier(comm), data, scratch)
+        Collective::start(scope, comm, self.plan_barrier(comm), Lent::stretch(&mut [], &mut []))
     }
 
     #[inline]

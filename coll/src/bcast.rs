@@ -21,7 +21,7 @@ pub use split_binary::SplitBinary;
 use zerocopy::IntoBytes;
 
 use crate::caller::Caller;
-use crate::collective::{Collective, Planned};
+use crate::collective::{Collective, Lent, Planned};
 use crate::op::Element;
 use crate::schedule::Candidate;
 use crate::select::{Call, Options};
@@ -92,8 +92,7 @@ impl Options {
         root: Rank,
     ) -> Result<Collective<'scope>, Error> {
         let planned = self.plan_bcast::<E>(comm, data.len(), root);
-        let (data, scratch) = (scope.lend(data), scope.lend::<u8>(&mut []));
-        Collective::start(scope, comm, planned, data, scratch)
+        Collective::start(scope, comm, planned, Lent::stretch(data.as_mut_bytes(), &mut []))
     }
 
     #[inline]

@@ -22,12 +22,13 @@ mod several;
 use core::fmt;
 
 use crate::caller::Caller;
+use crate::layout::{BLOCKS, Layout};
 use crate::op::Kernel;
 use crate::schedule::{Candidate, IN_FLIGHT_MAX, Instance, Step};
 use crate::select::{Call, Options, Plan, Prices, Shares, algorithms, is_far};
 use crate::shared::{self, Meeting};
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
-use aldis_kernel::{Comm, Error, Failed, Loan, Request, Scope, Tag};
+use aldis_kernel::{Comm, Error, Failed, Loan, Request, Sample, Scope, Tag};
 pub use several::{wait_all, wait_for};
 
 /// Stages that one call goes through at most, before it returns: what bounds its work.
@@ -36,10 +37,39 @@ const STAGES_A_CALL: u32 = 128;
 /// Events that one test handles at most.
 const POLL_BUDGET: u32 = 64;
 
+/// What a caller lends for a collective, as bytes.
+pub(crate) struct Lent<'m> {
+    pub(crate) data: &'m mut [u8],
+    pub(crate) scratch: &'m mut [u8],
+    pub(crate) blocks: Blocks<'m>,
+}
+
+impl<'m> Lent<'m> {
+    /// Data that are one stretch, and scratch.
+    pub(crate) const fn stretch(data: &'m mut [u8], scratch: &'m mut [u8]) -> Self {
+        Self { data, scratch, blocks: Blocks::NONE }
+    }
+}
+
+/// What the caller of an operation on blocks lends besides.
+#[derive(Clone, Copy)]
+pub(crate) struct Blocks<'m> {
+    pub(crate) input: &'m [u8],
+    /// How data and input are divided.
+    pub(crate) layouts: [Layout<'m>; 2],
+}
+
+impl Blocks<'_> {
+    /// No input, and data that are one stretch.
+    pub(crate) const NONE: Self = Self { input: &[], layouts: [Layout::Whole; 2] };
+}
+
 /// What a collective works on.
 pub(crate) struct Memory<'scope> {
     pub(crate) data: Loan<'scope>,
     pub(crate) scratch: Loan<'scope>,
+    /// The input and how data and input are divided, where there are blocks.
+    blocks: [(Sample<'scope>, [Layout<'scope>; 2]); BLOCKS as usize],
     pub(crate) element_bytes: u32,
     /// The reduction, where there is one.
     pub(crate) kernel: Option<Kernel>,
@@ -73,7 +103,13 @@ impl Planned {
         Self { call, root, plan, far: options.far_prices(), shares, kernel }
     }
 
-    /// Carries it out on the bytes of the elements: a scope, a start and a wait.
+    /// The same, to be refused for this.
+    #[cfg(not(feature = "compact"))]
+    pub(crate) fn refused(self, cause: Cause) -> Self {
+        Self { plan: Err(cause), far: None, ..self }
+    }
+
+    /// Carries it out on the bytes of the elements.
     #[inline(never)]
     pub(crate) fn run<'s, T: Transport, P: Platform>(
         self,
@@ -82,15 +118,25 @@ impl Planned {
         data: &mut [u8],
         scratch: &mut [u8],
     ) -> Result<(), Error> {
+        self.run_on(caller, comm, Lent::stretch(data, scratch))
+    }
+
+    /// The same on whatever is lent: a scope, a start and a wait.
+    pub(crate) fn run_on<'s, T: Transport, P: Platform>(
+        self,
+        caller: &mut impl Caller<'s, T, P>,
+        comm: &Comm,
+        lent: Lent<'_>,
+    ) -> Result<(), Error> {
         if T::HAS_LINES
             && let Some(task) = self.by_lines(caller.endpoint(), comm)?
         {
-            return shared::run(caller, comm, task, data);
+            return shared::run(caller, comm, task, lent.data);
         }
         let done = caller.enter(|scope| {
-            let (data, scratch) = (scope.lend(data), scope.lend(scratch));
+            let memory = Memory::new(scope, &self, lent);
             let ready = self.ready(scope, comm)?;
-            let mut started = Collective::new(comm, &self, ready, data, scratch);
+            let mut started = Collective::new(comm, ready, self.call.operation, memory);
             started.launch(scope)?;
             started.complete(scope)
         });
@@ -171,6 +217,24 @@ enum Progress {
     Failed,
 }
 
+/// A message of a round.
+struct Message<'scope> {
+    /// Null once it is complete, or its piece is.
+    request: Request<'scope>,
+    /// Which piece of it the request is; without a request, the piece that comes next, or 0 if there is none.
+    piece: [u32; BLOCKS as usize],
+}
+
+impl Message<'_> {
+    fn piece(&self) -> u32 {
+        self.piece.first().map_or(0, |piece| *piece)
+    }
+
+    fn set_piece(&mut self, number: u32) {
+        self.piece.fill(number);
+    }
+}
+
 /// A collective in flight in a scope. Dropping it lets go of it; its messages end with the scope.
 #[must_use = "a collective advances only while it is tested or waited for"]
 #[repr(C)]
@@ -189,8 +253,8 @@ pub struct Collective<'scope> {
     comm: Comm,
     /// Why it stopped, once it has.
     error: Error,
-    /// The round's requests by the index of their step; null once they are complete.
-    requests: [Request<'scope>; IN_FLIGHT_MAX],
+    /// The round's messages by the index of their step.
+    messages: [Message<'scope>; IN_FLIGHT_MAX],
     /// How far it has come, if it is carried out by control lines.
     meeting: Option<Meeting>,
 }
@@ -203,24 +267,23 @@ impl<'scope> Collective<'scope> {
         scope: &mut Scope<'scope, '_, '_, T, P>,
         comm: &Comm,
         planned: Planned,
-        data: Loan<'scope>,
-        scratch: Loan<'scope>,
+        lent: Lent<'scope>,
     ) -> Result<Self, Error> {
+        let memory = Memory::new(scope, &planned, lent);
         if T::HAS_LINES && planned.shares == Shares::Named {
-            return Self::start_by_lines(scope, comm, &planned, data, scratch);
+            return Self::start_by_lines(scope, comm, &planned, memory);
         }
-        Self::begin(scope, comm, planned, data, scratch).map_err(|Failed| *scope.failure())
+        Self::begin(scope, comm, planned, memory).map_err(|Failed| *scope.failure())
     }
 
     fn begin<T: Transport, P: Platform>(
         scope: &mut Scope<'scope, '_, '_, T, P>,
         comm: &Comm,
         planned: Planned,
-        data: Loan<'scope>,
-        scratch: Loan<'scope>,
+        memory: Memory<'scope>,
     ) -> Result<Self, Failed> {
         let ready = planned.ready(scope, comm)?;
-        let mut started = Self::new(comm, &planned, ready, data, scratch);
+        let mut started = Self::new(comm, ready, planned.call.operation, memory);
         started.launch(scope)?;
         Ok(started)
     }
@@ -229,25 +292,23 @@ impl<'scope> Collective<'scope> {
     #[inline]
     fn new(
         comm: &Comm,
-        planned: &Planned,
         (whole, plan, tag): (Instance, Plan, Tag),
-        data: Loan<'scope>,
-        scratch: Loan<'scope>,
+        operation: Operation,
+        memory: Memory<'scope>,
     ) -> Self {
-        let &Planned { call: Call { operation, element_bytes, .. }, kernel, .. } = planned;
         let idle = plan.algorithm.rounds(&whole.with_count(plan.segment)) == 0;
         Self {
             comm: comm.collective(),
             tag,
             plan,
             whole,
-            memory: Memory { data, scratch, element_bytes, kernel },
+            memory,
             base: 0,
             round: 0,
             stage: if idle { Stage::Done } else { Stage::Post(0) },
             error: Error::new(operation, Cause::Busy),
             moved: false,
-            requests: [const { Request::null() }; IN_FLIGHT_MAX],
+            messages: [const { Message { request: Request::null(), piece: [0; _] } }; IN_FLIGHT_MAX],
             meeting: None,
         }
     }
@@ -366,8 +427,8 @@ impl<'scope> Collective<'scope> {
     /// Ends it and lets go of what can still be undone.
     #[cold]
     fn fail<T: Transport, P: Platform>(&mut self, scope: &mut Scope<'scope, '_, '_, T, P>) {
-        for request in &mut self.requests {
-            scope.cancel(request);
+        for message in &mut self.messages {
+            scope.cancel(&mut message.request);
         }
         self.stage = Stage::Failed;
     }
@@ -379,7 +440,7 @@ impl<'scope> Collective<'scope> {
         {
             return meeting.activity(&self.comm);
         }
-        let missing = self.requests.iter().position(|request| !request.is_null());
+        let missing = self.messages.iter().position(|message| !message.request.is_null());
         let step = missing.and_then(|index| self.step(index as u32));
         let (peer, bytes) = match step {
             Some(Step::Recv { from, into }) => (Some(PeerId(from)), self.memory.bytes(into)),

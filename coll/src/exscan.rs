@@ -10,7 +10,7 @@ pub use recursive_doubling::RecursiveDoubling;
 use zerocopy::IntoBytes;
 
 use crate::caller::Caller;
-use crate::collective::{Collective, Planned};
+use crate::collective::{Collective, Lent, Planned};
 use crate::op::{Element, Kernel, Reduce};
 use crate::schedule::Candidate;
 use crate::select::{Call, Options};
@@ -94,8 +94,7 @@ impl Options {
         scratch: &'scope mut [E],
     ) -> Result<Collective<'scope>, Error> {
         let planned = self.plan_exscan::<R, E>(comm, data.len(), scratch.len());
-        let (data, scratch) = (scope.lend(data), scope.lend(scratch));
-        Collective::start(scope, comm, planned, data, scratch)
+        Collective::start(scope, comm, planned, Lent::stretch(data.as_mut_bytes(), scratch.as_mut_bytes()))
     }
 
     fn plan_exscan<R: Reduce<E>, E: Element>(&self, comm: &Comm, count: usize, scratch: usize) -> Planned {

@@ -91,26 +91,45 @@
 #[cfg(test)]
 extern crate std;
 
+#[cfg(not(feature = "compact"))]
+pub mod allgather;
 pub mod allreduce;
+#[cfg(not(feature = "compact"))]
+pub mod alltoall;
 pub mod barrier;
 pub mod bcast;
+#[cfg(not(feature = "compact"))]
+mod blockwise;
 pub mod caller;
 pub mod collective;
 pub mod comm;
 pub mod draw;
 pub mod exscan;
+#[cfg(not(feature = "compact"))]
+pub mod gather;
+pub mod layout;
 pub mod op;
 pub mod reduce;
 pub mod scan;
+#[cfg(not(feature = "compact"))]
+pub mod scatter;
 pub mod schedule;
 pub mod select;
 pub mod shared;
 
+#[cfg(not(feature = "compact"))]
+pub use allgather::{allgather, allgatherv, iallgather, iallgatherv};
 pub use allreduce::{allreduce, iallreduce};
+#[cfg(not(feature = "compact"))]
+pub use alltoall::{alltoall, alltoall_in_place, alltoallv, ialltoall, ialltoall_in_place, ialltoallv};
 pub use barrier::{barrier, ibarrier};
 pub use bcast::{bcast, ibcast};
 pub use collective::{Collective, wait_all, wait_for};
 pub use exscan::{exscan, iexscan};
+#[cfg(not(feature = "compact"))]
+pub use gather::{gather, gatherv, igather, igatherv};
 pub use reduce::{ireduce, reduce};
 pub use scan::{iscan, scan};
+#[cfg(not(feature = "compact"))]
+pub use scatter::{iscatter, iscatterv, scatter, scatterv};
 pub use select::Options;

@@ -22,7 +22,7 @@ pub use pipeline::Pipeline;
 use zerocopy::IntoBytes;
 
 use crate::caller::Caller;
-use crate::collective::{Collective, Planned};
+use crate::collective::{Collective, Lent, Planned};
 use crate::op::{Element, Kernel, Reduce};
 use crate::schedule::Candidate;
 use crate::select::{Call, Options};
@@ -107,8 +107,7 @@ impl Options {
         root: Rank,
     ) -> Result<Collective<'scope>, Error> {
         let planned = self.plan_reduce::<R, E>(comm, data.len(), scratch.len(), root);
-        let (data, scratch) = (scope.lend(data), scope.lend(scratch));
-        Collective::start(scope, comm, planned, data, scratch)
+        Collective::start(scope, comm, planned, Lent::stretch(data.as_mut_bytes(), scratch.as_mut_bytes()))
     }
 
     fn plan_reduce<R: Reduce<E>, E: Element>(

@@ -22,12 +22,20 @@
 //! algorithm, the executor or the checker, costs a few instructions, and is the same for 2 ranks and for 65,536.
 
 pub(crate) mod along;
+#[cfg(not(feature = "compact"))]
+pub(crate) mod exchange;
+#[cfg(not(feature = "compact"))]
+pub(crate) mod fan;
+#[cfg(not(feature = "compact"))]
+pub(crate) mod halves;
 pub(crate) mod tree;
 
 use core::fmt;
 use core::num::NonZeroU32;
 
 use aldis_kernel::hal::{Cause, Operation};
+
+use crate::layout::BLOCKS;
 
 /// The most receives and sends together that one round may have; a request slot is held for each while the round
 /// runs.
@@ -42,9 +50,16 @@ pub enum Buffer {
     Data,
     /// Scratch memory, lent by the caller; undefined before the first step that writes it.
     Scratch,
+    /// What the caller gives and keeps, where that is not what becomes the result: only read.
+    Input,
 }
 
 /// A range of a buffer, in elements. In a segmented run both are relative to the segment.
+///
+/// Data and input of an operation on blocks ([`on_blocks`]) are a circle of blocks, one a rank, of
+/// [`count`](Instance::count) elements each: a span there is a number of whole blocks, and may go past the last one, on
+/// to the first. In memory blocks may lie apart and be shorter; the executor sends such a span in pieces, the same on both
+/// sides. So a message whose span goes past the last block does so on both sides, and does not meet scratch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Span {
@@ -70,6 +85,12 @@ impl Span {
         Self { buffer: Buffer::Scratch, start: 0, len }
     }
 
+    /// The same range of the input.
+    #[must_use]
+    pub const fn of_input(self) -> Self {
+        Self { buffer: Buffer::Input, ..self }
+    }
+
     /// One past the last element, saturating.
     pub const fn end(&self) -> usize {
         self.start.saturating_add(self.len)
@@ -86,6 +107,7 @@ impl fmt::Display for Span {
         let name = match self.buffer {
             Buffer::Data => "data",
             Buffer::Scratch => "scratch",
+            Buffer::Input => "input",
         };
         write!(f, "{name}[{}..{}]", self.start, self.end())
     }
@@ -139,9 +161,43 @@ pub enum Step {
 }
 
 impl Step {
+    /// What is received or sent; nothing in a local step.
+    pub(crate) const fn message(&self) -> Span {
+        match *self {
+            Self::Recv { into: span, .. } | Self::Send { from: span, .. } => span,
+            Self::Reduce { .. } | Self::Copy { .. } => Span::EMPTY,
+        }
+    }
+
     /// Whether this is a receive or a send, which come first in a round.
     pub const fn is_message(&self) -> bool {
         matches!(self, Self::Recv { .. } | Self::Send { .. })
+    }
+}
+
+/// Whether an operation's data, and its input, are a block a rank.
+pub const fn on_blocks(operation: Operation) -> bool {
+    use Operation::{
+        Allgather, Allgatherv, Alltoall, Alltoallv, Alltoallw, Gather, Gatherv, Scatter, Scatterv,
+    };
+    matches!(
+        operation,
+        Allgather | Allgatherv | Alltoall | Alltoallv | Alltoallw | Gather | Gatherv | Scatter | Scatterv
+    )
+}
+
+/// The operation whose algorithms serve: that on blocks of one length for those on blocks of unlike lengths.
+#[inline]
+pub(crate) const fn alike(operation: Operation) -> Operation {
+    if !BLOCKS {
+        return operation;
+    }
+    match operation {
+        Operation::Gatherv => Operation::Gather,
+        Operation::Scatterv => Operation::Scatter,
+        Operation::Allgatherv => Operation::Allgather,
+        Operation::Alltoallv | Operation::Alltoallw => Operation::Alltoall,
+        other => other,
     }
 }
 
@@ -189,7 +245,7 @@ impl Instance {
         self.root
     }
 
-    /// Elements of data (0 in a barrier).
+    /// Elements of data (0 in a barrier), of a block in an operation on blocks.
     pub const fn count(&self) -> usize {
         self.count
     }
@@ -219,6 +275,18 @@ impl Instance {
         let by = by % self.size;
         let room = self.size.get() - rank;
         if by < room { rank + by } else { by - room }
+    }
+
+    /// The data's block of a rank, in an operation on blocks.
+    pub fn block(&self, rank: u32) -> Span {
+        self.blocks(rank, 1)
+    }
+
+    /// As many of the data's blocks as `number` from that of rank `first` on, around the circle. Both modulo the size, but all
+    /// blocks are all.
+    pub fn blocks(&self, first: u32, number: u32) -> Span {
+        let elements = |blocks: u32| (blocks as usize).saturating_mul(self.count);
+        Span::data(elements(first % self.size), elements(number.min(self.size())))
     }
 
     /// The data cut into one chunk per rank, as even as can be: the first `count % size` chunks are one element

@@ -14,8 +14,9 @@ use core::fmt;
 use aldis_kernel::hal::{Cause, Cost, Operation, Platform, Resource, Transport};
 use aldis_kernel::{Comm, Endpoint};
 
+use crate::layout::BLOCKS;
 use crate::op::{Element, Kernel, Reduce};
-use crate::schedule::{Algorithm, Candidate, Work};
+use crate::schedule::{Algorithm, Candidate, Work, alike};
 use crate::shared;
 
 /// The prices of the cost model. The same on every rank.
@@ -126,8 +127,29 @@ pub fn algorithms(operation: Operation) -> &'static [Candidate] {
         Operation::Reduce => &crate::reduce::ALGORITHMS,
         Operation::Scan => &crate::scan::ALGORITHMS,
         Operation::Exscan => &crate::exscan::ALGORITHMS,
+        operation => on_blocks(operation),
+    }
+}
+
+/// Those of an operation on blocks.
+#[cfg(not(feature = "compact"))]
+fn on_blocks(operation: Operation) -> &'static [Candidate] {
+    use crate::{allgather, alltoall, gather, scatter};
+    match operation {
+        Operation::Gather => &gather::ALGORITHMS,
+        Operation::Gatherv => &gather::OF_UNLIKE,
+        Operation::Scatter => &scatter::ALGORITHMS,
+        Operation::Scatterv => &scatter::OF_UNLIKE,
+        Operation::Allgather | Operation::Allgatherv => &allgather::ALGORITHMS,
+        Operation::Alltoall => &alltoall::ALGORITHMS,
+        Operation::Alltoallv => &alltoall::OF_UNLIKE,
         _ => &[],
     }
+}
+
+#[cfg(feature = "compact")]
+fn on_blocks(_operation: Operation) -> &'static [Candidate] {
+    &[]
 }
 
 /// What is known of an algorithm beside its steps; `None` for a program's own.
@@ -260,7 +282,12 @@ impl Call {
     /// [`Cause::Unsupported`] if it is an algorithm for something else or for other sizes, or would mix the order of
     /// operands that do not commute; [`Cause::TooSmall`] if there is not one element of scratch and it needs some.
     pub fn plan(&self, algorithm: Algorithm) -> Result<Plan, Cause> {
-        if algorithm.operation() != self.operation || !algorithm.serves(self.size) {
+        if algorithm.operation() != alike(self.operation) || !algorithm.serves(self.size) {
+            return Err(Cause::Unsupported);
+        }
+        // Blocks of unlike lengths pass through no scratch.
+        if BLOCKS && algorithm.operation() != self.operation && algorithm.capacity(self.size, 0) != usize::MAX
+        {
             return Err(Cause::Unsupported);
         }
         if !(self.commutes || algorithm.keeps_rank_order()) {

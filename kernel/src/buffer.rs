@@ -239,16 +239,11 @@ impl<'scope> Loan<'scope> {
         // SAFETY: `new` swallowed an exclusive borrow of this memory for 'scope; the rest is the caller's promise.
         unsafe { self.buffer.give_back() }
     }
-
-    /// A range of it, if it is inside.
-    pub(crate) fn part(&self, range: Range<usize>) -> Option<Buffer> {
-        self.buffer.part(range)
-    }
 }
 
-/// Memory that is read only while it is lent.
+/// Memory lent to be read, and no more. A [`Loan`] is one where it is only read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sample<'m> {
+pub struct Sample<'m> {
     buffer: Buffer,
     memory: core::marker::PhantomData<&'m [u8]>,
 }
@@ -261,9 +256,24 @@ impl<'m> Sample<'m> {
         Self { buffer, memory: core::marker::PhantomData }
     }
 
+    /// Bytes lent.
+    pub const fn len(&self) -> usize {
+        self.buffer.len
+    }
+
+    /// Whether nothing was lent.
+    pub const fn is_empty(&self) -> bool {
+        self.buffer.len == 0
+    }
+
     /// All of it. Nothing may be written there.
     pub(crate) const fn whole(&self) -> Buffer {
         self.buffer
+    }
+
+    /// A range of it, if it is inside. Nothing may be written there.
+    pub(crate) fn part(&self, range: Range<usize>) -> Option<Buffer> {
+        self.buffer.part(range)
     }
 }
 
@@ -370,7 +380,7 @@ mod tests {
     #[test]
     fn parts_are_checked_and_overlaps_seen() {
         let mut memory = [0u8; 8];
-        let loan = Loan::new(&mut memory);
+        let loan = Sample::from(Loan::new(&mut memory));
         assert!(loan.part(4..9).is_none());
         assert!(loan.part(Range { start: usize::MAX, end: 0 }).is_none());
         let (left, right, middle) =

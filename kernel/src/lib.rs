@@ -93,7 +93,7 @@ pub use aldis_protocols as protocols;
 pub use attributes::{Attribute, AttributeCopy, AttributeDelete, Keyval};
 pub use blocking::Within;
 pub use blocks::Message;
-pub use buffer::Loan;
+pub use buffer::{Loan, Sample};
 pub use comm::{CONTEXT_WORDS, Comm, ContextName, ContextOffer, GENERATION_MAX, Members, PREDEFINED};
 pub use composite::{Composite, Either};
 pub use counters::Counters;

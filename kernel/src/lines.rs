@@ -293,7 +293,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         (loan, range): (Loan<'scope>, Range<usize>),
         work: impl FnOnce(&mut Lines<'_>, &mut [u8]) -> Result<R, Cause>,
     ) -> Result<R, Cause> {
-        let buffer = part(loan, range)?;
+        let buffer = part(loan.into(), range)?;
         if self.in_use(buffer, true) {
             return Err(Cause::Busy);
         }

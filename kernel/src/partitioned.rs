@@ -113,7 +113,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         machine: Machine,
     ) -> Result<Request<'scope>, Error> {
         let endpoint = &mut *self.within.endpoint;
-        let made = part(loan, range).and_then(|buffer| {
+        let made = part(loan.into(), range).and_then(|buffer| {
             check(partitions, buffer.len() as u64)?;
             endpoint.engine.open(call, comm, buffer, machine)
         });

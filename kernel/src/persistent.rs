@@ -74,7 +74,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     ) -> Result<Request<'scope>, Error> {
         let call = Call::send(comm, to, tag);
         let endpoint = &mut *self.within.endpoint;
-        let made = part(loan, range).and_then(|buffer| {
+        let made = part(loan.into(), range).and_then(|buffer| {
             let (key, peer) = endpoint.engine.target_or_nobody(comm, to, tag)?;
             endpoint.engine.request(State::Queued, key, peer, to.0, buffer)
         });
@@ -100,7 +100,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         let (from, tag) = (from.into(), tag.into());
         let call = Call::recv(Operation::Recv, comm, from, tag);
         let endpoint = &mut *self.within.endpoint;
-        let made = part(loan, range).and_then(|buffer| {
+        let made = part(loan.into(), range).and_then(|buffer| {
             let (key, peer) = endpoint.engine.pattern_or_nobody(comm, from, tag)?;
             endpoint.engine.request(State::Posted, key, peer, key.source, buffer)
         });

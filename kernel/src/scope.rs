@@ -60,7 +60,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::at_once::ARE_THERE;
 use crate::blocking::Within;
-use crate::buffer::{self, Buffer, Loan};
+use crate::buffer::{self, Buffer, Loan, Sample};
 use crate::call::Call;
 use crate::comm::Comm;
 use crate::endpoint::Endpoint;
@@ -338,6 +338,14 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         Loan::new(memory.as_mut_bytes())
     }
 
+    /// Lends memory to be read, as a whole: ranges of it can then be sent, and read by [`combine`](Self::combine).
+    pub fn show<E>(&mut self, memory: &'scope [E]) -> Sample<'scope>
+    where
+        E: IntoBytes + Immutable,
+    {
+        Sample::new(memory.as_bytes())
+    }
+
     /// Starts a send of a byte range of lent memory.
     ///
     /// # Errors
@@ -345,12 +353,12 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     pub fn isend_part(
         &mut self,
         comm: &Comm,
-        loan: Loan<'scope>,
+        memory: impl Into<Sample<'scope>>,
         range: Range<usize>,
         to: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
-        let sending = self.start_send_part(comm, loan, range, to, tag);
+        let sending = self.start_send_part(comm, memory, range, to, tag);
         self.within.told(sending)
     }
 
@@ -361,12 +369,12 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     pub fn start_send_part(
         &mut self,
         comm: &Comm,
-        loan: Loan<'scope>,
+        memory: impl Into<Sample<'scope>>,
         range: Range<usize>,
         to: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Failed> {
-        match part(loan, range) {
+        match part(memory.into(), range) {
             Ok(buffer) => self.send_buffer(Mode::Standard, comm, buffer, to, tag),
             Err(cause) => Err(self.outside(Call::send(comm, to, tag), cause)),
         }
@@ -401,7 +409,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         tag: Tag,
     ) -> Result<Request<'scope>, Failed> {
         let (from, tag) = (from.into(), tag.into());
-        match part(loan, range) {
+        match part(loan.into(), range) {
             Ok(buffer) => self.recv_buffer(comm, buffer, from, tag),
             Err(cause) => Err(self.outside(Call::recv(Operation::Recv, comm, from, tag), cause)),
         }
@@ -415,10 +423,10 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     pub fn combine(
         &mut self,
         into: (Loan<'scope>, Range<usize>),
-        from: (Loan<'scope>, Range<usize>),
+        from: (impl Into<Sample<'scope>>, Range<usize>),
         combine: impl FnOnce(&mut [u8], &[u8]),
     ) -> Result<(), Error> {
-        match self.both(into, from) {
+        match self.both(into, (from.0.into(), from.1)) {
             Ok((into, from)) => {
                 combine(into, from);
                 Ok(())
@@ -431,13 +439,13 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     fn both(
         &mut self,
         into: (Loan<'scope>, Range<usize>),
-        from: (Loan<'scope>, Range<usize>),
+        from: (Sample<'scope>, Range<usize>),
     ) -> Result<(&mut [u8], &[u8]), Cause> {
-        let (into, from) = (part(into.0, into.1)?, part(from.0, from.1)?);
+        let (into, from) = (part(into.0.into(), into.1)?, part(from.0, from.1)?);
         if self.in_use(into, true) || self.in_use(from, false) {
             return Err(Cause::Busy);
         }
-        // SAFETY: both are parts of loans of this scope (only `lend` makes them, for 'scope), and the borrow of `self`
+        // SAFETY: both are lent to this scope (by `lend` and `show`, for 'scope), the first to be written, and the borrow of `self`
         // keeps the endpoint from running until the slices are gone.
         unsafe { buffer::slices(into, from) }.ok_or(Cause::Busy)
     }
@@ -524,7 +532,7 @@ impl Engine<'_> {
 }
 
 /// A byte range of lent memory.
-pub(crate) fn part(loan: Loan<'_>, range: Range<usize>) -> Result<Buffer, Cause> {
+pub(crate) fn part(memory: Sample<'_>, range: Range<usize>) -> Result<Buffer, Cause> {
     let end = range.end.max(range.start) as u64;
-    loan.part(range).ok_or(Cause::TooBig { len: end, max: loan.len() as u64 })
+    memory.part(range).ok_or(Cause::TooBig { len: end, max: memory.len() as u64 })
 }

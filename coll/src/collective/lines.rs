@@ -1,9 +1,9 @@
 //! Collectives that are carried out by control lines instead of messages: see [`shared`].
 
 use aldis_kernel::hal::{Cause, Platform, Transport};
-use aldis_kernel::{Comm, Endpoint, Error, Loan, Scope, Tag};
+use aldis_kernel::{Comm, Endpoint, Error, Scope, Tag};
 
-use super::{Collective, Planned, Progress, Stage};
+use super::{Collective, Memory, Planned, Progress, Stage};
 use crate::schedule::Instance;
 use crate::select::{Call, Plan, Shares};
 use crate::shared::{self, CROWDED, Meeting, Task, Turn};
@@ -40,8 +40,7 @@ impl<'scope> Collective<'scope> {
         scope: &mut Scope<'scope, '_, '_, T, P>,
         comm: &Comm,
         planned: &Planned,
-        data: Loan<'scope>,
-        scratch: Loan<'scope>,
+        memory: Memory<'scope>,
     ) -> Result<Self, Error> {
         let Call { operation, count, .. } = planned.call;
         let refused = |cause| Error::new(operation, cause);
@@ -52,7 +51,7 @@ impl<'scope> Collective<'scope> {
         let mut started = Self {
             stage: Stage::Post(0),
             meeting: begun.map_err(refused)?,
-            ..Self::new(comm, planned, (whole, plan, Tag(0)), data, scratch)
+            ..Self::new(comm, (whole, plan, Tag(0)), operation, memory)
         };
         match started.advance(scope) {
             Progress::Failed => Err(started.error),

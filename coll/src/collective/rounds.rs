@@ -3,22 +3,53 @@
 use core::ops::Range;
 
 use aldis_kernel::hal::{Cause, Platform, Transport};
-use aldis_kernel::{Error, Failed, Loan, Rank, Scope};
+use aldis_kernel::{Error, Failed, Loan, Rank, Sample, Scope};
 
-use super::{Collective, Memory, Stage};
+use super::{Blocks, Collective, Lent, Memory, Planned, Stage};
+use crate::layout::{BLOCKS, Layout, Place, Stretches, stretch};
 use crate::op::{Kernel, copy};
-use crate::schedule::{Buffer, Instance, Order, Span, Step};
+use crate::schedule::{Buffer, IN_FLIGHT_MAX, Instance, Order, Span, Step};
 
 impl<'scope> Memory<'scope> {
-    /// The loan and byte range of `span` in the segment that starts at element `base`.
-    #[inline(never)]
-    fn part(&self, span: Span, base: usize) -> (Loan<'scope>, Range<usize>) {
-        let (loan, first) = match span.buffer {
-            Buffer::Data => (self.data, base.saturating_add(span.start)),
-            Buffer::Scratch => (self.scratch, span.start),
-        };
+    /// Lends it to the scope.
+    #[inline]
+    pub(super) fn new<T: Transport, P: Platform>(
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        planned: &Planned,
+        lent: Lent<'scope>,
+    ) -> Self {
+        let Lent { data, scratch, blocks: Blocks { input, layouts } } = lent;
+        let (element_bytes, kernel) = (planned.call.element_bytes, planned.kernel);
+        let blocks = [(); BLOCKS as usize].map(|()| (scope.show(input), layouts));
+        Self { data: scope.lend(data), scratch: scope.lend(scratch), blocks, element_bytes, kernel }
+    }
+
+    /// What is written to where this stretch of a buffer is; nothing where only reading is allowed.
+    fn target(&self, buffer: Buffer) -> Option<Loan<'scope>> {
+        match buffer {
+            Buffer::Data => Some(self.data),
+            Buffer::Input if BLOCKS => None,
+            Buffer::Scratch | Buffer::Input => Some(self.scratch),
+        }
+    }
+
+    /// What is read where this stretch of a buffer is.
+    fn source(&self, buffer: Buffer) -> Sample<'scope> {
+        let input = self.blocks.first().map_or(Sample::from(self.scratch), |(input, _)| *input);
+        self.target(buffer).map_or(input, Sample::from)
+    }
+
+    /// The bytes of a span of buffers that are not divided, of the segment that begins at element `base`.
+    #[cfg_attr(feature = "compact", inline(never))]
+    fn stretch(&self, span: Span, base: usize) -> Range<usize> {
+        self.range(stretch(span, base))
+    }
+
+    /// Elements as bytes.
+    #[inline]
+    fn range(&self, elements: Range<usize>) -> Range<usize> {
         let bytes = |elements: usize| elements.saturating_mul(self.element_bytes as usize);
-        (loan, bytes(first)..bytes(first.saturating_add(span.len)))
+        bytes(elements.start)..bytes(elements.end)
     }
 
     pub(super) fn bytes(&self, span: Span) -> u64 {
@@ -38,6 +69,12 @@ impl<'scope> Collective<'scope> {
         self.plan.algorithm.step(&self.instance(), self.round, index)
     }
 
+    /// Where the segment being worked on stands.
+    fn place(&self) -> Place<'scope> {
+        let [data, input] = self.memory.blocks.first().map_or([Layout::Whole; 2], |(_, layouts)| *layouts);
+        Place { data, input, whole: self.whole, base: self.base, segment: self.instance().count() }
+    }
+
     /// Posts the round's messages from the one with `index` on.
     pub(super) fn post<T: Transport, P: Platform>(
         &mut self,
@@ -45,22 +82,11 @@ impl<'scope> Collective<'scope> {
         mut index: u32,
     ) -> Result<bool, Failed> {
         let instance = self.instance();
-        for request in self.requests.iter_mut().skip(index as usize) {
-            let posted = match self.plan.algorithm.step(&instance, self.round, index) {
-                Some(Step::Recv { from, into }) => {
-                    let (loan, range) = self.memory.part(into, self.base);
-                    scope.start_recv_part(&self.comm, loan, range, Rank(from), self.tag)
-                }
-                Some(Step::Send { to, from }) => {
-                    let (loan, range) = self.memory.part(from, self.base);
-                    scope.start_send_part(&self.comm, loan, range, Rank(to), self.tag)
-                }
-                _ => break,
-            };
-            match posted {
-                Ok(posted) => *request = posted,
-                Err(Failed) => return Err(self.stop(scope.failure())),
-            }
+        while (index as usize) < IN_FLIGHT_MAX
+            && let Some(step) = self.plan.algorithm.step(&instance, self.round, index)
+            && step.is_message()
+        {
+            self.start_piece(scope, index, step, 0)?;
             index += 1;
             self.moved = true;
             self.stage = Stage::Post(index);
@@ -69,16 +95,72 @@ impl<'scope> Collective<'scope> {
         Ok(true)
     }
 
+    /// Starts a message, or what is left of it from its piece with this number on.
+    #[inline]
+    fn start_piece<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        index: u32,
+        step: Step,
+        number: u32,
+    ) -> Result<(), Failed> {
+        let (span, peer, receives) = match step {
+            Step::Recv { from, into } => (into, Rank(from), true),
+            Step::Send { to, from } => (from, Rank(to), false),
+            Step::Reduce { .. } | Step::Copy { .. } => return Ok(()),
+        };
+        let found = self.piece(span, number);
+        let Some(message) = self.messages.get_mut(index as usize) else { return Ok(()) };
+        let Some((number, range)) = found else {
+            message.set_piece(0);
+            return Ok(());
+        };
+        let comm = &self.comm;
+        let started = match self.memory.target(span.buffer) {
+            Some(loan) if receives => scope.start_recv_part(comm, loan, range, peer, self.tag),
+            None if receives => return Err(self.refuse(Cause::Unsupported)),
+            _ => scope.start_send_part(comm, self.memory.source(span.buffer), range, peer, self.tag),
+        };
+        match started {
+            Ok(request) => {
+                message.request = request;
+                message.set_piece(number);
+            }
+            Err(Failed) => return Err(self.stop(scope.failure())),
+        }
+        Ok(())
+    }
+
+    /// The bytes of the first piece of a span, from this number on, that has any, or of the only one.
+    fn piece(&self, span: Span, number: u32) -> Option<(u32, Range<usize>)> {
+        if !BLOCKS {
+            return Some((0, self.memory.stretch(span, self.base)));
+        }
+        let place = self.place();
+        let mut pieces = (number..).map_while(|number| Some((number, place.piece(span, number)?)));
+        let (number, elements) =
+            pieces.find(|(_, elements)| span.len == 0 || !elements.is_empty() || !place.walks())?;
+        Some((number, self.memory.range(elements)))
+    }
+
     /// Once all messages of the round are complete: its local steps, and on to the next round.
     pub(super) fn land<T: Transport, P: Platform>(
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
         messages: u32,
     ) -> Result<bool, Failed> {
+        let mut all = true;
         for index in 0..messages {
             if !self.landed(scope, index)? {
-                return Ok(false);
+                if !BLOCKS {
+                    return Ok(false);
+                }
+                // The pieces of one message do not wait for those of another.
+                all = false;
             }
+        }
+        if !all {
+            return Ok(false);
         }
         let mut index = messages;
         while let Some(step) = self.step(index) {
@@ -96,29 +178,59 @@ impl<'scope> Collective<'scope> {
         scope: &mut Scope<'scope, '_, '_, T, P>,
         index: u32,
     ) -> Result<bool, Failed> {
-        let Some(request) = self.requests.get_mut(index as usize) else { return Ok(true) };
-        if request.is_null() {
-            return Ok(true);
-        }
-        let status = match scope.outcome(request) {
-            Ok(Some(status)) => status,
-            Ok(None) => return Ok(false),
-            Err(Failed) => return Err(self.stop(scope.failure())),
-        };
-        self.moved = true;
-        match self.step(index) {
-            Some(Step::Recv { from, into }) if status.bytes != self.memory.bytes(into) => {
-                let (left, right) = (status.bytes, self.memory.bytes(into));
-                let failed = self.refuse(Cause::LengthMismatch { left, right });
-                self.error = self.error.with(Rank(from), self.comm.context(), self.tag);
-                scope.raise(&self.error);
-                Err(failed)
+        while let Some(message) = self.messages.get_mut(index as usize) {
+            let number = message.piece();
+            if message.request.is_null() {
+                if !BLOCKS || number == 0 {
+                    break;
+                }
+                let Some(step) = self.step(index) else { break };
+                self.start_piece(scope, index, step, number)?;
+                continue;
             }
-            _ => Ok(true),
+            let status = match scope.outcome(&mut message.request) {
+                Ok(Some(status)) => status,
+                Ok(None) => return Ok(false),
+                Err(Failed) => return Err(self.stop(scope.failure())),
+            };
+            self.moved = true;
+            let Some(step) = self.step(index) else { break };
+            self.check_length(scope, step, number, status.bytes)?;
+            if !BLOCKS {
+                break;
+            }
+            let next = self.piece(step.message(), number + 1).map_or(0, |(next, _)| next);
+            if let Some(message) = self.messages.get_mut(index as usize) {
+                message.set_piece(next);
+            }
         }
+        Ok(true)
     }
 
-    /// Carries out a local step.
+    /// Refuses a message of another length than the piece it is.
+    #[inline]
+    fn check_length<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        step: Step,
+        number: u32,
+        left: u64,
+    ) -> Result<(), Failed> {
+        let Step::Recv { from, into } = step else { return Ok(()) };
+        let right = match self.piece(into, number) {
+            Some((_, range)) if BLOCKS => range.len() as u64,
+            _ => self.memory.bytes(into),
+        };
+        if left == right {
+            return Ok(());
+        }
+        let failed = self.refuse(Cause::LengthMismatch { left, right });
+        self.error = self.error.with(Rank(from), self.comm.context(), self.tag);
+        scope.raise(&self.error);
+        Err(failed)
+    }
+
+    /// Carries out a local step, a piece that both spans have in one at a time.
     fn work<T: Transport, P: Platform>(
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
@@ -129,10 +241,38 @@ impl<'scope> Collective<'scope> {
             Step::Copy { into, from } => (into, from, None),
             Step::Recv { .. } | Step::Send { .. } => return Err(self.refuse(Cause::Unsupported)),
         };
-        let kernel = self.memory.kernel;
-        let mut result = Ok(());
-        let (into, from) = (self.memory.part(into, self.base), self.memory.part(from, self.base));
-        let combined = scope.combine(into, from, |into, from| result = combine(kernel, into, from, order));
+        if !BLOCKS {
+            let (target, source) =
+                (self.memory.stretch(into, self.base), self.memory.stretch(from, self.base));
+            return self.work_on(scope, (into.buffer, target), (from.buffer, source), order);
+        }
+        let place = self.place();
+        let (mut targets, mut sources) = (Stretches::new(&place, into), Stretches::new(&place, from));
+        while let (Some(target), Some(source)) = (targets.rest(), sources.rest()) {
+            let elements = target.len().min(source.len());
+            let take = |stretch: Range<usize>| {
+                self.memory.range(stretch.start..stretch.start.saturating_add(elements))
+            };
+            let (target, source) = (take(target), take(source));
+            self.work_on(scope, (into.buffer, target), (from.buffer, source), order)?;
+            targets.take(elements);
+            sources.take(elements);
+        }
+        Ok(())
+    }
+
+    fn work_on<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        (into, target): (Buffer, Range<usize>),
+        (from, source): (Buffer, Range<usize>),
+        order: Option<Order>,
+    ) -> Result<(), Failed> {
+        let (kernel, memory, mut result) = (self.memory.kernel, &self.memory, Ok(()));
+        let Some(loan) = memory.target(into) else { return Err(self.refuse(Cause::Unsupported)) };
+        let (target, source) = ((loan, target), (memory.source(from), source));
+        let combined =
+            scope.combine(target, source, |into, from| result = combine(kernel, into, from, order));
         match (combined, result) {
             (Ok(()), Ok(())) => Ok(()),
             (Ok(()), Err(cause)) => Err(self.refuse(cause)),

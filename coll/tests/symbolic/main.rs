@@ -2,27 +2,34 @@
 //! expression in the same order of operands, and rounds and bytes are those of the publication.
 #![allow(missing_docs)]
 
+mod blocks;
 mod model;
 mod mutation;
 
 use aldis_coll::allreduce::Ring;
-use aldis_coll::schedule::{Instance, Priced, Schedule, Step, Work, log2_ceil};
+use aldis_coll::alltoall::InPlace;
+use aldis_coll::schedule::{Buffer, Instance, Priced, Schedule, Span, Step, Work, log2_ceil, on_blocks};
 use aldis_coll::select::algorithms;
 use aldis_kernel::hal::Operation;
 use model::{Fault, Job};
 
-const OPERATIONS: [Operation; 6] = [
+const OPERATIONS: [Operation; 10] = [
     Operation::Barrier,
     Operation::Bcast,
     Operation::Allreduce,
     Operation::Reduce,
     Operation::Scan,
     Operation::Exscan,
+    Operation::Gather,
+    Operation::Scatter,
+    Operation::Allgather,
+    Operation::Alltoall,
 ];
 
 /// The least scratch with which `count` elements fit into one segment.
 fn scratch_for(schedule: &dyn Schedule, size: u32, count: usize) -> usize {
-    (0..=count).find(|&scratch| schedule.capacity(size, scratch) >= count).expect("some scratch is enough")
+    let most = count * (size as usize + 2);
+    (0..=most).find(|&scratch| schedule.capacity(size, scratch) >= count).expect("some scratch is enough")
 }
 
 /// Runs and checks one case, the closed form of its work included.
@@ -35,18 +42,29 @@ fn check<'a>(schedule: &'a dyn Schedule, size: u32, root: u32, count: usize) -> 
         Operation::Reduce => job.check_reduce()?,
         Operation::Scan => job.check_scan()?,
         Operation::Exscan => job.check_exscan()?,
+        other if on_blocks(other) => job.check_blocks()?,
         other => panic!("no check for {other}"),
     }
     Ok(job)
 }
 
+/// Whether the work depends on the root, so that the closed form is of the worst: the last rank.
+fn depends_on_root(operation: Operation) -> bool {
+    matches!(operation, Operation::Gather | Operation::Scatter)
+}
+
 /// The closed forms hold: the work exactly; the share exactly where it is less than that, and never too little.
 fn check_prices(job: &Job<'_>, priced: &dyn Priced, size: u32, count: usize, case: &str) {
     let (work, share) = (priced.work(size, count), priced.share(size, count));
-    assert_eq!(job.work(), work, "{case}");
+    let all = |work: &Work| [work.rounds, work.fan, work.elements, work.reduced, work.copied];
+    if depends_on_root(priced.operation()) && job.root + 1 != size {
+        let seen = job.work();
+        assert!(all(&seen).iter().zip(all(&work)).all(|(seen, work)| *seen <= work), "{case}: {seen:?}");
+    } else {
+        assert_eq!(job.work(), work, "{case}");
+    }
     let seen = job.share();
     if share == work {
-        let all = |work: &Work| [work.rounds, work.fan, work.elements, work.reduced, work.copied];
         assert!(all(&seen).iter().zip(all(&share)).all(|(seen, share)| *seen <= share), "{case}: {seen:?}");
     } else {
         assert_eq!(seen, share, "share, {case}");
@@ -58,6 +76,7 @@ fn counts(operation: Operation, size: u32) -> Vec<usize> {
     match operation {
         Operation::Barrier => vec![0],
         _ if size > 32 => vec![0, 1, size.div_ceil(2), size + 1],
+        operation if on_blocks(operation) => vec![0, 1, 3],
         _ => vec![0, 1, size.div_ceil(2), size, 2 * size + 1],
     }
 }
@@ -112,12 +131,31 @@ fn every_scan_up_to_64() {
 }
 
 #[test]
+fn every_gather_and_scatter_up_to_64_from_every_root() {
+    (1..=64).for_each(|size| check_all(Operation::Gather, size, 0..size));
+    (1..=64).for_each(|size| check_all(Operation::Scatter, size, 0..size));
+}
+
+#[test]
+fn every_allgather_and_alltoall_up_to_64() {
+    (1..=64).for_each(|size| check_all(Operation::Allgather, size, 0..1));
+    (1..=64).for_each(|size| check_all(Operation::Alltoall, size, 0..1));
+    for size in 1..=64 {
+        for count in [0, 1, 3] {
+            let job = check(&InPlace, size, 0, count).unwrap_or_else(|fault| panic!("{size}: {fault:?}"));
+            assert_eq!(job.work(), InPlace.work(size, count), "{size}");
+        }
+    }
+}
+
+#[test]
 fn sampled_sizes_to_4096() {
     for size in [65, 100, 127, 128, 129, 255, 257, 511, 1000, 1023, 1024, 1025, 2048, 3000, 4095, 4096] {
         for operation in OPERATIONS {
             for &schedule in algorithms(operation).iter().filter(|schedule| schedule.serves(size)) {
                 // Where rounds grow with the size, the largest are not run; the ring's are checked below without values.
-                if schedule.work(size, 3).rounds * u64::from(size) > 200_000 {
+                let run_max = if on_blocks(operation) { 129 } else { u32::MAX };
+                if size > run_max || schedule.work(size, 3).rounds * u64::from(size) > 200_000 {
                     continue;
                 }
                 let count = if operation == Operation::Barrier { 0 } else { 3 };
@@ -132,6 +170,51 @@ fn sampled_sizes_to_4096() {
                     count,
                     &case,
                 );
+            }
+        }
+    }
+}
+
+/// What a rank sends or receives in a round, in the order of its steps: the other rank, elements, and where they are cut.
+fn messages(
+    schedule: &dyn Schedule,
+    instance: &Instance,
+    round: u32,
+    sends: bool,
+) -> Vec<(u32, usize, usize)> {
+    let circle = instance.size() as usize * instance.count();
+    let cut = |span: Span| {
+        if span.end() > circle && span.buffer != Buffer::Scratch { circle - span.start } else { 0 }
+    };
+    let steps = (0..).map_while(|index| schedule.step(instance, round, index));
+    let wanted = steps.filter_map(|step| match step {
+        Step::Send { to, from } if sends => Some((to, from.len, cut(from))),
+        Step::Recv { from, into } if !sends => Some((from, into.len, cut(into))),
+        _ => None,
+    });
+    wanted.collect()
+}
+
+/// Beyond the sizes that are run, operations on blocks are sampled: what is sent in a round is received in it.
+#[test]
+fn large_operations_on_blocks_pair_up() {
+    for operation in OPERATIONS.into_iter().filter(|operation| on_blocks(*operation)) {
+        for size in [258, 511, 1000, 1024, 1025, 3000, 4095, 4096] {
+            for &schedule in algorithms(operation).iter().filter(|schedule| schedule.serves(size)) {
+                let instance = |rank| Instance::new(rank, size, size / 3, 2).unwrap();
+                let rounds = schedule.rounds(&instance(0));
+                let sampled = (0..rounds).filter(|round| rounds < 40 || round % (rounds / 20) < 2);
+                for (round, rank) in
+                    sampled.flat_map(|round| (0..size).step_by(37).map(move |rank| (round, rank)))
+                {
+                    let case = format!("{} size {size} round {round} rank {rank}", schedule.name());
+                    for sends in [true, false] {
+                        for (other, len, cut) in messages(schedule, &instance(rank), round, sends) {
+                            let back = messages(schedule, &instance(other), round, !sends);
+                            assert!(back.contains(&(rank, len, cut)), "{case}: {other}, {len} elements");
+                        }
+                    }
+                }
             }
         }
     }

@@ -9,6 +9,7 @@ mod ends;
 
 use std::collections::{HashMap, VecDeque};
 
+use crate::blocks;
 use aldis_coll::schedule::{Buffer, IN_FLIGHT_MAX, Instance, Order, Schedule, Span, Step, Work};
 
 /// What a schedule did wrong.
@@ -58,14 +59,15 @@ pub(crate) struct Heaviest {
 }
 
 /// A value's number: leaves first (rank * count + element), then expressions.
-type Value = usize;
-const UNDEFINED: Value = usize::MAX;
+pub(crate) type Value = usize;
+pub(crate) const UNDEFINED: Value = usize::MAX;
 
-struct Rank {
-    instance: Instance,
+pub(crate) struct Rank {
+    pub(crate) instance: Instance,
     round: u32,
     pending: usize,
-    data: Vec<Value>,
+    pub(crate) data: Vec<Value>,
+    input: Vec<Value>,
     scratch: Vec<Value>,
     /// Bit set of the ranks this one has heard of.
     heard: Vec<u64>,
@@ -74,6 +76,8 @@ struct Rank {
 }
 
 struct Message {
+    /// Elements before the end of the circle of blocks, if it goes past that.
+    cut: Option<usize>,
     values: Vec<Value>,
     heard: Vec<u64>,
 }
@@ -85,11 +89,11 @@ struct Channel {
 }
 
 pub(crate) struct Job<'a> {
-    schedule: &'a dyn Schedule,
-    size: u32,
-    count: usize,
-    root: u32,
-    ranks: Vec<Rank>,
+    pub(crate) schedule: &'a dyn Schedule,
+    pub(crate) size: u32,
+    pub(crate) count: usize,
+    pub(crate) root: u32,
+    pub(crate) ranks: Vec<Rank>,
     channels: HashMap<(u32, u32), Channel>,
     expressions: Vec<(Value, Value)>,
     interned: HashMap<(Value, Value), Value>,
@@ -126,12 +130,14 @@ impl<'a> Job<'a> {
         let ranks = (0..size).map(|rank| {
             let mut heard = vec![0; words];
             heard[rank as usize / 64] = 1 << (rank % 64);
-            let first = rank as usize * count;
+            let instance = Instance::new(rank, size, root, count).unwrap();
+            let (data, input) = blocks::initial(schedule, &instance);
             Rank {
-                instance: Instance::new(rank, size, root, count).unwrap(),
+                instance,
                 round: 0,
                 pending: 0,
-                data: (first..first + count).collect(),
+                data,
+                input,
                 scratch: vec![UNDEFINED; scratch],
                 heard,
                 share: Work::default(),
@@ -192,9 +198,10 @@ impl<'a> Job<'a> {
                     self.check_message(rank, round, to, from)?;
                     sent.messages += 1;
                     sent.elements += from.len as u64;
-                    let values = self.read(rank, from)?.to_vec();
+                    let (cut, values) = (self.cut(from), self.read(rank, from)?);
                     let heard = self.ranks[rank as usize].heard.clone();
-                    self.channels.entry((rank, to)).or_default().sends.push_back(Message { values, heard });
+                    let message = Message { cut, values, heard };
+                    self.channels.entry((rank, to)).or_default().sends.push_back(message);
                     self.matched(rank, to)?;
                 }
                 Step::Reduce { into, .. } => sent.reduced += into.len as u64,
@@ -237,12 +244,12 @@ impl<'a> Job<'a> {
                     other != index
                         && match step {
                             Step::Recv { into: span, .. } | Step::Send { from: span, .. } => {
-                                span.overlaps(into)
+                                self.overlap(span, into)
                             }
                             _ => false,
                         }
                 }),
-                Step::Reduce { into, from, .. } | Step::Copy { into, from } => into.overlaps(from),
+                Step::Reduce { into, from, .. } | Step::Copy { into, from } => self.overlap(into, from),
                 Step::Send { .. } => false,
             };
             if overlap {
@@ -264,21 +271,39 @@ impl<'a> Job<'a> {
         let len = match span.buffer {
             Buffer::Data => state.data.len(),
             Buffer::Scratch => state.scratch.len(),
+            Buffer::Input => state.input.len(),
             _ => 0,
         };
-        if span.end() <= len { Ok(()) } else { Err(Fault::Range { rank, round: state.round, span }) }
+        let is_inside = self.parts(span).iter().all(|part| part.end() <= len) && self.is_there(rank, span);
+        if is_inside { Ok(()) } else { Err(Fault::Range { rank, round: state.round, span }) }
     }
 
     fn buffer(&mut self, rank: u32, buffer: Buffer) -> &mut Vec<Value> {
         let state = &mut self.ranks[rank as usize];
-        if buffer == Buffer::Data { &mut state.data } else { &mut state.scratch }
+        match buffer {
+            Buffer::Data => &mut state.data,
+            Buffer::Input => &mut state.input,
+            _ => &mut state.scratch,
+        }
     }
 
-    fn read(&mut self, rank: u32, span: Span) -> Result<&[Value], Fault> {
+    fn read(&mut self, rank: u32, span: Span) -> Result<Vec<Value>, Fault> {
         self.check_range(rank, span)?;
         let round = self.ranks[rank as usize].round;
-        let values = &self.buffer(rank, span.buffer)[span.start..span.end()];
+        let parts = self.parts(span);
+        let values =
+            parts.map(|part| self.buffer(rank, span.buffer)[part.start..part.end()].to_vec()).concat();
         if values.contains(&UNDEFINED) { Err(Fault::Undefined { rank, round }) } else { Ok(values) }
+    }
+
+    /// Puts values where they go.
+    fn put(&mut self, rank: u32, into: Span, values: &[Value]) {
+        let mut values = values;
+        for part in self.parts(into) {
+            let (now, later) = values.split_at(part.len);
+            self.buffer(rank, into.buffer)[part.start..part.end()].copy_from_slice(now);
+            values = later;
+        }
     }
 
     /// Delivers what can be delivered from `from` to `to`.
@@ -289,10 +314,10 @@ impl<'a> Job<'a> {
         }
         let (message, into) = (channel.sends.pop_front().unwrap(), channel.recvs.pop_front().unwrap());
         let (sent, room) = (message.values.len(), into.len);
-        if sent != room {
+        if sent != room || message.cut != self.cut(into) || into.buffer == Buffer::Input {
             return Err(Fault::Length { from, to, sent, room });
         }
-        self.buffer(to, into.buffer)[into.start..into.end()].copy_from_slice(&message.values);
+        self.put(to, into, &message.values);
         let heard = &mut self.ranks[to as usize].heard;
         heard.iter_mut().zip(&message.heard).for_each(|(word, more)| *word |= more);
         for rank in [from, to] {
@@ -315,7 +340,7 @@ impl<'a> Job<'a> {
                 match step {
                     Step::Reduce { into, from, order } => self.reduce(rank, into, from, order)?,
                     Step::Copy { into, from } => {
-                        let values = self.read(rank, from)?.to_vec();
+                        let values = self.read(rank, from)?;
                         self.write(rank, into, values)?;
                     }
                     Step::Recv { .. } | Step::Send { .. } => {}
@@ -333,13 +358,13 @@ impl<'a> Job<'a> {
         if sent != room {
             return Err(Fault::Length { from: rank, to: rank, sent, room });
         }
-        self.buffer(rank, into.buffer)[into.start..into.end()].copy_from_slice(&values);
+        self.put(rank, into, &values);
         Ok(())
     }
 
     fn reduce(&mut self, rank: u32, into: Span, from: Span, order: Order) -> Result<(), Fault> {
-        let own = self.read(rank, into)?.to_vec();
-        let other = self.read(rank, from)?.to_vec();
+        let own = self.read(rank, into)?;
+        let other = self.read(rank, from)?;
         let (left, right) = if order == Order::IntoFirst { (own, &other) } else { (other, &own) };
         if left.len() != right.len() {
             return Err(Fault::Length { from: rank, to: rank, sent: from.len, room: into.len });

@@ -1,6 +1,7 @@
 //! Collectives over the real kernel and shared-memory rings, a thread a rank, against a sequential oracle.
 #![allow(missing_docs)]
 
+mod blocks;
 mod direct;
 mod oracle;
 mod rig;

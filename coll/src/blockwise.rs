@@ -1,0 +1,87 @@
+//! What the calls on blocks have in common: what they lend, checked, planned and started.
+
+use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
+use aldis_kernel::{Comm, Error, Rank, Scope};
+use zerocopy::IntoBytes;
+
+use crate::caller::Caller;
+use crate::collective::{Blocks, Collective, Lent, Planned};
+use crate::layout::Layout;
+use crate::op::Element;
+use crate::select::{Call, Options, algorithms};
+
+/// A call on blocks and all that it lends.
+pub(crate) struct Blockwise<'m, E> {
+    pub(crate) operation: Operation,
+    pub(crate) root: Rank,
+    pub(crate) data: (&'m mut [E], Layout<'m>),
+    pub(crate) input: (&'m [E], Layout<'m>),
+    pub(crate) scratch: &'m mut [E],
+}
+
+impl<'m, E: Element> Blockwise<'m, E> {
+    /// Without input.
+    pub(crate) fn new(
+        operation: Operation,
+        root: Rank,
+        data: (&'m mut [E], Layout<'m>),
+        scratch: &'m mut [E],
+    ) -> Self {
+        Self { operation, root, data, input: (&[], Layout::Whole), scratch }
+    }
+
+    /// The longest block.
+    fn count(&self, size: u32) -> Result<usize, Cause> {
+        let ((data, divided), (input, given)) = (&self.data, &self.input);
+        let (count, of_input) = (divided.count(size, data.len())?, given.count(size, input.len())?);
+        match given {
+            Layout::Even if count != of_input => {
+                Err(Cause::LengthMismatch { left: of_input as u64, right: count as u64 })
+            }
+            _ => Ok(count.max(of_input)),
+        }
+    }
+
+    fn planned(&self, options: &Options, comm: &Comm) -> Planned {
+        let (operation, size, count) = (self.operation, comm.size(), self.count(comm.size()));
+        let call = Call {
+            operation,
+            size,
+            count: count.unwrap_or(0),
+            element_bytes: size_of::<E>() as u32,
+            scratch: self.scratch.len(),
+            commutes: true,
+        };
+        let planned = Planned::new(call, self.root.0, algorithms(operation), options, None);
+        match count {
+            Ok(_) => planned,
+            Err(cause) => planned.refused(cause),
+        }
+    }
+
+    fn lent(self) -> Lent<'m> {
+        let layouts = [self.data.1, self.input.1];
+        let blocks = Blocks { input: self.input.0.as_bytes(), layouts };
+        Lent { data: self.data.0.as_mut_bytes(), scratch: self.scratch.as_mut_bytes(), blocks }
+    }
+
+    /// Carries it out.
+    pub(crate) fn run<'s, T: Transport, P: Platform>(
+        self,
+        options: &Options,
+        caller: &mut impl Caller<'s, T, P>,
+        comm: &Comm,
+    ) -> Result<(), Error> {
+        self.planned(options, comm).run_on(caller, comm, self.lent())
+    }
+
+    /// Starts it.
+    pub(crate) fn start<T: Transport, P: Platform>(
+        self,
+        options: &Options,
+        scope: &mut Scope<'m, '_, '_, T, P>,
+        comm: &Comm,
+    ) -> Result<Collective<'m>, Error> {
+        Collective::start(scope, comm, self.planned(options, comm), self.lent())
+    }
+}

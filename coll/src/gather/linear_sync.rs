@@ -1,0 +1,62 @@
+//! The fan with synchronization: everyone sends to the root when it says so.
+
+use aldis_kernel::hal::Operation;
+
+use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, fan};
+
+/// The linear gather in which nobody sends before the root is ready for it: it tells [`IN_FLIGHT_MAX`](crate::schedule::IN_FLIGHT_MAX) ranks at a time by an
+/// empty message. So long blocks never wait unexpected, however late the root is.
+///
+/// No scratch, hence for blocks of any lengths.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct LinearSync;
+
+impl Schedule for LinearSync {
+    fn operation(&self) -> Operation {
+        Operation::Gather
+    }
+
+    fn name(&self) -> &'static str {
+        "linear_sync"
+    }
+
+    fn rounds(&self, instance: &Instance) -> u32 {
+        if instance.count() == 0 { 0 } else { fan::turns(instance.size()).saturating_mul(2) }
+    }
+
+    fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
+        if round >= self.rounds(instance) {
+            return None;
+        }
+        let (place, turn, block) = (instance.from_root(), round / 2, |rank| instance.block(rank));
+        let tells = round.is_multiple_of(2);
+        if place == 0 {
+            let rank = instance.at_place(fan::place(instance.size(), turn, index)?);
+            return Some(match tells {
+                true => Step::Send { to: rank, from: Span::EMPTY },
+                false => Step::Recv { from: rank, into: block(rank) },
+            });
+        }
+        let mine = index == 0 && fan::turn(place) == turn;
+        mine.then(|| match tells {
+            true => Step::Recv { from: instance.root(), into: Span::EMPTY },
+            false => Step::Send { to: instance.root(), from: block(instance.rank()) },
+        })
+    }
+
+    fn capacity(&self, _size: u32, _scratch: usize) -> usize {
+        usize::MAX
+    }
+}
+
+impl Priced for LinearSync {
+    fn source(&self) -> &'static str {
+        "Open MPI ompi_coll_base_gather_intra_linear_sync"
+    }
+
+    fn work(&self, size: u32, count: usize) -> Work {
+        let each = fan::work(size, count);
+        Work { rounds: each.rounds.saturating_mul(2), fan: each.fan.saturating_mul(2), ..each }
+    }
+}

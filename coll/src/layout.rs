@@ -1,0 +1,192 @@
+//! Where in memory the blocks of an operation stand, one a rank, and in which pieces a span of them is sent.
+//!
+//! A schedule sees blocks of one length in a circle. In memory they may have lengths of their own and any place, and where
+//! the data is cut into segments, each segment is a stretch of every block. A span is then sent a block at a time, else
+//! in one piece, or two where it goes past the last block. Both sides cut alike, as this depends on nothing but what both
+//! know: whether the blocks are listed, and the segments.
+
+use core::ops::Range;
+
+#[cfg(not(feature = "compact"))]
+use aldis_kernel::hal::Cause;
+
+use crate::schedule::{Buffer, Instance, Span, divide};
+
+/// Whether there are operations on blocks. A `compact` build holds none of them, nor what they need.
+pub(crate) const BLOCKS: bool = !cfg!(feature = "compact");
+
+/// A block of a buffer, in elements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Block {
+    /// First element.
+    pub start: usize,
+    /// Elements.
+    pub len: usize,
+}
+
+impl Block {
+    /// Blocks of these lengths, one behind the other.
+    pub fn packed<const N: usize>(lens: [usize; N]) -> [Self; N] {
+        let mut start = 0_usize;
+        lens.map(|len| {
+            let block = Self { start, len };
+            start = start.saturating_add(len);
+            block
+        })
+    }
+}
+
+/// How a buffer is divided.
+#[cfg_attr(feature = "compact", expect(dead_code, reason = "no operation on blocks is there to use them"))]
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Layout<'b> {
+    /// Not at all.
+    Whole,
+    /// A block of one length for every rank, in their order.
+    Even,
+    /// This rank's block alone is there.
+    Own,
+    /// As listed, by rank.
+    Listed(&'b [Block]),
+}
+
+impl Layout<'_> {
+    #[cfg(not(feature = "compact"))]
+    /// Elements of the longest block of a buffer of `len` elements.
+    ///
+    /// # Errors
+    /// [`Cause::LengthMismatch`] (in elements) if it does not divide into `size` blocks, or another number is listed;
+    /// [`Cause::TooBig`] for a block that is not inside.
+    pub(crate) fn count(&self, size: u32, len: usize) -> Result<usize, Cause> {
+        let mismatch =
+            |left: usize, right: usize| Cause::LengthMismatch { left: left as u64, right: right as u64 };
+        match *self {
+            Self::Whole | Self::Own => Ok(len),
+            Self::Even => match divide(len, size as usize) {
+                (count, 0) => Ok(count),
+                (count, _) => Err(mismatch(len, count.saturating_mul(size as usize))),
+            },
+            Self::Listed(blocks) if blocks.len() != size as usize => {
+                Err(mismatch(blocks.len(), size as usize))
+            }
+            Self::Listed(blocks) => blocks.iter().try_fold(0, |longest, block| {
+                let end = block.start.saturating_add(block.len);
+                let outside = Cause::TooBig { len: end as u64, max: len as u64 };
+                if end <= len { Ok(block.len.max(longest)) } else { Err(outside) }
+            }),
+        }
+    }
+
+    /// The stretch of the block of `rank` that a segment of `segment` elements from `base` on has; `count` is the length of
+    /// every block where they are even.
+    fn block(&self, rank: u32, count: usize, base: usize, segment: usize) -> Range<usize> {
+        let block = match *self {
+            Self::Whole | Self::Own => Block { start: 0, len: count },
+            Self::Even => Block { start: (rank as usize).saturating_mul(count), len: count },
+            Self::Listed(blocks) => blocks.get(rank as usize).copied().unwrap_or_default(),
+        };
+        let start = block.start.saturating_add(base.min(block.len));
+        start..start.saturating_add(block.len.saturating_sub(base).min(segment))
+    }
+}
+
+/// Where a span of buffers that are not divided stands, of the segment that begins at `base`.
+#[inline]
+pub(crate) fn stretch(span: Span, base: usize) -> Range<usize> {
+    let base = if span.buffer == Buffer::Data { base } else { 0 };
+    let start = base.saturating_add(span.start);
+    start..start.saturating_add(span.len)
+}
+
+/// Where the segment at hand stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'b> {
+    pub(crate) data: Layout<'b>,
+    pub(crate) input: Layout<'b>,
+    /// The whole call.
+    pub(crate) whole: Instance,
+    /// First element of the segment, of every block where there are blocks.
+    pub(crate) base: usize,
+    /// Elements of the segment.
+    pub(crate) segment: usize,
+}
+
+impl Place<'_> {
+    /// Whether spans are sent a block at a time.
+    pub(crate) fn walks(&self) -> bool {
+        matches!(self.data, Layout::Listed(_))
+            || matches!(self.input, Layout::Listed(_))
+            || self.segment < self.whole.count()
+    }
+
+    /// The piece of `span` with this number, as elements of its buffer; `None` past the last one.
+    #[inline]
+    pub(crate) fn piece(&self, span: Span, number: u32) -> Option<Range<usize>> {
+        if matches!(self.data, Layout::Whole) || span.len == 0 {
+            return (number == 0).then(|| stretch(span, self.base));
+        }
+        let layout = match span.buffer {
+            Buffer::Data => self.data,
+            Buffer::Input => self.input,
+            Buffer::Scratch => Layout::Whole,
+        };
+        let (first, _) = divide(span.start, self.segment);
+        let (blocks, _) = divide(span.len, self.segment);
+        let (size, nth) = (self.whole.size() as usize, number as usize);
+        let rank = |block: usize| divide(block, size).1 as u32;
+        match layout {
+            _ if self.walks() && nth >= blocks => None,
+            Layout::Whole if self.walks() => {
+                let start = span.start.saturating_add(nth.saturating_mul(self.segment));
+                Some(start..start.saturating_add(self.segment))
+            }
+            Layout::Whole => (number == 0).then(|| span.start..span.end()),
+            _ if self.walks() => {
+                let rank = rank(first.saturating_add(nth));
+                Some(layout.block(rank, self.whole.count(), self.base, self.segment))
+            }
+            Layout::Own => (number == 0).then_some(0..span.len),
+            _ => {
+                let all = size.saturating_mul(self.segment);
+                let before = all.saturating_sub(span.start).min(span.len);
+                match number {
+                    0 => Some(span.start..span.start.saturating_add(before)),
+                    1 if before < span.len => Some(0..span.len - before),
+                    _ => None,
+                }
+            }
+        }
+    }
+}
+
+/// A span's pieces one after the other, to be taken bit by bit.
+pub(crate) struct Stretches<'p, 'b> {
+    place: &'p Place<'b>,
+    span: Span,
+    number: u32,
+    taken: usize,
+}
+
+impl<'p, 'b> Stretches<'p, 'b> {
+    pub(crate) fn new(place: &'p Place<'b>, span: Span) -> Self {
+        Self { place, span, number: 0, taken: 0 }
+    }
+
+    /// What is left of the piece at hand; the next one that has elements where nothing is.
+    pub(crate) fn rest(&mut self) -> Option<Range<usize>> {
+        loop {
+            let piece = self.place.piece(self.span, self.number)?;
+            let start = piece.start.saturating_add(self.taken);
+            if start < piece.end {
+                return Some(start..piece.end);
+            }
+            (self.number, self.taken) = (self.number.checked_add(1)?, 0);
+        }
+    }
+
+    /// Takes some of it.
+    pub(crate) fn take(&mut self, elements: usize) {
+        self.taken = self.taken.saturating_add(elements);
+    }
+}

@@ -1,0 +1,74 @@
+//! Groups of neighbouring ranks that double: of 1, 2, 4, .. ranks, counted from rank 0, the last one cut off by the size. Each
+//! has a leader: the root if it is among them, else the first. So blocks of a group stand together in the order of ranks,
+//! wherever the root is.
+
+use super::{Instance, Span, Work, log2_ceil};
+
+/// A group's first rank, by one of its ranks and its size as an exponent.
+fn first(rank: u32, bits: u32) -> u32 {
+    rank.checked_shr(bits).and_then(|group| group.checked_shl(bits)).unwrap_or(0)
+}
+
+/// The leader of the group of `2^bits` ranks that `rank` is in.
+pub(crate) fn leader(instance: &Instance, rank: u32, bits: u32) -> u32 {
+    let first_of = |rank| first(rank, bits);
+    if first_of(instance.root()) == first_of(rank) { instance.root() } else { first_of(rank) }
+}
+
+/// What a rank has to do when groups of `2^bits` ranks meet in pairs.
+pub(crate) struct Meeting {
+    /// The other group's leader.
+    pub(crate) other: u32,
+    /// Whether this rank leads both.
+    pub(crate) leads: bool,
+    /// The blocks that pass: those of the group whose leader does not lead both, by its first rank and how many.
+    pub(crate) passing: (u32, u32),
+}
+
+/// The meeting of this rank, if it leads its group and there is another.
+pub(crate) fn meeting(instance: &Instance, bits: u32) -> Option<Meeting> {
+    let (rank, half) = (instance.rank(), 1u32.checked_shl(bits)?);
+    let beyond = first(rank ^ half, bits);
+    if beyond >= instance.size() || leader(instance, rank, bits) != rank {
+        return None;
+    }
+    let other = leader(instance, beyond, bits);
+    let leads = leader(instance, rank, bits + 1) == rank;
+    let passes = if leads { beyond } else { first(rank, bits) };
+    Some(Meeting { other, leads, passing: (passes, half.min(instance.size() - passes)) })
+}
+
+/// Where a leader keeps these blocks of its group: the root where they belong, another in scratch from its own on, as its data
+/// hold its own alone; and that one, if it is all.
+pub(crate) fn kept(instance: &Instance, (first, number): (u32, u32)) -> Span {
+    let rank = instance.rank();
+    let blocks = instance.blocks(first, number);
+    if rank == instance.root() || (first, number) == (rank, 1) {
+        return blocks;
+    }
+    let before = instance.blocks(first.saturating_sub(rank), 0).start;
+    Span { start: before, ..Span::scratch(blocks.len) }
+}
+
+/// Blocks that a leader other than the root needs scratch for, at most.
+pub(crate) fn kept_max(size: u32) -> usize {
+    match log2_ceil(size) {
+        0 | 1 => 0,
+        bits => 1 << (bits - 1),
+    }
+}
+
+/// The work of all groups that meet, with the root where it is most, and of so many copies of a block.
+pub(crate) fn work(size: u32, count: usize, copies: u64) -> Work {
+    if count == 0 {
+        return Work::default();
+    }
+    let (rounds, count) = (log2_ceil(size), count as u64);
+    let blocks = 1u64.checked_shl(rounds).unwrap_or(0) - 1;
+    Work {
+        rounds: rounds.into(),
+        elements: blocks.saturating_mul(count),
+        copied: copies.saturating_mul(count),
+        ..Work::default()
+    }
+}

@@ -1,0 +1,82 @@
+//! Operations on blocks: what each rank starts and ends with, and spans that go around the circle of blocks.
+
+use aldis_coll::schedule::{Buffer, Instance, Schedule, Span, on_blocks};
+use aldis_kernel::hal::Operation;
+
+use crate::model::{Fault, Job, UNDEFINED, Value};
+
+/// Whether an algorithm works on its data alone although its operation has input.
+fn is_in_place(schedule: &dyn Schedule) -> bool {
+    schedule.name() == "in_place"
+}
+
+/// Data and input that a rank starts with.
+pub(crate) fn initial(schedule: &dyn Schedule, instance: &Instance) -> (Vec<Value>, Vec<Value>) {
+    let (rank, size, count) = (instance.rank() as usize, instance.size() as usize, instance.count());
+    let first = rank * count;
+    let own = || (0..size * count).map(|at| if at / count == rank { at } else { UNDEFINED }).collect();
+    let all = |first: usize| (first..first + size * count).collect::<Vec<_>>();
+    match schedule.operation() {
+        Operation::Gather | Operation::Allgather => (own(), vec![]),
+        Operation::Scatter if instance.rank() == instance.root() => (all(0), vec![]),
+        Operation::Scatter => (vec![UNDEFINED; size * count], vec![]),
+        Operation::Alltoall if is_in_place(schedule) => (all(first * size), vec![]),
+        Operation::Alltoall => (vec![UNDEFINED; size * count], all(first * size)),
+        _ => ((first..first + count).collect(), vec![]),
+    }
+}
+
+impl Job<'_> {
+    /// Elements of the circle of blocks.
+    fn circle(&self) -> Option<usize> {
+        on_blocks(self.schedule.operation()).then_some(self.size as usize * self.count)
+    }
+
+    /// Elements of a span before the end of the circle, if it goes past that.
+    pub(crate) fn cut(&self, span: Span) -> Option<usize> {
+        let circle = self.circle().filter(|_| span.buffer != Buffer::Scratch)?;
+        (span.end() > circle && span.start < circle).then(|| circle - span.start)
+    }
+
+    /// A span's stretches.
+    pub(crate) fn parts(&self, span: Span) -> [Span; 2] {
+        match self.cut(span) {
+            None => [span, Span { start: 0, len: 0, ..span }],
+            Some(cut) => [Span { len: cut, ..span }, Span { start: 0, len: span.len - cut, ..span }],
+        }
+    }
+
+    pub(crate) fn overlap(&self, one: &Span, other: &Span) -> bool {
+        let others = self.parts(*other);
+        self.parts(*one).iter().any(|one| others.iter().any(|other| one.overlaps(other)))
+    }
+
+    /// Whether a rank has all that a span names: in a gather and a scatter only the root has others' blocks.
+    pub(crate) fn is_there(&self, rank: u32, span: Span) -> bool {
+        let operation = self.schedule.operation();
+        let own_alone = matches!(operation, Operation::Gather | Operation::Scatter) && rank != self.root;
+        if !own_alone || span.buffer != Buffer::Data || span.len == 0 {
+            return true;
+        }
+        (span.start, span.len) == (rank as usize * self.count, self.count)
+    }
+
+    /// Every rank ends with what the operation says.
+    pub(crate) fn check_blocks(&self) -> Result<(), Fault> {
+        let (count, size) = (self.count, self.size as usize);
+        for state in &self.ranks {
+            let rank = state.instance.rank() as usize;
+            let expected = |at: usize| match self.schedule.operation() {
+                Operation::Gather if rank != self.root as usize => None,
+                Operation::Gather | Operation::Allgather => Some(at),
+                Operation::Scatter => (at / count == rank).then_some(at),
+                _ => Some((at / count * size + rank) * count + at % count),
+            };
+            let wrong = |at: &usize| expected(*at).is_some_and(|value| state.data[*at] != value);
+            if let Some(element) = (0..size * count).find(wrong) {
+                return Err(Fault::Wrong { rank: rank as u32, element });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,273 @@
+//! Gather, scatter, allgather and all-to-all by every algorithm, with scratch for all, for some and for none, and with
+//! blocks of unlike lengths.
+
+use aldis_coll::layout::Block;
+use aldis_coll::select::algorithms;
+use aldis_coll::{Options, alltoall_in_place, iallgather, ialltoall, igatherv, iscatter, wait_all};
+use aldis_kernel::hal::{Cause, Operation};
+use aldis_kernel::{Comm, Rank};
+
+use crate::rig::{Endpoint, run};
+
+/// Elements of a block.
+const COUNTS: [usize; 4] = [0, 1, 5, 700];
+/// A number that was in memory before.
+const OLD: u32 = u32::MAX;
+
+/// Element `at` of the block that rank `from` has for rank `to`.
+fn element(from: u32, to: u32, at: usize) -> u32 {
+    (from << 20) ^ (to << 12) ^ at as u32
+}
+
+fn block(from: u32, to: u32, len: usize) -> Vec<u32> {
+    (0..len).map(|at| element(from, to, at)).collect()
+}
+
+/// The blocks that `of` tells, one behind the other.
+fn blocks(size: u32, of: impl Fn(u32) -> Vec<u32>) -> Vec<u32> {
+    (0..size).flat_map(of).collect()
+}
+
+/// Calls with every algorithm of an operation that serves this size, and by the one that selection takes.
+fn each(operation: Operation, size: u32) -> Vec<Options> {
+    let named = algorithms(operation).iter().filter(|algorithm| algorithm.serves(size));
+    named.map(|algorithm| Options::using(*algorithm)).chain([Options::default()]).collect()
+}
+
+/// Scratch for everything, for little, and for next to nothing: named algorithms that need more are refused.
+fn scratches(size: u32, count: usize) -> [usize; 3] {
+    let all = (size as usize + 2) * count.max(1);
+    [all, all.div_ceil(7), 0]
+}
+
+/// Whether a call was refused for its scratch: alike on all ranks, and only if an algorithm was named.
+fn is_refused(result: Result<(), aldis_kernel::Error>) -> bool {
+    match result {
+        Ok(()) => false,
+        Err(error) => {
+            assert!(matches!(error.cause, Cause::TooSmall { .. }), "{error}");
+            true
+        }
+    }
+}
+
+fn all_of_one_length(endpoint: &mut Endpoint, world: &Comm, count: usize) {
+    let (rank, size) = (world.rank().0, world.size());
+    for root in [0, size - 1] {
+        for options in each(Operation::Gather, size) {
+            for len in scratches(size, count) {
+                let mut data = block(rank, root, count);
+                if rank == root {
+                    data =
+                        blocks(
+                            size,
+                            |from| if from == rank { block(from, root, count) } else { vec![OLD; count] },
+                        );
+                }
+                if !is_refused(options.gather(endpoint, world, &mut data, &mut vec![0; len], Rank(root)))
+                    && rank == root
+                {
+                    assert_eq!(data, blocks(size, |from| block(from, root, count)), "{options:?}");
+                }
+            }
+        }
+        for options in each(Operation::Scatter, size) {
+            for len in scratches(size, count) {
+                let mut data = vec![OLD; count];
+                if rank == root {
+                    data = blocks(size, |to| block(root, to, count));
+                }
+                if !is_refused(options.scatter(endpoint, world, &mut data, &mut vec![0; len], Rank(root))) {
+                    let own = if rank == root { &data[rank as usize * count..][..count] } else { &data };
+                    assert_eq!(own, block(root, rank, count), "{options:?}");
+                }
+            }
+        }
+    }
+    for options in each(Operation::Allgather, size) {
+        let own = |from| if from == rank { block(from, 0, count) } else { vec![OLD; count] };
+        let mut data = blocks(size, own);
+        options.allgather(endpoint, world, &mut data).unwrap();
+        assert_eq!(data, blocks(size, |from| block(from, 0, count)), "{options:?}");
+    }
+    let input = blocks(size, |to| block(rank, to, count));
+    let expected = blocks(size, |from| block(from, rank, count));
+    for options in each(Operation::Alltoall, size) {
+        for len in scratches(size, count) {
+            let mut data = vec![OLD; input.len()];
+            if !is_refused(options.alltoall(endpoint, world, &input, &mut data, &mut vec![0; len])) {
+                assert_eq!(data, expected, "{options:?}");
+            }
+        }
+    }
+    for len in [count.max(1), count.div_ceil(3).max(1)] {
+        let mut data = input.clone();
+        alltoall_in_place(endpoint, world, &mut data, &mut vec![0; len]).unwrap();
+        assert_eq!(data, expected);
+    }
+}
+
+#[test]
+fn every_algorithm_moves_blocks_of_one_length() {
+    for size in [1, 2, 3, 4, 7, 9] {
+        run(size, |endpoint| {
+            let world = endpoint.world();
+            for count in COUNTS {
+                all_of_one_length(endpoint, &world, count);
+            }
+        });
+    }
+}
+
+/// The length of the block that rank `from` has for rank `to`: some have none.
+fn len(from: u32, to: u32) -> usize {
+    ((from * 7 + to * 3) % 5) as usize * 40
+}
+
+/// Blocks of these lengths with a gap before each, so that they do not follow each other, backwards on odd ranks.
+fn layout(rank: u32, lens: Vec<usize>) -> (Vec<Block>, usize) {
+    let mut end = 0;
+    let mut list: Vec<(usize, Block)> = Vec::new();
+    let order: Vec<usize> =
+        if rank.is_multiple_of(2) { (0..lens.len()).collect() } else { (0..lens.len()).rev().collect() };
+    for index in order {
+        list.push((index, Block { start: end + 3, len: lens[index] }));
+        end += 3 + lens[index];
+    }
+    list.sort_by_key(|(index, _)| *index);
+    (list.into_iter().map(|(_, block)| block).collect(), end)
+}
+
+/// Memory of such a layout, old but for the blocks that `of` tells.
+fn memory((list, end): &(Vec<Block>, usize), of: impl Fn(u32) -> Option<Vec<u32>>) -> Vec<u32> {
+    let mut all = vec![OLD; *end];
+    for (rank, block) in list.iter().enumerate() {
+        if let Some(elements) = of(rank as u32) {
+            all[block.start..][..block.len].copy_from_slice(&elements);
+        }
+    }
+    all
+}
+
+#[test]
+fn every_algorithm_that_can_moves_blocks_of_unlike_lengths() {
+    for size in [1, 2, 3, 4, 7, 9] {
+        run(size, |endpoint| {
+            let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
+            for root in [0, size - 1] {
+                let list = layout(rank, (0..size).map(|from| len(from, root)).collect());
+                let (at_root, mine) = (rank == root, block(rank, root, len(rank, root)));
+                for options in each(Operation::Gatherv, size) {
+                    let own = |from: u32| (from == rank).then(|| mine.clone());
+                    let mut data = if at_root { memory(&list, own) } else { mine.clone() };
+                    options.gatherv(endpoint, &world, &mut data, &list.0, Rank(root)).unwrap();
+                    if at_root {
+                        assert_eq!(
+                            data,
+                            memory(&list, |from| Some(block(from, root, len(from, root)))),
+                            "{options:?}"
+                        );
+                    }
+                }
+                for options in each(Operation::Scatterv, size) {
+                    let all = |to: u32| Some(block(root, to, len(to, root)));
+                    let mut data = if at_root { memory(&list, all) } else { vec![OLD; len(rank, root)] };
+                    options.scatterv(endpoint, &world, &mut data, &list.0, Rank(root)).unwrap();
+                    if !at_root {
+                        assert_eq!(data, block(root, rank, len(rank, root)), "{options:?}");
+                    }
+                }
+            }
+            let list = layout(rank, (0..size).map(|from| len(from, 0)).collect());
+            let full = memory(&list, |from| Some(block(from, 0, len(from, 0))));
+            for options in each(Operation::Allgatherv, size) {
+                let mut data = memory(&list, |from| (from == rank).then(|| block(from, 0, len(from, 0))));
+                options.allgatherv(endpoint, &world, &mut data, &list.0).unwrap();
+                assert_eq!(data, full, "{options:?}");
+            }
+            let given = layout(rank + 1, (0..size).map(|to| len(rank, to)).collect());
+            let list = layout(rank, (0..size).map(|from| len(from, rank)).collect());
+            let input = memory(&given, |to| Some(block(rank, to, len(rank, to))));
+            for options in each(Operation::Alltoallv, size) {
+                let mut data = memory(&list, |_| None);
+                options.alltoallv(endpoint, &world, &input, &given.0, &mut data, &list.0).unwrap();
+                assert_eq!(
+                    data,
+                    memory(&list, |from| Some(block(from, rank, len(from, rank)))),
+                    "{options:?}"
+                );
+            }
+        });
+    }
+}
+
+#[test]
+fn several_are_in_flight_at_once() {
+    for size in 1..=5 {
+        run(size, |endpoint| {
+            let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
+            let count = 300;
+            let own = |from: u32| if from == rank { block(from, 0, count) } else { vec![OLD; count] };
+            let (mut all, mut part) = (blocks(size, own), vec![OLD; count]);
+            if rank == 0 {
+                part = blocks(size, |to| block(0, to, count));
+            }
+            let input = blocks(size, |to| block(rank, to, count));
+            let mut output = vec![OLD; input.len()];
+            let (mut scratch, mut spare) = (vec![0; 900], vec![0; 900]);
+            let list: Vec<Block> = (0..size as usize).map(|at| Block { start: at * 2, len: 1 }).collect();
+            let mut sparse = vec![rank; if rank == size - 1 { 2 * size as usize } else { 1 }];
+            let (a, b, c, d) = (&mut all, &mut part, &mut output, &mut sparse);
+            let (input, list, scratch, spare) = (&input, &list, &mut scratch, &mut spare);
+            endpoint
+                .scope(|scope| {
+                    let mut flying = vec![
+                        iallgather(scope, &world, a)?,
+                        ialltoall(scope, &world, input, c, scratch)?,
+                        iscatter(scope, &world, b, spare, Rank(0))?,
+                        igatherv(scope, &world, d, list, Rank(size - 1))?,
+                    ];
+                    wait_all(scope, &mut flying)
+                })
+                .unwrap();
+            assert_eq!(all, blocks(size, |from| block(from, 0, count)));
+            assert_eq!(output, blocks(size, |from| block(from, rank, count)));
+            assert_eq!(part[..count], block(0, rank, count));
+            if rank == size - 1 {
+                assert!((0..size).all(|from| sparse[2 * from as usize] == from));
+            }
+        });
+    }
+}
+
+#[test]
+fn bad_divisions_are_refused_before_anything_is_sent() {
+    run(3, |endpoint| {
+        let world = endpoint.world();
+        let error = aldis_coll::allgather(endpoint, &world, &mut [0u8; 4]).unwrap_err();
+        let cause = Cause::LengthMismatch { left: 4, right: 3 };
+        assert_eq!((error.operation, error.cause), (Operation::Allgather, cause));
+        let outside = [Block { start: 0, len: 1 }, Block { start: 1, len: 1 }, Block { start: 2, len: 2 }];
+        let error = aldis_coll::allgatherv(endpoint, &world, &mut [0u8; 3], &outside).unwrap_err();
+        assert_eq!((error.operation, error.cause), (Operation::Allgatherv, Cause::TooBig { len: 4, max: 3 }));
+        let error = aldis_coll::allgatherv(endpoint, &world, &mut [0u8; 4], &outside[..2]).unwrap_err();
+        assert_eq!(error.cause, Cause::LengthMismatch { left: 2, right: 3 });
+        let error = aldis_coll::alltoall(endpoint, &world, &[0u8; 6], &mut [0; 3], &mut []).unwrap_err();
+        assert_eq!(error.cause, Cause::LengthMismatch { left: 2, right: 1 });
+        let error = alltoall_in_place(endpoint, &world, &mut [0u8; 6], &mut []).unwrap_err();
+        assert!(matches!(error.cause, Cause::TooSmall { .. }), "{error}");
+        let error = aldis_coll::gather(endpoint, &world, &mut [0u8; 3], &mut [], Rank(3)).unwrap_err();
+        assert_eq!(error.cause, Cause::RankOutOfRange { rank: 3, size: 3 });
+        let named = |options: Options, endpoint: &mut Endpoint| {
+            options.allgather(endpoint, &endpoint.world(), &mut [0u8; 3]).unwrap_err().cause
+        };
+        let two =
+            algorithms(Operation::Allgather).iter().find(|known| known.name() == "two_processes").unwrap();
+        assert_eq!(named(Options::using(*two), endpoint), Cause::Unsupported);
+        assert_eq!(named(Options::shared(), endpoint), Cause::Unsupported);
+        // All ranks are still in step.
+        let mut data = [world.rank().0 as u8; 3];
+        aldis_coll::allgather(endpoint, &world, &mut data).unwrap();
+        assert_eq!(data, [0, 1, 2]);
+    });
+}
