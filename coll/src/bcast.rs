@@ -6,6 +6,8 @@ mod chain;
 mod knomial;
 mod linear;
 mod pipeline;
+mod scatter_recursive_doubling_allgather;
+mod scatter_ring_allgather;
 mod split_binary;
 mod spread;
 
@@ -17,6 +19,8 @@ pub use chain::Chain;
 pub use knomial::Knomial;
 pub use linear::Linear;
 pub use pipeline::Pipeline;
+pub use scatter_recursive_doubling_allgather::ScatterRecursiveDoublingAllgather;
+pub use scatter_ring_allgather::ScatterRingAllgather;
 pub use split_binary::SplitBinary;
 use zerocopy::IntoBytes;
 
@@ -27,8 +31,17 @@ use crate::schedule::Candidate;
 use crate::select::{Call, Options};
 
 /// Every algorithm for it.
-pub static ALGORITHMS: [Candidate; 7] =
-    [&Binomial, &Knomial, &Linear, &Binary, &SplitBinary, &Chain, &Pipeline];
+pub static ALGORITHMS: [Candidate; 9] = [
+    &Binomial,
+    &Knomial,
+    &Linear,
+    &Binary,
+    &SplitBinary,
+    &Chain,
+    &Pipeline,
+    &ScatterRecursiveDoublingAllgather,
+    &ScatterRingAllgather,
+];
 
 /// Sends `data` of rank `root` to every rank of `comm`, into its `data` (MPI_Bcast).
 ///

@@ -109,6 +109,7 @@ pub mod exscan;
 pub mod gather;
 pub mod layout;
 pub mod op;
+mod phases;
 pub mod reduce;
 pub mod scan;
 #[cfg(not(feature = "compact"))]

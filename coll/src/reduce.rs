@@ -8,6 +8,8 @@ mod in_order_binary;
 mod knomial;
 mod linear;
 mod pipeline;
+mod rabenseifner;
+mod ring;
 
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Comm, Error, Rank, Scope};
@@ -19,6 +21,8 @@ pub use in_order_binary::InOrderBinary;
 pub use knomial::Knomial;
 pub use linear::Linear;
 pub use pipeline::Pipeline;
+pub use rabenseifner::Rabenseifner;
+pub use ring::Ring;
 use zerocopy::IntoBytes;
 
 use crate::caller::Caller;
@@ -28,8 +32,8 @@ use crate::schedule::Candidate;
 use crate::select::{Call, Options};
 
 /// Every algorithm for it.
-pub static ALGORITHMS: [Candidate; 7] =
-    [&Binomial, &Linear, &InOrderBinary, &Binary, &Knomial, &Chain, &Pipeline];
+pub static ALGORITHMS: [Candidate; 9] =
+    [&Binomial, &Linear, &InOrderBinary, &Binary, &Knomial, &Chain, &Pipeline, &Rabenseifner, &Ring];
 
 /// Reduces `data` of all ranks of `comm` element by element and leaves the result in `data` of rank `root` (MPI_Reduce with
 /// MPI_IN_PLACE at the root). Operands stand in the order of their ranks. The other ranks' `data` is working memory: what

@@ -385,6 +385,16 @@ impl fmt::Debug for dyn Schedule {
     }
 }
 
+/// The fewest elements of scratch with which an algorithm works at all, at least 1. In a compact build every one works with 1.
+pub fn least_scratch(algorithm: &dyn Schedule, size: u32) -> usize {
+    let (mut few, mut enough) = (1, if BLOCKS { usize::MAX } else { 1 });
+    while few < enough {
+        let half = few + (enough - few) / 2;
+        if algorithm.capacity(size, half) == 0 { few = half + 1 } else { enough = half }
+    }
+    enough
+}
+
 /// A reference to an algorithm. `&'static dyn`: one indirect call a step, and only the algorithms that a program
 /// names are linked into it.
 pub type Algorithm = &'static dyn Schedule;

@@ -16,7 +16,7 @@ use aldis_kernel::{Comm, Endpoint};
 
 use crate::layout::BLOCKS;
 use crate::op::{Element, Kernel, Reduce};
-use crate::schedule::{Algorithm, Candidate, Work, alike};
+use crate::schedule::{Algorithm, Candidate, Work, alike, least_scratch, on_blocks};
 use crate::shared;
 
 /// The prices of the cost model. The same on every rank.
@@ -127,13 +127,13 @@ pub fn algorithms(operation: Operation) -> &'static [Candidate] {
         Operation::Reduce => &crate::reduce::ALGORITHMS,
         Operation::Scan => &crate::scan::ALGORITHMS,
         Operation::Exscan => &crate::exscan::ALGORITHMS,
-        operation => on_blocks(operation),
+        operation => of_blocks(operation),
     }
 }
 
 /// Those of an operation on blocks.
 #[cfg(not(feature = "compact"))]
-fn on_blocks(operation: Operation) -> &'static [Candidate] {
+fn of_blocks(operation: Operation) -> &'static [Candidate] {
     use crate::{allgather, alltoall, gather, scatter};
     match operation {
         Operation::Gather => &gather::ALGORITHMS,
@@ -148,7 +148,7 @@ fn on_blocks(operation: Operation) -> &'static [Candidate] {
 }
 
 #[cfg(feature = "compact")]
-fn on_blocks(_operation: Operation) -> &'static [Candidate] {
+fn of_blocks(_operation: Operation) -> &'static [Candidate] {
     &[]
 }
 
@@ -204,7 +204,7 @@ impl Options {
         }
         match (self.choice, selected) {
             (Choice::Shared, _) => Shares::Named,
-            (Choice::Auto, Ok(Selected { ns, .. })) if call.shared_ns(&self.prices) <= *ns => Shares::IfThere,
+            (Choice::Auto, Ok(selected)) if call.prefers_lines(selected, &self.prices) => Shares::IfThere,
             _ => Shares::Never,
         }
     }
@@ -298,15 +298,18 @@ impl Call {
             return Ok(Plan { algorithm, segment: self.count });
         }
         // As few segments as the scratch allows, and those of even length.
-        let segments = self.count.checked_div(capacity).ok_or(self.no_scratch())?;
+        let segments = self.count.checked_div(capacity).ok_or_else(|| self.too_little(algorithm))?;
         let segments = segments + usize::from(segments.saturating_mul(capacity) < self.count);
         Ok(Plan { algorithm, segment: self.count.div_ceil(segments.max(1)) })
     }
 
-    fn no_scratch(&self) -> Cause {
-        let have = (self.scratch as u64).saturating_mul(self.element_bytes.into());
-        let have = u32::try_from(have).unwrap_or(u32::MAX);
-        Cause::TooSmall { what: Resource::Scratch, need: self.element_bytes, have }
+    #[cold]
+    fn too_little(&self, algorithm: Algorithm) -> Cause {
+        let bytes = |elements: usize| {
+            u32::try_from((elements as u64).saturating_mul(self.element_bytes.into())).unwrap_or(u32::MAX)
+        };
+        let need = bytes(least_scratch(algorithm, self.size));
+        Cause::TooSmall { what: Resource::Scratch, need, have: bytes(self.scratch) }
     }
 
     /// The plan by the option's algorithm, or the cheapest one.
@@ -322,12 +325,13 @@ impl Call {
         }
     }
 
-    /// The plan by this candidate and what it costs.
+    /// The plan by this candidate and what it costs. More scratch than there are data is used only by what the caller names.
     ///
     /// # Errors
     /// As [`plan`](Self::plan).
     pub fn price(&self, candidate: Candidate, prices: &Prices) -> Result<Selected, Cause> {
-        let plan = self.plan(candidate)?;
+        let scratch = if on_blocks(self.operation) { self.scratch } else { self.scratch.min(self.count) };
+        let plan = Self { scratch, ..*self }.plan(candidate)?;
         Ok(Selected { plan, ns: prices.of(&plan.work(self, candidate), self.element_bytes) })
     }
 
@@ -335,6 +339,15 @@ impl Call {
     fn shared_ns(&self, prices: &Prices) -> u64 {
         let work = shared::work(self.operation, self.size, self.count, self.element_bytes);
         prices.of(&work, self.element_bytes)
+    }
+
+    /// Whether control lines are cheaper than messages. A message that does not fit into a line costs a handshake that the
+    /// model does not know: where control lines need no further copy, they may seem twice as dear. Reduction of 64 KiB to
+    /// one of two ranks: 9 us by control lines, 16 by halves of 32 KiB, of which the model thinks 10 and 8.
+    fn prefers_lines(&self, by_messages: &Selected, prices: &Prices) -> bool {
+        let bytes = (self.count as u64).saturating_mul(self.element_bytes.into());
+        let times = if bytes > shared::ONCE_BYTES { 1 } else { 2 };
+        self.shared_ns(prices) <= by_messages.ns.saturating_mul(times)
     }
 
     #[inline(never)]

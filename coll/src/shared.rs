@@ -40,7 +40,7 @@ use aldis_kernel::{Comm, Lines, Withheld};
 use chunks::Run;
 pub(crate) use drive::{CROWDED, check, run};
 pub use price::NAME;
-pub(crate) use price::{algorithm, serves, work};
+pub(crate) use price::{ONCE_BYTES, algorithm, serves, work};
 
 use crate::op::{Kernel, copy};
 use crate::schedule::Order;

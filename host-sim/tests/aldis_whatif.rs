@@ -17,6 +17,10 @@ fn printed(line: &str) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
+/// The algorithms that these tests look at.
+const PLAIN: &str =
+    "--algorithm dissemination --algorithm binomial --algorithm recursive_doubling --algorithm ring";
+
 /// A file of this test in the target folder.
 fn file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
@@ -34,23 +38,24 @@ fn the_table_lines_up_and_marks_the_fastest() {
   allreduce  ring                    8      8  21.007        14    112
   allreduce  ring                    8   4096  21.465       112  57344
 ";
-    let table = printed("allreduce --ranks 4,8 --bytes 8,4Ki");
+    let line = "allreduce --algorithm recursive_doubling --algorithm ring --ranks 4,8 --bytes 8,4Ki";
+    let table = printed(line);
     assert_eq!(table, expected);
-    assert_eq!(printed("allreduce --ranks 4,8 --bytes 8,4Ki"), table, "the same command, the same times");
+    assert_eq!(printed(line), table, "the same command, the same times");
 }
 
 #[test]
 fn csv_json_and_plot_hold_every_point() {
     let (csv, svg) = (file("points.csv"), file("points.svg"));
     fs::write(&csv, "x".repeat(100_000)).expect("a longer file, to be replaced");
-    let line = format!("--ranks 2..16 --json --csv {} --svg {}", csv.display(), svg.display());
+    let line = format!("{PLAIN} --ranks 2..16 --json --csv {} --svg {}", csv.display(), svg.display());
     let json: serde_json::Value = serde_json::from_str(&printed(&line)).expect("JSON");
     let points = json.as_array().expect("an array");
-    // Three operations with one algorithm, one with two; four rank counts.
-    assert_eq!(points.len(), 20);
+    // A broadcast by one of them, the other three operations by two; four rank counts.
+    assert_eq!(points.len(), 28);
     assert_eq!(points[0]["time_ns"], 1500.0);
     let csv = fs::read_to_string(csv).expect("the CSV file");
-    assert_eq!(csv.lines().count(), 21);
+    assert_eq!(csv.lines().count(), 29);
     assert!(
         csv.starts_with("operation,algorithm,ranks,bytes,time_ns,messages,sent_bytes,fastest\n"),
         "{csv}"
@@ -62,20 +67,23 @@ fn csv_json_and_plot_hold_every_point() {
         assert!(svg.contains(words), "{words}: {svg}");
     }
     // A dot for each point in a line, and nothing that is no number.
-    assert_eq!((svg.matches("<circle").count(), svg.contains("NaN")), (20, false));
+    assert_eq!((svg.matches("<circle").count(), svg.contains("NaN")), (28, false));
 }
 
 #[test]
 fn one_rank_count_is_drawn_against_bytes() {
     let svg = file("bytes.svg");
-    printed(&format!("allreduce --ranks 16 --bytes 8..1Mi*8 --svg {}", svg.display()));
+    let algorithms = "--algorithm recursive_doubling --algorithm ring";
+    printed(&format!("allreduce {algorithms} --ranks 16 --bytes 8..1Mi*8 --svg {}", svg.display()));
     let svg = fs::read_to_string(svg).expect("the SVG file");
     assert!(svg.contains("bytes") && svg.matches("<circle").count() == 12, "{svg}");
 }
 
 #[test]
 fn points_that_are_too_much_work_are_left_out_and_named() {
-    let output = whatif("allreduce --ranks 64,4096 --bytes 8 --work-max 100000");
+    let output = whatif(
+        "allreduce --algorithm recursive_doubling --algorithm ring --ranks 64,4096 --bytes 8 --work-max 100000",
+    );
     assert!(output.status.success());
     let (table, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let last: Vec<&str> =
@@ -100,7 +108,11 @@ fn what_is_wrong_is_answered_with_what_would_be_right() {
     for (line, code, answer) in [
         ("barrier --ranks 0", 1, "0 ranks; there must be 1 to"),
         ("barrier --ranks 2..", 2, "2..64 (doubling)"),
-        ("allreduce --algorithm rng", 1, "none is called `rng`; known: recursive_doubling, ring"),
+        (
+            "allreduce --algorithm rng",
+            1,
+            "none is called `rng`; known: recursive_doubling, rabenseifner, ring",
+        ),
         ("gather", 2, "[possible values: barrier, bcast, allreduce, reduce]"),
         ("--topology tree", 2, "known: crossbar, ring, torus[:COLUMNS]"),
         ("--bytes 12", 1, "no whole number of elements of 8"),

@@ -2,7 +2,8 @@
 
 use aldis_kernel::hal::Operation;
 
-use crate::schedule::{Instance, Order, Priced, Schedule, Span, Step, Work, divide};
+use crate::phases::{Parts, locate, messages, nth, pass, pass_reducing, sum};
+use crate::schedule::{Instance, Priced, Schedule, Step, Work};
 
 /// The ring all-reduce: 2 (p - 1) rounds of n/p elements, optimal in bytes.
 ///
@@ -20,40 +21,6 @@ use crate::schedule::{Instance, Order, Priced, Schedule, Span, Step, Work, divid
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Ring;
 
-impl Ring {
-    /// Adds the passing chunk's operand.
-    fn reduce_scatter(instance: &Instance, round: u32, index: u32) -> Option<Step> {
-        let outgoing = instance.chunk(instance.before(round));
-        let incoming = instance.chunk(instance.before(round + 1));
-        let arrived = Span::scratch(incoming.len);
-        let left_first = Order::FromFirst;
-        present([
-            (Step::Recv { from: instance.before(1), into: arrived }, incoming.len),
-            (Step::Send { to: instance.after(1), from: outgoing }, outgoing.len),
-            (Step::Reduce { into: incoming, from: arrived, order: left_first }, incoming.len),
-        ])
-        .nth(index as usize)
-    }
-
-    /// Passes complete chunks on.
-    fn allgather(instance: &Instance, round: u32, index: u32) -> Option<Step> {
-        let incoming = instance.chunk(instance.before(round));
-        // The chunk after it came one round earlier; in round 0 it is the one completed here.
-        let outgoing =
-            instance.chunk(if round == 0 { instance.after(1) } else { instance.before(round - 1) });
-        present([
-            (Step::Recv { from: instance.before(1), into: incoming }, incoming.len),
-            (Step::Send { to: instance.after(1), from: outgoing }, outgoing.len),
-        ])
-        .nth(index as usize)
-    }
-}
-
-/// The steps that have elements.
-fn present<const N: usize>(steps: [(Step, usize); N]) -> impl Iterator<Item = Step> {
-    steps.into_iter().filter(|(_, len)| *len > 0).map(|(step, _)| step)
-}
-
 impl Schedule for Ring {
     fn operation(&self) -> Operation {
         Operation::Allreduce
@@ -68,13 +35,13 @@ impl Schedule for Ring {
     }
 
     fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
+        let chunk = |before| instance.chunk(instance.before(before));
         let turn = instance.size() - 1;
-        if round >= self.rounds(instance) {
-            None
-        } else if round < turn {
-            Self::reduce_scatter(instance, round, index)
-        } else {
-            Self::allgather(instance, round - turn, index)
+        match locate(round, [turn, turn])? {
+            (0, round) => nth(pass_reducing(instance, chunk(round), chunk(round + 1)), index),
+            // What was completed here goes first: the chunk after this rank's.
+            (_, 0) => nth(pass(instance, instance.chunk(instance.after(1)), chunk(0)), index),
+            (_, round) => nth(pass(instance, chunk(round - 1), chunk(round)), index),
         }
     }
 
@@ -94,12 +61,7 @@ impl Priced for Ring {
     }
 
     fn work(&self, size: u32, count: usize) -> Work {
-        if count == 0 {
-            return Work::default();
-        }
-        let turn = u64::from(size.saturating_sub(1));
-        let (base, longer) = divide(count, size as usize);
-        let walked = turn.saturating_mul(base as u64 + u64::from(longer > 0));
-        Work { rounds: 2 * turn, elements: walked.saturating_mul(2), reduced: walked, ..Work::default() }
+        let (turn, longest) = (size.saturating_sub(1), Parts::new(count, size).len(0, 1));
+        sum([messages(turn, longest, true), messages(turn, longest, false)])
     }
 }

@@ -10,13 +10,20 @@ fn taken(call: Call) -> &'static str {
 }
 
 #[test]
-fn small_messages_double_and_large_ones_go_round() {
+fn small_messages_double_and_large_ones_are_shared_out() {
     assert_eq!(taken(Call::allreduce::<Sum, f64>(4, 1, 1)), "recursive_doubling");
     assert_eq!(taken(Call::allreduce::<Sum, f64>(64, 16, 16)), "recursive_doubling");
-    assert_eq!(taken(Call::allreduce::<Sum, f64>(4, 1 << 20, 1 << 20)), "ring");
+    assert_eq!(taken(Call::allreduce::<Sum, f64>(4, 1 << 20, 1 << 20)), "rabenseifner");
+    assert_eq!(taken(Call::allreduce::<Sum, f64>(7, 1 << 20, 1 << 20)), "ring");
+    assert_eq!(taken(Call::allreduce::<Sum, f64>(6, 1 << 10, 1 << 10)), "bcube");
+    assert_eq!(taken(Call::reduce::<Sum, f64>(8, 1 << 20, 1 << 20)), "rabenseifner");
+    assert_eq!(taken(Call::bcast::<f64>(8, 1 << 20)), "scatter_recursive_doubling_allgather");
+    assert_eq!(taken(Call::bcast::<f64>(7, 1 << 20)), "scatter_ring_allgather");
     assert_eq!(taken(Call::allreduce::<Sum, f64>(65_536, 1, 1)), "recursive_doubling");
-    // Little scratch makes many segments of recursive doubling and few of the ring.
-    assert_eq!(taken(Call::allreduce::<Sum, f64>(4, 4096, 64)), "ring");
+    // More scratch than there are data is for those that are named.
+    assert_eq!(taken(Call::allreduce::<Sum, f64>(4, 1, 100)), "recursive_doubling");
+    // Little scratch makes many segments of recursive doubling and few of the ring with half of it.
+    assert_eq!(taken(Call::allreduce::<Sum, f64>(4, 4096, 64)), "segmented_ring");
 }
 
 #[test]
@@ -26,8 +33,8 @@ fn rounds_are_dear_where_there_is_a_socket_between() {
         call.select(algorithms(call.operation), options).unwrap().plan.algorithm.name()
     };
     let far = Options::default().for_far();
-    assert_eq!([64, 1024].map(|kib| taken(&Options::default(), kib)), ["ring", "ring"]);
-    assert_eq!([64, 1024].map(|kib| taken(&far, kib)), ["recursive_doubling", "ring"]);
+    assert_eq!([16, 1024].map(|kib| taken(&Options::default(), kib)), ["rabenseifner"; 2]);
+    assert_eq!([16, 1024].map(|kib| taken(&far, kib)), ["recursive_doubling", "rabenseifner"]);
     assert_eq!(Options::using(&Ring).far_prices(), None, "what is named is taken everywhere");
 }
 
@@ -62,7 +69,7 @@ fn refusals_say_why() {
     assert_eq!(call.select(algorithms(call.operation), &Options::default()).unwrap_err(), none);
     let mut ordered = Call::allreduce::<Sum, u64>(3, 1 << 20, 1 << 20);
     ordered.commutes = false;
-    assert_eq!(taken(ordered), "recursive_doubling");
+    assert_eq!(taken(ordered), "allgather_reduce");
     assert_eq!(ordered.plan(&Ring).unwrap_err(), Cause::Unsupported);
     assert_eq!(ordered.plan(&Dissemination).unwrap_err(), Cause::Unsupported);
 }
@@ -76,7 +83,8 @@ fn names_choose_and_unknown_names_list_the_known_ones() {
     assert!(matches!(Choice::named(Operation::Bcast, "auto"), Ok(Choice::Auto)));
     assert_eq!(
         Choice::named(Operation::Allreduce, "rong").unwrap_err().to_string(),
-        "no allreduce algorithm is called `rong`; known: auto, recursive_doubling, ring, shared"
+        "no allreduce algorithm is called `rong`; known: auto, recursive_doubling, rabenseifner, ring, halving_doubling, \
+         recursive_multiplying, allgather_reduce, bcube, nonoverlapping, linear, segmented_ring, shared"
     );
     assert!(Choice::named(Operation::Send, "ring").is_err());
 }
@@ -88,8 +96,16 @@ fn explanations_list_every_candidate() {
         call.explain(&Options::default()).to_string(),
         "\
 allreduce over 4 ranks, 4096 elements of 8 bytes, scratch for 512 elements
-  recursive_doubling   13440 ns: 16 rounds, 65536 bytes sent, segments of 512 (8); not taken, 4560 ns slower
-  ring                 8880 ns: 12 rounds, 49152 bytes sent, segments of 2048 (2); taken, the cheapest
+  recursive_doubling   13440 ns: 16 rounds, 65536 bytes sent, segments of 512 (8); not taken, 5280 ns slower
+  rabenseifner         9840 ns: 16 rounds, 49152 bytes sent, segments of 1024 (4); not taken, 1680 ns slower
+  ring                 8880 ns: 12 rounds, 49152 bytes sent, segments of 2048 (2); not taken, 720 ns slower
+  halving_doubling     9840 ns: 16 rounds, 49152 bytes sent, segments of 1024 (4); not taken, 1680 ns slower
+  recursive_multiplying 22400 ns: 25 rounds, 98304 bytes sent, segments of 164 (25); not taken, 14240 ns slower
+  allgather_reduce     27400 ns: 50 rounds, 98304 bytes sent, segments of 164 (25); not taken, 19240 ns slower
+  bcube                9840 ns: 16 rounds, 49152 bytes sent, segments of 1024 (4); not taken, 1680 ns slower
+  nonoverlapping       23680 ns: 32 rounds, 131072 bytes sent, segments of 512 (8); not taken, 15520 ns slower
+  linear               32320 ns: 32 rounds, 196608 bytes sent, segments of 512 (8); not taken, 24160 ns slower
+  segmented_ring       8160 ns: 9 rounds, 49152 bytes sent, segments of 4096 (1); taken, the cheapest
   shared               4640 ns: by control lines; where all ranks are on one node"
     );
     let mut ordered = call;
@@ -138,7 +154,15 @@ fn long_data_pass_through_chunks_only_where_several_read_them() {
     for (size, bytes, taken) in [(2, 64 << 10, expected), (2, 1 << 20, Shares::Never), (4, 1 << 20, expected)]
     {
         assert_eq!(shares(Call::bcast::<u8>(size, bytes)), taken);
-        assert_eq!(shares(Call::reduce::<Sum, f64>(size, bytes / 8, bytes / 8)), taken);
         assert_eq!(shares(Call::allreduce::<Sum, f64>(size, bytes / 8, bytes / 8)), taken);
+    }
+    // A root that reduces everything alone is slower than ranks that reduce their parts; but those send more messages.
+    for (size, bytes, taken) in [
+        (2, 64 << 10, expected),
+        (4, 64 << 10, expected),
+        (4, 1 << 20, Shares::Never),
+        (64, 64 << 10, Shares::Never),
+    ] {
+        assert_eq!(shares(Call::reduce::<Sum, f64>(size, bytes / 8, bytes / 8)), taken);
     }
 }

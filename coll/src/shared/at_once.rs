@@ -69,7 +69,7 @@ impl Options {
     }
 
     /// Whether a call is for control lines, if they are there. Nothing else has fewer rounds, nor fewer bytes on their way: so
-    /// prices are asked only where ranks reduce more than they would otherwise.
+    /// prices are asked only where a root reduces more than it would otherwise.
     #[inline]
     fn meets(&self, call: &Call, candidates: &[Candidate]) -> bool {
         let reduces = matches!(call.operation, Operation::Reduce | Operation::Allreduce);
@@ -78,7 +78,7 @@ impl Options {
             Choice::Shared => true,
             // A mistake that the call is told of elsewhere.
             Choice::Auto if reduces && call.scratch == 0 => false,
-            Choice::Auto if call.size == 2 || !reduces => true,
+            Choice::Auto if call.size == 2 || call.operation != Operation::Reduce => true,
             Choice::Auto => self.shares(call, &call.select(candidates, self)) != Shares::Never,
         }
     }

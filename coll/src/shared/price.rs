@@ -47,7 +47,7 @@ pub(crate) fn algorithm(operation: Operation) -> Option<Algorithm> {
 /// More bytes count as copied once more: all that passes through the chunks is written and read again there, while a long
 /// message is read where it is. Two ranks, 1 MiB (AMD EPYC, two cores of one cache): a broadcast takes 102 us, by messages
 /// 65; a reduction 101 and 79, an all-reduce 150 and 123; at 64 KiB the chunks are as fast or twice as fast.
-const ONCE_BYTES: u64 = 128 << 10;
+pub(crate) const ONCE_BYTES: u64 = 128 << 10;
 
 /// Its cost on the critical path, a journey of a line or of a chunk counted as a message: what is written and what is read
 /// of each byte are done at a time.

@@ -1,6 +1,6 @@
 //! The checker checked: every schedule with one thing broken must be found out.
 
-use aldis_coll::allreduce::{RecursiveDoubling, Ring};
+use aldis_coll::allreduce::{self, RecursiveDoubling, Ring};
 use aldis_coll::barrier::{self, Dissemination};
 use aldis_coll::bcast::{self, Binomial};
 use aldis_coll::schedule::{Instance, Order, Schedule, Span, Step};
@@ -208,6 +208,20 @@ fn every_mutant_of_every_schedule_is_found() {
         &exscan::RecursiveDoubling,
         &RecursiveDoubling,
         &Ring,
+        &allreduce::AllgatherReduce,
+        &allreduce::Bcube::<2>,
+        &allreduce::Bcube::<3>,
+        &allreduce::HalvingDoubling,
+        &allreduce::Linear,
+        &allreduce::Nonoverlapping,
+        &allreduce::Rabenseifner,
+        &allreduce::RecursiveMultiplying::<3>,
+        &allreduce::RecursiveMultiplying::<4>,
+        &allreduce::SegmentedRing,
+        &bcast::ScatterRecursiveDoublingAllgather,
+        &bcast::ScatterRingAllgather,
+        &reduce::Rabenseifner,
+        &reduce::Ring,
     ];
     for &inner in schedules {
         // The messages of a scan go to higher ranks only: nobody waits in a circle.

@@ -13,7 +13,8 @@ use core::time::Duration;
 use aldis_coll::allreduce::{RecursiveDoubling, Ring};
 use aldis_coll::barrier::TwoProcesses;
 use aldis_coll::op::{BitXor, Sum};
-use aldis_coll::schedule::{Algorithm, Candidate};
+use aldis_coll::schedule::Candidate;
+use aldis_coll::schedule::least_scratch;
 use aldis_coll::select::algorithms;
 use aldis_coll::{Options, allreduce, barrier, bcast, exscan, iallreduce, ibcast, scan, wait_all, wait_for};
 use aldis_kernel::hal::{Cause, Operation, Resource};
@@ -142,10 +143,9 @@ fn an_algorithm_for_two_is_refused_to_three() {
 /// Sums of numbers of unlike magnitude depend on their order: same bits, or not, shows it.
 #[test]
 fn floating_point_results_have_the_same_bits_on_all_ranks() {
-    let algorithms: [Algorithm; 2] = [&RecursiveDoubling, &Ring];
     for size in 1..=9 {
-        for algorithm in algorithms {
-            for (count, scratch) in [(1, 1), (7, 3), (64, 64), (501, 10)] {
+        for &algorithm in algorithms(Operation::Allreduce) {
+            for (count, scratch) in [(1, 8), (7, 3.max(least_scratch(algorithm, size))), (501, 64)] {
                 let results = run(size, |endpoint| {
                     let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
                     let sample = |index| {

@@ -1,6 +1,7 @@
 //! Random calls, their inputs, and what must come out, worked out one rank after another.
 
 use aldis_coll::op::{BitXor, Element, Max, Min, Product, Reduce, Sum};
+use aldis_coll::schedule::least_scratch;
 use aldis_coll::select::algorithms;
 use aldis_coll::{Collective, Options};
 use aldis_kernel::hal::Operation;
@@ -138,6 +139,7 @@ impl Call {
     fn options(&self, size: u32, by_lines: bool) -> Options {
         let commutes = self.kind < 6;
         let named = algorithms(self.operation).get(self.algorithm).filter(|it| it.serves(size));
+        let named = named.filter(|it| self.scratch >= least_scratch(**it, size));
         match named.filter(|it| commutes || it.keeps_rank_order()) {
             _ if by_lines && !self.scans() => Options::shared(),
             Some(&named) => Options::using(named),

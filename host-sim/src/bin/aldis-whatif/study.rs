@@ -65,8 +65,8 @@ impl Plan {
         for algorithm in chosen(options)? {
             let barrier = algorithm.operation() == Operation::Barrier;
             let counts = if barrier { &[0] } else { counts.as_slice() };
-            for (size, count) in sizes.iter().flat_map(|size| counts.iter().map(move |count| (*size, *count)))
-            {
+            let served = sizes.iter().filter(|size| algorithm.serves(**size));
+            for (size, count) in served.flat_map(|size| counts.iter().map(move |count| (*size, *count))) {
                 let (root, work_max) = (options.root, options.work_max);
                 let run = Run { root, scratch, work_max, ..Run::new(algorithm, size) };
                 runs.push(run.with_data(count, options.element_bytes));
