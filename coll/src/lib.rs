@@ -13,6 +13,7 @@
 //! | [`caller`] | whom a blocking collective can be called on |
 //! | [`mod@comm`] | communicators: dup, split, create, free; intercommunicators; grids and graphs of ranks |
 //! | [`op`] | reductions as types: `Sum` on `f64` compiles, `BitAnd` on `f64` does not |
+//! | [`catalog`] | every operation and algorithm by name |
 //! | [`select`] | the cost model, the choice by name, and the explanation of a choice |
 //! | [`draw`] | a schedule as text |
 //!
@@ -101,6 +102,7 @@ pub mod bcast;
 #[cfg(not(feature = "compact"))]
 mod blockwise;
 pub mod caller;
+pub mod catalog;
 pub mod collective;
 pub mod comm;
 pub mod draw;

@@ -17,6 +17,9 @@ use crate::remote::{self, Ways};
 use crate::talk::{Input, Order};
 use crate::tcp_options::TcpOptions;
 
+/// The flag that asks for what collectives there are.
+pub(crate) const LIST_ALGORITHMS: &str = "list_algorithms";
+
 /// Start a job of N ranks, on this machine or on several, and end it as one.
 ///
 /// Every rank runs PROGRAM with ARGS. The ranks find each other through the launcher and then exchange messages
@@ -82,6 +85,10 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) json: bool,
 
+    /// List the algorithms of every collective operation by the names that select them, with their sources, and end
+    #[arg(long, id = LIST_ALGORITHMS, exclusive = true)]
+    pub(crate) list_algorithms: bool,
+
     #[command(flatten)]
     pub(crate) tcp: TcpOptions,
 
@@ -136,6 +143,8 @@ const EXAMPLES: &str = r#"Examples:
       two nodes in network namespaces of this machine (root)
   aldis-run -n 4 --host box1,box2 --ssh "docker exec -i" --agent /opt/aldis-run /opt/solver
       two containers
+  aldis-run --list-algorithms
+      what the collectives can be carried out by
   kill -USR1 <pid of aldis-run>
       signals sent to the launcher reach every rank; a second Ctrl-C kills them
 

@@ -29,15 +29,23 @@ mod talk;
 mod tcp_options;
 mod wire;
 
+use std::io::{Write, stdout};
 use std::process::ExitCode;
 
-use clap::Parser;
+use aldis_coll::catalog::Catalog;
+use clap::{CommandFactory, FromArgMatches};
 
 fn main() -> ExitCode {
     let ended = if std::env::args_os().nth(1).is_some_and(|word| word == remote::AGENT) {
         agent::run()
     } else {
-        let options = cli::Options::parse();
+        let matches = cli::Options::command().get_matches();
+        if matches.get_flag(cli::LIST_ALGORITHMS) {
+            // Whoever reads no further needs no error.
+            let _ = writeln!(stdout(), "{Catalog}");
+            return ExitCode::SUCCESS;
+        }
+        let options = cli::Options::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
         options.check();
         supervise::run(&options)
     };

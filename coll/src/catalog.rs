@@ -1,0 +1,82 @@
+//! What there is to choose from: every collective operation and its algorithms, as a table.
+
+use core::fmt;
+
+use aldis_kernel::hal::Operation;
+
+#[cfg(not(feature = "compact"))]
+use crate::schedule::Candidate;
+use crate::select::algorithms;
+use crate::shared;
+
+/// Every collective operation.
+pub const COLLECTIVES: [Operation; 14] = [
+    Operation::Barrier,
+    Operation::Bcast,
+    Operation::Gather,
+    Operation::Gatherv,
+    Operation::Scatter,
+    Operation::Scatterv,
+    Operation::Allgather,
+    Operation::Allgatherv,
+    Operation::Alltoall,
+    Operation::Alltoallv,
+    Operation::Reduce,
+    Operation::Allreduce,
+    Operation::Scan,
+    Operation::Exscan,
+];
+
+/// The algorithm of the all-to-all in place, which no other call takes.
+#[cfg(not(feature = "compact"))]
+const IN_PLACE: Candidate = &crate::alltoall::InPlace;
+
+/// Displays as a table: operation, algorithm by the name that selects it, and where it is published.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Catalog;
+
+impl fmt::Display for Catalog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<11} {:<36} source", "operation", "algorithm")?;
+        for operation in COLLECTIVES {
+            let mut line = |name: &str, source: &str| write!(f, "\n{operation:<11} {name:<36} {source}");
+            algorithms(operation).iter().try_for_each(|known| line(known.name(), known.source()))?;
+            #[cfg(not(feature = "compact"))]
+            if operation == Operation::Alltoall {
+                line(IN_PLACE.name(), IN_PLACE.source())?;
+            }
+            if shared::serves(operation) {
+                line(
+                    shared::NAME,
+                    "control lines in memory that the ranks of a node share; Open MPI coll/xhc",
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::string::ToString;
+
+    use super::*;
+    use crate::select::Choice;
+
+    #[test]
+    fn every_line_names_an_algorithm_that_can_be_selected_and_its_source() {
+        let text = Catalog.to_string();
+        let mut seen = BTreeSet::new();
+        for line in text.lines().skip(1) {
+            let mut words = line.split_whitespace();
+            let (operation, name) = (words.next().unwrap(), words.next().unwrap());
+            assert!(words.next().is_some(), "no source: {line}");
+            assert!(seen.insert((operation, name)), "twice: {line}");
+            let operation = COLLECTIVES.into_iter().find(|known| known.to_string() == operation).unwrap();
+            assert!(name == "in_place" || Choice::named(operation, name).is_ok(), "{line}");
+        }
+        assert!(COLLECTIVES.iter().all(|operation| seen.iter().any(|(of, _)| *of == operation.to_string())));
+        assert_eq!(seen.len(), text.lines().count() - 1);
+    }
+}
