@@ -4,10 +4,12 @@ use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
 use aldis_kernel::{Comm, Error, Rank, Scope};
 use zerocopy::IntoBytes;
 
+use crate::alltoall::InPlace;
 use crate::caller::Caller;
 use crate::collective::{Blocks, Collective, Lent, Planned};
 use crate::layout::Layout;
 use crate::op::Element;
+use crate::schedule::Schedule;
 use crate::select::{Call, Options, algorithms};
 
 /// A call on blocks and all that it lends.
@@ -54,6 +56,10 @@ impl<'m, E: Element> Blockwise<'m, E> {
         };
         let planned = Planned::new(call, self.root.0, algorithms(operation), options, None);
         match count {
+            // It would leave the input unread.
+            Ok(_) if !self.input.0.is_empty() && planned.is_by(InPlace.name()) => {
+                planned.refused(Cause::Unsupported)
+            }
             Ok(_) => planned,
             Err(cause) => planned.refused(cause),
         }

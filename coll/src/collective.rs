@@ -103,6 +103,12 @@ impl Planned {
         Self { call, root, plan, far: options.far_prices(), shares, kernel }
     }
 
+    /// Whether it is to be carried out by the algorithm of this name.
+    #[cfg(not(feature = "compact"))]
+    pub(crate) fn is_by(&self, name: &str) -> bool {
+        self.plan.is_ok_and(|plan| plan.algorithm.name() == name)
+    }
+
     /// The same, to be refused for this.
     #[cfg(not(feature = "compact"))]
     pub(crate) fn refused(self, cause: Cause) -> Self {

@@ -7,6 +7,8 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`mod@barrier`], [`mod@bcast`], [`mod@reduce`], [`mod@allreduce`], [`mod@scan`], [`mod@exscan`] | one operation each: its calls, and its algorithms in their own files |
+//! | [`mod@gather`], [`mod@scatter`], [`mod@allgather`], [`mod@alltoall`] | the same of operations on blocks, one a rank; not in a `compact` build |
+//! | [`layout`] | where blocks stand in memory |
 //! | [`schedule`] | the form of an algorithm: [`Schedule`], [`Step`], [`Span`] |
 //! | [`mod@shared`] | the algorithm `shared` of every operation: no messages, but control lines in memory that the ranks of a node share |
 //! | [`collective`] | the executor: [`Collective`], blocking and nonblocking, in segments that fit the scratch |
@@ -71,9 +73,10 @@
 //!
 //! A program can bring an algorithm of its own without touching this crate: `Options::using(&MyRing)`.
 //!
-//! A new **operation**: its number in [`Operation`], a module like [`mod@bcast`] with its calls and `ALGORITHMS`, a row
-//! in [`select::algorithms`], what every rank must end with in the checker (`check_bcast` and its like), and, if its
-//! buffers are more than data and scratch, a [`Buffer`](schedule::Buffer) with a loan in the executor.
+//! A new **operation**: its number in [`Operation`], a module like [`mod@bcast`] with its calls and `ALGORITHMS` (like
+//! [`mod@gather`] if its data are blocks), a row in [`select::algorithms`] and in [`catalog::COLLECTIVES`], what every rank
+//! must end with in the checker (`check_bcast` and its like), and, if its buffers are more than data, scratch and input, a
+//! [`Buffer`](schedule::Buffer) with a loan in the executor.
 //!
 //! [`Cause::LengthMismatch`]: aldis_kernel::hal::Cause::LengthMismatch
 //! [`Cause::Truncated`]: aldis_kernel::hal::Cause::Truncated

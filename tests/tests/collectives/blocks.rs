@@ -1,6 +1,7 @@
 //! Gather, scatter, allgather and all-to-all by every algorithm, with scratch for all, for some and for none, and with
 //! blocks of unlike lengths.
 
+use aldis_coll::alltoall::InPlace;
 use aldis_coll::layout::Block;
 use aldis_coll::select::algorithms;
 use aldis_coll::{Options, alltoall_in_place, iallgather, ialltoall, igatherv, iscatter, wait_all};
@@ -265,6 +266,8 @@ fn bad_divisions_are_refused_before_anything_is_sent() {
             algorithms(Operation::Allgather).iter().find(|known| known.name() == "two_processes").unwrap();
         assert_eq!(named(Options::using(*two), endpoint), Cause::Unsupported);
         assert_eq!(named(Options::shared(), endpoint), Cause::Unsupported);
+        let in_place = Options::using(&InPlace).alltoall(endpoint, &world, &[0u8; 3], &mut [0; 3], &mut [0]);
+        assert_eq!(in_place.unwrap_err().cause, Cause::Unsupported, "it would not read the input");
         // All ranks are still in step.
         let mut data = [world.rank().0 as u8; 3];
         aldis_coll::allgather(endpoint, &world, &mut data).unwrap();
