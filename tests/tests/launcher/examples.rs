@@ -1,5 +1,7 @@
 //! The example programs on 1, 2 and 4 ranks: each verifies itself and says so.
 
+use aldis_coll::allreduce::ALGORITHMS;
+
 use crate::harness::{program, run};
 
 /// Runs an example on so many ranks and returns its JSON lines.
@@ -81,13 +83,32 @@ fn a_matrix_is_transposed_by_datatypes() {
 fn allreduce_agrees_on_every_rank() {
     for ranks in [1, 2, 4] {
         let lines = play("allreduce", ranks, &["--json", "--calls", "2", "--max-bytes", "16384"]);
-        assert_eq!(lines.len(), 4 * 3, "every size with every algorithm");
+        assert_eq!(lines.len(), 4 * (1 + ALGORITHMS.len()), "every size with every algorithm");
+    }
+}
+
+#[test]
+fn centres_are_those_of_one_rank() {
+    for ranks in [1, 2, 4, 5] {
+        let size = ["--json", "--points", "3001", "--clusters", "9"];
+        assert_eq!(play("kmeans", ranks, &size).len(), 1);
+    }
+}
+
+#[test]
+fn numbers_are_sorted_also_where_many_are_alike_or_few_are_there() {
+    for ranks in [1, 2, 4, 5] {
+        assert_eq!(play("samplesort", ranks, &["--json", "--numbers", "5000"]).len(), 1);
+        assert_eq!(play("samplesort", ranks, &["--json", "--numbers", "5000", "--values", "3"]).len(), 1);
+        assert_eq!(play("samplesort", ranks, &["--json", "--numbers", "2"]).len(), 1);
     }
 }
 
 #[test]
 fn examples_explain_themselves() {
-    for name in ["pingpong", "ring", "heat", "coupled", "allreduce", "transpose", "arena"] {
+    for name in
+        ["pingpong", "ring", "heat", "coupled", "allreduce", "transpose", "arena", "kmeans", "samplesort"]
+    {
         let output =
             std::process::Command::new(program("examples").join(name)).arg("--help").output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
