@@ -112,7 +112,7 @@ impl Planned {
     /// The same, to be refused for this.
     #[cfg(not(feature = "compact"))]
     pub(crate) fn refused(self, cause: Cause) -> Self {
-        Self { plan: Err(cause), far: None, ..self }
+        Self { plan: Err(cause), far: None, shares: Shares::Never, ..self }
     }
 
     /// Carries it out on the bytes of the elements.

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`mod@barrier`], [`mod@bcast`], [`mod@reduce`], [`mod@allreduce`], [`mod@scan`], [`mod@exscan`] | one operation each: its calls, and its algorithms in their own files |
 //! | [`mod@gather`], [`mod@scatter`], [`mod@allgather`], [`mod@alltoall`] | the same of operations on blocks, one a rank; not in a `compact` build |
+//! | [`erased`] | reductions by functions that are known only at run time; not in a `compact` build |
 //! | [`layout`] | where blocks stand in memory |
 //! | [`schedule`] | the form of an algorithm: [`Schedule`], [`Step`], [`Span`] |
 //! | [`mod@shared`] | the algorithm `shared` of every operation: no messages, but control lines in memory that the ranks of a node share |
@@ -109,6 +110,8 @@ pub mod catalog;
 pub mod collective;
 pub mod comm;
 pub mod draw;
+#[cfg(not(feature = "compact"))]
+pub mod erased;
 pub mod exscan;
 #[cfg(not(feature = "compact"))]
 pub mod gather;

@@ -3,6 +3,7 @@
 
 mod blocks;
 mod direct;
+mod erased;
 mod oracle;
 mod rig;
 mod shared;

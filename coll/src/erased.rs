@@ -1,0 +1,95 @@
+//! Reductions whose operation and element are known only when the program runs, as those of `MPI_Op_create`: on bytes.
+
+use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
+use aldis_kernel::{Comm, Error, Rank, Scope};
+
+use crate::caller::Caller;
+use crate::collective::{Collective, Lent, Planned};
+use crate::op::Kernel;
+use crate::schedule::divide;
+use crate::select::{Call, Options, algorithms};
+
+/// A reduction by a [`Kernel`].
+#[derive(Clone, Copy, Debug)]
+pub struct Erased {
+    /// [`Reduce`](Operation::Reduce), [`Allreduce`](Operation::Allreduce), [`Scan`](Operation::Scan) or
+    /// [`Exscan`](Operation::Exscan).
+    pub operation: Operation,
+    /// What is done to the elements.
+    pub kernel: Kernel,
+    /// Where the result of a reduction to one rank goes; nobody reads it elsewhere.
+    pub root: Rank,
+}
+
+impl Erased {
+    fn planned(&self, options: &Options, comm: &Comm, data: usize, scratch: usize) -> Planned {
+        let &Self { operation, kernel, root } = self;
+        let of = |bytes: usize| divide(bytes, kernel.element_bytes() as usize);
+        let (count, rest) = of(data);
+        let call = Call {
+            operation,
+            size: comm.size(),
+            count,
+            element_bytes: kernel.element_bytes(),
+            scratch: of(scratch).0,
+            commutes: kernel.commutes(),
+        };
+        let root = if operation == Operation::Reduce { root.0 } else { 0 };
+        let planned = Planned::new(call, root, algorithms(operation), options, Some(kernel));
+        match operation {
+            Operation::Reduce | Operation::Allreduce | Operation::Scan | Operation::Exscan if rest == 0 => {
+                planned
+            }
+            Operation::Reduce | Operation::Allreduce | Operation::Scan | Operation::Exscan => {
+                let (left, right) = (data as u64, data.saturating_sub(rest) as u64);
+                planned.refused(Cause::LengthMismatch { left, right })
+            }
+            _ => planned.refused(Cause::Unsupported),
+        }
+    }
+}
+
+impl Options {
+    /// Carries out a reduction on the bytes of the elements, as [`reduce`](crate::reduce()), [`allreduce`](crate::allreduce())
+    /// and the like do on elements.
+    ///
+    /// ```
+    /// # use aldis_coll::{Options, erased::Erased, op::{Kernel, Sum}};
+    /// # use aldis_kernel::{Comm, Endpoint, Error, Rank, hal::{Operation, Platform, Transport}};
+    /// # fn total<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, world: &Comm) -> Result<(), Error> {
+    /// let sum = Erased { operation: Operation::Allreduce, kernel: Kernel::of::<Sum, u8>(), root: Rank(0) };
+    /// let mut data = [1; 4];
+    /// Options::default().reduce_by(ep, world, sum, &mut data, &mut [0; 4])
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As of those, [`Cause::LengthMismatch`] for bytes that are no whole elements, [`Cause::Unsupported`] for an operation that
+    /// is no reduction; what the kernel says, [`Cause::Unaligned`] for one.
+    pub fn reduce_by<'s, T: Transport, P: Platform>(
+        &self,
+        caller: &mut impl Caller<'s, T, P>,
+        comm: &Comm,
+        what: Erased,
+        data: &mut [u8],
+        scratch: &mut [u8],
+    ) -> Result<(), Error> {
+        what.planned(self, comm, data.len(), scratch.len()).run(caller, comm, data, scratch)
+    }
+
+    /// Starts [`reduce_by`](Self::reduce_by). The data can be read again when the scope is over.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn ireduce_by<'scope, T: Transport, P: Platform>(
+        &self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        comm: &Comm,
+        what: Erased,
+        data: &'scope mut [u8],
+        scratch: &'scope mut [u8],
+    ) -> Result<Collective<'scope>, Error> {
+        let planned = what.planned(self, comm, data.len(), scratch.len());
+        Collective::start(scope, comm, planned, Lent::stretch(data, scratch))
+    }
+}
