@@ -56,15 +56,11 @@ impl Options {
         }
         match settled {
             Some(Ok(())) => Some(Ok(())),
-            Some(Err(cause)) => {
-                let error = encounter.meeting(here).error(comm, cause, None);
-                endpoint.raise(&error);
-                Some(Err(error))
-            }
-            None => {
-                let looks = encounter.looks;
-                Some(drive::go_on(caller, comm, encounter.meeting(here), looks, data))
-            }
+            Some(Err(cause)) => Some(
+                Err(encounter.meeting(here).error(comm, cause, None))
+                    .inspect_err(|error| endpoint.raise(error)),
+            ),
+            None => Some(drive::go_on(caller, comm, encounter.meeting(here), encounter.looks, data)),
         }
     }
 
