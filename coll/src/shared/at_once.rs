@@ -31,6 +31,10 @@ const BUDGET: u32 = 16;
 impl Options {
     /// Carries a blocking call out at once; `None`, and nothing done, if it is not for this.
     #[inline]
+    #[cfg_attr(
+        not(target_pointer_width = "64"),
+        expect(unreachable_code, unused_variables, reason = "nothing meets where words have 32 bits")
+    )]
     pub(crate) fn at_once<'s, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -56,10 +60,11 @@ impl Options {
         }
         match settled {
             Some(Ok(())) => Some(Ok(())),
-            Some(Err(cause)) => Some(
-                Err(encounter.meeting(here).error(comm, cause, None))
-                    .inspect_err(|error| endpoint.raise(error)),
-            ),
+            Some(Err(cause)) => {
+                let error = encounter.meeting(here).error(comm, cause, None);
+                endpoint.raise(&error);
+                Some(Err(error))
+            }
             None => Some(drive::go_on(caller, comm, encounter.meeting(here), encounter.looks, data)),
         }
     }
