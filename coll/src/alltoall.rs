@@ -30,12 +30,15 @@ pub static ALGORITHMS: [Candidate; 5] = [&TwoProcesses, &Linear, &LinearSync, &P
 /// Those for blocks of unlike lengths.
 pub static OF_UNLIKE: [Candidate; 4] = [&TwoProcesses, &Linear, &LinearSync, &Pairwise];
 
-/// Sends block r of `input` to rank r of `comm`, for every r, and receives into block r of `data` what rank r has sent (MPI_Alltoall).
+/// Sends block r of `input` to rank r of `comm`, for every r, and receives into block r of `data` what rank r has sent
+/// (MPI_Alltoall).
 ///
-/// `scratch` is working memory, of the same length on every rank: none is needed, with p + 1 blocks several can share a message.
+/// `scratch` is working memory, of the same length on every rank: none is needed, with p + 1 blocks several can share a
+/// message.
 ///
 /// # Errors
-/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are no whole blocks, or that another rank divides otherwise; else as [`Collective::wait`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are no whole blocks, or that another
+/// rank divides otherwise; else as [`Collective::wait`].
 pub fn alltoall<'s, E: Element, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
@@ -64,7 +67,8 @@ pub fn ialltoall<'scope, E: Element, T: Transport, P: Platform>(
 /// blocks of the input are listed by `given`, those of the data by `blocks` (MPI_Alltoallv).
 ///
 /// # Errors
-/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for every rank, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the data; else as
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for every rank,
+/// [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the data; else as
 /// [`Collective::wait`].
 pub fn alltoallv<'s, E: Element, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,

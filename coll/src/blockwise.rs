@@ -32,6 +32,17 @@ impl<'m, E: Element> Blockwise<'m, E> {
         Self { operation, root, data, input: (&[], Layout::Whole), scratch }
     }
 
+    /// The same where `root` alone has a block for every rank, divided like this, and every other rank its own.
+    pub(crate) fn rooted(
+        operation: Operation,
+        (comm, root): (&Comm, Rank),
+        (data, at_root): (&'m mut [E], Layout<'m>),
+        scratch: &'m mut [E],
+    ) -> Self {
+        let layout = if comm.rank() == root { at_root } else { Layout::Own };
+        Self::new(operation, root, (data, layout), scratch)
+    }
+
     /// The longest block.
     fn count(&self, size: u32) -> Result<usize, Cause> {
         let ((data, divided), (input, given)) = (&self.data, &self.input);

@@ -36,11 +36,10 @@ impl Erased {
         };
         let root = if operation == Operation::Reduce { root.0 } else { 0 };
         let planned = Planned::new(call, root, algorithms(operation), options, Some(kernel));
-        match operation {
-            Operation::Reduce | Operation::Allreduce | Operation::Scan | Operation::Exscan if rest == 0 => {
-                planned
-            }
-            Operation::Reduce | Operation::Allreduce | Operation::Scan | Operation::Exscan => {
+        use Operation::{Allreduce, Exscan, Reduce, Scan};
+        match (operation, rest) {
+            (Reduce | Allreduce | Scan | Exscan, 0) => planned,
+            (Reduce | Allreduce | Scan | Exscan, _) => {
                 let (left, right) = (data as u64, data.saturating_sub(rest) as u64);
                 planned.refused(Cause::LengthMismatch { left, right })
             }

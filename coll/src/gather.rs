@@ -24,18 +24,16 @@ pub static ALGORITHMS: [Candidate; 3] = [&Binomial, &Linear, &LinearSync];
 /// Those for blocks of unlike lengths.
 pub static OF_UNLIKE: [Candidate; 2] = [&Linear, &LinearSync];
 
-/// How the data of a rooted call on blocks is divided on this rank.
-fn layout<'b>(comm: &Comm, root: Rank, at_root: Layout<'b>) -> Layout<'b> {
-    if comm.rank() == root { at_root } else { Layout::Own }
-}
-
-/// Gathers `data` of all ranks of `comm` at rank `root`, whose `data` are a block for every rank, its own in place (MPI_Gather with
+/// Gathers `data` of all ranks of `comm` at rank `root`, whose `data` are a block for every rank, its own in place
+/// (MPI_Gather with
 /// MPI_IN_PLACE at the root).
 ///
 /// `scratch` is working memory, of the same length on every rank: none is needed, with p/2 blocks a tree can be used.
 ///
 /// # Errors
-/// [`Cause::RankOutOfRange`](aldis_kernel::hal::Cause::RankOutOfRange) for the root, [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are no whole blocks, or that another rank divides otherwise; else as [`Collective::wait`].
+/// [`Cause::RankOutOfRange`](aldis_kernel::hal::Cause::RankOutOfRange) for the root,
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are no whole blocks, or that another
+/// rank divides otherwise; else as [`Collective::wait`].
 pub fn gather<'s, E: Element, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
@@ -64,7 +62,9 @@ pub fn igather<'scope, E: Element, T: Transport, P: Platform>(
 /// `blocks`, which no other rank reads (MPI_Gatherv with MPI_IN_PLACE at the root).
 ///
 /// # Errors
-/// [`Cause::RankOutOfRange`](aldis_kernel::hal::Cause::RankOutOfRange) for the root, [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for every rank, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the data; else as
+/// [`Cause::RankOutOfRange`](aldis_kernel::hal::Cause::RankOutOfRange) for the root,
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for every rank,
+/// [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the data; else as
 /// [`Collective::wait`].
 pub fn gatherv<'s, E: Element, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
@@ -103,7 +103,7 @@ impl Options {
         scratch: &mut [E],
         root: Rank,
     ) -> Result<(), Error> {
-        Blockwise::new(Operation::Gather, root, (data, layout(comm, root, Layout::Even)), scratch)
+        Blockwise::rooted(Operation::Gather, (comm, root), (data, Layout::Even), scratch)
             .run(self, caller, comm)
     }
 
@@ -119,7 +119,7 @@ impl Options {
         scratch: &'scope mut [E],
         root: Rank,
     ) -> Result<Collective<'scope>, Error> {
-        Blockwise::new(Operation::Gather, root, (data, layout(comm, root, Layout::Even)), scratch)
+        Blockwise::rooted(Operation::Gather, (comm, root), (data, Layout::Even), scratch)
             .start(self, scope, comm)
     }
 
@@ -135,7 +135,7 @@ impl Options {
         blocks: &[Block],
         root: Rank,
     ) -> Result<(), Error> {
-        Blockwise::new(Operation::Gatherv, root, (data, layout(comm, root, Layout::Listed(blocks))), &mut [])
+        Blockwise::rooted(Operation::Gatherv, (comm, root), (data, Layout::Listed(blocks)), &mut [])
             .run(self, caller, comm)
     }
 
@@ -151,7 +151,7 @@ impl Options {
         blocks: &'scope [Block],
         root: Rank,
     ) -> Result<Collective<'scope>, Error> {
-        Blockwise::new(Operation::Gatherv, root, (data, layout(comm, root, Layout::Listed(blocks))), &mut [])
+        Blockwise::rooted(Operation::Gatherv, (comm, root), (data, Layout::Listed(blocks)), &mut [])
             .start(self, scope, comm)
     }
 }

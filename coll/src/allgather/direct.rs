@@ -2,7 +2,8 @@
 
 use aldis_kernel::hal::Operation;
 
-use crate::schedule::{IN_FLIGHT_MAX, Instance, Priced, Schedule, Step, Work};
+use crate::schedule::exchange::{self, WIDTH_MAX};
+use crate::schedule::{Instance, Priced, Schedule, Step, Work};
 
 /// The direct allgather: each rank sends its block to each other, as many at a time as fit into a round.
 ///
@@ -10,9 +11,6 @@ use crate::schedule::{IN_FLIGHT_MAX, Instance, Priced, Schedule, Step, Work};
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Direct;
-
-/// Exchanges of a round.
-const WIDTH: u32 = IN_FLIGHT_MAX as u32 / 2;
 
 impl Schedule for Direct {
     fn operation(&self) -> Operation {
@@ -24,22 +22,15 @@ impl Schedule for Direct {
     }
 
     fn rounds(&self, instance: &Instance) -> u32 {
-        if instance.count() == 0 { 0 } else { (instance.size() - 1).div_ceil(WIDTH) }
+        if instance.count() == 0 { 0 } else { (instance.size() - 1).div_ceil(WIDTH_MAX) }
     }
 
     fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
         if round >= self.rounds(instance) {
             return None;
         }
-        let before = round.saturating_mul(WIDTH);
-        let now = (instance.size() - 1).saturating_sub(before).min(WIDTH);
-        if index < now {
-            let from = instance.before(before + index + 1);
-            return Some(Step::Recv { from, into: instance.block(from) });
-        }
-        let index = index - now;
-        let to = instance.after(before + index + 1);
-        (index < now).then(|| Step::Send { to, from: instance.block(instance.rank()) })
+        let given = |_| instance.block(instance.rank());
+        exchange::message(instance, WIDTH_MAX, (round, index), given).ok()
     }
 
     fn capacity(&self, _size: u32, _scratch: usize) -> usize {
@@ -53,16 +44,6 @@ impl Priced for Direct {
     }
 
     fn work(&self, size: u32, count: usize) -> Work {
-        if count == 0 {
-            return Work::default();
-        }
-        let others = size.saturating_sub(1);
-        let (rounds, blocks) = (u64::from(others.div_ceil(WIDTH)), u64::from(others));
-        Work {
-            rounds,
-            fan: blocks - rounds,
-            elements: blocks.saturating_mul(count as u64),
-            ..Work::default()
-        }
+        exchange::work(size, count, WIDTH_MAX)
     }
 }

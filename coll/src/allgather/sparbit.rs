@@ -2,7 +2,8 @@
 
 use aldis_kernel::hal::Operation;
 
-use crate::schedule::{IN_FLIGHT_MAX, Instance, Priced, Schedule, Step, Work, log2_ceil};
+use crate::schedule::exchange::WIDTH_MAX;
+use crate::schedule::{Instance, Priced, Schedule, Step, Work, log2_ceil};
 
 /// The sparbit allgather: ceil(log2 p) stages with distances that halve, so that most bytes travel between neighbours.
 ///
@@ -14,9 +15,6 @@ use crate::schedule::{IN_FLIGHT_MAX, Instance, Priced, Schedule, Step, Work, log
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Sparbit;
-
-/// Exchanges of a round.
-const WIDTH: u32 = IN_FLIGHT_MAX as u32 / 2;
 
 /// Blocks that pass in the stage with this distance: those at its odd multiples that are below the size.
 const fn passing(size: u32, distance: u32) -> u32 {
@@ -41,7 +39,9 @@ impl Schedule for Sparbit {
         if instance.count() == 0 {
             return 0;
         }
-        distances(instance.size()).map(|distance| passing(instance.size(), distance).div_ceil(WIDTH)).sum()
+        distances(instance.size())
+            .map(|distance| passing(instance.size(), distance).div_ceil(WIDTH_MAX))
+            .sum()
     }
 
     fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
@@ -51,7 +51,7 @@ impl Schedule for Sparbit {
         let mut turn = round;
         let (distance, blocks) = distances(instance.size()).find_map(|distance| {
             let blocks = passing(instance.size(), distance);
-            match turn.checked_sub(blocks.div_ceil(WIDTH)) {
+            match turn.checked_sub(blocks.div_ceil(WIDTH_MAX)) {
                 None => Some((distance, blocks)),
                 Some(left) => {
                     turn = left;
@@ -59,8 +59,8 @@ impl Schedule for Sparbit {
                 }
             }
         })?;
-        let before = turn.saturating_mul(WIDTH);
-        let now = blocks.saturating_sub(before).min(WIDTH);
+        let before = turn.saturating_mul(WIDTH_MAX);
+        let now = blocks.saturating_sub(before).min(WIDTH_MAX);
         let nth = |index: u32| (before + index).saturating_mul(2);
         if index < now {
             let block = instance.before((nth(index) + 1).saturating_mul(distance));
@@ -85,7 +85,8 @@ impl Priced for Sparbit {
         if count == 0 {
             return Work::default();
         }
-        let rounds = distances(size).map(|distance| u64::from(passing(size, distance).div_ceil(WIDTH))).sum();
+        let rounds =
+            distances(size).map(|distance| u64::from(passing(size, distance).div_ceil(WIDTH_MAX))).sum();
         let blocks = u64::from(size.saturating_sub(1));
         Work {
             rounds,

@@ -1,8 +1,7 @@
 //! Two ranks: they swap their blocks.
 
-use aldis_kernel::hal::Operation;
-
-use crate::schedule::{Instance, Priced, Schedule, Step, Work};
+use super::ring::Around;
+use crate::schedule::along::Along;
 
 /// The allgather of two: one round, for two ranks only.
 ///
@@ -11,42 +10,12 @@ use crate::schedule::{Instance, Priced, Schedule, Step, Work};
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct TwoProcesses;
 
-impl Schedule for TwoProcesses {
-    fn operation(&self) -> Operation {
-        Operation::Allgather
-    }
+impl Along for TwoProcesses {
+    type Way = Around;
+    const NAME: &'static str = "two_processes";
+    const SOURCE: &'static str = "Open MPI ompi_coll_base_allgather_intra_two_procs";
 
-    fn name(&self) -> &'static str {
-        "two_processes"
-    }
-
-    fn rounds(&self, instance: &Instance) -> u32 {
-        u32::from(instance.count() > 0)
-    }
-
-    fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
-        if round >= self.rounds(instance) {
-            return None;
-        }
-        super::ring::pass_on(instance, round, index)
-    }
-
-    fn capacity(&self, _size: u32, _scratch: usize) -> usize {
-        usize::MAX
-    }
-
-    fn serves(&self, size: u32) -> bool {
+    fn serves(size: u32) -> bool {
         size == 2
-    }
-}
-
-impl Priced for TwoProcesses {
-    fn source(&self) -> &'static str {
-        "Open MPI ompi_coll_base_allgather_intra_two_procs"
-    }
-
-    fn work(&self, size: u32, count: usize) -> Work {
-        let rounds = u64::from(size > 1 && count > 0);
-        Work { rounds, elements: rounds.saturating_mul(count as u64), ..Work::default() }
     }
 }

@@ -39,6 +39,12 @@ impl<'scope> Memory<'scope> {
         self.target(buffer).map_or(input, Sample::from)
     }
 
+    /// Whether data and input are no blocks.
+    #[inline]
+    fn is_undivided(&self) -> bool {
+        self.blocks.first().is_none_or(|(_, [data, _])| matches!(data, Layout::Whole))
+    }
+
     /// The bytes of a span of buffers that are not divided, of the segment that begins at element `base`.
     #[cfg_attr(feature = "compact", inline(never))]
     fn stretch(&self, span: Span, base: usize) -> Range<usize> {
@@ -133,8 +139,8 @@ impl<'scope> Collective<'scope> {
 
     /// The bytes of the first piece of a span, from this number on, that has any, or of the only one.
     fn piece(&self, span: Span, number: u32) -> Option<(u32, Range<usize>)> {
-        if !BLOCKS {
-            return Some((0, self.memory.stretch(span, self.base)));
+        if self.memory.is_undivided() {
+            return (!BLOCKS || number == 0).then(|| (0, self.memory.stretch(span, self.base)));
         }
         let place = self.place();
         let mut pieces = (number..).map_while(|number| Some((number, place.piece(span, number)?)));
@@ -241,7 +247,7 @@ impl<'scope> Collective<'scope> {
             Step::Copy { into, from } => (into, from, None),
             Step::Recv { .. } | Step::Send { .. } => return Err(self.refuse(Cause::Unsupported)),
         };
-        if !BLOCKS {
+        if self.memory.is_undivided() {
             let (target, source) =
                 (self.memory.stretch(into, self.base), self.memory.stretch(from, self.base));
             return self.work_on(scope, (into.buffer, target), (from.buffer, source), order);

@@ -2,6 +2,7 @@
 
 use aldis_kernel::hal::Operation;
 
+use crate::schedule::halves::{self, Meeting};
 use crate::schedule::{Instance, Order, Priced, Schedule, Span, Step, Work, log2_ceil};
 
 /// The binomial-tree reduction: ceil(log2 p) rounds of n elements, any p, any root.
@@ -15,13 +16,6 @@ use crate::schedule::{Instance, Order, Priced, Schedule, Span, Step, Work, log2_
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Binomial;
-
-/// The leader of the group of `2^bits` ranks that `rank` is in.
-fn leader(instance: &Instance, rank: u32, bits: u32) -> u32 {
-    let group = |rank: u32| rank.checked_shr(bits).unwrap_or(0);
-    let first = group(rank).checked_shl(bits).unwrap_or(0);
-    if group(instance.root()) == group(rank) { instance.root() } else { first }
-}
 
 impl Schedule for Binomial {
     fn operation(&self) -> Operation {
@@ -37,18 +31,13 @@ impl Schedule for Binomial {
     }
 
     fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
-        let rank = instance.rank();
-        let half = 1u32.checked_shl(round)?;
-        // The first rank of the other half: there may be none.
-        let other = (rank ^ half) & !(half - 1);
-        if round >= self.rounds(instance) || other >= instance.size() || leader(instance, rank, round) != rank
-        {
+        if round >= self.rounds(instance) {
             return None;
         }
+        let Meeting { other, leads, .. } = halves::meeting(instance, round)?;
         let (data, arrived) = (Span::data(0, instance.count()), Span::scratch(instance.count()));
-        let other = leader(instance, other, round);
-        let leads = leader(instance, rank, round + 1) == rank;
-        let order = if rank & half == 0 { Order::IntoFirst } else { Order::FromFirst };
+        let is_lower = halves::first(instance.rank(), round + 1) == halves::first(instance.rank(), round);
+        let order = if is_lower { Order::IntoFirst } else { Order::FromFirst };
         match (leads, index) {
             (false, 0) => Some(Step::Send { to: other, from: data }),
             (true, 0) => Some(Step::Recv { from: other, into: arrived }),

@@ -1,17 +1,23 @@
-//! Algorithms that differ in their tree only: what an operation does along any tree is written once, as its [`Way`].
+//! Algorithms that differ in their tree, in a width or in the sizes they are for, and in nothing else: what they do is written
+//! once, as their [`Way`].
 
 use aldis_kernel::hal::Operation;
 
 use super::{Instance, Priced, Schedule, Step, Work};
 
-/// An algorithm that is a way along a tree.
+/// An algorithm that is such a way under a name.
 pub(crate) trait Along: Sync {
     type Way: Way;
     const NAME: &'static str;
     const SOURCE: &'static str;
+
+    /// As [`Schedule::serves`].
+    fn serves(_size: u32) -> bool {
+        true
+    }
 }
 
-/// What an operation does along a tree: the parts of [`Schedule`] and [`Priced`] with the same names.
+/// What an operation does: the parts of [`Schedule`] and [`Priced`] with the same names.
 pub(crate) trait Way {
     const OPERATION: Operation;
     /// Whether operands keep the order of their ranks, where there are any.
@@ -20,7 +26,10 @@ pub(crate) trait Way {
     fn rounds(instance: &Instance) -> u32;
     fn step(instance: &Instance, round: u32, index: u32) -> Option<Step>;
     fn work(size: u32, count: usize) -> Work;
-    fn share(size: u32, count: usize) -> Work;
+
+    fn share(size: u32, count: usize) -> Work {
+        Self::work(size, count)
+    }
 
     fn capacity(_size: u32, _scratch: usize) -> usize {
         usize::MAX
@@ -46,6 +55,10 @@ impl<A: Along> Schedule for A {
 
     fn capacity(&self, size: u32, scratch: usize) -> usize {
         A::Way::capacity(size, scratch)
+    }
+
+    fn serves(&self, size: u32) -> bool {
+        A::serves(size)
     }
 
     fn keeps_rank_order(&self) -> bool {

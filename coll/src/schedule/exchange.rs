@@ -1,44 +1,66 @@
-//! Exchanges with every other rank, a few at a time: input to data, each with a block of its own.
+//! Exchanges with every other rank, a few at a time, those with near ranks first.
 
-use super::{Instance, Step, Work};
+use aldis_kernel::hal::Operation;
 
-/// Rounds of `width` exchanges; the first one also copies what is a rank's own.
-pub(crate) fn rounds(instance: &Instance, width: u32) -> u32 {
-    if instance.count() == 0 { 0 } else { (instance.size() - 1).div_ceil(width).max(1) }
-}
+use super::along::Way;
+use super::{IN_FLIGHT_MAX, Instance, Span, Step, Work};
 
-pub(crate) fn step(instance: &Instance, width: u32, round: u32, index: u32) -> Option<Step> {
+/// The most exchanges of a round.
+pub(crate) const WIDTH_MAX: u32 = IN_FLIGHT_MAX as u32 / 2;
+
+/// The message with `index` of a round of `width` exchanges, in which a rank sends what is `given` for each other and gets its
+/// block; how much further the index is, behind the last.
+pub(crate) fn message(
+    instance: &Instance,
+    width: u32,
+    (round, index): (u32, u32),
+    given: impl Fn(u32) -> Span,
+) -> Result<Step, u32> {
     let before = round.saturating_mul(width);
     let now = (instance.size() - 1).saturating_sub(before).min(width);
-    let given = |rank: u32| instance.block(rank).of_input();
-    let own = instance.rank();
     if index < now {
         let from = instance.before(before + index + 1);
-        return Some(Step::Recv { from, into: instance.block(from) });
+        return Ok(Step::Recv { from, into: instance.block(from) });
     }
-    match index - now {
-        index if index < now => {
-            let to = instance.after(before + index + 1);
-            Some(Step::Send { to, from: given(to) })
-        }
-        index if index == now && round == 0 => {
-            Some(Step::Copy { into: instance.block(own), from: given(own) })
-        }
-        _ => None,
+    let index = index - now;
+    if index < now {
+        let to = instance.after(before + index + 1);
+        return Ok(Step::Send { to, from: given(to) });
     }
+    Err(index - now)
 }
 
+/// The work of rounds of `width` exchanges of `count` elements.
 pub(crate) fn work(size: u32, count: usize, width: u32) -> Work {
     if count == 0 {
         return Work::default();
     }
-    let (others, count) = (u64::from(size.saturating_sub(1)), count as u64);
+    let others = u64::from(size.saturating_sub(1));
     let rounds = others.div_ceil(width.into());
-    Work {
-        rounds,
-        fan: others - rounds,
-        elements: others.saturating_mul(count),
-        copied: count,
-        ..Work::default()
+    Work { rounds, fan: others - rounds, elements: others.saturating_mul(count as u64), ..Work::default() }
+}
+
+/// The all-to-all by so many exchanges a round; the first round also copies what is a rank's own.
+pub(crate) struct Exchanges<const WIDTH: u32>;
+
+impl<const WIDTH: u32> Way for Exchanges<WIDTH> {
+    const OPERATION: Operation = Operation::Alltoall;
+
+    fn rounds(instance: &Instance) -> u32 {
+        if instance.count() == 0 { 0 } else { (instance.size() - 1).div_ceil(WIDTH).max(1) }
+    }
+
+    fn step(instance: &Instance, round: u32, index: u32) -> Option<Step> {
+        let given = |rank: u32| instance.block(rank).of_input();
+        let own = instance.rank();
+        match message(instance, WIDTH, (round, index), given) {
+            Ok(message) => Some(message),
+            Err(0) if round == 0 => Some(Step::Copy { into: instance.block(own), from: given(own) }),
+            Err(_) => None,
+        }
+    }
+
+    fn work(size: u32, count: usize) -> Work {
+        Work { copied: count as u64, ..work(size, count, WIDTH) }
     }
 }

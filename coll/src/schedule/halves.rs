@@ -5,12 +5,12 @@
 use super::{Instance, Span, Work, log2_ceil};
 
 /// A group's first rank, by one of its ranks and its size as an exponent.
-fn first(rank: u32, bits: u32) -> u32 {
+pub(crate) fn first(rank: u32, bits: u32) -> u32 {
     rank.checked_shr(bits).and_then(|group| group.checked_shl(bits)).unwrap_or(0)
 }
 
 /// The leader of the group of `2^bits` ranks that `rank` is in.
-pub(crate) fn leader(instance: &Instance, rank: u32, bits: u32) -> u32 {
+fn leader(instance: &Instance, rank: u32, bits: u32) -> u32 {
     let first_of = |rank| first(rank, bits);
     if first_of(instance.root()) == first_of(rank) { instance.root() } else { first_of(rank) }
 }
