@@ -35,6 +35,8 @@ pub enum Workload {
     Both,
     /// As `Bandwidth` of messages that nobody writes: what a message costs.
     Rate,
+    /// A freshly written message to rank 1, which adds up all of it and sends the sum back.
+    Consume,
     /// A freshly written message to rank 1 while both ranks compute, and a token back.
     Overlap,
     /// The computation of `Overlap` alone.
@@ -51,11 +53,12 @@ pub enum Workload {
 
 impl Workload {
     /// All there are, with their names on the wire.
-    pub const ALL: [(Self, &'static str); 10] = [
+    pub const ALL: [(Self, &'static str); 11] = [
         (Self::Latency, "latency"),
         (Self::Bandwidth, "bandwidth"),
         (Self::Both, "bibw"),
         (Self::Rate, "rate"),
+        (Self::Consume, "consume"),
         (Self::Overlap, "overlap"),
         (Self::Compute, "compute"),
         (Self::Barrier, "barrier"),
@@ -230,6 +233,21 @@ pub const fn mark(number: u32) -> u8 {
     number as u8 | 1
 }
 
+/// The sum of words, modulo 2^64: what the receiver of [`Workload::Consume`] does with a message.
+pub fn sum(words: impl Iterator<Item = u64>) -> u64 {
+    words.fold(0, u64::wrapping_add)
+}
+
+/// Bytes as words, the last ones left out if they are less than one.
+pub fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
+    bytes.as_chunks().0.iter().map(|&word| u64::from_ne_bytes(word))
+}
+
+/// The sum of a message of so many bytes that are all `byte`.
+pub fn sum_of(byte: u8, bytes: usize) -> u64 {
+    u64::from_ne_bytes([byte; 8]).wrapping_mul((bytes / 8) as u64)
+}
+
 /// The one value that all bytes have, if there is one.
 pub fn uniform(bytes: &[u8]) -> Option<u8> {
     let first = *bytes.first()?;
@@ -264,6 +282,12 @@ mod tests {
         assert_eq!(Setup::parse(words("s 0 1")), Some(Setup { socket: "s".into(), cores: vec![0, 1] }));
         assert_eq!(Setup::parse(words("s 0")), None);
         assert_eq!(Setup::parse(words("s a b")), None);
+    }
+
+    #[test]
+    fn the_sum_of_a_message_is_that_of_its_words() {
+        assert_eq!(sum(words(&[3; 43])), sum_of(3, 43));
+        assert_eq!(sum_of(1, 16), 2 * 0x0101_0101_0101_0101);
     }
 
     #[test]

@@ -141,6 +141,26 @@ static long long bandwidth(const struct batch *batch, int number) {
     return now_ns() - start;
 }
 
+static long long consume(const struct batch *batch, int number) {
+    uint64_t sum = 0, words = batch->bytes / 8;
+    if (rank != 0) {
+        const uint64_t *word = (const uint64_t *)in;
+        MPI_Recv(in, batch->bytes, MPI_BYTE, other, DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        for (uint64_t i = 0; i < words; i++)
+            sum += word[i];
+        MPI_Send(&sum, TOKEN_BYTES, MPI_BYTE, other, TOKEN, MPI_COMM_WORLD);
+        return 0;
+    }
+    memset(out, mark(number), batch->bytes);
+    long long start = now_ns();
+    MPI_Send(out, batch->bytes, MPI_BYTE, other, DATA, MPI_COMM_WORLD);
+    MPI_Recv(&sum, TOKEN_BYTES, MPI_BYTE, other, TOKEN, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    long long elapsed = now_ns() - start;
+    if (sum != (uint64_t)mark(number) * 0x0101010101010101u * words)
+        fail("a message was added up to something else");
+    return elapsed;
+}
+
 static long long rate(const struct batch *batch, int number) {
     (void)number;
     if (rank == 0)
@@ -227,7 +247,7 @@ static const struct {
     { "latency", latency, 0 },   { "bandwidth", bandwidth, 1 }, { "bibw", bibw, 1 },
     { "rate", rate, 0 },         { "overlap", overlap, 1 },     { "compute", compute_alone, 0 },
     { "barrier", barrier, 0 },   { "bcast", bcast, 0 },         { "allreduce", allreduce, 0 },
-    { "reduce", reduce, 0 },
+    { "reduce", reduce, 0 },     { "consume", consume, 1 },
 };
 enum { WORKLOADS = sizeof workloads / sizeof workloads[0] };
 

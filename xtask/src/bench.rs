@@ -72,6 +72,10 @@ enum Command {
     /// Bandwidth both ways at once, of messages written anew
     #[command(name = "bibw")]
     Both(measure::Measure),
+    /// Bandwidth of messages that their receiver reads once, all of it: a new message there, its sum back
+    ///
+    /// `raw` adds up where the other core has written. Out of an arena so does Aldis (`Endpoint::recv_view`): there is no copy.
+    Consume(measure::Measure),
     /// Messages a second: windows of 64 nonblocking sends and receives of 8 bytes
     Rate(measure::Measure),
     /// How much of a long transfer a computation hides, with polling in between
@@ -99,6 +103,7 @@ impl Command {
             Self::Latency(measure) => measure.run(&[Workload::Latency], &[2]),
             Self::Bandwidth(measure) => measure.run(&[Workload::Bandwidth], &[2]),
             Self::Both(measure) => measure.run(&[Workload::Both], &[2]),
+            Self::Consume(measure) => measure.run(&[Workload::Consume], &[2]),
             Self::Rate(measure) => measure.run(&[Workload::Rate], &[2]),
             Self::Overlap(measure) => measure.run(&[Workload::Overlap], &[2]),
             Self::Collectives(measure) => measure.run(&Workload::COLLECTIVES, &[2, 4]),

@@ -53,8 +53,14 @@ struct Item {
 }
 
 /// Workloads of two ranks, in the order of the report; then those of all ranks.
-const OF_PAIRS: [Workload; 5] =
-    [Workload::Latency, Workload::Bandwidth, Workload::Both, Workload::Rate, Workload::Overlap];
+const OF_PAIRS: [Workload; 6] = [
+    Workload::Latency,
+    Workload::Bandwidth,
+    Workload::Both,
+    Workload::Consume,
+    Workload::Rate,
+    Workload::Overlap,
+];
 
 /// The share of a run's time that starting ranks and the other tables may take.
 const OVERHEAD: f64 = 0.1;

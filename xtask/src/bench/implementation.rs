@@ -102,12 +102,16 @@ impl Implementation {
             (Self::Raw, Workload::Latency | Workload::Bandwidth | Workload::Both, Transport::Tcp) => true,
             (Self::Raw, _, Transport::Tcp) => false,
             (Self::Raw, Workload::Latency | Workload::Rate, _) => bytes <= LINE_BYTES,
-            (Self::Raw, Workload::Bandwidth | Workload::Both, _) => true,
+            (Self::Raw, Workload::Bandwidth | Workload::Both | Workload::Consume, _) => true,
             (Self::Raw, ..) => false,
-            (Self::Arena, Workload::Bandwidth | Workload::Both, transport) => transport != Transport::Tcp,
+            (Self::Arena, Workload::Bandwidth | Workload::Both | Workload::Consume, transport) => {
+                transport != Transport::Tcp
+            }
             (Self::Arena, ..) => false,
             (Self::Ucx, Workload::Latency | Workload::Bandwidth | Workload::Rate, _) => true,
-            (Self::Ucx, ..) | (Self::Gloo, Workload::Both | Workload::Overlap, _) => false,
+            (Self::Ucx, ..) | (Self::Gloo, Workload::Both | Workload::Consume | Workload::Overlap, _) => {
+                false
+            }
             (Self::Gloo, _, transport) => transport == Transport::Tcp,
             _ => true,
         }

@@ -20,7 +20,7 @@ impl Target {
         bytes: usize,
     ) -> Self {
         if which == Implementation::Arena {
-            let is_aim = workload == Workload::Bandwidth && bytes >= 64 << 10;
+            let is_aim = matches!(workload, Workload::Bandwidth | Workload::Consume) && bytes >= 64 << 10;
             return Self { to_raw: None, to_best_peer: is_aim.then_some(2.0) };
         }
         let (to_raw, to_best_peer) = match (transport, workload) {
@@ -43,7 +43,14 @@ impl Target {
             (_, Workload::Barrier | Workload::Bcast | Workload::Reduce | Workload::Allreduce) => {
                 (None, Some(1.0))
             }
-            (_, Workload::Latency | Workload::Bandwidth | Workload::Both | Workload::Overlap) => (None, None),
+            (
+                _,
+                Workload::Latency
+                | Workload::Bandwidth
+                | Workload::Both
+                | Workload::Consume
+                | Workload::Overlap,
+            ) => (None, None),
         };
         Self { to_raw, to_best_peer }
     }

@@ -10,6 +10,7 @@ pub(crate) enum Workload {
     Bandwidth,
     Both,
     Rate,
+    Consume,
     Overlap,
     Barrier,
     Bcast,
@@ -59,6 +60,7 @@ impl Workload {
             Self::Bandwidth => "bandwidth",
             Self::Both => "bibw",
             Self::Rate => "rate",
+            Self::Consume => "consume",
             Self::Overlap => "overlap",
             Self::Barrier => "barrier",
             Self::Bcast => "bcast",
@@ -76,6 +78,9 @@ impl Workload {
                 "both ways at once, windows of messages that their senders write anew before each send"
             }
             Self::Rate => "messages of a window of 64 nonblocking calls",
+            Self::Consume => {
+                "a message written anew, which its receiver reads once, all of it; from arenas in place"
+            }
             Self::Overlap => "how much of a transfer is hidden by a computation as long, polling in between",
             Self::Barrier => "barrier",
             Self::Bcast => "broadcast, the root goes round",
@@ -87,7 +92,7 @@ impl Workload {
     pub(crate) fn unit(self) -> Unit {
         match self {
             Self::Latency => Unit::HalfNs,
-            Self::Bandwidth | Self::Both => Unit::GBs,
+            Self::Bandwidth | Self::Both | Self::Consume => Unit::GBs,
             Self::Rate => Unit::MillionsPerS,
             Self::Overlap => Unit::Percent,
             Self::Barrier | Self::Bcast | Self::Reduce | Self::Allreduce => Unit::Us,
@@ -100,6 +105,7 @@ impl Workload {
             Self::Latency => &[8, 64, KIB, 4 * KIB, 8 * KIB],
             Self::Bandwidth => &[64 * KIB, 256 * KIB, MIB, 4 * MIB],
             Self::Both => &[64 * KIB, MIB],
+            Self::Consume => &[64 * KIB, MIB, 4 * MIB],
             Self::Rate => &[8],
             Self::Overlap => &[256 * KIB, 4 * MIB],
             Self::Barrier => &[0],
@@ -112,7 +118,7 @@ impl Workload {
         match self {
             Self::Latency | Self::Barrier => 0,
             Self::Bandwidth | Self::Both | Self::Rate | Self::Overlap | Self::Bcast => 1,
-            Self::Reduce | Self::Allreduce => 8,
+            Self::Reduce | Self::Allreduce | Self::Consume => 8,
         }
     }
 
@@ -129,6 +135,7 @@ impl Workload {
     fn turns(self, bytes: usize, transport: Transport, ranks: usize) -> u32 {
         let turns = match (self, bytes) {
             (Self::Bandwidth | Self::Both | Self::Overlap, _) => 2,
+            (Self::Consume, _) => 4,
             (Self::Rate, _) => 10,
             (_, 0..=4096) => 200,
             (_, 4097..=262_144) => 20,
@@ -149,7 +156,7 @@ impl Workload {
         let messages = self.window(bytes) as f64;
         match self {
             Self::Latency => cost / 2.0,
-            Self::Bandwidth => messages * bytes as f64 / cost,
+            Self::Bandwidth | Self::Consume => messages * bytes as f64 / cost,
             Self::Both => 2.0 * messages * bytes as f64 / cost,
             Self::Rate => messages * 1e3 / cost,
             Self::Overlap => 100.0 * (1.0 - cost).clamp(0.0, 1.0),
@@ -223,8 +230,9 @@ mod tests {
 
     #[test]
     fn default_sizes_can_be_asked_for() {
-        use Workload::{Allreduce, Bandwidth, Barrier, Bcast, Both, Latency, Overlap, Rate};
-        for workload in [Latency, Bandwidth, Both, Rate, Overlap, Barrier, Bcast, Allreduce] {
+        use Workload::{Allreduce, Bandwidth, Barrier, Bcast, Both, Consume, Latency, Overlap, Rate, Reduce};
+        let all = [Latency, Bandwidth, Both, Rate, Consume, Overlap, Barrier, Bcast, Reduce, Allreduce];
+        for workload in all {
             assert!(workload.sizes().iter().all(|&bytes| bytes >= workload.bytes_min()));
         }
     }

@@ -2,6 +2,7 @@
 //! other program. `xtask/peers/bench.c` is the same over MPI.
 
 mod collectives;
+mod consume;
 mod pair;
 
 use core::error::Error;
@@ -44,6 +45,7 @@ impl Measured<'_> {
             Workload::Bandwidth => self.bandwidth(batch),
             Workload::Both => self.both(batch),
             Workload::Rate => self.rate(batch),
+            Workload::Consume => self.consume(batch),
             Workload::Overlap => self.overlap(batch),
             Workload::Compute => self.compute(batch),
             Workload::Barrier => self.barrier(batch),

@@ -9,15 +9,15 @@ use aldis_tests::bench::{Batch, TOKEN_BYTES, WINDOW_MAX, compute, mark, uniform}
 
 use crate::{Measured, Outcome};
 
-const DATA: Tag = Tag(0);
-const TOKEN: Tag = Tag(1);
+pub(crate) const DATA: Tag = Tag(0);
+pub(crate) const TOKEN: Tag = Tag(1);
 
 impl Measured<'_> {
-    fn is_first(&self) -> bool {
+    pub(crate) fn is_first(&self) -> bool {
         self.world.rank().0 == 0
     }
 
-    fn other(&self) -> Rank {
+    pub(crate) fn other(&self) -> Rank {
         Rank(1 - self.world.rank().0)
     }
 

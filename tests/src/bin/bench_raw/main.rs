@@ -1,10 +1,10 @@
 //! The calibrators of `cargo xtask bench`: what the machine alone needs, without a protocol, matching or credits.
 //! Nothing that is also a message-passing library can be faster on the same two cores.
 //!
-//! | medium | latency, rate | bandwidth |
-//! |---|---|---|
-//! | `shm` | one cache line a message | one `memcpy` out of memory that the other rank has just written |
-//! | `tcp` | non-blocking socket over loopback | the same, as a stream |
+//! | medium | latency, rate | bandwidth | consume |
+//! |---|---|---|---|
+//! | `shm` | one cache line a message | one `memcpy` out of memory that the other rank has just written | the sum of that memory, in place |
+//! | `tcp` | non-blocking socket over loopback | the same, as a stream | - |
 //!
 //! `cores CORE0 CORE1` says whether the two share a physical core.
 

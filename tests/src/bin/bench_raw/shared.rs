@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::fs::File;
 
-use aldis_tests::bench::WINDOW_MAX;
+use aldis_tests::bench::{WINDOW_MAX, sum, words};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap};
 
 use crate::Outcome;
@@ -93,6 +93,14 @@ impl Shared {
         let [mine, _] = self.areas;
         // SAFETY: within the area, which the other rank reads only between this rank's token and its own.
         unsafe { mine.write_bytes(value, bytes) }
+    }
+
+    /// Adds up the first bytes of the other rank's area, where they are.
+    pub(crate) fn sum(&self, bytes: usize) -> u64 {
+        assert!(bytes <= AREA, "an area has {AREA} bytes");
+        let [_, theirs] = self.areas;
+        // SAFETY: within the area, which its owner does not write before this rank's token.
+        sum(words(unsafe { core::slice::from_raw_parts(theirs.as_ptr(), bytes) }))
     }
 
     /// Copies the first bytes of the other rank's area, message by message.

@@ -1,5 +1,6 @@
 //! Shared memory alone: a line a message, or one copy.
 
+use core::hint::black_box;
 use core::time::Duration;
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -44,6 +45,7 @@ impl Player {
             Workload::Rate => self.rate(control, batch),
             Workload::Bandwidth => self.bandwidth(control, batch),
             Workload::Both => self.both(control, batch),
+            Workload::Consume => self.consume(control, batch),
             _ => Err(format!("{batch:?} has no raw form").into()),
         })
     }
@@ -122,6 +124,23 @@ impl Player {
             Ok(start.elapsed())
         })?;
         self.arrived(batch)
+    }
+
+    fn consume(&mut self, control: &mut Control, batch: Batch) -> Outcome<()> {
+        control.run_parts(batch, |number| -> Outcome<Duration> {
+            self.sequence += 1;
+            if !self.first {
+                self.recv(0);
+                black_box(self.shared.sum(batch.bytes));
+                self.send(0);
+                return Ok(Duration::ZERO);
+            }
+            self.shared.write(batch.bytes, mark(number));
+            let start = Instant::now();
+            self.send(0);
+            self.recv(0);
+            Ok(start.elapsed())
+        })
     }
 
     /// Neither rank goes on before the other has come.
