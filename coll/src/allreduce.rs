@@ -148,7 +148,7 @@ impl Options {
         scratch: &'scope mut [E],
     ) -> Result<Collective<'scope>, Error> {
         let planned = self.plan_allreduce::<R, E>(comm, data.len(), scratch.len());
-        Collective::start(scope, comm, planned, Lent::stretch(data.as_mut_bytes(), scratch.as_mut_bytes()))
+        Collective::begin(scope, comm, planned, Lent::stretch(data.as_mut_bytes(), scratch.as_mut_bytes()))
     }
 
     #[inline(always)]

@@ -18,11 +18,11 @@ pub use two_processes::TwoProcesses;
 
 use crate::blockwise::Blockwise;
 use crate::caller::Caller;
-use crate::collective::Collective;
+use crate::collective::{Collective, Input};
 use crate::layout::{Block, Layout};
 use crate::op::Element;
 use crate::schedule::Candidate;
-use crate::select::Options;
+use crate::select::{Choice, Options};
 
 /// Every algorithm for it. [`InPlace`] is that of the calls in place.
 pub static ALGORITHMS: [Candidate; 5] = [&TwoProcesses, &Linear, &LinearSync, &Pairwise, &Bruck];
@@ -56,7 +56,7 @@ pub fn alltoall<'s, E: Element, T: Transport, P: Platform>(
 pub fn ialltoall<'scope, E: Element, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     comm: &Comm,
-    input: &'scope [E],
+    input: impl Into<Input<'scope, E>>,
     data: &'scope mut [E],
     scratch: &'scope mut [E],
 ) -> Result<Collective<'scope>, Error> {
@@ -88,7 +88,7 @@ pub fn alltoallv<'s, E: Element, T: Transport, P: Platform>(
 pub fn ialltoallv<'scope, E: Element, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     comm: &Comm,
-    input: &'scope [E],
+    input: impl Into<Input<'scope, E>>,
     given: &'scope [Block],
     data: &'scope mut [E],
     blocks: &'scope [Block],
@@ -122,8 +122,7 @@ pub fn ialltoall_in_place<'scope, E: Element, T: Transport, P: Platform>(
     data: &'scope mut [E],
     scratch: &'scope mut [E],
 ) -> Result<Collective<'scope>, Error> {
-    let in_place = Blockwise::new(Operation::Alltoall, Rank(0), (data, Layout::Even), scratch);
-    in_place.start(&Options::using(&InPlace), scope, comm)
+    Options::default().ialltoall_in_place(scope, comm, data, scratch)
 }
 
 impl Options {
@@ -140,7 +139,7 @@ impl Options {
         scratch: &mut [E],
     ) -> Result<(), Error> {
         Blockwise {
-            input: (input, Layout::Even),
+            input: (input.into(), Layout::Even),
             ..Blockwise::new(Operation::Alltoall, Rank(0), (data, Layout::Even), scratch)
         }
         .run(self, caller, comm)
@@ -154,15 +153,30 @@ impl Options {
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
         comm: &Comm,
-        input: &'scope [E],
+        input: impl Into<Input<'scope, E>>,
         data: &'scope mut [E],
         scratch: &'scope mut [E],
     ) -> Result<Collective<'scope>, Error> {
         Blockwise {
-            input: (input, Layout::Even),
+            input: (input.into(), Layout::Even),
             ..Blockwise::new(Operation::Alltoall, Rank(0), (data, Layout::Even), scratch)
         }
         .start(self, scope, comm)
+    }
+
+    /// [`ialltoall_in_place`] with these options, whatever algorithm they name.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn ialltoall_in_place<'scope, E: Element, T: Transport, P: Platform>(
+        &self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        comm: &Comm,
+        data: &'scope mut [E],
+        scratch: &'scope mut [E],
+    ) -> Result<Collective<'scope>, Error> {
+        let in_place = Blockwise::new(Operation::Alltoall, Rank(0), (data, Layout::Even), scratch);
+        in_place.start(&Self { choice: Choice::Named(&InPlace), ..*self }, scope, comm)
     }
 
     /// [`alltoallv`] with these options.
@@ -179,7 +193,7 @@ impl Options {
         blocks: &[Block],
     ) -> Result<(), Error> {
         Blockwise {
-            input: (input, Layout::Listed(given)),
+            input: (input.into(), Layout::Listed(given)),
             ..Blockwise::new(Operation::Alltoallv, Rank(0), (data, Layout::Listed(blocks)), &mut [])
         }
         .run(self, caller, comm)
@@ -193,13 +207,13 @@ impl Options {
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
         comm: &Comm,
-        input: &'scope [E],
+        input: impl Into<Input<'scope, E>>,
         given: &'scope [Block],
         data: &'scope mut [E],
         blocks: &'scope [Block],
     ) -> Result<Collective<'scope>, Error> {
         Blockwise {
-            input: (input, Layout::Listed(given)),
+            input: (input.into(), Layout::Listed(given)),
             ..Blockwise::new(Operation::Alltoallv, Rank(0), (data, Layout::Listed(blocks)), &mut [])
         }
         .start(self, scope, comm)

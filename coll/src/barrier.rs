@@ -78,7 +78,7 @@ impl Options {
         scope: &mut Scope<'scope, '_, '_, T, P>,
         comm: &Comm,
     ) -> Result<Collective<'scope>, Error> {
-        Collective::start(scope, comm, self.plan_barrier(comm), Lent::stretch(&mut [], &mut []))
+        Collective::begin(scope, comm, self.plan_barrier(comm), Lent::stretch(&mut [], &mut []))
     }
 
     #[inline]

@@ -105,7 +105,7 @@ impl Options {
         root: Rank,
     ) -> Result<Collective<'scope>, Error> {
         let planned = self.plan_bcast::<E>(comm, data.len(), root);
-        Collective::start(scope, comm, planned, Lent::stretch(data.as_mut_bytes(), &mut []))
+        Collective::begin(scope, comm, planned, Lent::stretch(data.as_mut_bytes(), &mut []))
     }
 
     #[inline]

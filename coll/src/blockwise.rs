@@ -6,7 +6,7 @@ use zerocopy::IntoBytes;
 
 use crate::alltoall::InPlace;
 use crate::caller::Caller;
-use crate::collective::{Blocks, Collective, Lent, Planned};
+use crate::collective::{Blocks, Collective, Input, Lent, Planned};
 use crate::layout::Layout;
 use crate::op::Element;
 use crate::schedule::Schedule;
@@ -17,7 +17,7 @@ pub(crate) struct Blockwise<'m, E> {
     pub(crate) operation: Operation,
     pub(crate) root: Rank,
     pub(crate) data: (&'m mut [E], Layout<'m>),
-    pub(crate) input: (&'m [E], Layout<'m>),
+    pub(crate) input: (Input<'m, E>, Layout<'m>),
     pub(crate) scratch: &'m mut [E],
 }
 
@@ -29,7 +29,7 @@ impl<'m, E: Element> Blockwise<'m, E> {
         data: (&'m mut [E], Layout<'m>),
         scratch: &'m mut [E],
     ) -> Self {
-        Self { operation, root, data, input: (&[], Layout::Whole), scratch }
+        Self { operation, root, data, input: (Input::NONE, Layout::Whole), scratch }
     }
 
     /// The same where `root` alone has a block for every rank, divided like this, and every other rank its own.
@@ -78,7 +78,7 @@ impl<'m, E: Element> Blockwise<'m, E> {
 
     fn lent(self) -> Lent<'m> {
         let layouts = [self.data.1, self.input.1];
-        let blocks = Blocks { input: self.input.0.as_bytes(), layouts };
+        let blocks = Blocks { input: self.input.0.into_bytes(), layouts };
         Lent { data: self.data.0.as_mut_bytes(), scratch: self.scratch.as_mut_bytes(), blocks }
     }
 
@@ -99,6 +99,6 @@ impl<'m, E: Element> Blockwise<'m, E> {
         scope: &mut Scope<'m, '_, '_, T, P>,
         comm: &Comm,
     ) -> Result<Collective<'m>, Error> {
-        Collective::start(scope, comm, self.planned(options, comm), self.lent())
+        Collective::begin(scope, comm, self.planned(options, comm), self.lent())
     }
 }

@@ -8,6 +8,8 @@
 //! flight, if all ranks start them in the same order. A collective advances only while it is driven: ranks that wait
 //! for theirs one by one, in different orders, wait for each other. `wait_all` and `wait_for` drive all of them.
 //!
+//! **Started again.** What is complete can be started again, by the same plan: see [`Options::persistent`].
+//!
 //! **Segments.** If the scratch is too short for the whole count, the data is cut into even segments and the
 //! schedule is run on each in turn. Every rank cuts alike because every rank has the same count and scratch.
 //!
@@ -15,7 +17,10 @@
 //! same collective goes on at the next test or wait, once another request of the endpoint has made room. Any other
 //! error ends the collective and is returned again by every later call.
 
+mod input;
 mod lines;
+#[cfg(not(feature = "compact"))]
+mod persistent;
 mod rounds;
 mod several;
 
@@ -29,6 +34,9 @@ use crate::select::{Call, Options, Plan, Prices, Shares, algorithms, is_far};
 use crate::shared::{self, Meeting};
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
 use aldis_kernel::{Comm, Error, Failed, Loan, Request, Sample, Scope, Tag};
+pub use input::Input;
+#[cfg(not(feature = "compact"))]
+pub use persistent::start_all;
 pub use several::{wait_all, wait_for};
 
 /// Stages that one call goes through at most, before it returns: what bounds its work.
@@ -52,16 +60,15 @@ impl<'m> Lent<'m> {
 }
 
 /// What the caller of an operation on blocks lends besides.
-#[derive(Clone, Copy)]
 pub(crate) struct Blocks<'m> {
-    pub(crate) input: &'m [u8],
+    pub(crate) input: Input<'m, u8>,
     /// How data and input are divided.
     pub(crate) layouts: [Layout<'m>; 2],
 }
 
 impl Blocks<'_> {
     /// No input, and data that are one stretch.
-    pub(crate) const NONE: Self = Self { input: &[], layouts: [Layout::Whole; 2] };
+    pub(crate) const NONE: Self = Self { input: Input::NONE, layouts: [Layout::Whole; 2] };
 }
 
 /// What a collective works on.
@@ -69,10 +76,17 @@ pub(crate) struct Memory<'scope> {
     pub(crate) data: Loan<'scope>,
     pub(crate) scratch: Loan<'scope>,
     /// The input and how data and input are divided, where there are blocks.
-    blocks: [(Sample<'scope>, [Layout<'scope>; 2]); BLOCKS as usize],
+    blocks: [(Given<'scope>, [Layout<'scope>; 2]); BLOCKS as usize],
     pub(crate) element_bytes: u32,
     /// The reduction, where there is one.
     pub(crate) kernel: Option<Kernel>,
+}
+
+/// Its input: to be read, and to be edited between starts if it was lent.
+#[derive(Clone, Copy)]
+pub(crate) struct Given<'scope> {
+    shown: Sample<'scope>,
+    lent: Option<Loan<'scope>>,
 }
 
 /// A collective that is to be started: everything but its memory.
@@ -86,6 +100,9 @@ pub(crate) struct Planned {
     /// Whether it is for control lines.
     pub(crate) shares: Shares,
     pub(crate) kernel: Option<Kernel>,
+    /// It is made now and started later.
+    #[cfg(not(feature = "compact"))]
+    persistent: bool,
 }
 
 impl Planned {
@@ -100,7 +117,16 @@ impl Planned {
     ) -> Self {
         let selected = call.select(candidates, options);
         let (plan, shares) = (selected.map(|selected| selected.plan), options.shares(&call, &selected));
-        Self { call, root, plan, far: options.far_prices(), shares, kernel }
+        Self {
+            call,
+            root,
+            plan,
+            far: options.far_prices(),
+            shares,
+            kernel,
+            #[cfg(not(feature = "compact"))]
+            persistent: options.persistent,
+        }
     }
 
     /// Whether it is to be carried out by the algorithm of this name.
@@ -241,7 +267,7 @@ impl Message<'_> {
     }
 }
 
-/// A collective in flight in a scope. Dropping it lets go of it; its messages end with the scope.
+/// A collective in flight in a scope, or between its starts. Dropping it lets go of it; its messages end with the scope.
 #[must_use = "a collective advances only while it is tested or waited for"]
 #[repr(C)]
 pub struct Collective<'scope> {
@@ -269,20 +295,24 @@ impl<'scope> Collective<'scope> {
     /// Starts a planned collective; its tag is taken here, in the same order on every rank. What can be posted is
     /// under way when this returns; a full request pool is reported by the first test.
     #[inline]
-    pub(crate) fn start<T: Transport, P: Platform>(
+    pub(crate) fn begin<T: Transport, P: Platform>(
         scope: &mut Scope<'scope, '_, '_, T, P>,
         comm: &Comm,
         planned: Planned,
         lent: Lent<'scope>,
     ) -> Result<Self, Error> {
         let memory = Memory::new(scope, &planned, lent);
+        #[cfg(not(feature = "compact"))]
+        if planned.persistent {
+            return Self::make(scope, comm, &planned, memory);
+        }
         if T::HAS_LINES && planned.shares == Shares::Named {
             return Self::start_by_lines(scope, comm, &planned, memory);
         }
-        Self::begin(scope, comm, planned, memory).map_err(|Failed| *scope.failure())
+        Self::begin_by_messages(scope, comm, planned, memory).map_err(|Failed| *scope.failure())
     }
 
-    fn begin<T: Transport, P: Platform>(
+    fn begin_by_messages<T: Transport, P: Platform>(
         scope: &mut Scope<'scope, '_, '_, T, P>,
         comm: &Comm,
         planned: Planned,
@@ -302,7 +332,7 @@ impl<'scope> Collective<'scope> {
         operation: Operation,
         memory: Memory<'scope>,
     ) -> Self {
-        let idle = plan.algorithm.rounds(&whole.with_count(plan.segment)) == 0;
+        let stage = Self::first_stage(&plan, &whole);
         Self {
             comm: comm.collective(),
             tag,
@@ -311,12 +341,19 @@ impl<'scope> Collective<'scope> {
             memory,
             base: 0,
             round: 0,
-            stage: if idle { Stage::Done } else { Stage::Post(0) },
+            stage,
             error: Error::new(operation, Cause::Busy),
             moved: false,
             messages: [const { Message { request: Request::null(), piece: [0; _] } }; IN_FLIGHT_MAX],
             meeting: None,
         }
+    }
+
+    /// Where it begins; at the end, if it has nothing to do.
+    #[inline]
+    fn first_stage(plan: &Plan, whole: &Instance) -> Stage {
+        let idle = plan.algorithm.rounds(&whole.with_count(plan.segment)) == 0;
+        if idle { Stage::Done } else { Stage::Post(0) }
     }
 
     /// Posts what can be posted at once.
@@ -391,7 +428,7 @@ impl<'scope> Collective<'scope> {
         set.iter().all(Self::is_complete)
     }
 
-    /// Whether it is complete, as of the last time it was driven.
+    /// Whether it is complete or was not started, as of the last time it was driven.
     pub const fn is_complete(&self) -> bool {
         matches!(self.stage, Stage::Done)
     }

@@ -89,6 +89,6 @@ impl Options {
         scratch: &'scope mut [u8],
     ) -> Result<Collective<'scope>, Error> {
         let planned = what.planned(self, comm, data.len(), scratch.len());
-        Collective::start(scope, comm, planned, Lent::stretch(data, scratch))
+        Collective::begin(scope, comm, planned, Lent::stretch(data, scratch))
     }
 }

@@ -12,7 +12,7 @@
 //! | [`layout`] | where blocks stand in memory |
 //! | [`schedule`] | the form of an algorithm: [`Schedule`], [`Step`], [`Span`] |
 //! | [`mod@shared`] | the algorithm `shared` of every operation: no messages, but control lines in memory that the ranks of a node share |
-//! | [`collective`] | the executor: [`Collective`], blocking and nonblocking, in segments that fit the scratch |
+//! | [`collective`] | the executor: [`Collective`], blocking, nonblocking and persistent, in segments that fit the scratch |
 //! | [`caller`] | whom a blocking collective can be called on |
 //! | [`mod@comm`] | communicators: dup, split, create, free; intercommunicators; grids and graphs of ranks |
 //! | [`op`] | reductions as types: `Sum` on `f64` compiles, `BitAnd` on `f64` does not |
@@ -133,6 +133,8 @@ pub use allreduce::{allreduce, iallreduce};
 pub use alltoall::{alltoall, alltoall_in_place, alltoallv, ialltoall, ialltoall_in_place, ialltoallv};
 pub use barrier::{barrier, ibarrier};
 pub use bcast::{bcast, ibcast};
+#[cfg(not(feature = "compact"))]
+pub use collective::start_all;
 pub use collective::{Collective, wait_all, wait_for};
 pub use exscan::{exscan, iexscan};
 #[cfg(not(feature = "compact"))]

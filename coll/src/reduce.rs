@@ -111,7 +111,7 @@ impl Options {
         root: Rank,
     ) -> Result<Collective<'scope>, Error> {
         let planned = self.plan_reduce::<R, E>(comm, data.len(), scratch.len(), root);
-        Collective::start(scope, comm, planned, Lent::stretch(data.as_mut_bytes(), scratch.as_mut_bytes()))
+        Collective::begin(scope, comm, planned, Lent::stretch(data.as_mut_bytes(), scratch.as_mut_bytes()))
     }
 
     fn plan_reduce<R: Reduce<E>, E: Element>(

@@ -94,7 +94,7 @@ impl Options {
         scratch: &'scope mut [E],
     ) -> Result<Collective<'scope>, Error> {
         let planned = self.plan_scan::<R, E>(comm, data.len(), scratch.len());
-        Collective::start(scope, comm, planned, Lent::stretch(data.as_mut_bytes(), scratch.as_mut_bytes()))
+        Collective::begin(scope, comm, planned, Lent::stretch(data.as_mut_bytes(), scratch.as_mut_bytes()))
     }
 
     fn plan_scan<R: Reduce<E>, E: Element>(&self, comm: &Comm, count: usize, scratch: usize) -> Planned {

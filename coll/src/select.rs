@@ -168,11 +168,20 @@ pub struct Options {
     pub prices: Prices,
     /// Those where a rank of the communicator shares no memory with another, if its transport knows of such.
     pub far: Prices,
+    /// Whether a call that starts a collective only makes it, to be started by [`Collective::start`](crate::Collective::start).
+    #[cfg(not(feature = "compact"))]
+    pub persistent: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { choice: Choice::Auto, prices: Prices::SHARED_MEMORY, far: Prices::SOCKET }
+        Self {
+            choice: Choice::Auto,
+            prices: Prices::SHARED_MEMORY,
+            far: Prices::SOCKET,
+            #[cfg(not(feature = "compact"))]
+            persistent: false,
+        }
     }
 }
 

@@ -5,10 +5,25 @@ use core::ops::Range;
 use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::{Error, Failed, Loan, Rank, Sample, Scope};
 
-use super::{Blocks, Collective, Lent, Memory, Planned, Stage};
+use super::{Blocks, Collective, Given, Input, Lent, Memory, Planned, Stage};
 use crate::layout::{BLOCKS, Layout, Place, Stretches, stretch};
 use crate::op::{Kernel, copy};
 use crate::schedule::{Buffer, IN_FLIGHT_MAX, Instance, Order, Span, Step};
+
+impl<'scope> Given<'scope> {
+    fn new<T: Transport, P: Platform>(
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        input: Input<'scope, u8>,
+    ) -> Self {
+        match input {
+            Input::Shown(memory) => Self { shown: scope.show(memory), lent: None },
+            Input::Lent(memory) => {
+                let lent = scope.lend(memory);
+                Self { shown: lent.into(), lent: Some(lent) }
+            }
+        }
+    }
+}
 
 impl<'scope> Memory<'scope> {
     /// Lends it to the scope.
@@ -20,7 +35,8 @@ impl<'scope> Memory<'scope> {
     ) -> Self {
         let Lent { data, scratch, blocks: Blocks { input, layouts } } = lent;
         let (element_bytes, kernel) = (planned.call.element_bytes, planned.kernel);
-        let blocks = [(); BLOCKS as usize].map(|()| (scope.show(input), layouts));
+        let given = Given::new(scope, input);
+        let blocks = [(); BLOCKS as usize].map(|()| (given, layouts));
         Self { data: scope.lend(data), scratch: scope.lend(scratch), blocks, element_bytes, kernel }
     }
 
@@ -35,8 +51,14 @@ impl<'scope> Memory<'scope> {
 
     /// What is read where this stretch of a buffer is.
     fn source(&self, buffer: Buffer) -> Sample<'scope> {
-        let input = self.blocks.first().map_or(Sample::from(self.scratch), |(input, _)| *input);
+        let input = self.blocks.first().map_or(Sample::from(self.scratch), |(input, _)| input.shown);
         self.target(buffer).map_or(input, Sample::from)
+    }
+
+    /// The input, if it was lent to be edited.
+    #[cfg(not(feature = "compact"))]
+    pub(super) fn input_loan(&self) -> Option<Loan<'scope>> {
+        self.blocks.first().and_then(|(input, _)| input.lent)
     }
 
     /// Whether data and input are no blocks.

@@ -5,6 +5,7 @@ mod blocks;
 mod direct;
 mod erased;
 mod oracle;
+mod persistent;
 mod rig;
 mod shared;
 
@@ -65,7 +66,7 @@ proptest! {
             endpoint.scope(|scope| {
                 let mut flying = Vec::new();
                 for (index, (call, data)) in calls.iter().zip(buffers.iter_mut()).enumerate() {
-                    flying.push(call.start(scope, &world, data, by_lines >> index & 1 == 1)?);
+                    flying.push(call.start(scope, &world, data, call.options(size, by_lines >> index & 1 == 1))?);
                 }
                 let first = rank as usize % calls.len();
                 wait_for(scope, &mut flying, first)?;

@@ -136,7 +136,7 @@ impl Call {
         }
     }
 
-    fn options(&self, size: u32, by_lines: bool) -> Options {
+    pub(crate) fn options(&self, size: u32, by_lines: bool) -> Options {
         let commutes = self.kind < 6;
         let named = algorithms(self.operation).get(self.algorithm).filter(|it| it.serves(size));
         let named = named.filter(|it| self.scratch >= least_scratch(**it, size));
@@ -151,15 +151,14 @@ impl Call {
         matches!(self.operation, Operation::Scan | Operation::Exscan)
     }
 
-    /// Starts it, by control lines or by messages.
+    /// Starts it.
     pub(crate) fn start<'scope>(
         &self,
         scope: &mut Scope<'scope, '_, '_, '_>,
         world: &Comm,
         data: &'scope mut Data,
-        by_lines: bool,
+        options: Options,
     ) -> Result<Collective<'scope>, Error> {
-        let options = self.options(world.size(), by_lines);
         let root = Rank(self.root);
         macro_rules! reduce {
             ($op:ident, $data:ident, $scratch:ident) => {
@@ -181,6 +180,34 @@ impl Call {
             (_, Data::F32(data, scratch)) => reduce!(Max, data, scratch),
             (_, Data::F64(data, scratch)) => reduce!(Sum, data, scratch),
             (_, Data::Affine(data, scratch)) => reduce!(Compose, data, scratch),
+        }
+    }
+
+    /// Gives it other data, before it is started again.
+    pub(crate) fn refill<'scope>(
+        &self,
+        scope: &mut Scope<'scope, '_, '_, '_>,
+        started: &mut Collective<'scope>,
+        seed: u64,
+        rank: u32,
+    ) -> Result<(), Error> {
+        macro_rules! fill {
+            ($element:ty) => {
+                started.edit(scope, |data: &mut [$element]| {
+                    data.copy_from_slice(&inputs(seed, rank, self.count));
+                })
+            };
+        }
+        match (self.operation, self.kind) {
+            (Operation::Barrier, _) => Ok(()),
+            (Operation::Bcast, _) => fill!(i32),
+            (_, 0) => fill!(i8),
+            (_, 1) => fill!(u16),
+            (_, 2) => fill!(i32),
+            (_, 3) => fill!(u64),
+            (_, 4) => fill!(f32),
+            (_, 5) => fill!(f64),
+            _ => fill!(Affine),
         }
     }
 

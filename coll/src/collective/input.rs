@@ -1,0 +1,52 @@
+//! What an operation on blocks reads.
+
+use core::ops::Deref;
+
+use zerocopy::IntoBytes;
+
+use crate::op::Element;
+
+/// What an operation reads and leaves as it is. References to slices, arrays and the like become one: a shared one is shown, an
+/// exclusive one is lent, so that it can be [edited](super::Collective::edit_input) between one start and the next.
+#[derive(Debug)]
+pub enum Input<'m, E> {
+    /// Memory that is only read.
+    Shown(&'m [E]),
+    /// Memory that may be written between starts.
+    Lent(&'m mut [E]),
+}
+
+impl<'m, E: Element> Input<'m, E> {
+    /// None.
+    pub const NONE: Self = Self::Shown(&[]);
+
+    pub(crate) fn into_bytes(self) -> Input<'m, u8> {
+        match self {
+            Self::Shown(memory) => Input::Shown(memory.as_bytes()),
+            Self::Lent(memory) => Input::Lent(memory.as_mut_bytes()),
+        }
+    }
+}
+
+impl<E> Deref for Input<'_, E> {
+    type Target = [E];
+
+    fn deref(&self) -> &[E] {
+        match self {
+            Self::Shown(memory) => memory,
+            Self::Lent(memory) => memory,
+        }
+    }
+}
+
+impl<'m, E, M: AsRef<[E]> + ?Sized> From<&'m M> for Input<'m, E> {
+    fn from(memory: &'m M) -> Self {
+        Self::Shown(memory.as_ref())
+    }
+}
+
+impl<'m, E, M: AsMut<[E]> + ?Sized> From<&'m mut M> for Input<'m, E> {
+    fn from(memory: &'m mut M) -> Self {
+        Self::Lent(memory.as_mut())
+    }
+}

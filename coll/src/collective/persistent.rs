@@ -1,0 +1,160 @@
+//! Collectives that are planned once and started many times (persistent ones, MPI 4.1 section 6.13).
+//!
+//! Any call that starts a collective makes a persistent one by [`Options::persistent`]: `MPI_Allreduce_init` is
+//! `options.persistent().iallreduce(..)`. Algorithm, segments, checks and loans are settled there, and so is its tag: the ranks
+//! make theirs in the same order as they call all other collectives, but may start them in any order, each its own. What one
+//! rank sends another for one start arrives before what it sends for the next, so all starts can have one tag.
+//!
+//! Between the starts the memory is the program's, by [`Collective::edit`]. Dropping a collective frees it.
+//!
+//! ```
+//! # use aldis_coll::{Options, op::Sum};
+//! # use aldis_kernel::{Comm, Endpoint, Error, hal::{Platform, Transport}};
+//! /// Steps until nothing changes anywhere.
+//! fn settle<T: Transport, P: Platform>(
+//!     ep: &mut Endpoint<'_, T, P>,
+//!     world: &Comm,
+//!     mut step: impl FnMut() -> u64,
+//! ) -> Result<(), Error> {
+//!     let (mut changes, mut scratch) = ([0], [0]);
+//!     ep.scope(|scope| {
+//!         let mut sum = Options::default().persistent().iallreduce(scope, world, Sum, &mut changes, &mut scratch)?;
+//!         loop {
+//!             let here = step();
+//!             sum.edit(scope, |changes: &mut [u64]| changes.fill(here))?;
+//!             sum.start(scope)?;
+//!             sum.wait(scope)?;
+//!             if sum.edit(scope, |changes: &mut [u64]| changes == [0])? {
+//!                 return Ok(());
+//!             }
+//!         }
+//!     })
+//! }
+//! ```
+
+use aldis_kernel::hal::{Cause, Platform, Transport};
+use aldis_kernel::{Comm, Error, Failed, Loan, Scope};
+use zerocopy::FromBytes;
+
+use super::{Collective, Memory, Planned, Stage};
+use crate::op::Element;
+use crate::select::Options;
+
+impl Options {
+    /// The same for a collective that is made now and started later, any number of times, by [`Collective::start`]. Calls that
+    /// wait do not look at it.
+    #[must_use]
+    pub const fn persistent(self) -> Self {
+        Self { persistent: true, ..self }
+    }
+}
+
+impl<'scope> Collective<'scope> {
+    /// Makes one to be started later.
+    pub(super) fn make<T: Transport, P: Platform>(
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        comm: &Comm,
+        planned: &Planned,
+        memory: Memory<'scope>,
+    ) -> Result<Self, Error> {
+        let ready = planned.ready(scope, comm).map_err(|Failed| *scope.failure())?;
+        Ok(Self { stage: Stage::Done, ..Self::new(comm, ready, planned.call.operation, memory) })
+    }
+
+    /// Starts it, for the first time or again after it was complete (MPI_Start). What can be posted is under way when this
+    /// returns; a full request pool is reported by the first test.
+    ///
+    /// A collective that was not made persistent can be started again as well, unless it is carried out by control lines.
+    ///
+    /// # Errors
+    /// [`Cause::Busy`] while it is under way; [`Cause::Unsupported`] for one by control lines, which follow each other in one
+    /// order on all ranks; the error that has ended it.
+    pub fn start<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+    ) -> Result<(), Error> {
+        match self.stage {
+            Stage::Failed => return Err(self.error),
+            Stage::Post(_) | Stage::Land(_) => return Err(self.refused(scope, Cause::Busy)),
+            Stage::Done if self.meeting.is_some() => return Err(self.refused(scope, Cause::Unsupported)),
+            Stage::Done => {}
+        }
+        (self.base, self.round) = (0, 0);
+        self.stage = Self::first_stage(&self.plan, &self.whole);
+        self.launch(scope).map_err(|Failed| *scope.failure())
+    }
+
+    /// Lets `edit` read and write its data while it is not under way. They are of the type that it was made with, or one of
+    /// the same size and alignment.
+    ///
+    /// # Errors
+    /// [`Cause::Busy`] while it is under way; [`Cause::PartialElement`] or [`Cause::Unaligned`] if the data are no such elements.
+    pub fn edit<E: Element, R, T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        edit: impl FnOnce(&mut [E]) -> R,
+    ) -> Result<R, Error> {
+        self.edit_loan(scope, Some(self.memory.data), edit)
+    }
+
+    /// As [`edit`](Self::edit), its [`Input`](super::Input).
+    ///
+    /// # Errors
+    /// As there, and [`Cause::Unsupported`] unless there is one that was lent.
+    pub fn edit_input<E: Element, R, T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        edit: impl FnOnce(&mut [E]) -> R,
+    ) -> Result<R, Error> {
+        self.edit_loan(scope, self.memory.input_loan(), edit)
+    }
+
+    fn edit_loan<E: Element, R, T: Transport, P: Platform>(
+        &self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        loan: Option<Loan<'scope>>,
+        edit: impl FnOnce(&mut [E]) -> R,
+    ) -> Result<R, Error> {
+        let Some(loan) = loan else { return Err(self.refused(scope, Cause::Unsupported)) };
+        if let Stage::Post(_) | Stage::Land(_) = self.stage {
+            return Err(self.refused(scope, Cause::Busy));
+        }
+        let mut edited = Err(Cause::Busy);
+        scope.edit(loan, 0..loan.len(), |bytes| edited = elements(bytes).map(edit))?;
+        edited.map_err(|cause| self.refused(scope, cause))
+    }
+
+    #[cold]
+    fn refused<T: Transport, P: Platform>(
+        &self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        cause: Cause,
+    ) -> Error {
+        let error = Error::new(self.operation(), cause).on(&self.comm);
+        scope.raise(&error);
+        error
+    }
+}
+
+/// Starts all of them (MPI_Startall).
+///
+/// # Errors
+/// As [`Collective::start`]; those before the one that fails are started.
+pub fn start_all<'scope, T: Transport, P: Platform>(
+    scope: &mut Scope<'scope, '_, '_, T, P>,
+    set: &mut [Collective<'scope>],
+) -> Result<(), Error> {
+    set.iter_mut().try_for_each(|collective| collective.start(scope))
+}
+
+/// Bytes as elements.
+fn elements<E: Element>(bytes: &mut [u8]) -> Result<&mut [E], Cause> {
+    let (len, element) = (bytes.len(), size_of::<E>());
+    if len == 0 {
+        return Ok(&mut []);
+    }
+    if len.checked_rem(element) != Some(0) {
+        return Err(Cause::PartialElement { bytes: len as u64, element: element as u32 });
+    }
+    <[E]>::mut_from_bytes(bytes).map_err(|_| Cause::Unaligned { need: align_of::<E>() as u32 })
+}

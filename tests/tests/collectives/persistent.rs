@@ -1,0 +1,356 @@
+//! Collectives that are made once and started many times.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use aldis_coll::allreduce::RecursiveDoubling;
+use aldis_coll::layout::Block;
+use aldis_coll::op::Sum;
+use aldis_coll::{Collective, Options, allreduce, barrier, start_all, wait_all};
+use aldis_kernel::hal::{Cause, Operation, Resource};
+use aldis_kernel::{Comm, Error, Rank, Tag};
+use proptest::prelude::*;
+
+use crate::calls;
+use crate::oracle::Data;
+use crate::rig::{Endpoint, Scope, run, run_with_requests};
+
+/// Starts of each collective.
+const STARTS: u64 = 3;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    /// Made in one order, started in an order of each rank's own (MPI 4.1 section 6.13), with data of each start's own.
+    #[test]
+    fn any_mix_started_in_any_order_agrees_with_the_oracle(
+        (size, calls) in (1..=9u32).prop_flat_map(|size| (Just(size), calls(size))),
+        seed: u64,
+    ) {
+        run(size, |endpoint| {
+            let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
+            let seed_of = |index: usize, start: u64| seed.wrapping_add(index as u64 * STARTS + start);
+            let mut data: Vec<Data> = calls.iter().map(|call| call.data(seed, rank)).collect();
+            let buffers = &mut data;
+            endpoint.scope(|scope| {
+                let mut made = Vec::new();
+                for (call, data) in calls.iter().zip(buffers.iter_mut()) {
+                    made.push(call.start(scope, &world, data, call.options(size, false).persistent())?);
+                }
+                for start in 0..STARTS {
+                    let turn = rank as usize + start as usize;
+                    for index in (0..calls.len()).map(|index| (index + turn) % calls.len()) {
+                        calls[index].refill(scope, &mut made[index], seed_of(index, start), rank)?;
+                        made[index].start(scope)?;
+                    }
+                    wait_all(scope, &mut made)?;
+                }
+                Ok::<_, Error>(())
+            }).unwrap();
+            for (index, (call, data)) in calls.iter().zip(&data).enumerate() {
+                call.check(seed_of(index, STARTS - 1), (rank, size), data);
+            }
+        });
+    }
+}
+
+/// Every start gives its own result, also where a rank has started the next before others are through the last.
+#[test]
+fn each_start_has_its_own_result() {
+    for size in 1..=9 {
+        run(size, |endpoint| {
+            let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
+            let (mut data, mut scratch) = ([0; 700], [0; 100]);
+            let (data, scratch) = (&mut data, &mut scratch);
+            endpoint
+                .scope(|scope| {
+                    let mut sum =
+                        Options::default().persistent().iallreduce(scope, &world, Sum, data, scratch)?;
+                    for start in 0..20 {
+                        sum.edit(scope, |data: &mut [u32]| data.fill(rank + start))?;
+                        sum.start(scope)?;
+                        sum.wait(scope)?;
+                        let expected = (0..size).map(|rank| rank + start).sum::<u32>();
+                        let all =
+                            sum.edit(scope, |data: &mut [u32]| data.iter().all(|it| *it == expected))?;
+                        assert!(all, "start {start}");
+                    }
+                    Ok(())
+                })
+                .unwrap();
+        });
+    }
+}
+
+type Made<'scope> = Result<Collective<'scope>, Error>;
+
+/// Makes one of each operation on blocks. Its data are `data`, and blocks of two elements with a gap between them where they
+/// are listed.
+fn of_blocks<'scope>(
+    scope: &mut Scope<'scope, '_, '_, '_>,
+    world: &Comm,
+    [data, input, scratch]: [&'scope mut Vec<u32>; 3],
+    listed: &'scope [Block],
+    operation: Operation,
+) -> Made<'scope> {
+    let options = Options::default().persistent();
+    let (root, at_root, size) = (Rank(0), world.rank() == Rank(0), world.size() as usize);
+    let even = 2 * size;
+    let rooted = if at_root { even } else { 2 };
+    match operation {
+        Operation::Gather => options.igather(scope, world, &mut data[..rooted], scratch, root),
+        Operation::Scatter => options.iscatter(scope, world, &mut data[..rooted], scratch, root),
+        Operation::Gatherv if !at_root => options.igatherv(scope, world, &mut data[..2], &[], root),
+        Operation::Gatherv => options.igatherv(scope, world, data, listed, root),
+        Operation::Scatterv if !at_root => options.iscatterv(scope, world, &mut data[..2], &[], root),
+        Operation::Scatterv => options.iscatterv(scope, world, data, listed, root),
+        Operation::Allgather => options.iallgather(scope, world, &mut data[..even]),
+        Operation::Allgatherv => options.iallgatherv(scope, world, data, listed),
+        Operation::Alltoall => {
+            options.ialltoall(scope, world, &mut input[..even], &mut data[..even], scratch)
+        }
+        _ => options.ialltoallv(scope, world, input, listed, data, listed),
+    }
+}
+
+/// What rank `from` has for rank `to` at a start.
+fn element(from: u32, to: u32, start: u32, at: usize) -> u32 {
+    (from << 20) ^ (to << 12) ^ (start << 4) ^ at as u32
+}
+
+#[test]
+fn operations_on_blocks_are_started_again_with_what_was_edited() {
+    use Operation::{Allgather, Allgatherv, Alltoall, Alltoallv, Gather, Gatherv, Scatter, Scatterv};
+    for size in [1, 2, 3, 5, 8] {
+        for operation in [Gather, Gatherv, Scatter, Scatterv, Allgather, Allgatherv, Alltoall, Alltoallv] {
+            run(size, |endpoint| {
+                let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
+                let is_listed = matches!(operation, Gatherv | Scatterv | Allgatherv | Alltoallv);
+                let stride = if is_listed { 3 } else { 2 };
+                let listed: Vec<Block> =
+                    (0..size as usize).map(|at| Block { start: at * 3, len: 2 }).collect();
+                let mut memory = [const { Vec::new() }; 3].map(|mut memory: Vec<u32>| {
+                    memory.resize(3 * size as usize + 9, 0);
+                    memory
+                });
+                let gathers = matches!(operation, Gather | Gatherv | Allgather | Allgatherv);
+                let rooted = matches!(operation, Gather | Gatherv | Scatter | Scatterv);
+                let all_here = !rooted || rank == 0;
+                let place = |other: u32| if all_here { other as usize * stride } else { 0 };
+                let (memory, listed) = (memory.each_mut(), &listed);
+                endpoint
+                    .scope(|scope| {
+                        let mut made = of_blocks(scope, &world, memory, listed, operation)?;
+                        for start in 0..4 {
+                            let own = |data: &mut [u32]| {
+                                for other in 0..size {
+                                    let (to, is_given) = match operation {
+                                        Alltoall | Alltoallv => (other, true),
+                                        Scatter | Scatterv => (other, rank == 0),
+                                        _ => (0, other == rank),
+                                    };
+                                    for at in 0..if is_given { 2 } else { 0 } {
+                                        data[place(other) + at] = element(rank, to, start, at);
+                                    }
+                                }
+                            };
+                            if let Alltoall | Alltoallv = operation {
+                                made.edit_input(scope, own)?;
+                            } else {
+                                made.edit(scope, own)?;
+                            }
+                            made.start(scope)?;
+                            made.wait(scope)?;
+                            made.edit(scope, |data: &mut [u32]| {
+                                let sources = if gathers && !all_here { 0..0 } else { 0..size };
+                                for from in sources {
+                                    let (from, to, at) = match operation {
+                                        Scatter | Scatterv => (0, rank, place(rank)),
+                                        Alltoall | Alltoallv => (from, rank, place(from)),
+                                        _ => (from, 0, place(from)),
+                                    };
+                                    let expected = [0, 1].map(|at| element(from, to, start, at));
+                                    assert_eq!(data[at..][..2], expected, "{operation} from {from}");
+                                }
+                            })?;
+                        }
+                        Ok(())
+                    })
+                    .unwrap();
+            });
+        }
+    }
+}
+
+#[test]
+fn an_all_to_all_in_place_is_started_again() {
+    run(5, |endpoint| {
+        let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
+        let (mut data, mut scratch) = ([0; 10], [0; 2]);
+        let (lent, scratch) = (&mut data, &mut scratch);
+        endpoint
+            .scope(|scope| {
+                let mut swap =
+                    Options::default().persistent().ialltoall_in_place(scope, &world, lent, scratch)?;
+                swap.edit(scope, |data: &mut [u32]| {
+                    data.iter_mut().enumerate().for_each(|(at, it)| *it = 10 * rank + at as u32 / 2);
+                })?;
+                for _ in 0..3 {
+                    swap.start(scope)?;
+                    swap.wait(scope)?;
+                }
+                Ok(())
+            })
+            .unwrap();
+        // Twice is as never.
+        assert_eq!(data, core::array::from_fn(|at| 10 * (at as u32 / 2) + rank));
+    });
+}
+
+#[test]
+fn each_wrong_state_has_its_error_and_harms_nothing() {
+    let late = AtomicU32::new(0);
+    run(3, |endpoint| {
+        let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
+        let (mut data, mut scratch) = ([0u32; 4], [0; 4]);
+        let (lent, spare) = (&mut data, &mut scratch);
+        endpoint
+            .scope(|scope| {
+                let mut sum = Options::default().persistent().iallreduce(scope, &world, Sum, lent, spare)?;
+                // Waiting for what was not started is no error (MPI 4.1 section 3.7.3).
+                sum.wait(scope)?;
+                assert!(sum.is_complete() && sum.test(scope)?);
+                let refused = |error: Error| (error.operation, error.cause);
+                let odd = sum.edit(scope, |_: &mut [[u8; 3]]| ()).unwrap_err();
+                let cause = Cause::PartialElement { bytes: 16, element: 3 };
+                assert_eq!(refused(odd), (Operation::Allreduce, cause));
+                let none = sum.edit_input(scope, |_: &mut [u32]| ()).unwrap_err();
+                assert_eq!(refused(none), (Operation::Allreduce, Cause::Unsupported));
+                sum.edit(scope, |data: &mut [u32]| data.fill(rank))?;
+                if rank == 0 {
+                    while late.load(Ordering::SeqCst) < 2 {
+                        std::thread::yield_now();
+                    }
+                    sum.start(scope)?;
+                } else {
+                    sum.start(scope)?;
+                    assert_eq!(refused(sum.start(scope).unwrap_err()), (Operation::Allreduce, Cause::Busy));
+                    let edited = sum.edit(scope, |_: &mut [u32]| ()).unwrap_err();
+                    assert_eq!(refused(edited), (Operation::Allreduce, Cause::Busy));
+                    assert!(!sum.is_complete());
+                    late.fetch_add(1, Ordering::SeqCst);
+                }
+                sum.wait(scope)
+            })
+            .unwrap();
+        assert_eq!(data, [3; 4]);
+        // Control lines follow each other in one order on all ranks.
+        let shared =
+            endpoint.scope(|scope| Options::shared().persistent().ibarrier(scope, &world).map(|_| ()));
+        assert_eq!(shared.unwrap_err().cause, Cause::Unsupported);
+        let again = endpoint.scope(|scope| {
+            let mut barrier = Options::shared().ibarrier(scope, &world)?;
+            barrier.wait(scope)?;
+            barrier.start(scope)
+        });
+        assert_eq!(again.unwrap_err().cause, Cause::Unsupported);
+        barrier(endpoint, &world).unwrap();
+    });
+}
+
+#[test]
+fn a_failed_one_is_not_started_again() {
+    run(2, |endpoint| {
+        let (world, rank) = (endpoint.world(), endpoint.world().rank().0 as usize);
+        let (mut data, mut scratch) = ([0u8; 2], [0u8; 2]);
+        let (data, scratch) = (&mut data[..=rank], &mut scratch);
+        let failed = endpoint.scope(|scope| {
+            let options = Options::using(&RecursiveDoubling).persistent();
+            let mut sum = options.iallreduce(scope, &world, Sum, data, scratch)?;
+            let started = sum.start(scope);
+            let error = started.and_then(|()| sum.wait(scope)).unwrap_err();
+            assert_eq!(sum.start(scope), Err(error));
+            Ok::<_, Error>(())
+        });
+        failed.unwrap();
+    });
+}
+
+/// What is made takes its place among all other collectives, whenever it is started and whether it ever is.
+#[test]
+fn others_go_between_and_some_are_never_started() {
+    run(4, |endpoint| {
+        let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
+        let mut data = [[rank; 2]; 3];
+        let mut scratch = [[0; 2]; 4];
+        let mut between = [0; 2];
+        let [first, second, third] = data.each_mut();
+        let ([one, two, _, four], between) = (scratch.each_mut(), &mut between);
+        endpoint
+            .scope(|scope| {
+                let options = Options::default().persistent();
+                let mut never = options.ibcast(scope, &world, third, Rank(1))?;
+                let mut set = [
+                    options.iallreduce(scope, &world, Sum, first, one)?,
+                    options.iscan(scope, &world, Sum, second, two)?,
+                ];
+                start_all(scope, &mut set)?;
+                between.fill(rank);
+                let mut sum = Options::default().iallreduce(scope, &world, Sum, between, four)?;
+                sum.wait(scope)?;
+                wait_all(scope, &mut set)?;
+                never.wait(scope)?;
+                drop(never);
+                // Also one that was started at once.
+                sum.start(scope)?;
+                start_all(scope, &mut set)?;
+                wait_all(scope, &mut set)?;
+                sum.wait(scope)
+            })
+            .unwrap();
+        let once: Vec<u32> = (0..4).map(|rank| (0..=rank).sum()).collect();
+        let scanned = once[..=rank as usize].iter().sum();
+        assert_eq!((data, *between), ([[24; 2], [scanned; 2], [rank; 2]], [24; 2]));
+        let mut sum = [1];
+        allreduce(endpoint, &world, Sum, &mut sum, &mut [0]).unwrap();
+        assert_eq!(sum, [4]);
+    });
+}
+
+/// A start for which there is no slot is one all the same: it goes on when there is.
+#[test]
+fn a_start_without_a_request_slot_goes_on_later() {
+    let starved = AtomicU32::new(0);
+    run_with_requests::<4, ()>(2, |endpoint: &mut Endpoint<'_, '_>| {
+        let world = endpoint.world();
+        let other = Rank(1 - world.rank().0);
+        let mut held = [[0u8; 1]; 4];
+        let (mut data, mut scratch) = ([1u32; 2], [0; 2]);
+        let (held, data_ref, scratch_ref) = (&mut held, &mut data, &mut scratch);
+        endpoint
+            .scope(|scope| {
+                let options = Options::using(&RecursiveDoubling).persistent();
+                let mut sum = options.iallreduce(scope, &world, Sum, data_ref, scratch_ref)?;
+                let mut held = (1..).zip(held.iter_mut());
+                for round in 1..=2 {
+                    // In the second round there are none left.
+                    let mut holding = Vec::new();
+                    for (tag, memory) in held.by_ref() {
+                        holding.push(scope.irecv(&world, memory, other, Tag(tag))?);
+                    }
+                    sum.start(scope)?;
+                    if round == 1 {
+                        assert_eq!(sum.test(scope).unwrap_err().cause, Cause::Full(Resource::Requests));
+                        starved.fetch_add(1, Ordering::SeqCst);
+                        while starved.load(Ordering::SeqCst) < 2 {
+                            std::thread::yield_now();
+                        }
+                    }
+                    holding.iter_mut().for_each(|request| assert!(scope.cancel(request)));
+                    sum.wait(scope)?;
+                }
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(data, [4; 2]);
+    });
+}
