@@ -9,6 +9,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `chapter_03_*` to `chapter_09_*` | the cases |
+//! | `sequences` | those of chapter 6 that draw what they do |
 //! | `media` | what cases run over |
 //! | `threads`, `launched` | ranks as threads over shared memory; as processes |
 //! | `wired`, `simulated` | ranks as threads that take turns on a lossy wire; in the simulator |
@@ -28,6 +29,7 @@ mod connected;
 pub mod launched;
 mod media;
 mod rank;
+mod sequences;
 mod simulated;
 pub mod storage;
 pub mod threads;

@@ -2,7 +2,7 @@
 //! seeds. It says one JSON object a line.
 //!
 //! `conformance cases`, `conformance media`, or `conformance run FROM SEEDS CASE MEDIUM`, with `all` for every case or medium.
-//! `conformance rank CASE` is a rank of a job that it starts itself.
+//! `conformance rank CASE SEED` is a rank of a job that it starts itself.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::process::ExitCode;
@@ -36,7 +36,10 @@ fn main() -> ExitCode {
             }
             ExitCode::SUCCESS
         }
-        ["rank", case] => case.parse().map_or_else(|_| usage(), launched::rank),
+        ["rank", case, seed] => match (case.parse(), seed.parse()) {
+            (Ok(case), Ok(seed)) => launched::rank(case, seed),
+            _ => usage(),
+        },
         ["run", from, seeds, case, medium] => match (from.parse(), seeds.parse()) {
             (Ok(from), Ok(seeds)) => campaign(&all, from, seeds, case, medium),
             _ => usage(),
@@ -57,7 +60,8 @@ fn campaign<T, P>(all: &[Case<T, P>], from: u64, seeds: u64, case: &str, medium:
     let chosen = all.iter().enumerate().filter(|(_, one)| is(case, one.name));
     let work: Vec<(usize, &Medium)> =
         chosen.flat_map(|(index, _)| media().map(move |medium| (index, medium))).collect();
-    let seeds = |one: &Medium| if medium == ALL { one.seeds_of(seeds) } else { seeds };
+    let is_drawn = |case: usize| all.get(case).is_some_and(|case| case.is_drawn);
+    let seeds = |case, one: &Medium| if medium == ALL { one.seeds_of(seeds, is_drawn(case)) } else { seeds };
     // Both programs are where this one is.
     if let Ok(own) = std::env::current_exe() {
         PROGRAMS.get_or_init(|| Programs { launcher: own.with_file_name("aldis-run"), rank: own });
@@ -67,7 +71,7 @@ fn campaign<T, P>(all: &[Case<T, P>], from: u64, seeds: u64, case: &str, medium:
         while let Some((case, medium)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
             let (start, mut runs) = (Instant::now(), 0);
             let mut failure = None;
-            for seed in from..from + seeds(medium) {
+            for seed in from..from + seeds(*case, medium) {
                 let Some(went) = run(*case, medium, seed) else { break };
                 runs += 1;
                 if let Err(found) = went {

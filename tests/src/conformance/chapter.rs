@@ -8,7 +8,7 @@ use aldis_kernel::Endpoint;
 
 use super::{
     chapter_03_point_to_point, chapter_04_partitioned, chapter_05_datatypes, chapter_06_collectives,
-    chapter_07_communicators, chapter_08_topologies, chapter_09_environment,
+    chapter_07_communicators, chapter_08_topologies, chapter_09_environment, sequences,
 };
 
 /// How a rank's part of a case ends. A wrong result is a panic, which every medium catches and tells of.
@@ -22,8 +22,10 @@ pub struct Case<T, P> {
     pub section: &'static str,
     /// Ranks that it has to have.
     pub ranks: u32,
-    /// The program, run by every rank.
-    pub run: fn(&mut Endpoint<'_, T, P>) -> Outcome,
+    /// Whether the program draws from the seed: many are worth their time then, on every medium.
+    pub is_drawn: bool,
+    /// The program, run by every rank with the seed.
+    pub run: fn(&mut Endpoint<'_, T, P>, u64) -> Outcome,
 }
 
 impl<T, P> fmt::Debug for Case<T, P> {
@@ -38,6 +40,7 @@ pub fn cases<T: Transport, P: Platform>() -> Vec<Case<T, P>> {
     cases.extend(chapter_04_partitioned::cases());
     cases.extend(chapter_05_datatypes::cases());
     cases.extend(chapter_06_collectives::cases());
+    cases.extend(sequences::cases());
     cases.extend(chapter_07_communicators::cases());
     cases.extend(chapter_08_topologies::cases());
     cases.extend(chapter_09_environment::cases());
@@ -54,7 +57,8 @@ macro_rules! cases {
                 name: stringify!($name),
                 section: $section,
                 ranks: $ranks,
-                run: $name,
+                is_drawn: false,
+                run: |endpoint, _| $name(endpoint),
             }),*]
         }
     };

@@ -23,7 +23,7 @@ fn config(seed: u64) -> Config {
 }
 
 /// Runs a case.
-pub(super) fn run(case: usize, size: u32, room: Room, seed: u64) -> Result<(), String> {
+pub(super) fn run((case, seed): (usize, u64), size: u32, room: Room) -> Result<(), String> {
     let (watch, meeting, key) = (Watch::new(size, HANG), Meeting::of(size), JobKey::random());
     let rank = |me: u32| {
         let (mut storage, mut frames) = (boxed(room), frames());
@@ -35,7 +35,7 @@ pub(super) fn run(case: usize, size: u32, room: Room, seed: u64) -> Result<(), S
         card.address.extend_from_slice(&address).expect("room for an address");
         meeting.join(&mut endpoint, card).expect("ranks of one job");
         serve(&watch, &mut endpoint, |endpoint| {
-            play(case, endpoint, REQUESTS).map_err(|error| error.to_string())
+            play((case, seed), endpoint, REQUESTS).map_err(|error| error.to_string())
         })
     };
     let rank = |me| catch_unwind(AssertUnwindSafe(|| rank(me))).unwrap_or_else(|panic| Err(words(&*panic)));

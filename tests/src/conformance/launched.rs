@@ -17,7 +17,7 @@ const HANG_S: &str = "300";
 pub struct Programs {
     /// `aldis-run`.
     pub launcher: PathBuf,
-    /// A program that calls [`rank`] with its last argument.
+    /// A program that calls [`rank`] with its last two arguments.
     pub rank: PathBuf,
 }
 
@@ -28,10 +28,14 @@ pub static PROGRAMS: OnceLock<Programs> = OnceLock::new();
 ///
 /// # Errors
 /// What the job has said.
-pub(super) fn run(case: usize, ranks: u32) -> Result<(), String> {
+pub(super) fn run((case, seed): (usize, u64), ranks: u32) -> Result<(), String> {
     let Programs { launcher, rank } = PROGRAMS.get().ok_or("`PROGRAMS` does not say where aldis-run is")?;
     let mut job = Command::new(launcher);
-    job.args(["-n", &ranks.to_string(), "--timeout", HANG_S]).arg(rank).args(["rank", &case.to_string()]);
+    job.args(["-n", &ranks.to_string(), "--timeout", HANG_S]).arg(rank).args([
+        "rank",
+        &case.to_string(),
+        &seed.to_string(),
+    ]);
     let went =
         job.stdin(Stdio::null()).output().map_err(|error| format!("{}: {error}", launcher.display()))?;
     if went.status.success() {
@@ -42,6 +46,6 @@ pub(super) fn run(case: usize, ranks: u32) -> Result<(), String> {
 }
 
 /// The `main` of a rank: plays its part of a case.
-pub fn rank(case: usize) -> ExitCode {
-    aldis_host_sim::run(|endpoint| play(case, endpoint, STORAGE_REQUESTS))
+pub fn rank(case: usize, seed: u64) -> ExitCode {
+    aldis_host_sim::run(|endpoint| play((case, seed), endpoint, STORAGE_REQUESTS))
 }

@@ -15,6 +15,9 @@ use super::{connected, launched, simulated, wired};
 /// Request slots of a core of `aldis_host_sim::cores`.
 const CORE_REQUESTS: usize = 256;
 
+/// Seeds that a case that draws from them has on every medium at least.
+const DRAWN: u64 = 40;
+
 /// How many seeds are worth their time on a medium.
 #[derive(Clone, Copy)]
 enum Seeds {
@@ -46,63 +49,65 @@ pub const MEDIA: &[Medium] = &[
         about: "a job of one over the loopback alone",
         ranks: (1, 1),
         seeds: Seeds::Rooms,
-        run: |plan| threads::run_alone(plan.room(), |ep| told(play(plan.case, ep, REQUESTS))),
+        run: |plan| threads::run_alone(plan.room(), |ep| told(play(plan.drawn(), ep, REQUESTS))),
     },
     Medium {
         name: "shm",
         about: "threads over shared-memory rings, and each over the loopback to itself",
         ranks: (1, RANKS_MAX as u32),
         seeds: Seeds::Rooms,
-        run: |plan| threads::run(plan.ranks, plan.room(), |ep| told(play(plan.case, ep, REQUESTS))).map(drop),
+        run: |plan| {
+            threads::run(plan.ranks, plan.room(), |ep| told(play(plan.drawn(), ep, REQUESTS))).map(drop)
+        },
     },
     Medium {
         name: "cores",
         about: "the cores of a job of `aldis_host_sim::cores`: threads with the rings and the storage of a host",
         ranks: (1, RANKS_MAX as u32),
         seeds: Seeds::One,
-        run: |plan| threads::run_on_cores(plan.ranks, |ep| told(play(plan.case, ep, CORE_REQUESTS))),
+        run: |plan| threads::run_on_cores(plan.ranks, |ep| told(play(plan.drawn(), ep, CORE_REQUESTS))),
     },
     Medium {
         name: "processes",
         about: "processes under aldis-run, over shared segments, with the storage of a host",
         ranks: (1, RANKS_MAX as u32),
         seeds: Seeds::One,
-        run: |plan| launched::run(plan.case, plan.ranks),
+        run: |plan| launched::run(plan.drawn(), plan.ranks),
     },
     Medium {
         name: "tcp",
         about: "threads over TCP on the loopback, IPv4 and IPv6, sockets that take little, several links",
         ranks: (1, RANKS_MAX as u32),
         seeds: Seeds::PerThousand(8),
-        run: |plan| connected::run(plan.case, plan.ranks, plan.room(), plan.seed),
+        run: |plan| connected::run(plan.drawn(), plan.ranks, plan.room()),
     },
     Medium {
         name: "ethernet",
         about: "the Ethernet transport on a hub that loses, doubles and damages frames",
         ranks: (1, RANKS_MAX as u32),
         seeds: Seeds::PerThousand(6),
-        run: |plan| wired::ethernet(plan.case, plan.ranks, plan.room(), plan.seed),
+        run: |plan| wired::ethernet(plan.drawn(), plan.ranks, plan.room()),
     },
     Medium {
         name: "composite",
         about: "shared memory within each half of the job, and the same Ethernet between the halves",
         ranks: (1, RANKS_MAX as u32),
         seeds: Seeds::PerThousand(6),
-        run: |plan| wired::composite(plan.case, plan.ranks, plan.room(), plan.seed),
+        run: |plan| wired::composite(plan.drawn(), plan.ranks, plan.room()),
     },
     Medium {
         name: "messages",
         about: "the simulator's wire of messages: ordered and reliable, with little room; slow and stalled nodes",
         ranks: (1, RANKS_MAX as u32),
         seeds: Seeds::PerThousand(500),
-        run: |plan| simulated::run(plan.case, plan.ranks, Wire::Messages, plan.seed),
+        run: |plan| simulated::run(plan.drawn(), plan.ranks, Wire::Messages),
     },
     Medium {
         name: "frames",
         about: "the simulator's wire of frames: Ethernet under loss, duplication, reordering, damage and partitions",
         ranks: (1, RANKS_MAX as u32),
         seeds: Seeds::PerThousand(500),
-        run: |plan| simulated::run(plan.case, plan.ranks, Wire::Frames, plan.seed),
+        run: |plan| simulated::run(plan.drawn(), plan.ranks, Wire::Frames),
     },
 ];
 
@@ -112,10 +117,12 @@ impl Medium {
         MEDIA.iter().find(|medium| medium.name == name)
     }
 
-    /// How many seeds to run here when a campaign over all media has so many.
-    pub const fn seeds_of(&self, seeds: u64) -> u64 {
+    /// How many seeds to run here when a campaign over all media has so many, of a case that draws from them or does not.
+    pub const fn seeds_of(&self, seeds: u64, is_drawn: bool) -> u64 {
         let rooms = Room::ALL.len() as u64;
         let worth = match self.seeds {
+            Seeds::One | Seeds::Rooms if is_drawn => DRAWN,
+            Seeds::PerThousand(share) if is_drawn && share < DRAWN => DRAWN,
             Seeds::One => 1,
             Seeds::Rooms => rooms,
             Seeds::PerThousand(share) => {
@@ -143,12 +150,17 @@ impl fmt::Debug for Medium {
 pub struct Plan {
     /// Which case: its place in the list.
     pub case: usize,
-    /// What the medium draws from.
+    /// What the medium draws from, and the case if it does.
     pub seed: u64,
     ranks: u32,
 }
 
 impl Plan {
+    /// The case, and what it draws from.
+    fn drawn(&self) -> (usize, u64) {
+        (self.case, self.seed)
+    }
+
     /// The size of the storages.
     fn room(&self) -> Room {
         Room::ALL[self.seed as usize % Room::ALL.len()]

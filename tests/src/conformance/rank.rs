@@ -15,17 +15,17 @@ use super::chapter::{Outcome, cases};
 /// Idle turns between two looks at the clock.
 const TURNS: u32 = 1024;
 
-/// Runs this rank's part of a case and looks at what is left: nothing may be, and no bound may have been passed.
+/// Runs this rank's part of a case, which may draw from the seed, and looks at what is left: nothing may be, and no bound may have been passed.
 ///
 /// The rank has so many request slots.
 pub(super) fn play<T: Transport, P: Platform>(
-    case: usize,
+    (case, seed): (usize, u64),
     endpoint: &mut Endpoint<'_, T, P>,
     requests_max: usize,
 ) -> Outcome {
     let cases = cases::<T, P>();
     let case = cases.get(case).ok_or("no such case")?;
-    (case.run)(endpoint)?;
+    (case.run)(endpoint, seed)?;
     bounded(endpoint, requests_max)?;
     match endpoint.queue_depths() {
         (0, 0) => Ok(()),

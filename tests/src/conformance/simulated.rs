@@ -12,7 +12,7 @@ const STACK_BYTES: usize = 512 << 10;
 ///
 /// # Errors
 /// What went wrong, and the faults there were.
-pub(super) fn run(case: usize, ranks: u32, wire: Wire, seed: u64) -> Result<(), String> {
+pub(super) fn run((case, seed): (usize, u64), ranks: u32, wire: Wire) -> Result<(), String> {
     let topology = Topology::ALL[seed as usize % Topology::ALL.len()];
     let config = Config {
         topology,
@@ -24,7 +24,7 @@ pub(super) fn run(case: usize, ranks: u32, wire: Wire, seed: u64) -> Result<(), 
     let room = Room::ALL[seed as usize / Topology::ALL.len() % Room::ALL.len()];
     let report = simulate_seats(&config, move |seat| {
         let mut storage = boxed(room);
-        seat.with_memory(storage.memory()).run(|endpoint| play(case, endpoint, REQUESTS))
+        seat.with_memory(storage.memory()).run(|endpoint| play((case, seed), endpoint, REQUESTS))
     });
     match report {
         Ok(Report { failure: None, .. }) => Ok(()),

@@ -168,21 +168,20 @@ impl Platform for Seat<'_> {
 type Ways<'m, 'w> = Composite<Loopback<'m>, Composite<Shm<'m>, Ethernet<'m, Card<'w>>>>;
 
 /// A case over Ethernet alone.
-pub(super) fn ethernet(case: usize, size: u32, room: Room, seed: u64) -> Result<(), String> {
-    run(case, size, room, seed, |_, _| false)
+pub(super) fn ethernet(drawn: (usize, u64), size: u32, room: Room) -> Result<(), String> {
+    run(drawn, size, room, |_, _| false)
 }
 
 /// A case over shared memory within each half of the job, and Ethernet between them: the ranks are dealt in turn.
-pub(super) fn composite(case: usize, size: u32, room: Room, seed: u64) -> Result<(), String> {
-    run(case, size, room, seed, |one, other| one.0 % 2 == other.0 % 2)
+pub(super) fn composite(drawn: (usize, u64), size: u32, room: Room) -> Result<(), String> {
+    run(drawn, size, room, |one, other| one.0 % 2 == other.0 % 2)
 }
 
 /// Runs a case on a hub, with shared memory between mates.
 fn run(
-    case: usize,
+    (case, seed): (usize, u64),
     size: u32,
     room: Room,
-    seed: u64,
     mates: fn(PeerId, PeerId) -> bool,
 ) -> Result<(), String> {
     let hub = Hub::new(seed);
@@ -208,7 +207,7 @@ fn run(
         let went = watch.run(
             &mut endpoint,
             |_| rest.rest(),
-            |endpoint| play(case, endpoint, REQUESTS).map_err(|error| error.to_string()),
+            |endpoint| play((case, seed), endpoint, REQUESTS).map_err(|error| error.to_string()),
         );
         turns.pass(me as usize, true);
         went
