@@ -2,6 +2,7 @@
 
 mod bruck;
 mod direct;
+mod gather_bcast;
 mod linear;
 mod neighbor_exchange;
 mod recursive_doubling;
@@ -13,6 +14,7 @@ use aldis_kernel::hal::{Operation, Platform, Transport};
 use aldis_kernel::{Comm, Error, Rank, Scope};
 pub use bruck::Bruck;
 pub use direct::Direct;
+pub use gather_bcast::GatherBcast;
 pub use linear::Linear;
 pub use neighbor_exchange::NeighborExchange;
 pub use recursive_doubling::RecursiveDoubling;
@@ -29,8 +31,17 @@ use crate::schedule::Candidate;
 use crate::select::Options;
 
 /// Every algorithm for it, and for blocks of unlike lengths.
-pub static ALGORITHMS: [Candidate; 8] =
-    [&Bruck, &RecursiveDoubling, &TwoProcesses, &Ring, &NeighborExchange, &Sparbit, &Direct, &Linear];
+pub static ALGORITHMS: [Candidate; 9] = [
+    &Bruck,
+    &RecursiveDoubling,
+    &TwoProcesses,
+    &Ring,
+    &NeighborExchange,
+    &Sparbit,
+    &Direct,
+    &GatherBcast,
+    &Linear,
+];
 
 /// Gathers a block of every rank of `comm` on all of them: `data` are a block for every rank, this one's own in place
 /// (MPI_Allgather with

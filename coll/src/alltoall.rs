@@ -6,6 +6,7 @@ mod linear;
 mod linear_sync;
 mod pairwise;
 mod two_processes;
+mod unlike;
 
 use aldis_kernel::hal::{Operation, Platform, Transport};
 use aldis_kernel::{Comm, Error, Rank, Scope};
@@ -15,6 +16,9 @@ pub use linear::Linear;
 pub use linear_sync::LinearSync;
 pub use pairwise::Pairwise;
 pub use two_processes::TwoProcesses;
+pub use unlike::{
+    alltoallv_in_place, alltoallw, alltoallw_in_place, ialltoallv_in_place, ialltoallw, ialltoallw_in_place,
+};
 
 use crate::blockwise::Blockwise;
 use crate::caller::Caller;
@@ -27,7 +31,7 @@ use crate::select::{Choice, Options};
 /// Every algorithm for it. [`InPlace`] is that of the calls in place.
 pub static ALGORITHMS: [Candidate; 5] = [&TwoProcesses, &Linear, &LinearSync, &Pairwise, &Bruck];
 
-/// Those for blocks of unlike lengths.
+/// Those for blocks of unlike lengths, and of unlike elements.
 pub static OF_UNLIKE: [Candidate; 4] = [&TwoProcesses, &Linear, &LinearSync, &Pairwise];
 
 /// Sends block r of `input` to rank r of `comm`, for every r, and receives into block r of `data` what rank r has sent

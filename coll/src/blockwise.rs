@@ -8,7 +8,7 @@ use crate::alltoall::InPlace;
 use crate::caller::Caller;
 use crate::collective::{Blocks, Collective, Input, Lent, Planned};
 use crate::layout::Layout;
-use crate::op::Element;
+use crate::op::{Element, Kernel};
 use crate::schedule::Schedule;
 use crate::select::{Call, Options, algorithms};
 
@@ -19,6 +19,8 @@ pub(crate) struct Blockwise<'m, E> {
     pub(crate) data: (&'m mut [E], Layout<'m>),
     pub(crate) input: (Input<'m, E>, Layout<'m>),
     pub(crate) scratch: &'m mut [E],
+    /// The reduction, where there is one.
+    pub(crate) kernel: Option<Kernel>,
 }
 
 impl<'m, E: Element> Blockwise<'m, E> {
@@ -29,7 +31,7 @@ impl<'m, E: Element> Blockwise<'m, E> {
         data: (&'m mut [E], Layout<'m>),
         scratch: &'m mut [E],
     ) -> Self {
-        Self { operation, root, data, input: (Input::NONE, Layout::Whole), scratch }
+        Self { operation, root, data, input: (Input::NONE, Layout::Whole), scratch, kernel: None }
     }
 
     /// The same where `root` alone has a block for every rank, divided like this, and every other rank its own.
@@ -44,28 +46,35 @@ impl<'m, E: Element> Blockwise<'m, E> {
     }
 
     /// The longest block.
-    fn count(&self, size: u32) -> Result<usize, Cause> {
+    fn count(&self, comm: &Comm) -> Result<usize, Cause> {
         let ((data, divided), (input, given)) = (&self.data, &self.input);
+        let size = comm.size();
         let (count, of_input) = (divided.count(size, data.len())?, given.count(size, input.len())?);
         match given {
             Layout::Even if count != of_input => {
                 Err(Cause::LengthMismatch { left: of_input as u64, right: count as u64 })
+            }
+            // This rank's block is as long as it is listed.
+            Layout::Listed(blocks) if matches!(divided, Layout::Own) => {
+                let listed = blocks.get(comm.rank().0 as usize).map_or(0, |block| block.len);
+                let mismatch = Cause::LengthMismatch { left: count as u64, right: listed as u64 };
+                if count == listed { Ok(of_input) } else { Err(mismatch) }
             }
             _ => Ok(count.max(of_input)),
         }
     }
 
     fn planned(&self, options: &Options, comm: &Comm) -> Planned {
-        let (operation, size, count) = (self.operation, comm.size(), self.count(comm.size()));
+        let (operation, size, count) = (self.operation, comm.size(), self.count(comm));
         let call = Call {
             operation,
             size,
             count: count.unwrap_or(0),
             element_bytes: size_of::<E>() as u32,
             scratch: self.scratch.len(),
-            commutes: true,
+            commutes: self.kernel.is_none_or(|kernel| kernel.commutes()),
         };
-        let planned = Planned::new(call, self.root.0, algorithms(operation), options, None);
+        let planned = Planned::new(call, self.root.0, algorithms(operation), options, self.kernel);
         match count {
             // It would leave the input unread.
             Ok(_) if !self.input.0.is_empty() && planned.is_by(InPlace.name()) => {

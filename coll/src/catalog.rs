@@ -5,12 +5,12 @@ use core::fmt;
 use aldis_kernel::hal::Operation;
 
 #[cfg(not(feature = "compact"))]
-use crate::schedule::Candidate;
+use crate::schedule::{Candidate, alike};
 use crate::select::algorithms;
 use crate::shared;
 
 /// Every collective operation.
-pub const COLLECTIVES: [Operation; 14] = [
+pub const COLLECTIVES: [Operation; 17] = [
     Operation::Barrier,
     Operation::Bcast,
     Operation::Gather,
@@ -21,8 +21,11 @@ pub const COLLECTIVES: [Operation; 14] = [
     Operation::Allgatherv,
     Operation::Alltoall,
     Operation::Alltoallv,
+    Operation::Alltoallw,
     Operation::Reduce,
     Operation::Allreduce,
+    Operation::ReduceScatterBlock,
+    Operation::ReduceScatter,
     Operation::Scan,
     Operation::Exscan,
 ];
@@ -37,12 +40,12 @@ pub struct Catalog;
 
 impl fmt::Display for Catalog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:<11} {:<36} source", "operation", "algorithm")?;
+        write!(f, "{:<20} {:<36} source", "operation", "algorithm")?;
         for operation in COLLECTIVES {
-            let mut line = |name: &str, source: &str| write!(f, "\n{operation:<11} {name:<36} {source}");
+            let mut line = |name: &str, source: &str| write!(f, "\n{operation:<20} {name:<36} {source}");
             algorithms(operation).iter().try_for_each(|known| line(known.name(), known.source()))?;
             #[cfg(not(feature = "compact"))]
-            if operation == Operation::Alltoall {
+            if alike(operation) == Operation::Alltoall {
                 line(IN_PLACE.name(), IN_PLACE.source())?;
             }
             if shared::serves(operation) {

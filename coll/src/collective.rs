@@ -438,8 +438,9 @@ impl<'scope> Collective<'scope> {
         &self.plan
     }
 
+    /// What was called; its algorithm may be that of another operation.
     fn operation(&self) -> Operation {
-        self.plan.algorithm.operation()
+        self.error.operation
     }
 
     /// Goes on until it must wait, is over, or has done enough for one call.

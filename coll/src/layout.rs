@@ -77,18 +77,6 @@ impl Layout<'_> {
             }),
         }
     }
-
-    /// The stretch of the block of `rank` that a segment of `segment` elements from `base` on has; `count` is the length of
-    /// every block where they are even.
-    fn block(&self, rank: u32, count: usize, base: usize, segment: usize) -> Range<usize> {
-        let block = match *self {
-            Self::Whole | Self::Own => Block { start: 0, len: count },
-            Self::Even => Block { start: (rank as usize).saturating_mul(count), len: count },
-            Self::Listed(blocks) => blocks.get(rank as usize).copied().unwrap_or_default(),
-        };
-        let start = block.start.saturating_add(base.min(block.len));
-        start..start.saturating_add(block.len.saturating_sub(base).min(segment))
-    }
 }
 
 /// Where a span of buffers that are not divided stands, of the segment that begins at `base`.
@@ -120,42 +108,86 @@ impl Place<'_> {
             || self.segment < self.whole.count()
     }
 
+    /// Elements of the block of `rank`, which scratch and a rank's own block have as well.
+    fn len(&self, rank: u32) -> usize {
+        match (self.data, self.input) {
+            (Layout::Listed(blocks), _) | (_, Layout::Listed(blocks)) => {
+                blocks.get(rank as usize).map_or(0, |block| block.len)
+            }
+            _ => self.whole.count(),
+        }
+    }
+
+    /// What the segment has of a block.
+    fn cut(&self, block: Block) -> Range<usize> {
+        let start = block.start.saturating_add(self.base.min(block.len));
+        start..start.saturating_add(block.len.saturating_sub(self.base).min(self.segment))
+    }
+
+    /// What the segment has of the block of `rank` in a buffer of this layout.
+    fn stretch_of(&self, layout: Layout<'_>, rank: u32) -> Range<usize> {
+        let count = self.whole.count();
+        self.cut(match layout {
+            Layout::Whole | Layout::Own => Block { start: 0, len: self.len(rank) },
+            Layout::Even => Block { start: (rank as usize).saturating_mul(count), len: count },
+            Layout::Listed(blocks) => blocks.get(rank as usize).copied().unwrap_or_default(),
+        })
+    }
+
     /// The piece of `span` with this number, as elements of its buffer; `None` past the last one.
     #[inline]
     pub(crate) fn piece(&self, span: Span, number: u32) -> Option<Range<usize>> {
         if matches!(self.data, Layout::Whole) || span.len == 0 {
             return (number == 0).then(|| stretch(span, self.base));
         }
-        let layout = match span.buffer {
-            Buffer::Data => self.data,
-            Buffer::Input => self.input,
-            Buffer::Scratch => Layout::Whole,
+        let (nth, _) = divide(span.start, self.segment);
+        let (layout, first) = match span.buffer {
+            Buffer::Scratch => (Layout::Whole, span.first_held() as usize),
+            Buffer::Input if !matches!(self.input, Layout::Whole) => (self.input, nth),
+            // Without an input of its own, the data are what is given.
+            Buffer::Data | Buffer::Input => (self.data, nth),
         };
-        let (first, _) = divide(span.start, self.segment);
-        let (blocks, _) = divide(span.len, self.segment);
+        if self.walks() {
+            self.block_of(span, (layout, first), number)
+        } else {
+            self.part(span, (layout, first), number)
+        }
+    }
+
+    /// The piece of a span that is sent a block at a time.
+    fn block_of(
+        &self,
+        span: Span,
+        (layout, first): (Layout<'_>, usize),
+        number: u32,
+    ) -> Option<Range<usize>> {
         let (size, nth) = (self.whole.size() as usize, number as usize);
-        let rank = |block: usize| divide(block, size).1 as u32;
-        match layout {
-            _ if self.walks() && nth >= blocks => None,
-            Layout::Whole if self.walks() => {
-                let start = span.start.saturating_add(nth.saturating_mul(self.segment));
-                Some(start..start.saturating_add(self.segment))
+        let (blocks, _) = divide(span.len, self.segment);
+        let (turns, rank) = divide(first.saturating_add(nth), size);
+        let stretch = self.stretch_of(layout, rank as u32);
+        let before = turns.saturating_mul(size);
+        (nth < blocks).then(|| match layout {
+            Layout::Whole => {
+                let elements = |blocks: usize| blocks.saturating_mul(self.segment);
+                let start = span.start.saturating_add(elements(nth)).saturating_sub(elements(before));
+                start..start.saturating_add(stretch.len())
             }
-            Layout::Whole => (number == 0).then(|| span.start..span.end()),
-            _ if self.walks() => {
-                let rank = rank(first.saturating_add(nth));
-                Some(layout.block(rank, self.whole.count(), self.base, self.segment))
-            }
-            Layout::Own => (number == 0).then_some(0..span.len),
-            _ => {
-                let all = size.saturating_mul(self.segment);
-                let before = all.saturating_sub(span.start).min(span.len);
-                match number {
-                    0 => Some(span.start..span.start.saturating_add(before)),
-                    1 if before < span.len => Some(0..span.len - before),
-                    _ => None,
-                }
-            }
+            _ => stretch,
+        })
+    }
+
+    /// The piece of a span that is sent as a whole, but for what is past the last block.
+    fn part(&self, span: Span, (layout, first): (Layout<'_>, usize), number: u32) -> Option<Range<usize>> {
+        if matches!(layout, Layout::Own) {
+            return (number == 0).then_some(0..span.len);
+        }
+        let (size, first) = (self.whole.size() as usize, first.saturating_mul(self.segment));
+        let before = size.saturating_mul(self.segment).saturating_sub(first).min(span.len);
+        let again = span.start.saturating_sub(first);
+        match number {
+            0 => Some(span.start..span.start.saturating_add(before)),
+            1 if before < span.len => Some(again..again.saturating_add(span.len - before)),
+            _ => None,
         }
     }
 }

@@ -7,7 +7,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`mod@barrier`], [`mod@bcast`], [`mod@reduce`], [`mod@allreduce`], [`mod@scan`], [`mod@exscan`] | one operation each: its calls, and its algorithms in their own files |
-//! | [`mod@gather`], [`mod@scatter`], [`mod@allgather`], [`mod@alltoall`] | the same of operations on blocks, one a rank; not in a `compact` build |
+//! | [`mod@gather`], [`mod@scatter`], [`mod@allgather`], [`mod@alltoall`], [`mod@reduce_scatter`] | the same of operations on blocks, one a rank; not in a `compact` build |
 //! | [`erased`] | reductions by functions that are known only at run time; not in a `compact` build |
 //! | [`layout`] | where blocks stand in memory |
 //! | [`schedule`] | the form of an algorithm: [`Schedule`], [`Step`], [`Span`] |
@@ -119,6 +119,8 @@ pub mod layout;
 pub mod op;
 mod phases;
 pub mod reduce;
+#[cfg(not(feature = "compact"))]
+pub mod reduce_scatter;
 pub mod scan;
 #[cfg(not(feature = "compact"))]
 pub mod scatter;
@@ -130,7 +132,10 @@ pub mod shared;
 pub use allgather::{allgather, allgatherv, iallgather, iallgatherv};
 pub use allreduce::{allreduce, iallreduce};
 #[cfg(not(feature = "compact"))]
-pub use alltoall::{alltoall, alltoall_in_place, alltoallv, ialltoall, ialltoall_in_place, ialltoallv};
+pub use alltoall::{
+    alltoall, alltoall_in_place, alltoallv, alltoallv_in_place, alltoallw, alltoallw_in_place, ialltoall,
+    ialltoall_in_place, ialltoallv, ialltoallv_in_place, ialltoallw, ialltoallw_in_place,
+};
 pub use barrier::{barrier, ibarrier};
 pub use bcast::{bcast, ibcast};
 #[cfg(not(feature = "compact"))]
@@ -140,6 +145,11 @@ pub use exscan::{exscan, iexscan};
 #[cfg(not(feature = "compact"))]
 pub use gather::{gather, gatherv, igather, igatherv};
 pub use reduce::{ireduce, reduce};
+#[cfg(not(feature = "compact"))]
+pub use reduce_scatter::{
+    ireduce_scatter, ireduce_scatter_block, ireduce_scatter_block_in_place, ireduce_scatter_in_place,
+    reduce_scatter, reduce_scatter_block, reduce_scatter_block_in_place, reduce_scatter_in_place,
+};
 pub use scan::{iscan, scan};
 #[cfg(not(feature = "compact"))]
 pub use scatter::{iscatter, iscatterv, scatter, scatterv};

@@ -308,6 +308,18 @@ impl Pairs {
         if rank / 2 < self.excess { rank / 2 } else { rank.saturating_sub(self.excess) }
     }
 
+    /// The first rank of the pair, or the rank, that acts under `number`; the size for the number past the last.
+    #[cfg(not(feature = "compact"))]
+    pub(crate) fn first(&self, number: u32) -> u32 {
+        number.saturating_add(number.min(self.excess))
+    }
+
+    /// Pairs.
+    #[cfg(not(feature = "compact"))]
+    pub(crate) const fn pairs(&self) -> u32 {
+        self.excess
+    }
+
     /// The number of a rank that acts.
     pub(crate) fn actor(&self, rank: u32) -> Option<u32> {
         Some(self.number(rank)).filter(|&number| self.rank(number) == rank)

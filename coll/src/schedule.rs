@@ -59,7 +59,8 @@ pub enum Buffer {
 /// Data and input of an operation on blocks ([`on_blocks`]) are a circle of blocks, one a rank, of
 /// [`count`](Instance::count) elements each: a span there is a number of whole blocks, and may go past the last one, on
 /// to the first. In memory blocks may lie apart and be shorter; the executor sends such a span in pieces, the same on both
-/// sides. So a message whose span goes past the last block does so on both sides, and does not meet scratch.
+/// sides. So a message whose span goes past the last block does so on both sides. Scratch holds blocks as well, and says which
+/// where that matters: [`of_block`](Self::of_block).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Span {
@@ -69,6 +70,17 @@ pub struct Span {
     pub start: usize,
     /// Elements.
     pub len: usize,
+    /// Which blocks it holds, where it is scratch of an operation on blocks.
+    pub held: Held,
+}
+
+/// The block that scratch holds first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Held([u32; BLOCKS as usize]);
+
+impl Held {
+    const FIRST: Self = Self([0; _]);
 }
 
 impl Span {
@@ -77,12 +89,26 @@ impl Span {
 
     /// `len` elements of the data from `start` on.
     pub const fn data(start: usize, len: usize) -> Self {
-        Self { buffer: Buffer::Data, start, len }
+        Self { buffer: Buffer::Data, start, len, held: Held::FIRST }
     }
 
     /// The first `len` elements of scratch.
     pub const fn scratch(len: usize) -> Self {
-        Self { buffer: Buffer::Scratch, start: 0, len }
+        Self { buffer: Buffer::Scratch, start: 0, len, held: Held::FIRST }
+    }
+
+    /// Scratch that holds blocks from that of `rank` on, for an algorithm that [serves](Schedule::serves_unlike) blocks of unlike
+    /// lengths: it tells their lengths. If it goes past the last block, the first ones stand before it, where they would if
+    /// all blocks stood there in the order of ranks.
+    #[cfg(not(feature = "compact"))]
+    #[must_use]
+    pub const fn of_block(self, rank: u32) -> Self {
+        Self { held: Held([rank]), ..self }
+    }
+
+    /// The block that is held first, where it is scratch.
+    pub fn first_held(&self) -> u32 {
+        self.held.0.first().copied().unwrap_or(0)
     }
 
     /// The same range of the input.
@@ -178,12 +204,13 @@ impl Step {
 /// Whether an operation's data, and its input, are a block a rank.
 pub const fn on_blocks(operation: Operation) -> bool {
     use Operation::{
-        Allgather, Allgatherv, Alltoall, Alltoallv, Alltoallw, Gather, Gatherv, Scatter, Scatterv,
+        Allgather, Allgatherv, Alltoall, Alltoallv, Alltoallw, Gather, Gatherv, ReduceScatter,
+        ReduceScatterBlock, Scatter, Scatterv,
     };
     matches!(
         operation,
         Allgather | Allgatherv | Alltoall | Alltoallv | Alltoallw | Gather | Gatherv | Scatter | Scatterv
-    )
+    ) || matches!(operation, ReduceScatter | ReduceScatterBlock)
 }
 
 /// The operation whose algorithms serve: that on blocks of one length for those on blocks of unlike lengths.
@@ -197,6 +224,7 @@ pub(crate) const fn alike(operation: Operation) -> Operation {
         Operation::Scatterv => Operation::Scatter,
         Operation::Allgatherv => Operation::Allgather,
         Operation::Alltoallv | Operation::Alltoallw => Operation::Alltoall,
+        Operation::ReduceScatter => Operation::ReduceScatterBlock,
         other => other,
     }
 }
@@ -354,6 +382,13 @@ pub trait Schedule: Sync {
     /// Whether it is made for so many ranks.
     fn serves(&self, _size: u32) -> bool {
         true
+    }
+
+    /// Whether it serves blocks of unlike lengths, in an operation on blocks: if it needs no scratch, or if it says which
+    /// [blocks](Span::of_block) scratch holds, as all that reduce and scatter must.
+    #[cfg(not(feature = "compact"))]
+    fn serves_unlike(&self, size: u32) -> bool {
+        self.operation() == Operation::ReduceScatterBlock || self.capacity(size, 0) == usize::MAX
     }
 
     /// Whether operands are combined in the order of their ranks, as an operation that does not commute needs.

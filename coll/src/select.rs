@@ -16,7 +16,6 @@ use core::fmt;
 use aldis_kernel::hal::{Cause, Cost, Operation, Resource};
 pub use explain::Explanation;
 
-use crate::layout::BLOCKS;
 use crate::op::{Element, Kernel, Reduce};
 use crate::schedule::{Algorithm, Candidate, Work, alike, least_scratch, on_blocks};
 use crate::shared;
@@ -136,7 +135,7 @@ pub fn algorithms(operation: Operation) -> &'static [Candidate] {
 /// Those of an operation on blocks.
 #[cfg(not(feature = "compact"))]
 fn of_blocks(operation: Operation) -> &'static [Candidate] {
-    use crate::{allgather, alltoall, gather, scatter};
+    use crate::{allgather, alltoall, gather, reduce_scatter, scatter};
     match operation {
         Operation::Gather => &gather::ALGORITHMS,
         Operation::Gatherv => &gather::OF_UNLIKE,
@@ -144,7 +143,8 @@ fn of_blocks(operation: Operation) -> &'static [Candidate] {
         Operation::Scatterv => &scatter::OF_UNLIKE,
         Operation::Allgather | Operation::Allgatherv => &allgather::ALGORITHMS,
         Operation::Alltoall => &alltoall::ALGORITHMS,
-        Operation::Alltoallv => &alltoall::OF_UNLIKE,
+        Operation::Alltoallv | Operation::Alltoallw => &alltoall::OF_UNLIKE,
+        Operation::ReduceScatterBlock | Operation::ReduceScatter => &reduce_scatter::ALGORITHMS,
         _ => &[],
     }
 }
@@ -296,9 +296,8 @@ impl Call {
         if algorithm.operation() != alike(self.operation) || !algorithm.serves(self.size) {
             return Err(Cause::Unsupported);
         }
-        // Blocks of unlike lengths pass through no scratch.
-        if BLOCKS && algorithm.operation() != self.operation && algorithm.capacity(self.size, 0) != usize::MAX
-        {
+        #[cfg(not(feature = "compact"))]
+        if algorithm.operation() != self.operation && !algorithm.serves_unlike(self.size) {
             return Err(Cause::Unsupported);
         }
         if !(self.commutes || algorithm.keeps_rank_order()) {
@@ -307,6 +306,10 @@ impl Call {
         let capacity = algorithm.capacity(self.size, self.scratch);
         if self.count <= capacity {
             return Ok(Plan { algorithm, segment: self.count });
+        }
+        // Where ranks differ in their longest block, all cut alike nevertheless: what two of them exchange ends for both alike.
+        if matches!(self.operation, Operation::Alltoallv | Operation::Alltoallw) && capacity > 0 {
+            return Ok(Plan { algorithm, segment: capacity });
         }
         // As few segments as the scratch allows, and those of even length.
         let segments = self.count.checked_div(capacity).ok_or_else(|| self.too_little(algorithm))?;

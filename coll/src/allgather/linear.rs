@@ -52,7 +52,7 @@ impl Schedule for Linear {
 
 impl Priced for Linear {
     fn source(&self) -> &'static str {
-        "Open MPI ompi_coll_base_allgather_intra_basic_linear, ompi_coll_base_allgatherv_intra_basic_default"
+        "Open MPI ompi_coll_base_allgather_intra_basic_linear"
     }
 
     fn work(&self, size: u32, count: usize) -> Work {

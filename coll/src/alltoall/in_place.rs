@@ -9,7 +9,7 @@ use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work};
 ///
 /// It reads no input: data is both.
 ///
-/// Scratch: one block.
+/// Scratch: one block. Blocks of unlike lengths are as long at both ranks of a pair.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct InPlace;
@@ -33,7 +33,7 @@ impl Schedule for InPlace {
         }
         let (rank, size) = (instance.rank(), instance.size());
         let other = if round < rank { round + (size - rank) } else { round - rank };
-        let (block, arrived) = (instance.block(other), Span::scratch(instance.count()));
+        let (block, arrived) = (instance.block(other), Span::scratch(instance.count()).of_block(other));
         match index {
             _ if other == rank => None,
             0 => Some(Step::Recv { from: other, into: arrived }),
@@ -46,11 +46,15 @@ impl Schedule for InPlace {
     fn capacity(&self, size: u32, scratch: usize) -> usize {
         if size < 2 { usize::MAX } else { scratch }
     }
+
+    fn serves_unlike(&self, _size: u32) -> bool {
+        true
+    }
 }
 
 impl Priced for InPlace {
     fn source(&self) -> &'static str {
-        "Open MPI mca_coll_base_alltoall_intra_basic_inplace; MPICH alltoall_intra_pairwise_sendrecv_replace"
+        "Open MPI mca_coll_base_alltoall_intra_basic_inplace; MPICH alltoallv_intra_pairwise_sendrecv_replace"
     }
 
     fn work(&self, size: u32, count: usize) -> Work {

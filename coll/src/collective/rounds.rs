@@ -51,6 +51,9 @@ impl<'scope> Memory<'scope> {
 
     /// What is read where this stretch of a buffer is.
     fn source(&self, buffer: Buffer) -> Sample<'scope> {
+        if self.is_given_in_place() && buffer == Buffer::Input {
+            return self.data.into();
+        }
         let input = self.blocks.first().map_or(Sample::from(self.scratch), |(input, _)| input.shown);
         self.target(buffer).map_or(input, Sample::from)
     }
@@ -65,6 +68,11 @@ impl<'scope> Memory<'scope> {
     #[inline]
     fn is_undivided(&self) -> bool {
         self.blocks.first().is_none_or(|(_, [data, _])| matches!(data, Layout::Whole))
+    }
+
+    /// Whether the data are the input as well, where there are blocks.
+    fn is_given_in_place(&self) -> bool {
+        self.blocks.first().is_some_and(|(_, [_, input])| matches!(input, Layout::Whole))
     }
 
     /// The bytes of a span of buffers that are not divided, of the segment that begins at element `base`.
@@ -297,6 +305,10 @@ impl<'scope> Collective<'scope> {
         order: Option<Order>,
     ) -> Result<(), Failed> {
         let (kernel, memory, mut result) = (self.memory.kernel, &self.memory, Ok(()));
+        // In place, what is given stands where the result does.
+        if memory.is_given_in_place() && (into, from) == (Buffer::Data, Buffer::Input) && target == source {
+            return Ok(());
+        }
         let Some(loan) = memory.target(into) else { return Err(self.refuse(Cause::Unsupported)) };
         let (target, source) = ((loan, target), (memory.source(from), source));
         let combined =

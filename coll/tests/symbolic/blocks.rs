@@ -10,8 +10,23 @@ fn is_in_place(schedule: &dyn Schedule) -> bool {
     schedule.name() == "in_place"
 }
 
-/// Data and input that a rank starts with.
-pub(crate) fn initial(schedule: &dyn Schedule, instance: &Instance) -> (Vec<Value>, Vec<Value>) {
+/// Whether the algorithm reduces blocks: then each span of them says which they are.
+pub(crate) fn reduces(schedule: &dyn Schedule) -> bool {
+    schedule.operation() == Operation::ReduceScatterBlock
+}
+
+/// The elements that ranks start with, in all.
+pub(crate) fn leaves(schedule: &dyn Schedule, size: u32, count: usize) -> usize {
+    let blocks = if reduces(schedule) { size as usize } else { 1 };
+    blocks * size as usize * count
+}
+
+/// Data and input that a rank starts with. In place, data are the input of an operation that reads one.
+pub(crate) fn initial(
+    schedule: &dyn Schedule,
+    instance: &Instance,
+    in_place: bool,
+) -> (Vec<Value>, Vec<Value>) {
     let (rank, size, count) = (instance.rank() as usize, instance.size() as usize, instance.count());
     let first = rank * count;
     let own = || (0..size * count).map(|at| if at / count == rank { at } else { UNDEFINED }).collect();
@@ -21,6 +36,8 @@ pub(crate) fn initial(schedule: &dyn Schedule, instance: &Instance) -> (Vec<Valu
         Operation::Scatter if instance.rank() == instance.root() => (all(0), vec![]),
         Operation::Scatter => (vec![UNDEFINED; size * count], vec![]),
         Operation::Alltoall if is_in_place(schedule) => (all(first * size), vec![]),
+        Operation::ReduceScatterBlock if in_place => (all(first * size), vec![]),
+        Operation::ReduceScatterBlock => (vec![UNDEFINED; size * count], all(first * size)),
         Operation::Alltoall => (vec![UNDEFINED; size * count], all(first * size)),
         _ => ((first..first + count).collect(), vec![]),
     }
@@ -32,30 +49,56 @@ impl Job<'_> {
         on_blocks(self.schedule.operation()).then_some(self.size as usize * self.count)
     }
 
+    /// Where a span begins on the circle.
+    fn begin(&self, span: Span) -> usize {
+        if span.buffer == Buffer::Scratch { span.first_held() as usize * self.count } else { span.start }
+    }
+
+    /// The block that a span begins with, where blocks are reduced.
+    pub(crate) fn block(&self, span: Span) -> Option<usize> {
+        (reduces(self.schedule) && span.len > 0).then(|| self.begin(span) / self.count)
+    }
+
     /// Elements of a span before the end of the circle, if it goes past that.
     pub(crate) fn cut(&self, span: Span) -> Option<usize> {
-        let circle = self.circle().filter(|_| span.buffer != Buffer::Scratch)?;
-        (span.end() > circle && span.start < circle).then(|| circle - span.start)
+        let (circle, begin) = (self.circle()?, self.begin(span));
+        (begin + span.len > circle && begin < circle).then(|| circle - begin)
     }
 
     /// A span's stretches.
     pub(crate) fn parts(&self, span: Span) -> [Span; 2] {
         match self.cut(span) {
             None => [span, Span { start: 0, len: 0, ..span }],
-            Some(cut) => [Span { len: cut, ..span }, Span { start: 0, len: span.len - cut, ..span }],
+            Some(cut) => {
+                // Before the start of scratch there is nothing.
+                let again = span.start.checked_sub(self.begin(span)).unwrap_or(usize::MAX / 2);
+                [Span { len: cut, ..span }, Span { start: again, len: span.len - cut, ..span }]
+            }
         }
     }
 
-    pub(crate) fn overlap(&self, one: &Span, other: &Span) -> bool {
-        let others = self.parts(*other);
-        self.parts(*one).iter().any(|one| others.iter().any(|other| one.overlaps(other)))
+    /// Where in place what is given stands: in the data.
+    fn at(&self, span: Span) -> Span {
+        let is_data = self.in_place && span.buffer == Buffer::Input;
+        if is_data { Span::data(span.start, span.len) } else { span }
     }
 
-    /// Whether a rank has all that a span names: in a gather and a scatter only the root has others' blocks.
+    pub(crate) fn overlap(&self, one: &Span, other: &Span) -> bool {
+        let others = self.parts(self.at(*other));
+        self.parts(self.at(*one)).iter().any(|one| others.iter().any(|other| one.overlaps(other)))
+    }
+
+    /// Whether a copy is of what stands there already.
+    pub(crate) fn is_idle(&self, into: &Span, from: &Span) -> bool {
+        self.in_place && from.buffer == Buffer::Input && self.at(*from) == *into
+    }
+
+    /// Whether a rank has all that a span names: in a gather and a scatter only the root has others' blocks, and a reduction
+    /// that is scattered writes its own.
     pub(crate) fn is_there(&self, rank: u32, span: Span) -> bool {
         let operation = self.schedule.operation();
-        let own_alone = matches!(operation, Operation::Gather | Operation::Scatter) && rank != self.root;
-        if !own_alone || span.buffer != Buffer::Data || span.len == 0 {
+        let rooted = matches!(operation, Operation::Gather | Operation::Scatter) && rank != self.root;
+        if !(rooted || reduces(self.schedule)) || span.buffer != Buffer::Data || span.len == 0 {
             return true;
         }
         (span.start, span.len) == (rank as usize * self.count, self.count)

@@ -6,6 +6,7 @@ mod blocks;
 mod halves;
 mod model;
 mod mutation;
+mod scattered;
 
 use aldis_coll::allreduce::Ring;
 use aldis_coll::alltoall::InPlace;
@@ -14,7 +15,7 @@ use aldis_coll::select::algorithms;
 use aldis_kernel::hal::Operation;
 use model::{Fault, Job};
 
-const OPERATIONS: [Operation; 10] = [
+const OPERATIONS: [Operation; 11] = [
     Operation::Barrier,
     Operation::Bcast,
     Operation::Allreduce,
@@ -25,11 +26,12 @@ const OPERATIONS: [Operation; 10] = [
     Operation::Scatter,
     Operation::Allgather,
     Operation::Alltoall,
+    Operation::ReduceScatterBlock,
 ];
 
 /// The least scratch with which `count` elements fit into one segment.
 fn scratch_for(schedule: &dyn Schedule, size: u32, count: usize) -> usize {
-    let (mut few, mut enough) = (0, count * (size as usize + 2));
+    let (mut few, mut enough) = (0, count * (2 * size as usize + 2));
     assert!(schedule.capacity(size, enough) >= count, "some scratch is enough");
     while few < enough {
         let half = (few + enough) / 2;
@@ -40,7 +42,8 @@ fn scratch_for(schedule: &dyn Schedule, size: u32, count: usize) -> usize {
 
 /// Runs and checks one case, the closed form of its work included.
 fn check<'a>(schedule: &'a dyn Schedule, size: u32, root: u32, count: usize) -> Result<Job<'a>, Fault> {
-    let job = Job::run(schedule, size, root, count, scratch_for(schedule, size, count))?;
+    let scratch = scratch_for(schedule, size, count);
+    let job = Job::run(schedule, size, root, count, scratch)?;
     match schedule.operation() {
         Operation::Barrier => job.check_barrier()?,
         Operation::Bcast => job.check_bcast()?,
@@ -48,6 +51,10 @@ fn check<'a>(schedule: &'a dyn Schedule, size: u32, root: u32, count: usize) -> 
         Operation::Reduce => job.check_reduce()?,
         Operation::Scan => job.check_scan()?,
         Operation::Exscan => job.check_exscan()?,
+        Operation::ReduceScatterBlock => {
+            job.check_reduce_scatter()?;
+            Job::run_in_place(schedule, size, count, scratch)?.check_reduce_scatter()?;
+        }
         other if on_blocks(other) => job.check_blocks()?,
         other => panic!("no check for {other}"),
     }
@@ -81,6 +88,7 @@ fn counts(operation: Operation, size: u32) -> Vec<usize> {
     let size = size as usize;
     match operation {
         Operation::Barrier => vec![0],
+        Operation::ReduceScatterBlock => vec![0, 1, 3],
         _ if size > 32 => vec![0, 1, size.div_ceil(2), size + 1],
         operation if on_blocks(operation) => vec![0, 1, 3],
         _ => vec![0, 1, size.div_ceil(2), size, 2 * size + 1],
@@ -155,6 +163,11 @@ fn every_allgather_and_alltoall_up_to_64() {
 }
 
 #[test]
+fn every_reduce_scatter_up_to_64() {
+    (1..=64).for_each(|size| check_all(Operation::ReduceScatterBlock, size, 0..1));
+}
+
+#[test]
 fn sampled_sizes_to_4096() {
     for size in [65, 100, 127, 128, 129, 255, 257, 511, 1000, 1023, 1024, 1025, 2048, 3000, 4095, 4096] {
         for operation in OPERATIONS {
@@ -192,7 +205,9 @@ fn messages(
 ) -> Vec<(u32, usize, usize)> {
     let circle = instance.size() as usize * instance.count();
     let cut = |span: Span| {
-        if span.end() > circle && span.buffer != Buffer::Scratch { circle - span.start } else { 0 }
+        let held = span.first_held() as usize * instance.count();
+        let start = if span.buffer == Buffer::Scratch { held } else { span.start };
+        if start + span.len > circle { circle - start } else { 0 }
     };
     let steps = (0..).map_while(|index| schedule.step(instance, round, index));
     let wanted = steps.filter_map(|step| match step {

@@ -39,6 +39,8 @@ pub(crate) enum Fault {
     RankOrder { element: usize },
     /// A rank that left a barrier without having heard of this one.
     Unheard { rank: u32, of: u32 },
+    /// Blocks that are taken for others where they are reduced.
+    Block { rank: u32 },
 }
 
 /// What was counted while the job ran.
@@ -78,6 +80,7 @@ pub(crate) struct Rank {
 struct Message {
     /// Elements before the end of the circle of blocks, if it goes past that.
     cut: Option<usize>,
+    block: Option<usize>,
     values: Vec<Value>,
     heard: Vec<u64>,
 }
@@ -93,6 +96,8 @@ pub(crate) struct Job<'a> {
     pub(crate) size: u32,
     pub(crate) count: usize,
     pub(crate) root: u32,
+    /// Whether the data are the input of an operation that reads one.
+    pub(crate) in_place: bool,
     pub(crate) ranks: Vec<Rank>,
     channels: HashMap<(u32, u32), Channel>,
     expressions: Vec<(Value, Value)>,
@@ -111,7 +116,21 @@ impl<'a> Job<'a> {
         count: usize,
         scratch: usize,
     ) -> Result<Self, Fault> {
-        let mut job = Self::new(schedule, size, root, count, scratch)?;
+        Self::new(schedule, size, root, count, (scratch, false))?.run_on()
+    }
+
+    /// The same in place.
+    pub(crate) fn run_in_place(
+        schedule: &'a dyn Schedule,
+        size: u32,
+        count: usize,
+        scratch: usize,
+    ) -> Result<Self, Fault> {
+        Self::new(schedule, size, 0, count, (scratch, true))?.run_on()
+    }
+
+    fn run_on(self) -> Result<Self, Fault> {
+        let mut job = self;
         while let Some(rank) = job.runnable.pop_front() {
             job.advance(rank)?;
         }
@@ -124,14 +143,14 @@ impl<'a> Job<'a> {
         size: u32,
         root: u32,
         count: usize,
-        scratch: usize,
+        (scratch, in_place): (usize, bool),
     ) -> Result<Self, Fault> {
         let words = (size as usize).div_ceil(64);
         let ranks = (0..size).map(|rank| {
             let mut heard = vec![0; words];
             heard[rank as usize / 64] = 1 << (rank % 64);
             let instance = Instance::new(rank, size, root, count).unwrap();
-            let (data, input) = blocks::initial(schedule, &instance);
+            let (data, input) = blocks::initial(schedule, &instance, in_place);
             Rank {
                 instance,
                 round: 0,
@@ -153,6 +172,7 @@ impl<'a> Job<'a> {
             size,
             count,
             root,
+            in_place,
             ranks,
             channels: HashMap::new(),
             expressions: Vec::new(),
@@ -200,7 +220,7 @@ impl<'a> Job<'a> {
                     sent.elements += from.len as u64;
                     let (cut, values) = (self.cut(from), self.read(rank, from)?);
                     let heard = self.ranks[rank as usize].heard.clone();
-                    let message = Message { cut, values, heard };
+                    let message = Message { cut, block: self.block(from), values, heard };
                     self.channels.entry((rank, to)).or_default().sends.push_back(message);
                     self.matched(rank, to)?;
                 }
@@ -249,6 +269,7 @@ impl<'a> Job<'a> {
                             _ => false,
                         }
                 }),
+                Step::Copy { into, from } if self.is_idle(into, from) => false,
                 Step::Reduce { into, from, .. } | Step::Copy { into, from } => self.overlap(into, from),
                 Step::Send { .. } => false,
             };
@@ -271,6 +292,7 @@ impl<'a> Job<'a> {
         let len = match span.buffer {
             Buffer::Data => state.data.len(),
             Buffer::Scratch => state.scratch.len(),
+            Buffer::Input if self.in_place => state.data.len(),
             Buffer::Input => state.input.len(),
             _ => 0,
         };
@@ -282,6 +304,7 @@ impl<'a> Job<'a> {
         let state = &mut self.ranks[rank as usize];
         match buffer {
             Buffer::Data => &mut state.data,
+            Buffer::Input if self.in_place => &mut state.data,
             Buffer::Input => &mut state.input,
             _ => &mut state.scratch,
         }
@@ -317,6 +340,9 @@ impl<'a> Job<'a> {
         if sent != room || message.cut != self.cut(into) || into.buffer == Buffer::Input {
             return Err(Fault::Length { from, to, sent, room });
         }
+        if message.block != self.block(into) {
+            return Err(Fault::Block { rank: to });
+        }
         self.put(to, into, &message.values);
         let heard = &mut self.ranks[to as usize].heard;
         heard.iter_mut().zip(&message.heard).for_each(|(word, more)| *word |= more);
@@ -337,6 +363,11 @@ impl<'a> Job<'a> {
                 return Ok(());
             }
             for step in self.steps(rank) {
+                if let Step::Reduce { into, from, .. } | Step::Copy { into, from } = step
+                    && self.block(into) != self.block(from)
+                {
+                    return Err(Fault::Block { rank });
+                }
                 match step {
                     Step::Reduce { into, from, order } => self.reduce(rank, into, from, order)?,
                     Step::Copy { into, from } => {
@@ -374,7 +405,7 @@ impl<'a> Job<'a> {
     }
 
     fn intern(&mut self, left: Value, right: Value) -> Value {
-        let leaves = self.size as usize * self.count;
+        let leaves = blocks::leaves(self.schedule, self.size, self.count);
         let expressions = &mut self.expressions;
         *self.interned.entry((left, right)).or_insert_with(|| {
             expressions.push((left, right));

@@ -4,11 +4,15 @@
 use aldis_coll::alltoall::InPlace;
 use aldis_coll::layout::Block;
 use aldis_coll::select::algorithms;
-use aldis_coll::{Options, alltoall_in_place, iallgather, ialltoall, igatherv, iscatter, wait_all};
+use aldis_coll::{
+    Options, alltoall_in_place, alltoallv_in_place, alltoallw_in_place, iallgather, ialltoall,
+    ialltoallv_in_place, ialltoallw_in_place, igatherv, iscatter, wait_all,
+};
 use aldis_kernel::hal::{Cause, Operation};
 use aldis_kernel::{Comm, Rank};
 
 use crate::rig::{Endpoint, run};
+use zerocopy::IntoBytes;
 
 /// Elements of a block.
 const COUNTS: [usize; 4] = [0, 1, 5, 700];
@@ -126,7 +130,7 @@ fn len(from: u32, to: u32) -> usize {
 }
 
 /// Blocks of these lengths with a gap before each, so that they do not follow each other, backwards on odd ranks.
-fn layout(rank: u32, lens: Vec<usize>) -> (Vec<Block>, usize) {
+pub(crate) fn layout(rank: u32, lens: Vec<usize>) -> (Vec<Block>, usize) {
     let mut end = 0;
     let mut list: Vec<(usize, Block)> = Vec::new();
     let order: Vec<usize> =
@@ -198,8 +202,77 @@ fn every_algorithm_that_can_moves_blocks_of_unlike_lengths() {
                     "{options:?}"
                 );
             }
+            let bytes = |(list, end): &(Vec<Block>, usize)| -> (Vec<Block>, usize) {
+                let of = |block: &Block| Block { start: block.start * 4, len: block.len * 4 };
+                (list.iter().map(of).collect(), end * 4)
+            };
+            let (given, blocks) = (bytes(&given).0, bytes(&list).0);
+            for options in each(Operation::Alltoallw, size) {
+                let mut data = memory(&list, |_| None);
+                let (sent, came) = (input.as_bytes(), data.as_mut_bytes());
+                options.alltoallw(endpoint, &world, sent, &given, came, &blocks).unwrap();
+                let expected = memory(&list, |from| Some(block(from, rank, len(from, rank))));
+                assert_eq!(data, expected, "{options:?}");
+            }
         });
     }
+}
+
+/// The length of what two ranks swap in place: nothing, little, or more than the longest block of some.
+fn swapped(one: u32, other: u32) -> usize {
+    ((one * other + one + other) % 4) as usize * 50
+}
+
+#[test]
+fn blocks_of_unlike_lengths_are_swapped_in_place() {
+    for size in [1, 2, 3, 4, 7, 9] {
+        run(size, |endpoint| {
+            let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
+            let list = layout(rank, (0..size).map(|other| swapped(rank, other)).collect());
+            let given = memory(&list, |to| Some(block(rank, to, swapped(rank, to))));
+            let expected = memory(&list, |from| Some(block(from, rank, swapped(rank, from))));
+            // The longest blocks of ranks differ: they need not cut as often, but must cut alike.
+            for scratch in [1, 40, 100, 150, 1000] {
+                let mut data = given.clone();
+                alltoallv_in_place(endpoint, &world, (&mut data, &list.0), &mut vec![0; scratch]).unwrap();
+                assert_eq!(data, expected, "{scratch}");
+                let blocks: Vec<Block> =
+                    list.0.iter().map(|block| Block { start: block.start * 4, len: block.len * 4 }).collect();
+                let mut data = given.clone();
+                let memory = (data.as_mut_bytes(), &blocks[..]);
+                alltoallw_in_place(endpoint, &world, memory, &mut vec![0; scratch]).unwrap();
+                assert_eq!(data, expected, "{scratch}");
+            }
+            let (mut one, mut other) = (given.clone(), given.clone());
+            let (a, b, list) = (&mut one, other.as_mut_bytes(), &list.0);
+            let bytes: Vec<Block> =
+                list.iter().map(|block| Block { start: block.start * 4, len: block.len * 4 }).collect();
+            let (bytes, scratch, spare) = (&bytes, &mut [0; 60], &mut [0; 33]);
+            endpoint
+                .scope(|scope| {
+                    let mut flying = [
+                        ialltoallv_in_place(scope, &world, (a, list), scratch)?,
+                        ialltoallw_in_place(scope, &world, (b, bytes), spare)?,
+                    ];
+                    wait_all(scope, &mut flying)
+                })
+                .unwrap();
+            assert_eq!((one, other), (expected.clone(), expected));
+        });
+    }
+}
+
+#[test]
+fn what_is_swapped_in_place_is_as_long_on_both_sides() {
+    let errors = run(2, |endpoint| {
+        let (world, rank) = (endpoint.world(), endpoint.world().rank().0 as usize);
+        let list = Block::packed([3 + rank, 3]);
+        let error = alltoallv_in_place(endpoint, &world, (&mut [0u8; 8], &list), &mut [0; 4]).unwrap_err();
+        (error.operation, error.cause)
+    });
+    // Rank 0 has three bytes for rank 1, which has four.
+    assert_eq!(errors[0], (Operation::Alltoallv, Cause::Truncated { sent: 4, room: 3 }));
+    assert_eq!(errors[1], (Operation::Alltoallv, Cause::LengthMismatch { left: 3, right: 4 }));
 }
 
 #[test]

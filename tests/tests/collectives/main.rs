@@ -7,6 +7,7 @@ mod erased;
 mod oracle;
 mod persistent;
 mod rig;
+mod scattered;
 mod shared;
 
 use core::sync::atomic::{AtomicU32, Ordering};

@@ -18,6 +18,7 @@ pub(crate) struct Affine {
     pub(crate) b: u32,
 }
 
+#[derive(Clone, Copy)]
 pub(crate) struct Compose;
 impl Reduce<Affine> for Compose {
     const COMMUTES: bool = false;

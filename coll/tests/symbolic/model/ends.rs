@@ -1,6 +1,7 @@
 //! What every rank must end with, an operation at a time.
 
-use super::{Fault, Job, Value};
+use super::{Fault, Job, UNDEFINED, Value};
+use crate::blocks;
 
 impl Job<'_> {
     /// Everyone has heard of everyone.
@@ -69,7 +70,7 @@ impl Job<'_> {
     /// The first element of a rank as an expression of ranks.
     pub(crate) fn expression(&self, rank: u32) -> String {
         fn text(job: &Job<'_>, value: Value) -> String {
-            match value.checked_sub(job.size as usize * job.count) {
+            match value.checked_sub(blocks::leaves(job.schedule, job.size, job.count)) {
                 None => (value / job.count).to_string(),
                 Some(index) => {
                     let (left, right) = job.expressions[index];
@@ -80,25 +81,47 @@ impl Job<'_> {
         text(self, self.ranks[rank as usize].data[0])
     }
 
-    fn check_reduced(&self, at: u32) -> Result<(), Fault> {
-        for element in 0..self.count {
-            let result = self.ranks[at as usize].data[element];
-            let mut leaves = self.leaves(result);
-            if self.schedule.keeps_rank_order() && !leaves.is_sorted() {
-                return Err(Fault::RankOrder { element });
+    /// Every rank has an expression for each element of its own block in which every rank's operand stands once; in place, the
+    /// other blocks are left alone.
+    pub(crate) fn check_reduce_scatter(&self) -> Result<(), Fault> {
+        let all = self.size as usize * self.count;
+        for rank in 0..self.size {
+            let own = rank as usize * self.count..(rank as usize + 1) * self.count;
+            for element in own.clone() {
+                self.check_element((rank, element), all)?;
             }
-            leaves.sort_unstable();
-            let expected = (0..self.size as usize).map(|rank| rank * self.count + element);
-            if !leaves.into_iter().eq(expected) {
-                return Err(Fault::Wrong { rank: at, element });
+            let data = &self.ranks[rank as usize].data;
+            let is_left = |element: &usize| data[*element] == rank as usize * all + *element;
+            let others = (0..all).filter(|element| self.in_place && !own.contains(element));
+            if let Some(element) = others.into_iter().find(|element| !is_left(element)) {
+                return Err(Fault::Wrong { rank, element });
             }
         }
         Ok(())
     }
 
+    fn check_reduced(&self, at: u32) -> Result<(), Fault> {
+        (0..self.count).try_for_each(|element| self.check_element((at, element), self.count))
+    }
+
+    /// An element of a rank is an expression in which the operand of every rank, of `each` elements, stands once.
+    fn check_element(&self, (rank, element): (u32, usize), each: usize) -> Result<(), Fault> {
+        let result = self.ranks[rank as usize].data[element];
+        if result == UNDEFINED {
+            return Err(Fault::Wrong { rank, element });
+        }
+        let mut leaves = self.leaves(result);
+        if self.schedule.keeps_rank_order() && !leaves.is_sorted() {
+            return Err(Fault::RankOrder { element });
+        }
+        leaves.sort_unstable();
+        let expected = (0..self.size as usize).map(|rank| rank * each + element);
+        if leaves.into_iter().eq(expected) { Ok(()) } else { Err(Fault::Wrong { rank, element }) }
+    }
+
     /// The operands of an expression from left to right.
     fn leaves(&self, root: Value) -> Vec<Value> {
-        let leaves = self.size as usize * self.count;
+        let leaves = blocks::leaves(self.schedule, self.size, self.count);
         let (mut found, mut todo) = (Vec::new(), vec![root]);
         while let Some(value) = todo.pop() {
             match value.checked_sub(leaves) {

@@ -1,0 +1,31 @@
+//! Where partial results stand: what is given is never written, so the first reduction of a block goes into scratch.
+
+use crate::schedule::{Instance, Order, Span, Step};
+
+/// As many of the blocks that this rank gives as `number`, from that of rank `first` on.
+pub(super) fn given(instance: &Instance, (first, number): (u32, u32)) -> Span {
+    instance.blocks(first, number).of_input()
+}
+
+/// The same blocks in scratch, behind as many others as `at`.
+pub(super) fn kept(instance: &Instance, at: u32, (first, number): (u32, u32)) -> Span {
+    let len = instance.blocks(first, number).len;
+    let start = (at as usize).saturating_mul(instance.count());
+    Span { start, ..Span::scratch(len).of_block(first) }
+}
+
+/// The same blocks in one of the images of all blocks that scratch holds.
+pub(super) fn image(instance: &Instance, number: u32, blocks: (u32, u32)) -> Span {
+    kept(instance, number.saturating_mul(instance.size()).saturating_add(blocks.0), blocks)
+}
+
+/// This rank's result.
+pub(super) fn result(instance: &Instance, from: Span) -> Step {
+    Step::Copy { into: instance.block(instance.rank()), from }
+}
+
+/// What came from `peer` is reduced, where it is, with what this rank gives; the lower rank's operand on the left.
+pub(super) fn add_given(instance: &Instance, peer: u32, came: Span, given: Span) -> Step {
+    let order = if peer < instance.rank() { Order::IntoFirst } else { Order::FromFirst };
+    Step::Reduce { into: came, from: given, order }
+}

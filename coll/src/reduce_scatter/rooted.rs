@@ -1,0 +1,102 @@
+//! Through rank 0: a reduction there, then a scatter: what `linear` and `nonoverlapping` have in common.
+
+use aldis_kernel::hal::Operation;
+
+use super::partial::{add_given, given, image, result};
+use crate::phases::{messages, order, sum};
+use crate::schedule::along::Way;
+use crate::schedule::{Instance, Step, Work, fan, log2_ceil};
+
+/// A reduction to rank 0, of neighbours, so that operands keep the order of ranks: one rank after the other, or, if
+/// `BINOMIAL`, of groups that double. Then rank 0 sends each its block.
+///
+/// Scratch: all blocks twice.
+pub(crate) struct Rooted<const BINOMIAL: bool>;
+
+/// What a rank does in a round of the reduction.
+struct Meeting {
+    other: u32,
+    receives: bool,
+    /// Whether this rank has received before.
+    has_more: bool,
+}
+
+impl<const BINOMIAL: bool> Rooted<BINOMIAL> {
+    fn reductions(size: u32) -> u32 {
+        if BINOMIAL { log2_ceil(size) } else { size.saturating_sub(1) }
+    }
+
+    fn meeting(instance: &Instance, round: u32) -> Option<Meeting> {
+        let (rank, size) = (instance.rank(), instance.size());
+        if !BINOMIAL {
+            return match rank {
+                0 => Some(Meeting { other: round + 1, receives: true, has_more: round > 0 }),
+                _ if rank == round + 1 => Some(Meeting { other: 0, receives: false, has_more: false }),
+                _ => None,
+            };
+        }
+        let bit = 1u32.checked_shl(round)?;
+        if rank & (bit - 1) != 0 {
+            return None;
+        }
+        let (other, receives) = (rank ^ bit, rank & bit == 0);
+        (other < size).then_some(Meeting { other, receives, has_more: round > 0 && rank + 1 < size })
+    }
+
+    fn reduce(instance: &Instance, round: u32, index: u32) -> Option<Step> {
+        let all = (0, instance.size());
+        let (reduced, arrived) = (image(instance, 0, all), image(instance, 1, all));
+        let Meeting { other, receives, has_more } = Self::meeting(instance, round)?;
+        match (receives, has_more, index) {
+            (false, true, 0) => Some(Step::Send { to: other, from: reduced }),
+            (false, false, 0) => Some(Step::Send { to: other, from: given(instance, all) }),
+            (true, true, 0) => Some(Step::Recv { from: other, into: arrived }),
+            (true, false, 0) => Some(Step::Recv { from: other, into: reduced }),
+            (true, true, 1) => {
+                Some(Step::Reduce { into: reduced, from: arrived, order: order(instance.rank(), other) })
+            }
+            (true, false, 1) => Some(add_given(instance, other, reduced, given(instance, all))),
+            _ => None,
+        }
+    }
+
+    fn scatter(instance: &Instance, turn: u32, index: u32) -> Option<Step> {
+        let (rank, size) = (instance.rank(), instance.size());
+        if rank > 0 {
+            let mine = index == 0 && fan::turn(rank) == turn;
+            return mine.then(|| Step::Recv { from: 0, into: instance.block(rank) });
+        }
+        if let Some(to) = fan::place(size, turn, index) {
+            return Some(Step::Send { to, from: image(instance, 0, (to, 1)) });
+        }
+        let own = if size < 2 { given(instance, (0, 1)) } else { image(instance, 0, (0, 1)) };
+        let is_next = index == 0 || fan::place(size, turn, index - 1).is_some();
+        (turn == 0 && is_next).then(|| result(instance, own))
+    }
+}
+
+impl<const BINOMIAL: bool> Way for Rooted<BINOMIAL> {
+    const OPERATION: Operation = Operation::ReduceScatterBlock;
+
+    fn rounds(instance: &Instance) -> u32 {
+        let scatters = fan::turns(instance.size()).max(1);
+        if instance.count() == 0 { 0 } else { Self::reductions(instance.size()).saturating_add(scatters) }
+    }
+
+    fn step(instance: &Instance, round: u32, index: u32) -> Option<Step> {
+        match round.checked_sub(Self::reductions(instance.size())) {
+            None => Self::reduce(instance, round, index),
+            Some(turn) => Self::scatter(instance, turn, index),
+        }
+    }
+
+    fn capacity(size: u32, scratch: usize) -> usize {
+        super::of_images(size, scratch)
+    }
+
+    fn work(size: u32, count: usize) -> Work {
+        let all = (size as usize).saturating_mul(count);
+        let copied = Work { copied: count as u64, ..Work::default() };
+        sum([messages(Self::reductions(size), all, true), fan::work(size, count), copied])
+    }
+}
