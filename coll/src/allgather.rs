@@ -31,8 +31,8 @@ use crate::schedule::Candidate;
 use crate::select::Options;
 
 /// Every algorithm for it, and for blocks of unlike lengths.
-pub static ALGORITHMS: [Candidate; 9] = [
-    &Bruck,
+pub static ALGORITHMS: [Candidate; 11] = [
+    &Bruck::<2>,
     &RecursiveDoubling,
     &TwoProcesses,
     &Ring,
@@ -41,6 +41,8 @@ pub static ALGORITHMS: [Candidate; 9] = [
     &Direct,
     &GatherBcast,
     &Linear,
+    &Bruck::<4>,
+    &Bruck::<8>,
 ];
 
 /// Gathers a block of every rank of `comm` on all of them: `data` are a block for every rank, this one's own in place

@@ -29,7 +29,8 @@ use crate::schedule::Candidate;
 use crate::select::{Choice, Options};
 
 /// Every algorithm for it. [`InPlace`] is that of the calls in place.
-pub static ALGORITHMS: [Candidate; 5] = [&TwoProcesses, &Linear, &LinearSync, &Pairwise, &Bruck];
+pub static ALGORITHMS: [Candidate; 7] =
+    [&TwoProcesses, &Linear, &LinearSync, &Pairwise, &Bruck::<2>, &Bruck::<4>, &Bruck::<8>];
 
 /// Those for blocks of unlike lengths, and of unlike elements.
 pub static OF_UNLIKE: [Candidate; 4] = [&TwoProcesses, &Linear, &LinearSync, &Pairwise];
@@ -37,7 +38,7 @@ pub static OF_UNLIKE: [Candidate; 4] = [&TwoProcesses, &Linear, &LinearSync, &Pa
 /// Sends block r of `input` to rank r of `comm`, for every r, and receives into block r of `data` what rank r has sent
 /// (MPI_Alltoall).
 ///
-/// `scratch` is working memory, of the same length on every rank: none is needed, with p + 1 blocks several can share a
+/// `scratch` is working memory, of the same length on every rank: none is needed, with 2 p blocks many can share a
 /// message.
 ///
 /// # Errors

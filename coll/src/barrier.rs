@@ -1,7 +1,7 @@
 //! Barrier: no rank leaves before every rank has entered.
 
 mod dissemination;
-mod dissemination_radix4;
+mod dissemination_radix;
 mod double_ring;
 mod linear;
 mod recursive_doubling;
@@ -12,7 +12,7 @@ mod two_processes;
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Comm, Error, Scope};
 pub use dissemination::Dissemination;
-pub use dissemination_radix4::DisseminationRadix4;
+pub use dissemination_radix::DisseminationRadix;
 pub use double_ring::DoubleRing;
 pub use linear::Linear;
 pub use recursive_doubling::RecursiveDoubling;
@@ -25,8 +25,16 @@ use crate::schedule::Candidate;
 use crate::select::{Call, Options};
 
 /// Every algorithm for it.
-pub static ALGORITHMS: [Candidate; 7] =
-    [&Dissemination, &DisseminationRadix4, &RecursiveDoubling, &TwoProcesses, &Tree, &Linear, &DoubleRing];
+pub static ALGORITHMS: [Candidate; 8] = [
+    &Dissemination,
+    &DisseminationRadix::<4>,
+    &RecursiveDoubling,
+    &TwoProcesses,
+    &Tree,
+    &Linear,
+    &DoubleRing,
+    &DisseminationRadix::<8>,
+];
 
 /// Waits until every rank of `comm` has called it (MPI_Barrier).
 ///

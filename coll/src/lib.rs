@@ -56,7 +56,7 @@
 //! # Limits
 //!
 //! [`IN_FLIGHT_MAX`] messages of a round in flight, a request slot of the storage each (most algorithms have two, trees and
-//! `dissemination_radix4` more); `u32` ranks; counts are `usize`. Segments of one call run one after another.
+//! those of radix 4 and 8 more); `u32` ranks; counts are `usize`. Segments of one call run one after another.
 //!
 //! Numbers are not converted: on a communicator with ranks of both byte orders, collectives of elements of more than a byte,
 //! and making communicators of all of them, are refused ([`Cause::UnlikeOrder`]). Barriers and bytes work;

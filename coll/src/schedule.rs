@@ -28,6 +28,7 @@ pub(crate) mod exchange;
 pub(crate) mod fan;
 #[cfg_attr(feature = "compact", expect(dead_code, reason = "a reduction moves no blocks"))]
 pub(crate) mod halves;
+pub(crate) mod radix;
 pub(crate) mod tree;
 
 use core::fmt;
@@ -40,6 +41,9 @@ use crate::layout::BLOCKS;
 /// The most receives and sends together that one round may have; a request slot is held for each while the round
 /// runs.
 pub const IN_FLIGHT_MAX: usize = 8;
+
+/// The most exchanges, a message each way, of a round.
+pub(crate) const WIDTH_MAX: u32 = IN_FLIGHT_MAX as u32 / 2;
 
 /// A buffer that steps refer to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,48 +1,56 @@
-//! Bruck: everyone passes on all it has, to twice as far each time.
+//! Bruck: everyone passes on all it has, to as many times as far each time as the radix is.
 
 use aldis_kernel::hal::Operation;
 
-use crate::schedule::{Instance, Priced, Schedule, Step, Work, log2_ceil};
+use crate::schedule::{Instance, Priced, Schedule, Step, Work, radix};
 
-/// Bruck's allgather: ceil(log2 p) rounds, any p.
+/// Bruck's allgather of radix k, 2 in the original: ceil(log_k p) stages of up to k - 1 messages, any p; a round each for a radix
+/// of up to 5.
 ///
-/// After round k a rank has the blocks of the 2^(k+1) ranks from itself on. They stand in their places from the start, so
+/// After stage s a rank has the blocks of the k^(s+1) ranks from itself on. They stand in their places from the start, so
 /// that nothing is turned at the end as in the original: what goes past the last block goes in two messages.
 ///
 /// No scratch, hence for blocks of any lengths.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Bruck;
+pub struct Bruck<const RADIX: u32>;
 
-impl Schedule for Bruck {
+impl<const RADIX: u32> Schedule for Bruck<RADIX> {
     fn operation(&self) -> Operation {
         Operation::Allgather
     }
 
     fn name(&self) -> &'static str {
-        "bruck"
+        match RADIX {
+            2 => "bruck",
+            4 => "bruck_radix4",
+            8 => "bruck_radix8",
+            _ => "bruck_radix",
+        }
     }
 
     fn rounds(&self, instance: &Instance) -> u32 {
-        if instance.count() == 0 { 0 } else { log2_ceil(instance.size()) }
+        if instance.count() == 0 { 0 } else { radix::turns(instance.size(), RADIX).count() as u32 }
     }
 
     fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
-        if round >= self.rounds(instance) {
+        if instance.count() == 0 {
             return None;
         }
-        let distance = 1u32.checked_shl(round)?;
-        let blocks = distance.min(instance.size() - distance);
-        match index {
-            0 => {
-                let from = instance.after(distance);
-                Some(Step::Recv { from, into: instance.blocks(from, blocks) })
+        let turn = radix::turns(instance.size(), RADIX).nth(round as usize)?;
+        let blocks = |reach: u32| turn.distance.min(instance.size().saturating_sub(reach));
+        match index.checked_sub(turn.digits) {
+            None => {
+                let reach = turn.reach(index);
+                let from = instance.after(reach);
+                Some(Step::Recv { from, into: instance.blocks(from, blocks(reach)) })
             }
-            1 => Some(Step::Send {
-                to: instance.before(distance),
-                from: instance.blocks(instance.rank(), blocks),
-            }),
-            _ => None,
+            Some(sent) if sent < turn.digits => {
+                let reach = turn.reach(sent);
+                let from = instance.blocks(instance.rank(), blocks(reach));
+                Some(Step::Send { to: instance.before(reach), from })
+            }
+            Some(_) => None,
         }
     }
 
@@ -51,14 +59,16 @@ impl Schedule for Bruck {
     }
 }
 
-impl Priced for Bruck {
+impl<const RADIX: u32> Priced for Bruck<RADIX> {
     fn source(&self) -> &'static str {
-        "Bruck, Ho, Kipnis, Upfal, Weathersby 1997; Open MPI ompi_coll_base_allgather_intra_bruck; MPICH allgather_intra_brucks"
+        "Bruck, Ho, Kipnis, Upfal, Weathersby 1997; Open MPI ompi_coll_base_allgather_intra_bruck, intra_k_bruck; MPICH allgather_intra_brucks, k_brucks"
     }
 
     fn work(&self, size: u32, count: usize) -> Work {
-        let rounds = if count == 0 { 0 } else { u64::from(log2_ceil(size)) };
-        let blocks = if count == 0 { 0 } else { u64::from(size.saturating_sub(1)) };
-        Work { rounds, elements: blocks.saturating_mul(count as u64), ..Work::default() }
+        if count == 0 {
+            return Work::default();
+        }
+        let blocks = u64::from(size.saturating_sub(1));
+        Work { elements: blocks.saturating_mul(count as u64), ..radix::work(size, RADIX) }
     }
 }

@@ -1,121 +1,159 @@
-//! Bruck: blocks travel in powers of two, many in one message.
+//! Bruck: blocks travel in powers of the radix, many in one message.
 
 use aldis_kernel::hal::Operation;
 
-use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, log2_ceil};
+use crate::schedule::radix::{self, Turn};
+use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, divide};
 
-/// Bruck's all-to-all, modified: ceil(log2 p) rounds of about p/2 blocks, any p; for short blocks.
+/// Bruck's all-to-all of radix k, 2 in the original, modified: ceil(log_k p) stages of up to k - 1 messages of about p/k blocks,
+/// any p; a round each for a radix of up to 5. For short blocks: a higher radix takes fewer stages and sends less.
 ///
-/// The block for the rank i after this one travels the distances that make up i, the powers of two of its binary digits. At
+/// The block for the rank i after this one travels the distances that make up i, the digits of i times the powers of k. At
 /// each rank on its way it stands where it belongs if that rank is the last: at the place of the rank i before. So nothing
 /// is turned at the end. What goes in a round is packed into scratch, and what comes is unpacked from there.
 ///
-/// Scratch: what is sent and what is received in a round, at most p + 1 blocks.
+/// Scratch: what is sent and what is received in a round, about p blocks for a radix of 2, and less than 2 p.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Bruck;
-
-/// Blocks whose distance has the binary digit `bits`.
-fn passing(size: u32, bits: u32) -> u32 {
-    let digit = 1u32.unbounded_shl(bits);
-    let full = size.unbounded_shr(bits + 1).unbounded_shl(bits);
-    full + (size & digit.unbounded_shl(1).wrapping_sub(1)).saturating_sub(digit)
-}
-
-/// The most blocks of a round.
-fn passing_max(size: u32) -> u32 {
-    (0..log2_ceil(size)).map(|bits| passing(size, bits)).max().unwrap_or(0)
-}
-
-/// The distance that is number `index` of those with the digit `bits`.
-fn distance(bits: u32, index: u32) -> u32 {
-    let digit = 1u32.unbounded_shl(bits);
-    (index & !(digit.wrapping_sub(1))).wrapping_mul(2) | digit | (index & digit.wrapping_sub(1))
-}
+pub struct Bruck<const RADIX: u32>;
 
 /// Where the block that has `distance` to travel in all stands.
 fn home(instance: &Instance, distance: u32) -> Span {
     instance.block(instance.before(distance))
 }
 
-/// The place in scratch of a block that is sent, or received.
-fn packed(instance: &Instance, index: u32, received: bool) -> Span {
-    let before = if received { passing_max(instance.size()) } else { 0 };
-    let len = instance.count();
-    Span { start: (before.saturating_add(index) as usize).saturating_mul(len), ..Span::scratch(len) }
-}
+impl<const RADIX: u32> Bruck<RADIX> {
+    fn turn(size: u32, round: u32) -> Option<Turn> {
+        radix::turns(size, RADIX).nth(round as usize)
+    }
 
-/// All blocks of a round.
-fn message(instance: &Instance, bits: u32, received: bool) -> Span {
-    let blocks = passing(instance.size(), bits) as usize;
-    Span { len: blocks.saturating_mul(instance.count()), ..packed(instance, 0, received) }
-}
+    /// Blocks whose way has this digit at the distance of the turn.
+    fn passing(size: u32, turn: Turn, digit: u32) -> u32 {
+        let (size, distance) = (size as usize, turn.distance as usize);
+        let (full, rest) = divide(size, distance.saturating_mul(RADIX as usize));
+        let beyond = rest.saturating_sub(distance.saturating_mul(digit as usize)).min(distance);
+        full.saturating_mul(distance).saturating_add(beyond) as u32
+    }
 
-/// The local steps after a round: what came goes home, and what goes in the next is packed. All comes from the input at first.
-fn sort(instance: &Instance, came: Option<u32>, goes: u32, index: u32) -> Option<Step> {
-    let size = instance.size();
-    let blocks = came.map_or(size, |bits| passing(size, bits));
-    let Some(index) = index.checked_sub(blocks) else {
-        let (distance, from) = match came {
-            Some(bits) => (distance(bits, index), packed(instance, index, true)),
-            None => (index, instance.block(instance.after(index)).of_input()),
+    /// Blocks of the first `exchanges` of a turn.
+    fn before(size: u32, turn: Turn, exchanges: u32) -> u32 {
+        (0..exchanges).map(|index| Self::passing(size, turn, turn.digit(index))).sum()
+    }
+
+    /// Blocks of a turn.
+    fn all(size: u32, turn: Turn) -> u32 {
+        Self::before(size, turn, turn.digits)
+    }
+
+    /// The most blocks of a turn.
+    fn most(size: u32) -> u32 {
+        radix::turns(size, RADIX).map(|turn| Self::all(size, turn)).max().unwrap_or(0)
+    }
+
+    /// The way of the block that is number `index` of those of a turn.
+    fn way(size: u32, turn: Turn, mut index: u32) -> u32 {
+        for digit in (0..turn.digits).map(|index| turn.digit(index)) {
+            let blocks = Self::passing(size, turn, digit);
+            if index < blocks {
+                let (high, low) = divide(index as usize, turn.distance as usize);
+                let high = (high as u32).saturating_mul(RADIX).saturating_add(digit);
+                return high.saturating_mul(turn.distance).saturating_add(low as u32);
+            }
+            index -= blocks;
+        }
+        0
+    }
+
+    /// The place in scratch of as many blocks that are sent in a turn, or received behind them, from number `index` on.
+    fn packed(instance: &Instance, turn: Turn, (index, blocks): (u32, u32), received: bool) -> Span {
+        let before = if received { Self::all(instance.size(), turn) } else { 0 };
+        let elements = |blocks: u32| (blocks as usize).saturating_mul(instance.count());
+        Span { start: elements(before.saturating_add(index)), ..Span::scratch(elements(blocks)) }
+    }
+
+    /// All blocks of an exchange.
+    fn message(instance: &Instance, turn: Turn, exchange: u32, received: bool) -> Span {
+        let (size, digit) = (instance.size(), turn.digit(exchange));
+        let blocks = (Self::before(size, turn, exchange), Self::passing(size, turn, digit));
+        Self::packed(instance, turn, blocks, received)
+    }
+
+    /// The local steps after a round: what came goes home, and what goes in the next is packed. All comes from the input at
+    /// first.
+    fn sort(instance: &Instance, came: Option<Turn>, goes: Option<Turn>, index: u32) -> Option<Step> {
+        let size = instance.size();
+        let blocks = came.map_or(size, |turn| Self::all(size, turn));
+        let Some(index) = index.checked_sub(blocks) else {
+            let (way, from) = match came {
+                Some(turn) => (Self::way(size, turn, index), Self::packed(instance, turn, (index, 1), true)),
+                None => (index, instance.block(instance.after(index)).of_input()),
+            };
+            return Some(Step::Copy { into: home(instance, way), from });
         };
-        return Some(Step::Copy { into: home(instance, distance), from });
-    };
-    let is_there = goes < log2_ceil(size) && index < passing(size, goes);
-    is_there.then(|| Step::Copy {
-        into: packed(instance, index, false),
-        from: home(instance, distance(goes, index)),
-    })
+        let turn = goes.filter(|turn| index < Self::all(size, *turn))?;
+        let from = home(instance, Self::way(size, turn, index));
+        Some(Step::Copy { into: Self::packed(instance, turn, (index, 1), false), from })
+    }
 }
 
-impl Schedule for Bruck {
+impl<const RADIX: u32> Schedule for Bruck<RADIX> {
     fn operation(&self) -> Operation {
         Operation::Alltoall
     }
 
     fn name(&self) -> &'static str {
-        "bruck"
+        match RADIX {
+            2 => "bruck",
+            4 => "bruck_radix4",
+            8 => "bruck_radix8",
+            _ => "bruck_radix",
+        }
     }
 
     fn rounds(&self, instance: &Instance) -> u32 {
-        if instance.count() == 0 { 0 } else { log2_ceil(instance.size()) + 1 }
+        if instance.count() == 0 { 0 } else { radix::turns(instance.size(), RADIX).count() as u32 + 1 }
     }
 
     fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
-        if round >= self.rounds(instance) {
+        if instance.count() == 0 {
             return None;
         }
-        let Some(bits) = round.checked_sub(1) else { return sort(instance, None, 0, index) };
-        let distance = 1u32.checked_shl(bits)?;
-        match index {
-            0 => Some(Step::Recv { from: instance.before(distance), into: message(instance, bits, true) }),
-            1 => Some(Step::Send { to: instance.after(distance), from: message(instance, bits, false) }),
-            _ => sort(instance, Some(bits), bits + 1, index - 2),
-        }
+        let next = Self::turn(instance.size(), round);
+        let Some(now) = round.checked_sub(1) else { return Self::sort(instance, None, next, index) };
+        let turn = Self::turn(instance.size(), now)?;
+        let (nth, sends) = match index.checked_sub(turn.digits) {
+            None => (index, false),
+            Some(index) if index < turn.digits => (index, true),
+            Some(index) => return Self::sort(instance, Some(turn), next, index - turn.digits),
+        };
+        let reach = turn.reach(nth);
+        let span = Self::message(instance, turn, nth, !sends);
+        Some(match sends {
+            false => Step::Recv { from: instance.before(reach), into: span },
+            true => Step::Send { to: instance.after(reach), from: span },
+        })
     }
 
     fn capacity(&self, size: u32, scratch: usize) -> usize {
-        scratch.checked_div((passing_max(size) as usize).saturating_mul(2)).unwrap_or(usize::MAX)
+        scratch.checked_div((Self::most(size) as usize).saturating_mul(2)).unwrap_or(usize::MAX)
     }
 }
 
-impl Priced for Bruck {
+impl<const RADIX: u32> Priced for Bruck<RADIX> {
     fn source(&self) -> &'static str {
-        "Bruck, Ho, Kipnis, Upfal, Weathersby 1997; Traeff, Rougier, Hunold 2014; Open MPI ompi_coll_base_alltoall_intra_bruck; MPICH alltoall_intra_brucks"
+        "Bruck, Ho, Kipnis, Upfal, Weathersby 1997; Traeff, Rougier, Hunold 2014; Open MPI ompi_coll_base_alltoall_intra_bruck; MPICH alltoall_intra_brucks, k_brucks"
     }
 
     fn work(&self, size: u32, count: usize) -> Work {
         if count == 0 {
             return Work::default();
         }
-        let (rounds, count) = (log2_ceil(size), count as u64);
-        let passed: u64 = (0..rounds).map(|bits| u64::from(passing(size, bits))).sum();
+        let passed: u64 = radix::turns(size, RADIX).map(|turn| u64::from(Self::all(size, turn))).sum();
+        let count = count as u64;
         Work {
-            rounds: rounds.into(),
             elements: passed.saturating_mul(count),
             copied: (u64::from(size) + 2 * passed).saturating_mul(count),
-            ..Work::default()
+            ..radix::work(size, RADIX)
         }
     }
 }

@@ -2,11 +2,9 @@
 
 use aldis_kernel::hal::Operation;
 
+pub(crate) use super::WIDTH_MAX;
 use super::along::Way;
-use super::{IN_FLIGHT_MAX, Instance, Span, Step, Work};
-
-/// The most exchanges of a round.
-pub(crate) const WIDTH_MAX: u32 = IN_FLIGHT_MAX as u32 / 2;
+use super::{Instance, Span, Step, Work};
 
 /// The message with `index` of a round of `width` exchanges, in which a rank sends what is `given` for each other and gets its
 /// block; how much further the index is, behind the last.

@@ -1,10 +1,11 @@
 //! The checker checked: every schedule with one thing broken must be found out.
 
 use aldis_coll::allreduce::{self, RecursiveDoubling, Ring};
-use aldis_coll::alltoall::InPlace;
+use aldis_coll::alltoall::{self, InPlace};
 use aldis_coll::bcast::Binomial;
 use aldis_coll::schedule::{Instance, Order, Schedule, Span, Step, on_blocks};
 use aldis_coll::select::algorithms;
+use aldis_coll::{allgather, barrier};
 use aldis_kernel::hal::Operation;
 
 use crate::model::Fault;
@@ -191,8 +192,14 @@ fn only_says_go(schedule: &dyn Schedule, size: u32, count: usize, round: u32) ->
 #[test]
 fn every_mutant_of_every_schedule_is_found() {
     let listed = OPERATIONS.into_iter().flat_map(algorithms).map(|known| *known as &'static dyn Schedule);
-    let further: [&'static dyn Schedule; 3] =
-        [&InPlace, &allreduce::Bcube::<3>, &allreduce::RecursiveMultiplying::<3>];
+    let further: [&'static dyn Schedule; 6] = [
+        &InPlace,
+        &allreduce::Bcube::<3>,
+        &allreduce::RecursiveMultiplying::<3>,
+        &barrier::DisseminationRadix::<3>,
+        &allgather::Bruck::<3>,
+        &alltoall::Bruck::<3>,
+    ];
     for inner in listed.chain(further) {
         // The messages of a scan go to higher ranks only: nobody waits in a circle.
         let goes_up = matches!(inner.operation(), Operation::Scan | Operation::Exscan);

@@ -1,0 +1,51 @@
+//! Digits of a radix: at distances 1, k, k^2, .. a rank meets those 1, 2, .. k - 1 times as far away, a few at a time.
+
+use super::{WIDTH_MAX, Work};
+
+/// The exchanges of a round.
+#[derive(Clone, Copy)]
+pub(crate) struct Turn {
+    /// The power of the radix.
+    pub(crate) distance: u32,
+    /// The first digit.
+    first: u32,
+    /// Digits, one after the other: at least 1.
+    pub(crate) digits: u32,
+}
+
+impl Turn {
+    /// The digit of the exchange with `index`.
+    pub(crate) const fn digit(&self, index: u32) -> u32 {
+        self.first.saturating_add(index)
+    }
+
+    /// How far the exchange with `index` reaches: less than the size.
+    pub(crate) const fn reach(&self, index: u32) -> u32 {
+        self.digit(index).saturating_mul(self.distance)
+    }
+}
+
+/// The rounds of `size` ranks. Distances of the size and more are left out.
+pub(crate) fn turns(size: u32, radix: u32) -> impl Iterator<Item = Turn> {
+    let mut next = (1_u32, 1);
+    core::iter::from_fn(move || {
+        let (distance, first) = next;
+        let all = size.saturating_sub(1).checked_div(distance)?.min(radix - 1);
+        let digits = (all + 1).checked_sub(first).filter(|digits| *digits > 0)?.min(WIDTH_MAX);
+        next = match first + digits {
+            // Without a distance, it is over.
+            past if past > all => (distance.checked_mul(radix).unwrap_or(0), 1),
+            more => (distance, more),
+        };
+        Some(Turn { distance, first, digits })
+    })
+}
+
+/// The rounds, and the exchanges beyond the first of each.
+pub(crate) fn work(size: u32, radix: u32) -> Work {
+    turns(size, radix).fold(Work::default(), |all, turn| Work {
+        rounds: all.rounds + 1,
+        fan: all.fan + u64::from(turn.digits - 1),
+        ..all
+    })
+}
