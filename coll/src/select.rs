@@ -16,6 +16,7 @@ use core::fmt;
 use aldis_kernel::hal::{Cause, Cost, Operation, Resource};
 pub use explain::Explanation;
 
+use crate::layout::BLOCKS;
 use crate::op::{Element, Kernel, Reduce};
 use crate::schedule::{Algorithm, Candidate, Work, alike, least_scratch, on_blocks};
 use crate::shared;
@@ -308,7 +309,7 @@ impl Call {
             return Ok(Plan { algorithm, segment: self.count });
         }
         // Where ranks differ in their longest block, all cut alike nevertheless: what two of them exchange ends for both alike.
-        if matches!(self.operation, Operation::Alltoallv | Operation::Alltoallw) && capacity > 0 {
+        if BLOCKS && matches!(self.operation, Operation::Alltoallv | Operation::Alltoallw) && capacity > 0 {
             return Ok(Plan { algorithm, segment: capacity });
         }
         // As few segments as the scratch allows, and those of even length.
