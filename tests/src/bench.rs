@@ -49,11 +49,31 @@ pub enum Workload {
     Reduce,
     /// A sum of doubles on all ranks, in place.
     Allreduce,
+    /// A sum of doubles up to each rank, in place; every other turn in the reversed order of ranks, so that none runs ahead.
+    Scan,
+    /// The same of the ranks before each.
+    Exscan,
+    /// A block of every rank at the root, its own in place; the root goes round.
+    Gather,
+    /// The same in blocks of [uneven] lengths.
+    Gatherv,
+    /// A block of the root for every rank, its own in place; the root goes round.
+    Scatter,
+    /// The same in blocks of [uneven] lengths.
+    Scatterv,
+    /// A block of every rank on all, in place; every other turn in the reversed order of ranks.
+    Allgather,
+    /// The same in blocks of [uneven] lengths.
+    Allgatherv,
+    /// A block of every rank for every rank, which sends the next turn what it received.
+    Alltoall,
+    /// The same in blocks of [uneven] lengths.
+    Alltoallv,
 }
 
 impl Workload {
     /// All there are, with their names on the wire.
-    pub const ALL: [(Self, &'static str); 11] = [
+    pub const ALL: [(Self, &'static str); 21] = [
         (Self::Latency, "latency"),
         (Self::Bandwidth, "bandwidth"),
         (Self::Both, "bibw"),
@@ -65,6 +85,16 @@ impl Workload {
         (Self::Bcast, "bcast"),
         (Self::Reduce, "reduce"),
         (Self::Allreduce, "allreduce"),
+        (Self::Scan, "scan"),
+        (Self::Exscan, "exscan"),
+        (Self::Gather, "gather"),
+        (Self::Gatherv, "gatherv"),
+        (Self::Scatter, "scatter"),
+        (Self::Scatterv, "scatterv"),
+        (Self::Allgather, "allgather"),
+        (Self::Allgatherv, "allgatherv"),
+        (Self::Alltoall, "alltoall"),
+        (Self::Alltoallv, "alltoallv"),
     ];
 }
 
@@ -226,6 +256,12 @@ pub fn compute(mut state: u64) -> u64 {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     }
     state
+}
+
+/// The bytes of the block with this number in an operation of so many bytes a block on blocks of unlike lengths: half and one
+/// and a half times as many by turns.
+pub const fn uneven(bytes: usize, number: usize) -> usize {
+    if number.is_multiple_of(2) { bytes / 2 } else { bytes + bytes / 2 }
 }
 
 /// What every byte of a message of turn `number` is.

@@ -16,7 +16,7 @@ enum { WINDOW_MAX = 64, TOKEN_BYTES = 8, DATA = 0, TOKEN = 1 };
 
 /* One batch: so many turns, each of `each` messages (or units of computation) of `bytes` bytes. */
 struct batch {
-    char workload[16];
+    char workload[32];
     int turns, bytes, each;
 };
 
@@ -24,6 +24,10 @@ static int rank, size, other;
 static char *out, *in;
 static double *sums;
 static MPI_Request requests[2 * WINDOW_MAX];
+/* The other way every other turn: all ranks in reversed order. */
+static MPI_Comm reversed;
+/* Of an operation on blocks: where they stand, their lengths by rank, and those of what this rank sends to each. */
+static int *places, *lens, *lens_from_here;
 
 static void fail(const char *what) {
     perror(what);
@@ -239,22 +243,116 @@ static long long allreduce(const struct batch *batch, int number) {
     return 0;
 }
 
+static MPI_Comm way(int number) {
+    return number % 2 == 0 ? MPI_COMM_WORLD : reversed;
+}
+
+static long long scan(const struct batch *batch, int number) {
+    MPI_Scan(MPI_IN_PLACE, sums, batch->bytes / 8, MPI_DOUBLE, MPI_SUM, way(number));
+    return 0;
+}
+
+static long long exscan(const struct batch *batch, int number) {
+    MPI_Exscan(MPI_IN_PLACE, sums, batch->bytes / 8, MPI_DOUBLE, MPI_SUM, way(number));
+    return 0;
+}
+
+/* Blocks. What a rank sends to another is what it had from that one: see tests/src/bin/bench_aldis/blocks.rs. */
+
+static long long gather(const struct batch *batch, int number) {
+    int root = number % size, len = batch->bytes;
+    if (rank == root)
+        MPI_Gather(MPI_IN_PLACE, 0, MPI_BYTE, out, len, MPI_BYTE, root, MPI_COMM_WORLD);
+    else
+        MPI_Gather(out + places[root], len, MPI_BYTE, NULL, 0, MPI_BYTE, root, MPI_COMM_WORLD);
+    return 0;
+}
+
+static long long gatherv(const struct batch *batch, int number) {
+    (void)batch;
+    int root = number % size;
+    if (rank == root)
+        MPI_Gatherv(MPI_IN_PLACE, 0, MPI_BYTE, out, lens, places, MPI_BYTE, root, MPI_COMM_WORLD);
+    else
+        MPI_Gatherv(out + places[root], lens[rank], MPI_BYTE, NULL, NULL, NULL, MPI_BYTE, root, MPI_COMM_WORLD);
+    return 0;
+}
+
+static long long scatter(const struct batch *batch, int number) {
+    int root = number % size, len = batch->bytes;
+    if (rank == root)
+        MPI_Scatter(out, len, MPI_BYTE, MPI_IN_PLACE, 0, MPI_BYTE, root, MPI_COMM_WORLD);
+    else
+        MPI_Scatter(NULL, 0, MPI_BYTE, out + places[root], len, MPI_BYTE, root, MPI_COMM_WORLD);
+    return 0;
+}
+
+static long long scatterv(const struct batch *batch, int number) {
+    (void)batch;
+    int root = number % size;
+    if (rank == root)
+        MPI_Scatterv(out, lens, places, MPI_BYTE, MPI_IN_PLACE, 0, MPI_BYTE, root, MPI_COMM_WORLD);
+    else
+        MPI_Scatterv(NULL, NULL, NULL, MPI_BYTE, out + places[root], lens[rank], MPI_BYTE, root, MPI_COMM_WORLD);
+    return 0;
+}
+
+static long long allgather(const struct batch *batch, int number) {
+    MPI_Allgather(MPI_IN_PLACE, 0, MPI_BYTE, out, batch->bytes, MPI_BYTE, way(number));
+    return 0;
+}
+
+static long long allgatherv(const struct batch *batch, int number) {
+    (void)batch;
+    MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_BYTE, out, lens, places, MPI_BYTE, way(number));
+    return 0;
+}
+
+static long long alltoall(const struct batch *batch, int number) {
+    char *from = number % 2 == 0 ? out : in, *into = number % 2 == 0 ? in : out;
+    MPI_Alltoall(from, batch->bytes, MPI_BYTE, into, batch->bytes, MPI_BYTE, MPI_COMM_WORLD);
+    return 0;
+}
+
+static long long alltoallv(const struct batch *batch, int number) {
+    (void)batch;
+    char *from = number % 2 == 0 ? out : in, *into = number % 2 == 0 ? in : out;
+    MPI_Alltoallv(from, lens_from_here, places, MPI_BYTE, into, lens_from_here, places, MPI_BYTE, MPI_COMM_WORLD);
+    return 0;
+}
+
 static const struct {
     const char *name;
     long long (*turn)(const struct batch *, int);
-    int measures_parts;
+    enum { WHOLE, PARTS, EVEN, UNEVEN } kind; /* what is measured of a turn, or how the blocks are */
 } workloads[] = {
-    { "latency", latency, 0 },   { "bandwidth", bandwidth, 1 }, { "bibw", bibw, 1 },
-    { "rate", rate, 0 },         { "overlap", overlap, 1 },     { "compute", compute_alone, 0 },
-    { "barrier", barrier, 0 },   { "bcast", bcast, 0 },         { "allreduce", allreduce, 0 },
-    { "reduce", reduce, 0 },     { "consume", consume, 1 },
+    { "latency", latency, WHOLE },     { "bandwidth", bandwidth, PARTS },    { "bibw", bibw, PARTS },
+    { "rate", rate, WHOLE },           { "overlap", overlap, PARTS },        { "compute", compute_alone, WHOLE },
+    { "barrier", barrier, WHOLE },     { "bcast", bcast, WHOLE },            { "allreduce", allreduce, WHOLE },
+    { "reduce", reduce, WHOLE },       { "scan", scan, WHOLE },              { "exscan", exscan, WHOLE },
+    { "gather", gather, EVEN },        { "gatherv", gatherv, UNEVEN },       { "scatter", scatter, EVEN },
+    { "scatterv", scatterv, UNEVEN },  { "allgather", allgather, EVEN },     { "allgatherv", allgatherv, UNEVEN },
+    { "alltoall", alltoall, EVEN },    { "alltoallv", alltoallv, UNEVEN }, { "consume", consume, PARTS },
 };
 enum { WORKLOADS = sizeof workloads / sizeof workloads[0] };
 
-/* Room for the batch's messages, kept while it suffices. */
-static void prepare(const struct batch *batch, int windowed) {
+/* The bytes of an uneven block: half and one and a half times as many by turns. */
+static int uneven(int bytes, int number) {
+    return number % 2 == 0 ? bytes / 2 : bytes + bytes / 2;
+}
+
+static void divide(const struct batch *batch, int is_even) {
+    for (int i = 0; i < size; i++) {
+        lens[i] = is_even ? batch->bytes : uneven(batch->bytes, i);
+        lens_from_here[i] = is_even ? batch->bytes : uneven(batch->bytes, i + rank);
+        places[i] = i * (is_even ? batch->bytes : uneven(batch->bytes, 1));
+    }
+}
+
+/* Room for so many bytes, kept while it suffices. */
+static void prepare(const struct batch *batch, size_t bytes) {
     static size_t capacity;
-    size_t needed = (size_t)batch->bytes * (windowed ? batch->each : 1) + 8;
+    size_t needed = bytes + 8;
     if (needed > capacity) {
         free(out), free(in), free(sums);
         capacity = needed;
@@ -275,7 +373,7 @@ static long long run(const struct batch *batch, int which) {
     long long start = now_ns(), parts = 0;
     for (int i = 0; i < batch->turns; i++)
         parts += workloads[which].turn(batch, i);
-    return workloads[which].measures_parts ? parts : now_ns() - start;
+    return workloads[which].kind == PARTS ? parts : now_ns() - start;
 }
 
 int main(int argc, char **argv) {
@@ -287,6 +385,11 @@ int main(int argc, char **argv) {
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     other = 1 - rank;
+    MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &reversed);
+    places = calloc(size, sizeof *places), lens = calloc(size, sizeof *lens);
+    lens_from_here = calloc(size, sizeof *lens_from_here);
+    if (places == NULL || lens == NULL || lens_from_here == NULL)
+        fail("calloc");
     pin(atoi(argv[2 + rank]));
     FILE *commands, *answers;
     join(argv[1], &commands, &answers);
@@ -294,7 +397,7 @@ int main(int argc, char **argv) {
     char line[96];
     while (fgets(line, sizeof line, commands) != NULL) {
         struct batch batch;
-        if (sscanf(line, "go %15s %d %d %d", batch.workload, &batch.turns, &batch.bytes, &batch.each) != 4)
+        if (sscanf(line, "go %31s %d %d %d", batch.workload, &batch.turns, &batch.bytes, &batch.each) != 4)
             fail("not a batch");
         int which = 0;
         while (which < WORKLOADS && strcmp(workloads[which].name, batch.workload) != 0)
@@ -304,7 +407,10 @@ int main(int argc, char **argv) {
             fail("an unknown workload, or too large a window");
         int windowed = workloads[which].turn == bandwidth || workloads[which].turn == rate ||
                        workloads[which].turn == bibw;
-        prepare(&batch, windowed);
+        int is_uneven = workloads[which].kind == UNEVEN, on_blocks = is_uneven || workloads[which].kind == EVEN;
+        size_t len = is_uneven ? uneven(batch.bytes, 1) : batch.bytes;
+        prepare(&batch, len * (windowed ? batch.each : on_blocks ? size : 1));
+        divide(&batch, !is_uneven);
         long long elapsed = run(&batch, which);
         if (rank == 0) {
             fprintf(answers, "%lld\n", elapsed);

@@ -1,12 +1,18 @@
 // gloo's side of `cargo xtask bench --peers`: tests/src/bench.rs over gloo's TCP transport, which is the only one it has.
 // Arguments: SOCKET CORE..., a core for each rank; this program starts the other ranks itself.
+#include <gloo/allgather.h>
+#include <gloo/allgatherv.h>
 #include <gloo/allreduce.h>
+#include <gloo/alltoall.h>
+#include <gloo/alltoallv.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
+#include <gloo/gather.h>
 #include <gloo/math.h>
 #include <gloo/reduce.h>
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
+#include <gloo/scatter.h>
 #include <gloo/transport/tcp/device.h>
 
 #include <sched.h>
@@ -18,6 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -33,7 +40,7 @@ using Clock = std::chrono::steady_clock;
 enum { TOKEN_BYTES = 8, TOKEN_SLOT = 1000 };
 
 struct Batch {
-  char workload[16];
+  char workload[32];
   int turns, each;
   size_t bytes;
 };
@@ -81,9 +88,15 @@ struct Rank {
     token_buffer->waitRecv();
   }
 
+  // The bytes of the block for a rank: half and one and a half times as many by turns where they are uneven.
+  static size_t block(const Batch &batch, int number) {
+    return number % 2 == 0 ? batch.bytes / 2 : batch.bytes + batch.bytes / 2;
+  }
+
   // Buffers for `messages` messages; a buffer has one operation at a time.
   void prepare(const Batch &batch, int messages) {
-    size_t len = batch.bytes * messages;
+    // Or for blocks, an uneven one of which has one and a half times the bytes at most.
+    size_t len = batch.bytes * std::max(messages, 2 * size);
     if (out.size() < len + 8) out.resize(len + 8), in.resize(len + 8);
     std::memset(out.data(), rank + 1, out.size());
     sends.clear(), receives.clear();
@@ -120,6 +133,52 @@ struct Rank {
     start_receives();
     wait_receives();
     token_to();
+  }
+
+  // A turn of an operation on blocks; tests/src/bin/bench_aldis/blocks.rs says which is sent where. There is no communicator
+  // in reversed order.
+  void on_blocks(const Batch &batch, const std::string &workload, int number) {
+    int root = number % size;
+    std::vector<char> &from = number % 2 == 0 ? out : in, &into = number % 2 == 0 ? in : out;
+    if (workload == "gather") {
+      gloo::GatherOptions options(context);
+      options.setInput(out.data() + batch.bytes * root, batch.bytes);
+      if (rank == root) options.setOutput(out.data(), batch.bytes * size);
+      options.setRoot(root);
+      gloo::gather(options);
+    } else if (workload == "scatter") {
+      gloo::ScatterOptions options(context);
+      std::vector<char *> blocks;
+      for (int i = 0; i < size && rank == root; i++) blocks.push_back(out.data() + batch.bytes * i);
+      if (rank == root) options.setInputs(blocks, batch.bytes);
+      options.setOutput(out.data() + batch.bytes * root, batch.bytes);
+      options.setRoot(root);
+      gloo::scatter(options);
+    } else if (workload == "allgather") {
+      gloo::AllgatherOptions options(context);
+      options.setOutput(out.data(), batch.bytes * size);
+      gloo::allgather(options);
+    } else if (workload == "allgatherv") {
+      gloo::AllgathervOptions options(context);
+      std::vector<size_t> lens;
+      for (int i = 0; i < size; i++) lens.push_back(block(batch, i));
+      options.setOutput(out.data(), lens);
+      gloo::allgatherv(options);
+    } else if (workload == "alltoall") {
+      gloo::AlltoallOptions options(context);
+      options.setInput(from.data(), batch.bytes * size);
+      options.setOutput(into.data(), batch.bytes * size);
+      gloo::alltoall(options);
+    } else if (workload == "alltoallv") {
+      gloo::AlltoallvOptions options(context);
+      std::vector<int64_t> lens;
+      for (int i = 0; i < size; i++) lens.push_back(block(batch, i + rank));
+      options.setInput(from.data(), lens);
+      options.setOutput(into.data(), lens);
+      gloo::alltoallv(options);
+    } else {
+      fail("an unknown workload");
+    }
   }
 
   // One turn; the nanoseconds of its measured part, or 0 if all of it is.
@@ -161,7 +220,7 @@ struct Rank {
       options.setReduceFunction(sum);
       gloo::allreduce(options);
     } else {
-      fail("an unknown workload");
+      on_blocks(batch, workload, number);
     }
     return 0;
   }
@@ -201,7 +260,7 @@ static int serve(const char *path, int rank, int size, int core, const std::stri
   char line[96];
   while (fgets(line, sizeof line, commands) != NULL) {
     Batch batch;
-    if (sscanf(line, "go %15s %d %zu %d", batch.workload, &batch.turns, &batch.bytes, &batch.each) != 4)
+    if (sscanf(line, "go %31s %d %zu %d", batch.workload, &batch.turns, &batch.bytes, &batch.each) != 4)
       fail("not a batch");
     long long elapsed = measured.run(batch);
     if (rank == 0) {

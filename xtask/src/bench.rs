@@ -10,6 +10,8 @@ use crate::shell;
 use crate::steps::Outcome;
 use crate::workspace::{self, Workspace};
 
+mod campaign;
+mod collectives;
 mod cores;
 mod everything;
 mod figure;
@@ -83,10 +85,7 @@ enum Command {
     /// Each implementation's transfer is timed alone, then beside a computation that takes as long; what is not added to the
     /// computation's time was hidden by it.
     Overlap(measure::Measure),
-    /// Barrier, broadcast and all-reduce with 2 ranks, and with 4 ranks on two cores
-    ///
-    /// With 4 ranks the peers yield their cores while they wait, which is their setting for more ranks than cores.
-    Collectives(measure::Measure),
+    Collectives(collectives::Collectives),
     /// Memory of a rank: bytes a peer, request and communicator, and of its shared segment
     Memory(peers::Peers),
     /// What a poll costs that finds nothing, by the number of idle peers
@@ -100,13 +99,13 @@ enum Command {
 impl Command {
     fn run(self) -> Result<()> {
         match self {
-            Self::Latency(measure) => measure.run(&[Workload::Latency], &[2]),
-            Self::Bandwidth(measure) => measure.run(&[Workload::Bandwidth], &[2]),
-            Self::Both(measure) => measure.run(&[Workload::Both], &[2]),
-            Self::Consume(measure) => measure.run(&[Workload::Consume], &[2]),
-            Self::Rate(measure) => measure.run(&[Workload::Rate], &[2]),
-            Self::Overlap(measure) => measure.run(&[Workload::Overlap], &[2]),
-            Self::Collectives(measure) => measure.run(&Workload::COLLECTIVES, &[2, 4]),
+            Self::Latency(measure) => measure.run(Workload::Latency),
+            Self::Bandwidth(measure) => measure.run(Workload::Bandwidth),
+            Self::Both(measure) => measure.run(Workload::Both),
+            Self::Consume(measure) => measure.run(Workload::Consume),
+            Self::Rate(measure) => measure.run(Workload::Rate),
+            Self::Overlap(measure) => measure.run(Workload::Overlap),
+            Self::Collectives(collectives) => collectives.run(),
             Self::Memory(shown) => shown.run(peers::MEMORY, peers::memory),
             Self::Poll(shown) => shown.run(peers::POLL, peers::poll),
             Self::Instructions(instructions) => instructions.run(),

@@ -1,4 +1,4 @@
-//! `cargo xtask bench latency` and its like: a few workloads over one transport, at sizes of one's choice.
+//! `cargo xtask bench latency` and its like: one workload of two ranks over one transport, at sizes of one's choice.
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -72,31 +72,29 @@ pub(super) fn step() -> Result<Outcome> {
     };
     let mut bench = measure.bench()?;
     for (workload, bytes, ranks) in [
-        (Workload::Latency, 8, 2),
-        (Workload::Bandwidth, 64 << 10, 2),
-        (Workload::Rate, 8, 2),
+        (Workload::Latency, 8, RANKS),
+        (Workload::Bandwidth, 64 << 10, RANKS),
+        (Workload::Rate, 8, RANKS),
         (Workload::Allreduce, 8, 4),
     ] {
         measure.bytes = vec![bytes];
-        measure.on(&mut bench, &[workload], ranks)?;
+        measure.on(&mut bench, workload, ranks)?;
     }
     Ok(Outcome::Passed("raw, aldis, openmpi and mpich in one run".into()))
 }
 
+/// The ranks of these workloads.
+const RANKS: usize = 2;
+
 impl Measure {
-    /// Measures `workloads` with so many ranks.
-    pub(crate) fn run(self, workloads: &[Workload], ranks: &[usize]) -> Result<()> {
-        for &bytes in &self.bytes {
-            if let Some(workload) = workloads.iter().find(|one| bytes < one.bytes_min()) {
-                bail!("{} needs messages of {} bytes at least", workload.name(), workload.bytes_min());
-            }
+    /// Measures `workload`.
+    pub(crate) fn run(self, workload: Workload) -> Result<()> {
+        if self.bytes.iter().any(|&bytes| bytes < workload.bytes_min()) {
+            bail!("{} needs messages of {} bytes at least", workload.name(), workload.bytes_min());
         }
         let mut bench = self.bench()?;
         eprintln!("measuring on cores {} and {}, {} s a size", bench.cores[0], bench.cores[1], self.seconds);
-        for &ranks in ranks {
-            self.on(&mut bench, workloads, ranks)?;
-        }
-        Ok(())
+        self.on(&mut bench, workload, RANKS)
     }
 
     fn bench(&self) -> Result<Bench> {
@@ -105,25 +103,20 @@ impl Measure {
         Bench::new(Programs::build(&Workspace::members()?, &self.profile, &wanted, &[])?)
     }
 
-    fn on(&self, bench: &mut Bench, workloads: &[Workload], ranks: usize) -> Result<()> {
+    fn on(&self, bench: &mut Bench, workload: Workload, ranks: usize) -> Result<()> {
         let mut wanted = self.wanted()?;
         if wanted.contains(&Implementation::Aldis) && !bench.knows(self.transport)? {
             eprintln!("aldis has no transport {} yet and is not measured", self.transport.name());
             wanted.retain(|one| !Implementation::OWN.contains(one));
         }
         let mut field = bench.field(self.transport, ranks, &wanted)?;
-        for &workload in workloads {
-            let sizes = match (workload, self.bytes.as_slice()) {
-                (Workload::Barrier, _) | (_, []) => workload.sizes(),
-                (_, sizes) => sizes,
-            };
-            for &bytes in sizes {
-                let figures = bench.measure(&mut field, workload, bytes, self.seconds)?;
-                if figures.is_empty() && !self.is_only_shown {
-                    bail!("{}, {bytes} B: no round was steady; the machine is too busy", workload.name());
-                }
-                self.show(&figures);
+        let sizes = if self.bytes.is_empty() { workload.sizes() } else { &self.bytes };
+        for &bytes in sizes {
+            let figures = bench.measure(&mut field, workload, bytes, self.seconds)?;
+            if figures.is_empty() && !self.is_only_shown {
+                bail!("{}, {bytes} B: no round was steady; the machine is too busy", workload.name());
             }
+            self.show(&figures);
         }
         Ok(())
     }

@@ -26,10 +26,11 @@ pub(crate) struct Report {
 }
 
 /// What every reader has to know of the figures.
-const METHOD: [&str; 4] = [
+const METHOD: [&str; 5] = [
     "All implementations take turns in short batches on the same two cores; figures are 5th percentiles of their cost, and only ratios within this run mean anything.",
     "A pair of ranks that exchange one cache line is looked at before and after each round: rounds during which it moved, or which it shows on another placement of the virtual cores, are not counted.",
     "Long messages are written anew by their sender before each send, outside the measured time: a buffer sent again untouched would measure the receiver's cache.",
+    "The root of a collective goes round, or every other turn goes the other way, so that no rank runs ahead of the others and what is sent is for the most part what was received just before. Bytes are those of a block where there is a block for every rank.",
     "`raw` is what the machine does without any library: one cache line a message, one memcpy out of what the other core has just written (for `consume` one sum of it), a non-blocking socket.",
 ];
 

@@ -225,7 +225,7 @@ fn take_turns(field: &mut Field, workload: Workload, ask: Ask, round: usize) -> 
             |one: &&mut Series| one.failed.is_none() && one.which.carries(workload, transport, ask.bytes);
         for one in tail.iter_mut().chain(head).filter(carrying) {
             let bytes = one.which.payload(workload, transport, ask.bytes);
-            match one.sample(workload, Ask { bytes, ..ask }, round) {
+            match one.sample(workload, Ask { bytes, ..ask }, field.ranks, round) {
                 // A peer's failure is told, and the others are measured without it.
                 Err(error) if Implementation::PEERS.contains(&one.which) => {
                     one.failed = Some(format!("{} failed: {error:#}", one.which.name()));

@@ -18,7 +18,12 @@ pub(crate) struct Series {
     pub(crate) failed: Option<String>,
     /// Units of a computation that is as long as the transfer, once known.
     units: Option<usize>,
+    /// Turns of a batch that takes as long as a batch should, once known.
+    turns_max: u32,
 }
+
+/// How long a batch should take at most: others' caches and the machine's state do not wait.
+const BATCH_NS_MAX: f64 = 2e7;
 
 /// How samples are taken.
 pub(crate) enum Runner {
@@ -38,17 +43,20 @@ pub(crate) struct Summary {
 
 impl Series {
     pub(crate) fn new(which: Implementation, runner: Runner) -> Self {
-        Self { which, runner, costs: Vec::new(), failed: None, units: None }
+        Self { which, runner, costs: Vec::new(), failed: None, units: None, turns_max: u32::MAX }
     }
 
     /// Forgets what was measured before.
     pub(crate) fn begin(&mut self) {
         self.costs.clear();
         self.units = None;
+        self.turns_max = u32::MAX;
     }
 
-    /// Takes one sample, or none where that would take too long a share of the run.
-    pub(crate) fn sample(&mut self, workload: Workload, ask: Ask, round: usize) -> Result<()> {
+    /// Takes one sample of a batch of so many turns, or of fewer but one for each of `ranks` where that is too long; or none
+    /// where that would take too long a share of the run.
+    pub(crate) fn sample(&mut self, workload: Workload, ask: Ask, ranks: usize, round: usize) -> Result<()> {
+        let ask = Ask { turns: ask.turns.min(self.turns_max), ..ask };
         let cost = match &mut self.runner {
             Runner::Group(group) if workload == Workload::Overlap => {
                 Some(exposed(group, &mut self.units, ask)?)
@@ -56,6 +64,10 @@ impl Series {
             Runner::Group(group) => Some(group.batch(ask)?),
             Runner::Perftest(perftest) => perftest.sample(workload, ask)?,
         };
+        if let Some(cost) = cost.filter(|cost| cost * f64::from(ask.turns) > BATCH_NS_MAX) {
+            let (turns, ranks) = ((BATCH_NS_MAX / cost) as u32, ranks as u32);
+            self.turns_max = turns.max(1).next_multiple_of(ranks).min(ask.turns);
+        }
         self.costs.extend(cost.map(|cost| (round, cost)));
         Ok(())
     }

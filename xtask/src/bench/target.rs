@@ -26,10 +26,7 @@ impl Target {
         let (to_raw, to_best_peer) = match (transport, workload) {
             (Transport::Tcp, Workload::Latency) => (Some(1.1), Some(1.0)),
             (Transport::Tcp, Workload::Bandwidth) => (Some(0.95), Some(1.0)),
-            (
-                Transport::Tcp,
-                Workload::Barrier | Workload::Bcast | Workload::Reduce | Workload::Allreduce,
-            ) => (None, Some(1.0)),
+            (Transport::Tcp, collective) if collective.is_collective() => (None, Some(1.0)),
             (Transport::Tcp, _) => (None, None),
             (_, Workload::Latency) if bytes <= 64 => (Some(1.3), Some(0.6)),
             (_, Workload::Latency) if (1024..=8192).contains(&bytes) => (None, Some(0.7)),
@@ -40,17 +37,8 @@ impl Target {
             {
                 (None, Some(0.7))
             }
-            (_, Workload::Barrier | Workload::Bcast | Workload::Reduce | Workload::Allreduce) => {
-                (None, Some(1.0))
-            }
-            (
-                _,
-                Workload::Latency
-                | Workload::Bandwidth
-                | Workload::Both
-                | Workload::Consume
-                | Workload::Overlap,
-            ) => (None, None),
+            (_, collective) if collective.is_collective() => (None, Some(1.0)),
+            _ => (None, None),
         };
         Self { to_raw, to_best_peer }
     }

@@ -14,8 +14,18 @@ pub(crate) enum Workload {
     Overlap,
     Barrier,
     Bcast,
+    Gather,
+    Gatherv,
+    Scatter,
+    Scatterv,
+    Allgather,
+    Allgatherv,
+    Alltoall,
+    Alltoallv,
     Reduce,
     Allreduce,
+    Scan,
+    Exscan,
 }
 
 /// What a figure is in.
@@ -51,7 +61,23 @@ const WINDOW_BYTES: usize = 2 * MIB;
 const WINDOW_MAX: usize = 64;
 
 impl Workload {
-    pub(crate) const COLLECTIVES: [Self; 4] = [Self::Barrier, Self::Bcast, Self::Reduce, Self::Allreduce];
+    /// Every collective operation.
+    pub(crate) const COLLECTIVES: [Self; 14] = [
+        Self::Barrier,
+        Self::Bcast,
+        Self::Gather,
+        Self::Gatherv,
+        Self::Scatter,
+        Self::Scatterv,
+        Self::Allgather,
+        Self::Allgatherv,
+        Self::Alltoall,
+        Self::Alltoallv,
+        Self::Reduce,
+        Self::Allreduce,
+        Self::Scan,
+        Self::Exscan,
+    ];
 
     /// The name on the wire and in results.
     pub(crate) fn name(self) -> &'static str {
@@ -64,8 +90,18 @@ impl Workload {
             Self::Overlap => "overlap",
             Self::Barrier => "barrier",
             Self::Bcast => "bcast",
+            Self::Gather => "gather",
+            Self::Gatherv => "gatherv",
+            Self::Scatter => "scatter",
+            Self::Scatterv => "scatterv",
+            Self::Allgather => "allgather",
+            Self::Allgatherv => "allgatherv",
+            Self::Alltoall => "alltoall",
+            Self::Alltoallv => "alltoallv",
             Self::Reduce => "reduce",
             Self::Allreduce => "allreduce",
+            Self::Scan => "scan",
+            Self::Exscan => "exscan",
         }
     }
 
@@ -84,8 +120,20 @@ impl Workload {
             Self::Overlap => "how much of a transfer is hidden by a computation as long, polling in between",
             Self::Barrier => "barrier",
             Self::Bcast => "broadcast, the root goes round",
+            Self::Gather => "a block of every rank at the root, its own in place; the root goes round",
+            Self::Gatherv => "the same in blocks of half and of one and a half times the bytes",
+            Self::Scatter => "a block of the root for every rank, its own in place; the root goes round",
+            Self::Scatterv => "the same in blocks of half and of one and a half times the bytes",
+            Self::Allgather => "a block of every rank on all, in place; every other turn in reversed order",
+            Self::Allgatherv => "the same in blocks of half and of one and a half times the bytes",
+            Self::Alltoall => "a block of every rank for every rank, there and back",
+            Self::Alltoallv => "the same in blocks of half and of one and a half times the bytes",
             Self::Reduce => "sum of doubles at the root, in place; the root goes round",
             Self::Allreduce => "sum of doubles on all ranks, in place",
+            Self::Scan => "sum of doubles up to each rank, in place; every other turn in reversed order",
+            Self::Exscan => {
+                "sum of doubles of the ranks before each, in place; every other turn in reversed order"
+            }
         }
     }
 
@@ -95,11 +143,16 @@ impl Workload {
             Self::Bandwidth | Self::Both | Self::Consume => Unit::GBs,
             Self::Rate => Unit::MillionsPerS,
             Self::Overlap => Unit::Percent,
-            Self::Barrier | Self::Bcast | Self::Reduce | Self::Allreduce => Unit::Us,
+            _ => Unit::Us,
         }
     }
 
-    /// The sizes that are measured unless others are asked for.
+    /// Whether all ranks call it.
+    pub(crate) fn is_collective(self) -> bool {
+        Self::COLLECTIVES.contains(&self)
+    }
+
+    /// The sizes that show how it grows.
     pub(crate) fn sizes(self) -> &'static [usize] {
         match self {
             Self::Latency => &[8, 64, KIB, 4 * KIB, 8 * KIB],
@@ -109,7 +162,7 @@ impl Workload {
             Self::Rate => &[8],
             Self::Overlap => &[256 * KIB, 4 * MIB],
             Self::Barrier => &[0],
-            Self::Bcast | Self::Reduce | Self::Allreduce => &[8, 64 * KIB, MIB],
+            _ => &[8, 256, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB],
         }
     }
 
@@ -117,8 +170,8 @@ impl Workload {
     pub(crate) fn bytes_min(self) -> usize {
         match self {
             Self::Latency | Self::Barrier => 0,
-            Self::Bandwidth | Self::Both | Self::Rate | Self::Overlap | Self::Bcast => 1,
-            Self::Reduce | Self::Allreduce | Self::Consume => 8,
+            Self::Reduce | Self::Allreduce | Self::Scan | Self::Exscan | Self::Consume => 8,
+            _ => 1,
         }
     }
 
@@ -142,7 +195,10 @@ impl Workload {
             _ => 5,
         };
         // A socket takes tens of times as long as a line of cache, and so does a rank that waits for its core.
-        if (transport == Transport::Tcp || ranks > 2) && turns > 10 { turns / 4 } else { turns }
+        let slow = (transport == Transport::Tcp || ranks > 2) && turns > 10;
+        let turns: u32 = if slow { turns / 4 } else { turns };
+        // Every rank is the root as often as every other.
+        if self.is_collective() { turns.next_multiple_of(ranks as u32) } else { turns }
     }
 
     /// The batch for a size.
@@ -160,7 +216,7 @@ impl Workload {
             Self::Both => 2.0 * messages * bytes as f64 / cost,
             Self::Rate => messages * 1e3 / cost,
             Self::Overlap => 100.0 * (1.0 - cost).clamp(0.0, 1.0),
-            Self::Barrier | Self::Bcast | Self::Reduce | Self::Allreduce => cost / 1e3,
+            _ => cost / 1e3,
         }
     }
 }
@@ -229,10 +285,17 @@ mod tests {
     }
 
     #[test]
+    fn every_rank_is_the_root_as_often_as_every_other() {
+        for (workload, bytes, ranks) in [(Workload::Bcast, MIB, 2), (Workload::Gather, 8, 4)] {
+            assert_eq!(workload.ask(bytes, Transport::Shm, ranks).turns as usize % ranks, 0);
+        }
+    }
+
+    #[test]
     fn default_sizes_can_be_asked_for() {
-        use Workload::{Allreduce, Bandwidth, Barrier, Bcast, Both, Consume, Latency, Overlap, Rate, Reduce};
-        let all = [Latency, Bandwidth, Both, Rate, Consume, Overlap, Barrier, Bcast, Reduce, Allreduce];
-        for workload in all {
+        use Workload::{Bandwidth, Both, Consume, Latency, Overlap, Rate};
+        let pairs = [Latency, Bandwidth, Both, Rate, Consume, Overlap];
+        for workload in pairs.into_iter().chain(Workload::COLLECTIVES) {
             assert!(workload.sizes().iter().all(|&bytes| bytes >= workload.bytes_min()));
         }
     }

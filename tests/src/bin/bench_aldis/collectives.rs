@@ -1,9 +1,9 @@
 //! Workloads of all ranks.
 
 use aldis_coll::op::Sum;
-use aldis_coll::{allreduce, barrier, bcast, reduce};
+use aldis_coll::{allreduce, barrier, bcast, exscan, reduce, scan};
 use aldis_kernel::Rank;
-use aldis_tests::bench::{Batch, mark, uniform};
+use aldis_tests::bench::{Batch, Workload, mark, uniform};
 
 use crate::{Measured, Outcome};
 
@@ -57,5 +57,29 @@ impl Measured<'_> {
             return Ok(());
         }
         Err(format!("an all-reduce gave other sums than {expected}").into())
+    }
+
+    /// The sums grow as the numbers of Fibonacci do. One more turn, on known numbers, is verified.
+    pub(crate) fn scan(&mut self, batch: Batch) -> Outcome<()> {
+        let (mut data, mut scratch) = (vec![1.0_f64; batch.bytes / 8], vec![0.0_f64; batch.bytes / 8]);
+        let (rank, before) = (self.world.rank().0, batch.workload == Workload::Exscan);
+        let Self { endpoint, world, reversed, control, .. } = self;
+        let mut turn = |number: u32, data: &mut [f64]| -> Outcome<()> {
+            let way = if number.is_multiple_of(2) { &*world } else { &*reversed };
+            if before {
+                Ok(exscan(&mut **endpoint, way, Sum, data, &mut scratch)?)
+            } else {
+                Ok(scan(&mut **endpoint, way, Sum, data, &mut scratch)?)
+            }
+        };
+        control.run(batch, |number| turn(number, &mut data))?;
+        data.fill(1.0);
+        turn(0, &mut data)?;
+        // The first rank has nothing before it, and keeps its own.
+        let expected = f64::from(if before { rank.max(1) } else { rank + 1 });
+        if data.iter().all(|&value| value == expected) {
+            return Ok(());
+        }
+        Err(format!("a scan gave other sums than {expected}").into())
     }
 }

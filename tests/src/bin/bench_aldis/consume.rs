@@ -18,7 +18,7 @@ impl Measured<'_> {
         let (first, other, in_place) = (self.is_first(), self.other(), self.endpoint.shm_arena().bytes() > 0);
         // For messages that cannot be looked at; never written if all can.
         let mut fallback = vec![0_u64; if in_place { batch.bytes / 8 } else { 0 }];
-        let Self { endpoint, world, control, out, back } = self;
+        let Self { endpoint, world, control, out, back, .. } = self;
         control.run_parts(batch, |number| -> Outcome<Duration> {
             if !first {
                 let sum = if in_place {

@@ -1,6 +1,7 @@
 //! What `cargo xtask bench` measures of Aldis: every workload of [`aldis_tests::bench`], started by `aldis-run` like any
 //! other program. `xtask/peers/bench.c` is the same over MPI.
 
+mod blocks;
 mod collectives;
 mod consume;
 mod pair;
@@ -8,6 +9,7 @@ mod pair;
 use core::error::Error;
 use std::process::ExitCode;
 
+use aldis_coll::comm::{Choice, split};
 use aldis_host_sim::{HostEndpoint, ShmArena};
 use aldis_kernel::Comm;
 use aldis_tests::bench::{Batch, Control, Setup, Workload};
@@ -19,6 +21,8 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 struct Measured<'e> {
     endpoint: &'e mut HostEndpoint,
     world: Comm,
+    /// All ranks in reversed order.
+    reversed: Comm,
     control: Control,
     /// What is sent, and where it arrives; collectives use `out` alone. In the arena if there is one.
     out: Bytes,
@@ -28,9 +32,11 @@ struct Measured<'e> {
 fn main() -> ExitCode {
     aldis_host_sim::run(|endpoint: &mut HostEndpoint| {
         let world = endpoint.world();
+        let (key, mut scratch) = (-(world.rank().0 as i32), vec![Choice::NONE; world.size() as usize]);
+        let reversed = split(endpoint, &world, Some(0), key, &mut scratch)?.ok_or("one colour")?;
         let control = Control::join(&Setup::from_arguments(0)?, world.rank().0 as usize)?;
         let [out, back] = [Vec::new(), Vec::new()].map(Bytes::Heap);
-        let mut measured = Measured { endpoint, world, control, out, back };
+        let mut measured = Measured { endpoint, world, reversed, control, out, back };
         while let Some(batch) = measured.control.next_batch()? {
             measured.run(batch)?;
         }
@@ -52,12 +58,25 @@ impl Measured<'_> {
             Workload::Bcast => self.bcast(batch),
             Workload::Reduce => self.reduce(batch),
             Workload::Allreduce => self.allreduce(batch),
+            Workload::Scan | Workload::Exscan => self.scan(batch),
+            Workload::Gather
+            | Workload::Gatherv
+            | Workload::Scatter
+            | Workload::Scatterv
+            | Workload::Allgather
+            | Workload::Allgatherv
+            | Workload::Alltoall
+            | Workload::Alltoallv => self.on_blocks(batch),
         }
     }
 
-    /// Buffers for `messages` messages of a batch; kept when they have this size, so that their pages stay.
+    /// Buffers for `messages` messages of a batch.
     fn buffers(&mut self, batch: Batch, messages: usize) -> Outcome<()> {
-        let len = batch.bytes.checked_mul(messages).ok_or("a window above what can be addressed")?;
+        self.room(batch.bytes.checked_mul(messages).ok_or("a window above what can be addressed")?)
+    }
+
+    /// Buffers of so many bytes; kept when they have this size, so that their pages stay.
+    fn room(&mut self, len: usize) -> Outcome<()> {
         let arena = self.endpoint.shm_arena();
         for (buffer, byte) in [(&mut self.out, 1), (&mut self.back, 0)] {
             if buffer.len() != len {

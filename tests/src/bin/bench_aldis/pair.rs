@@ -26,7 +26,7 @@ impl Measured<'_> {
         let (first, other) = (self.is_first(), self.other());
         let sent = self.world.rank().0 as u8 + 1;
         self.out.fill(sent);
-        let Self { endpoint, world, control, out, back } = self;
+        let Self { endpoint, world, control, out, back, .. } = self;
         control.run(batch, |_| -> Outcome<()> {
             if first {
                 endpoint.send(world, out, other, DATA)?;
@@ -43,7 +43,7 @@ impl Measured<'_> {
     pub(crate) fn bandwidth(&mut self, batch: Batch) -> Outcome<()> {
         self.buffers(batch, batch.each)?;
         let (first, other) = (self.is_first(), self.other());
-        let Self { endpoint, world, control, out, back } = self;
+        let Self { endpoint, world, control, out, back, .. } = self;
         control.run_parts(batch, |number| -> Outcome<Duration> {
             if !first {
                 take(endpoint, world, other, back, batch.bytes)?;
@@ -61,7 +61,7 @@ impl Measured<'_> {
         self.buffers(batch, batch.each)?;
         let (first, other) = (self.is_first(), self.other());
         self.out.fill(mark(0));
-        let Self { endpoint, world, control, out, back } = self;
+        let Self { endpoint, world, control, out, back, .. } = self;
         control.run(batch, |_| {
             if first {
                 push(endpoint, world, other, out, batch.bytes)
@@ -75,7 +75,7 @@ impl Measured<'_> {
     pub(crate) fn both(&mut self, batch: Batch) -> Outcome<()> {
         self.buffers(batch, batch.each)?;
         let other = self.other();
-        let Self { endpoint, world, control, out, back } = self;
+        let Self { endpoint, world, control, out, back, .. } = self;
         control.run_parts(batch, |number| -> Outcome<Duration> {
             out.fill(mark(number));
             let (mut token, mut answer) = ([0; TOKEN_BYTES], [0; TOKEN_BYTES]);
@@ -108,7 +108,7 @@ impl Measured<'_> {
     pub(crate) fn overlap(&mut self, batch: Batch) -> Outcome<()> {
         self.buffers(batch, 1)?;
         let (first, other) = (self.is_first(), self.other());
-        let Self { endpoint, world, control, out, back } = self;
+        let Self { endpoint, world, control, out, back, .. } = self;
         control.run_parts(batch, |number| -> Outcome<Duration> {
             if first {
                 out.fill(mark(number));

@@ -1,0 +1,137 @@
+//! Workloads of all ranks on blocks, one a rank.
+//!
+//! What a rank sends to another is what it had from that one when it last went the other way: fresh in its own cache alone. So
+//! block `r` of its buffer is that of its dealings with rank `r`, and the blocks of an all-to-all are the input of the next.
+
+use aldis_coll::layout::Block;
+use aldis_coll::{allgather, allgatherv, alltoall, alltoallv, gather, gatherv, scatter, scatterv};
+use aldis_host_sim::HostEndpoint;
+use aldis_kernel::{Comm, Rank};
+use aldis_tests::bench::{Batch, Workload, uneven, uniform};
+
+use crate::{Measured, Outcome};
+
+/// The blocks of a batch, by rank.
+struct Blocks {
+    workload: Workload,
+    list: Vec<Block>,
+    /// From the start of one to the start of the next.
+    stride: usize,
+}
+
+impl Blocks {
+    fn new(batch: Batch, rank: usize, size: usize) -> Self {
+        use Workload::{Allgatherv, Alltoallv, Gatherv, Scatterv};
+        let Batch { workload, bytes, .. } = batch;
+        let is_uneven = matches!(workload, Gatherv | Scatterv | Allgatherv | Alltoallv);
+        let stride = if is_uneven { uneven(bytes, 1) } else { bytes };
+        let len = |number: usize| match workload {
+            _ if !is_uneven => bytes,
+            // As long one way as the other.
+            Alltoallv => uneven(bytes, number + rank),
+            _ => uneven(bytes, number),
+        };
+        let list = (0..size).map(|number| Block { start: number * stride, len: len(number) }).collect();
+        Self { workload, list, stride }
+    }
+
+    /// The part of the buffer that rank `me` lends where `root` lends all of it.
+    fn lent<'m>(&self, all: &'m mut [u8], me: Rank, root: Rank) -> Outcome<&'m mut [u8]> {
+        if me == root {
+            return Ok(all);
+        }
+        let (Some(place), Some(own)) = (self.list.get(root.0 as usize), self.list.get(me.0 as usize)) else {
+            return Err("a rank without a block".into());
+        };
+        all.get_mut(place.start..place.start + own.len).ok_or_else(|| "a block outside of the buffer".into())
+    }
+
+    /// The block with this number.
+    fn part<'m>(&self, all: &'m mut [u8], of: usize) -> &'m mut [u8] {
+        let block = self.list.get(of).copied().unwrap_or_default();
+        all.get_mut(block.start..block.start + block.len).unwrap_or_default()
+    }
+}
+
+/// What a turn works on.
+struct Turn<'e> {
+    endpoint: &'e mut HostEndpoint,
+    world: &'e Comm,
+    reversed: &'e Comm,
+    out: &'e mut [u8],
+    back: &'e mut [u8],
+    scratch: Vec<u8>,
+    blocks: Blocks,
+}
+
+impl Measured<'_> {
+    /// One more turn than is timed, on known bytes, is verified.
+    pub(crate) fn on_blocks(&mut self, batch: Batch) -> Outcome<()> {
+        let (rank, size) = (self.world.rank().0 as usize, self.world.size() as usize);
+        let blocks = Blocks::new(batch, rank, size);
+        self.room(blocks.stride * size)?;
+        let Self { endpoint, world, reversed, control, out, back } = self;
+        // With as much several blocks can share a message.
+        let scratch = vec![0; batch.bytes * (size + 1)];
+        let mut turn = Turn { endpoint, world, reversed, out, back, scratch, blocks };
+        control.run(batch, |number| turn.take(number))?;
+        turn.verify(rank, size)
+    }
+}
+
+impl Turn<'_> {
+    fn take(&mut self, number: u32) -> Outcome<()> {
+        let Self { endpoint, world, reversed, out, back, scratch, blocks } = self;
+        let (ep, me, root) = (&mut **endpoint, world.rank(), Rank(number % world.size()));
+        let is_even = number.is_multiple_of(2);
+        let way = if is_even { &**world } else { &**reversed };
+        let (given, data) = if is_even { (&*out, &mut *back) } else { (&*back, &mut *out) };
+        let list = &blocks.list;
+        match blocks.workload {
+            Workload::Alltoall => alltoall(ep, world, given, data, scratch)?,
+            Workload::Alltoallv => alltoallv(ep, world, given, list, data, list)?,
+            Workload::Allgather => allgather(ep, way, out)?,
+            Workload::Allgatherv => allgatherv(ep, way, out, list)?,
+            Workload::Gather => gather(ep, world, blocks.lent(out, me, root)?, scratch, root)?,
+            Workload::Gatherv => gatherv(ep, world, blocks.lent(out, me, root)?, list, root)?,
+            Workload::Scatter => scatter(ep, world, blocks.lent(out, me, root)?, scratch, root)?,
+            Workload::Scatterv => scatterv(ep, world, blocks.lent(out, me, root)?, list, root)?,
+            other => return Err(format!("{other:?} is not on blocks").into()),
+        }
+        Ok(())
+    }
+
+    /// A turn on bytes that say from whom to whom they go.
+    fn verify(&mut self, rank: usize, size: usize) -> Outcome<()> {
+        use Workload::{Allgather, Allgatherv, Alltoall, Alltoallv, Gather, Gatherv};
+        let workload = self.blocks.workload;
+        let is_all_to_all = matches!(workload, Alltoall | Alltoallv);
+        let mark = |from: usize, to: usize| {
+            if is_all_to_all { (from * size + to) as u8 + 1 } else { from as u8 + 1 }
+        };
+        for (place, room) in self.out.chunks_mut(self.blocks.stride).enumerate() {
+            room.fill(mark(rank, place));
+        }
+        self.take(0)?;
+        let Self { out, back, blocks, .. } = self;
+        let all = if is_all_to_all { back } else { out };
+        // The place and the sender of what a rank then has.
+        let had: Vec<(usize, usize)> = match workload {
+            Gather | Gatherv if rank != 0 => Vec::new(),
+            Alltoall | Alltoallv | Allgather | Allgatherv | Gather | Gatherv => {
+                (0..size).map(|from| (from, from)).collect()
+            }
+            // A scatter, the root's own of which is what it had.
+            _ => vec![(0, 0)],
+        };
+        let is_right = |(place, from): (usize, usize)| {
+            let part = blocks.part(all, place);
+            part.is_empty() || uniform(part) == Some(mark(from, rank))
+        };
+        if had.into_iter().all(is_right) {
+            Ok(())
+        } else {
+            Err(format!("{workload:?} brought other bytes").into())
+        }
+    }
+}
