@@ -22,6 +22,7 @@
 //! | [`topology`] | who is how far from whom, and over which shared links |
 //! | [`network`] | both together, slow nodes, contention |
 //! | [`run`] | the simulation |
+//! | [`watch`] | what happens in it: messages, local work, the critical path |
 //!
 //! # The model
 //!
@@ -42,8 +43,10 @@
 pub mod cost;
 pub mod network;
 pub mod run;
+pub mod watch;
 
 pub use crate::topology::{self, Topology};
 pub use cost::LogGp;
 pub use network::Network;
 pub use run::{Outcome, Run, RunError};
+pub use watch::Trace;

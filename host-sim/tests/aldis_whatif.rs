@@ -48,7 +48,11 @@ fn the_table_lines_up_and_marks_the_fastest() {
 fn csv_json_and_plot_hold_every_point() {
     let (csv, svg) = (file("points.csv"), file("points.svg"));
     fs::write(&csv, "x".repeat(100_000)).expect("a longer file, to be replaced");
-    let line = format!("{PLAIN} --ranks 2..16 --json --csv {} --svg {}", csv.display(), svg.display());
+    let line = format!(
+        "barrier bcast allreduce reduce {PLAIN} --ranks 2..16 --json --csv {} --svg {}",
+        csv.display(),
+        svg.display()
+    );
     let json: serde_json::Value = serde_json::from_str(&printed(&line)).expect("JSON");
     let points = json.as_array().expect("an array");
     // A broadcast by one of them, the other three operations by two; four rank counts.
@@ -68,6 +72,18 @@ fn csv_json_and_plot_hold_every_point() {
     }
     // A dot for each point in a line, and nothing that is no number.
     assert_eq!((svg.matches("<circle").count(), svg.contains("NaN")), (28, false));
+}
+
+#[test]
+fn bytes_are_those_of_a_block_where_there_is_one_for_every_rank() {
+    // o + 7 G + L + o a round.
+    let row = |line: &str| {
+        printed(line).lines().last().map(|row| row.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    let ring = row("allgather --algorithm ring --ranks 4 --bytes 8");
+    assert_eq!(ring.as_deref(), Some("allgather ring 4 8 4.501 12 96 *"));
+    let swap = row("alltoall --algorithm two_processes --ranks 2 --bytes 8");
+    assert_eq!(swap.as_deref(), Some("alltoall two_processes 2 8 1.500 2 16 *"));
 }
 
 #[test]
@@ -113,7 +129,7 @@ fn what_is_wrong_is_answered_with_what_would_be_right() {
             1,
             "none is called `rng`; known: recursive_doubling, rabenseifner, ring",
         ),
-        ("gather", 2, "[possible values: barrier, bcast, allreduce, reduce]"),
+        ("gatherv", 2, "known: barrier, bcast, gather, scatter, allgather, alltoall, "),
         ("--topology tree", 2, "known: crossbar, ring, torus[:COLUMNS]"),
         ("--bytes 12", 1, "no whole number of elements of 8"),
         ("bcast --ranks 4,8 --root 4", 1, "--root 4: there is no such rank among 4"),

@@ -16,6 +16,7 @@ mod firmware;
 mod licences;
 mod limit;
 mod qemu;
+mod schedule;
 mod shell;
 mod sim;
 mod size;
@@ -43,6 +44,7 @@ enum Command {
     Firmware(firmware::Firmware),
     #[command(subcommand)]
     Qemu(qemu::Command),
+    Schedule(schedule::Schedule),
     Sim(sim::Sim),
     Size(size::Size),
     Test(test::Test),
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         Command::Endian(endian) => endian.run(),
         Command::Firmware(firmware) => firmware.run(),
         Command::Qemu(command) => command.run(),
+        Command::Schedule(schedule) => schedule.run(),
         Command::Sim(sim) => sim.run(),
         Command::Size(size) => size.run(),
         Command::Test(test) => test.run(),

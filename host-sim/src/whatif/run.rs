@@ -7,6 +7,7 @@ use aldis_coll::select::{Call, Plan};
 use aldis_hal::Cause;
 
 use super::network::Network;
+use super::watch::{Counted, Watch};
 
 mod engine;
 
@@ -51,7 +52,10 @@ impl Run {
     }
 
     /// How the executor would carry it out.
-    fn plan(&self) -> Result<Plan, RunError> {
+    ///
+    /// # Errors
+    /// [`RunError::Refused`].
+    pub fn plan(&self) -> Result<Plan, RunError> {
         let Self { algorithm, size, count, element_bytes, scratch, .. } = *self;
         let operation = algorithm.operation();
         let call = Call { operation, size, count, element_bytes, scratch, commutes: true };
@@ -91,13 +95,21 @@ impl Run {
     /// # Errors
     /// [`RunError`].
     pub fn watched(&self, network: &Network, watch: impl FnMut(u64)) -> Result<Outcome, RunError> {
+        self.traced(network, &mut Counted(watch))
+    }
+
+    /// Simulates it, and tells all that happens: a [`Trace`](super::Trace) keeps it.
+    ///
+    /// # Errors
+    /// [`RunError`].
+    pub fn traced(&self, network: &Network, watch: &mut impl Watch) -> Result<Outcome, RunError> {
         let work = self.work(network)?;
         if work > self.work_max {
             return Err(RunError::TooMuch { work, most: self.work_max });
         }
         let plan = self.plan()?;
-        let mut engine = engine::Engine::new(self, network, plan);
-        engine.all(watch)?;
+        let mut engine = engine::Engine::new(self, network, plan, watch);
+        engine.all()?;
         engine.outcome()
     }
 }

@@ -2,9 +2,12 @@
 
 use std::path::PathBuf;
 
+use aldis_coll::catalog::COLLECTIVES;
+use aldis_coll::select::algorithms;
+use aldis_hal::Operation;
 use aldis_host_sim::topology;
 use aldis_host_sim::whatif::{LogGp, Network, Topology};
-use clap::{Args, Parser, ValueEnum};
+use clap::{Args, Parser};
 
 use crate::list::List;
 
@@ -16,9 +19,9 @@ use crate::list::List;
 #[derive(Debug, Parser)]
 #[command(name = "aldis-whatif", version, about, long_about, after_long_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct Options {
-    /// Collectives to predict [default: all]
-    #[arg(value_enum, value_name = "OPERATION")]
-    pub(crate) operations: Vec<Collective>,
+    /// Collectives to predict [default: all]; the v-variants have the schedules of those they are variants of
+    #[arg(value_name = "OPERATION", value_parser = operation)]
+    pub(crate) operations: Vec<Operation>,
 
     /// Only this algorithm; may be given several times (see --list) [default: all]
     #[arg(long, value_name = "NAME")]
@@ -28,7 +31,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "LIST", default_value = "2..65536")]
     pub(crate) ranks: List,
 
-    /// Message sizes in bytes, in the same forms, with Ki, Mi, Gi; a barrier has none
+    /// Bytes of a rank's data, in the same forms, with Ki, Mi, Gi; of a block where there is one for every rank; a barrier has
+    /// none
     #[arg(long, value_name = "LIST", default_value = "8")]
     pub(crate) bytes: List,
 
@@ -41,7 +45,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "BYTES")]
     pub(crate) scratch_bytes: Option<u64>,
 
-    /// The root of a broadcast
+    /// The root of operations that have one
     #[arg(long, value_name = "RANK", default_value = "0")]
     pub(crate) root: u32,
 
@@ -138,17 +142,19 @@ impl Options {
     }
 }
 
-/// The collectives that there are schedules of.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum Collective {
-    /// Everybody waits for everybody
-    Barrier,
-    /// The root's data to everybody
-    Bcast,
-    /// Everybody's data reduced, the result to everybody
-    Allreduce,
-    /// Everybody's data reduced, the result to the root
-    Reduce,
+/// The collectives that have schedules of their own.
+pub(crate) fn scheduled() -> impl Iterator<Item = Operation> {
+    let is_own =
+        |operation: &Operation| algorithms(*operation).iter().any(|one| one.operation() == *operation);
+    COLLECTIVES.into_iter().filter(is_own)
+}
+
+/// The operation of this name.
+fn operation(name: &str) -> Result<Operation, String> {
+    scheduled().find(|operation| operation.to_string() == name).ok_or_else(|| {
+        let known: Vec<String> = scheduled().map(|operation| operation.to_string()).collect();
+        format!("known: {}", known.join(", "))
+    })
 }
 
 fn topologies() -> String {
@@ -211,7 +217,7 @@ mod tests {
     #[test]
     fn wrong_lines_are_answered_with_what_would_be_right() {
         for (line, answer) in [
-            ("scan", "[possible values: barrier, bcast, "),
+            ("gatherv", "known: barrier, bcast, gather, scatter, "),
             ("--topology tree", "known: crossbar, ring, torus"),
             ("--ranks many", "2..64 (doubling)"),
             ("--latency-ns -1", "from 0 to 1e9"),

@@ -5,7 +5,8 @@ use core::fmt::Write;
 use aldis_coll::select::algorithms;
 use aldis_host_sim::topology;
 
-use crate::study::{ALL, Point};
+use crate::cli::scheduled;
+use crate::study::Point;
 
 const HEAD: [&str; 8] = ["operation", "algorithm", "ranks", "bytes", "us", "messages", "sent", "fastest"];
 
@@ -66,7 +67,7 @@ pub(crate) fn json(points: &[Point]) -> String {
 /// Everything that can be named on the command line.
 pub(crate) fn list() -> String {
     let mut text = String::new();
-    for operation in ALL.map(|collective| collective.operation()) {
+    for operation in scheduled() {
         for algorithm in algorithms(operation) {
             let (operation, source) = (operation.to_string(), algorithm.source());
             let _ = writeln!(text, "{operation:<10} {:<20} {source}", algorithm.name());

@@ -10,22 +10,7 @@ use aldis_host_sim::whatif::{Network, Run, RunError, run};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use crate::cli::{Collective, Options};
-
-/// All collectives.
-pub(crate) const ALL: [Collective; 4] =
-    [Collective::Barrier, Collective::Bcast, Collective::Allreduce, Collective::Reduce];
-
-impl Collective {
-    pub(crate) const fn operation(self) -> Operation {
-        match self {
-            Self::Barrier => Operation::Barrier,
-            Self::Bcast => Operation::Bcast,
-            Self::Allreduce => Operation::Allreduce,
-            Self::Reduce => Operation::Reduce,
-        }
-    }
-}
+use crate::cli::{Options, scheduled};
 
 /// One predicted time.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -167,8 +152,9 @@ fn elements(bytes: u64, element_bytes: u32) -> Result<usize, String> {
 
 /// The algorithms asked for, or which there are.
 fn chosen(options: &Options) -> Result<Vec<Algorithm>, String> {
-    let operations = if options.operations.is_empty() { &ALL[..] } else { &options.operations };
-    let known = || operations.iter().flat_map(|operation| algorithms(operation.operation())).copied();
+    let all: Vec<Operation> = scheduled().collect();
+    let operations = if options.operations.is_empty() { &all } else { &options.operations };
+    let known = || operations.iter().flat_map(|operation| algorithms(*operation)).copied();
     for name in &options.algorithm {
         if !known().any(|algorithm| algorithm.name() == name) {
             let names: Vec<&str> = known().map(|algorithm| algorithm.name()).collect();

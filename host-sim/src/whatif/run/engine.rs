@@ -8,6 +8,7 @@ use aldis_coll::select::Plan;
 
 use super::{Outcome, Run, RunError};
 use crate::whatif::network::{Links, Network};
+use crate::whatif::watch::{Act, Watch, What};
 
 /// Where a rank stands.
 #[derive(Clone, Copy, Debug)]
@@ -56,9 +57,10 @@ struct Early {
 }
 
 /// A run in progress.
-pub(super) struct Engine<'r> {
+pub(super) struct Engine<'r, W> {
     run: &'r Run,
     network: &'r Network,
+    watch: &'r mut W,
     plan: Plan,
     links: Links,
     nodes: Vec<Node>,
@@ -71,8 +73,8 @@ pub(super) struct Engine<'r> {
     bytes: u64,
 }
 
-impl<'r> Engine<'r> {
-    pub(super) fn new(run: &'r Run, network: &'r Network, plan: Plan) -> Self {
+impl<'r, W: Watch> Engine<'r, W> {
+    pub(super) fn new(run: &'r Run, network: &'r Network, plan: Plan, watch: &'r mut W) -> Self {
         let node = Node {
             cpu: 0,
             out: 0,
@@ -88,6 +90,7 @@ impl<'r> Engine<'r> {
         Self {
             run,
             network,
+            watch,
             plan,
             links: Links::new(network, run.size),
             nodes: vec![node; run.size as usize],
@@ -100,7 +103,7 @@ impl<'r> Engine<'r> {
         }
     }
 
-    pub(super) fn all(&mut self, mut watch: impl FnMut(u64)) -> Result<(), RunError> {
+    pub(super) fn all(&mut self) -> Result<(), RunError> {
         for rank in 0..self.run.size {
             let first = self.instance(rank)?;
             if self.run.algorithm.rounds(&first) == 0 {
@@ -118,7 +121,7 @@ impl<'r> Engine<'r> {
             self.arrive(flight)?;
             delivered += 1;
             if delivered.is_multiple_of(1 << 16) {
-                watch(delivered);
+                self.watch.delivered(delivered);
             }
         }
         Ok(())
@@ -211,7 +214,10 @@ impl<'r> Engine<'r> {
         let leaves = start.saturating_add(self.network.processor_ps(rank, cost.overhead_ps));
         node.cpu = leaves;
         node.out = start.saturating_add(cost.gap_ps).saturating_add(stream);
-        node.landed = node.landed.max(leaves.saturating_add(stream));
+        let gone_ps = leaves.saturating_add(stream);
+        node.landed = node.landed.max(gone_ps);
+        let (base, round, what) = (node.base, node.round, What::Sends { to, gone_ps });
+        self.watch.acts(Act { rank, base, round, what, bytes, start_ps: start, end_ps: leaves });
         let enters = self.network.has_contention();
         let way = if enters { 0 } else { self.network.latency_ps(self.run.size, rank, to) };
         let (at, number) = (leaves.saturating_add(way), self.sent);
@@ -264,8 +270,12 @@ impl<'r> Engine<'r> {
             let overhead = self.network.processor_ps(rank, self.network.cost().overhead_ps);
             let node = &mut self.nodes[rank as usize];
             node.open &= !(1 << index);
-            node.cpu = node.cpu.max(message.at).saturating_add(overhead);
+            let start_ps = node.cpu.max(message.at);
+            node.cpu = start_ps.saturating_add(overhead);
             node.landed = node.landed.max(node.cpu);
+            let (base, what, bytes) =
+                (node.base, What::Receives { from, came_ps: message.at }, message.bytes);
+            self.watch.acts(Act { rank, base, round, what, bytes, start_ps, end_ps: node.cpu });
             return Ok(true);
         }
         Ok(false)
@@ -330,7 +340,12 @@ impl<'r> Engine<'r> {
             index += 1;
         }
         let local = self.network.cost().local_byte_ps.saturating_mul(self.bytes_of(elements));
-        let now = node.cpu.max(node.landed).saturating_add(self.network.processor_ps(rank, local));
+        let (start_ps, bytes) = (node.cpu.max(node.landed), self.bytes_of(elements));
+        let now = start_ps.saturating_add(self.network.processor_ps(rank, local));
+        if elements > 0 {
+            let (base, round, what) = (node.base, node.round, What::Works);
+            self.watch.acts(Act { rank, base, round, what, bytes, start_ps, end_ps: now });
+        }
         let last_round = node.round + 1 >= self.run.algorithm.rounds(instance);
         let base = if last_round { node.base.saturating_add(self.plan.segment) } else { node.base };
         let round = if last_round { 0 } else { node.round + 1 };

@@ -1,0 +1,50 @@
+//! `aldis-schedule`: one schedule of a collective operation, drawn and with its figures. [`cli`] is what the user types,
+//! [`study`] finds the schedule and simulates it, [`figures`] says what it costs, [`text`] and [`svg`] draw it.
+
+mod cli;
+mod figures;
+mod study;
+mod svg;
+mod text;
+
+use std::io::{Write, stdout};
+use std::process::ExitCode;
+
+use aldis_coll::draw::Drawing;
+use clap::Parser;
+
+use crate::figures::Figures;
+use crate::study::Study;
+
+fn main() -> ExitCode {
+    match run(&cli::Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("aldis-schedule: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &cli::Options) -> Result<(), String> {
+    let study = Study::of(options)?;
+    let figures = Figures::of(&study);
+    let mut said = if options.json {
+        figures.json(&study)?
+    } else {
+        format!("{}{figures}", text::draw(&study, options.width))
+    };
+    if options.steps && !options.json {
+        let Study { run, plan, .. } = &study;
+        let (algorithm, size, root, count) = (run.algorithm, run.size, run.root, plan.segment);
+        said += &format!("\n{}\n", Drawing { algorithm, size, root, count });
+    }
+    let mut out = stdout().lock();
+    out.write_all(said.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|error| format!("standard output: {error}"))?;
+    if let Some(path) = &options.svg {
+        std::fs::write(path, svg::draw(&study)?).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    Ok(())
+}
