@@ -6,7 +6,7 @@ use aldis_kernel::hal::Operation;
 
 #[cfg(not(feature = "compact"))]
 use crate::schedule::{Candidate, alike};
-use crate::select::algorithms;
+use crate::select::{across, algorithms};
 use crate::shared;
 
 /// Every collective operation.
@@ -34,29 +34,49 @@ pub const COLLECTIVES: [Operation; 17] = [
 #[cfg(not(feature = "compact"))]
 const IN_PLACE: Candidate = &crate::alltoall::InPlace;
 
-/// Displays as a table: operation, algorithm by the name that selects it, and where it is published.
+/// Displays as a table: operation, algorithm by the name that selects it, whether it is over one group, over the two of an
+/// intercommunicator or over either, and where it is published.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Catalog;
 
 impl fmt::Display for Catalog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:<20} {:<36} source", "operation", "algorithm")?;
+        write!(f, "{:<20} {:<36} {:<6} source", "operation", "algorithm", "groups")?;
         for operation in COLLECTIVES {
-            let mut line = |name: &str, source: &str| write!(f, "\n{operation:<20} {name:<36} {source}");
-            algorithms(operation).iter().try_for_each(|known| line(known.name(), known.source()))?;
+            let mut line = |name: &str, groups: &str, source: &str| {
+                write!(f, "\n{operation:<20} {name:<36} {groups:<6} {source}")
+            };
+            let groups = groups(operation);
+            algorithms(operation).iter().try_for_each(|known| line(known.name(), groups, known.source()))?;
+            #[cfg(not(feature = "compact"))]
+            crate::hierarchy::algorithm(operation)
+                .iter()
+                .try_for_each(|known| line(known.name(), "one", known.source()))?;
+            across(operation).try_for_each(|known| line(known.name(), "two", known.source()))?;
             #[cfg(not(feature = "compact"))]
             if alike(operation) == Operation::Alltoall {
-                line(IN_PLACE.name(), IN_PLACE.source())?;
+                line(IN_PLACE.name(), "one", IN_PLACE.source())?;
             }
             if shared::serves(operation) {
                 line(
                     shared::NAME,
+                    "one",
                     "control lines in memory that the ranks of a node share; Open MPI coll/xhc",
                 )?;
             }
         }
         Ok(())
     }
+}
+
+/// What an operation's algorithms for one group are over.
+fn groups(operation: Operation) -> &'static str {
+    #[cfg(not(feature = "compact"))]
+    if crate::inter::algorithms(operation).iter().any(|known| !known.crosses()) {
+        return "any";
+    }
+    let _ = operation;
+    "one"
 }
 
 #[cfg(test)]

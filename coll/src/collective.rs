@@ -19,9 +19,13 @@
 
 mod input;
 mod lines;
+mod peers;
 #[cfg(not(feature = "compact"))]
 mod persistent;
+mod ready;
 mod rounds;
+#[cfg(not(feature = "compact"))]
+mod row;
 mod several;
 
 use core::fmt;
@@ -30,13 +34,16 @@ use crate::caller::Caller;
 use crate::layout::{BLOCKS, Layout};
 use crate::op::Kernel;
 use crate::schedule::{Candidate, IN_FLIGHT_MAX, Instance, Step};
-use crate::select::{Call, Options, Plan, Prices, Shares, algorithms, is_far};
+use crate::select::{Call, Options, Plan, Prices, Shares};
 use crate::shared::{self, Meeting};
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
-use aldis_kernel::{Comm, Error, Failed, Loan, Request, Sample, Scope, Tag};
+use aldis_kernel::{Comm, Error, Failed, Loan, Rank, Request, Sample, Scope, Tag};
 pub use input::Input;
+pub(crate) use peers::Over;
+use peers::{Peers, way};
 #[cfg(not(feature = "compact"))]
 pub use persistent::start_all;
+use ready::Ready;
 pub use several::{wait_all, wait_for};
 
 /// Stages that one call goes through at most, before it returns: what bounds its work.
@@ -103,6 +110,11 @@ pub(crate) struct Planned {
     /// It is made now and started later.
     #[cfg(not(feature = "compact"))]
     persistent: bool,
+    /// Whom it is over, where that is not always a communicator's ranks.
+    over: [Over; BLOCKS as usize],
+    /// How many ranks a node has, and the prices there.
+    #[cfg(not(feature = "compact"))]
+    node: (u32, Prices),
 }
 
 impl Planned {
@@ -116,6 +128,11 @@ impl Planned {
         kernel: Option<Kernel>,
     ) -> Self {
         let selected = call.select(candidates, options);
+        #[cfg(not(feature = "compact"))]
+        let selected = selected.and_then(|selected| match selected.plan.algorithm.crosses() {
+            true => Err(Cause::Unsupported),
+            false => Ok(selected),
+        });
         let (plan, shares) = (selected.map(|selected| selected.plan), options.shares(&call, &selected));
         Self {
             call,
@@ -126,6 +143,9 @@ impl Planned {
             kernel,
             #[cfg(not(feature = "compact"))]
             persistent: options.persistent,
+            over: [Over::Ranks; _],
+            #[cfg(not(feature = "compact"))]
+            node: (options.node, options.prices),
         }
     }
 
@@ -173,54 +193,6 @@ impl Planned {
             started.complete(scope)
         });
         done.map_err(|Failed| *caller.endpoint().failure())
-    }
-
-    /// All of it, how each segment is carried out, and its tag, which is taken here.
-    #[inline]
-    fn ready<T: Transport, P: Platform>(
-        &self,
-        scope: &mut Scope<'_, '_, '_, T, P>,
-        comm: &Comm,
-    ) -> Result<(Instance, Plan, Tag), Failed> {
-        let Call { operation, count, .. } = self.call;
-        Instance::new(comm.rank().0, comm.size(), self.root, count)
-            .and_then(|whole| Ok((whole, self.plan_on(scope, comm)?, scope.collective_number(comm)?)))
-            .map_err(|cause| scope.keep_failure(&Error::new(operation, cause).on(comm)))
-            .and_then(|ready| self.check_alike(scope, comm, ready.2).map(|()| ready))
-    }
-
-    /// The plan for the ranks of this communicator. Whether one of them is on another node, all of them say alike.
-    #[inline]
-    fn plan_on<T: Transport, P: Platform>(
-        &self,
-        scope: &mut Scope<'_, '_, '_, T, P>,
-        comm: &Comm,
-    ) -> Result<Plan, Cause> {
-        match self.far {
-            Some(prices) if T::HAS_LINES && is_far(scope.lines(comm).map(drop)) => {
-                let options = Options { prices, ..Options::default() };
-                self.call.select(algorithms(self.call.operation), &options).map(|selected| selected.plan)
-            }
-            _ => self.plan,
-        }
-    }
-
-    /// Refuses numbers of ranks of the other byte order, which nothing here converts. Bytes have none.
-    #[inline]
-    fn check_alike<T: Transport, P: Platform>(
-        &self,
-        scope: &mut Scope<'_, '_, '_, T, P>,
-        comm: &Comm,
-        tag: Tag,
-    ) -> Result<(), Failed> {
-        let Call { operation, element_bytes, .. } = self.call;
-        match scope.unlike(comm).filter(|_| element_bytes > 1) {
-            None => Ok(()),
-            Some(rank) => {
-                let error = Error::new(operation, Cause::UnlikeOrder).with(rank, comm.context(), tag);
-                Err(scope.keep_failure(&error))
-            }
-        }
     }
 }
 
@@ -283,6 +255,7 @@ pub struct Collective<'scope> {
     memory: Memory<'scope>,
     tag: Tag,
     comm: Comm,
+    peers: [Peers; BLOCKS as usize],
     /// Why it stopped, once it has.
     error: Error,
     /// The round's messages by the index of their step.
@@ -328,7 +301,7 @@ impl<'scope> Collective<'scope> {
     #[inline]
     fn new(
         comm: &Comm,
-        (whole, plan, tag): (Instance, Plan, Tag),
+        Ready { whole, plan, tag, peers }: Ready,
         operation: Operation,
         memory: Memory<'scope>,
     ) -> Self {
@@ -336,6 +309,7 @@ impl<'scope> Collective<'scope> {
         Self {
             comm: comm.collective(),
             tag,
+            peers,
             plan,
             whole,
             memory,
@@ -486,13 +460,20 @@ impl<'scope> Collective<'scope> {
         }
         let missing = self.messages.iter().position(|message| !message.request.is_null());
         let step = missing.and_then(|index| self.step(index as u32));
-        let (peer, bytes) = match step {
-            Some(Step::Recv { from, into }) => (Some(PeerId(from)), self.memory.bytes(into)),
-            Some(Step::Send { to, from }) => (Some(PeerId(to)), self.memory.bytes(from)),
+        let (place, bytes) = match step {
+            Some(Step::Recv { from, into }) => (Some(from), self.memory.bytes(into)),
+            Some(Step::Send { to, from }) => (Some(to), self.memory.bytes(from)),
             _ => (None, 0),
         };
-        let (operation, context) = (self.operation(), self.comm.context());
-        Activity { operation, peer, tag: Some(self.tag.0), context, bytes }
+        let (comm, tag, rank) = self.way(place.unwrap_or_default());
+        let (operation, context) = (self.operation(), comm.context());
+        Activity { operation, peer: place.map(|_| PeerId(rank.0)), tag: Some(tag.0), context, bytes }
+    }
+
+    /// How a place is reached.
+    #[inline]
+    fn way(&self, place: u32) -> (&Comm, Tag, Rank) {
+        way(&self.peers, (&self.comm, self.tag), place)
     }
 }
 

@@ -47,6 +47,9 @@ pub(crate) enum Layout<'b> {
     Even,
     /// This rank's block alone is there.
     Own,
+    /// A block of this length for every rank; of this length alone, as those of another buffer have one of theirs.
+    #[cfg(not(feature = "compact"))]
+    Each(usize),
     /// As listed, by rank.
     Listed(&'b [Block]),
 }
@@ -63,7 +66,7 @@ impl Layout<'_> {
             |left: usize, right: usize| Cause::LengthMismatch { left: left as u64, right: right as u64 };
         match *self {
             Self::Whole | Self::Own => Ok(len),
-            Self::Even => match divide(len, size as usize) {
+            Self::Even | Self::Each(_) => match divide(len, size as usize) {
                 (count, 0) => Ok(count),
                 (count, _) => Err(mismatch(len, count.saturating_mul(size as usize))),
             },
@@ -75,6 +78,16 @@ impl Layout<'_> {
                 let outside = Cause::TooBig { len: end as u64, max: len as u64 };
                 if end <= len { Ok(block.len.max(longest)) } else { Err(outside) }
             }),
+        }
+    }
+
+    /// Whether blocks may have a length that those of another buffer have not.
+    fn is_unlike(&self) -> bool {
+        match self {
+            Self::Whole | Self::Even | Self::Own => false,
+            #[cfg(not(feature = "compact"))]
+            Self::Each(_) => true,
+            Self::Listed(_) => true,
         }
     }
 }
@@ -103,9 +116,7 @@ pub(crate) struct Place<'b> {
 impl Place<'_> {
     /// Whether spans are sent a block at a time.
     pub(crate) fn walks(&self) -> bool {
-        matches!(self.data, Layout::Listed(_))
-            || matches!(self.input, Layout::Listed(_))
-            || self.segment < self.whole.count()
+        self.data.is_unlike() || self.input.is_unlike() || self.segment < self.whole.count()
     }
 
     /// Elements of the block of `rank`, which scratch and a rank's own block have as well.
@@ -130,6 +141,8 @@ impl Place<'_> {
         self.cut(match layout {
             Layout::Whole | Layout::Own => Block { start: 0, len: self.len(rank) },
             Layout::Even => Block { start: (rank as usize).saturating_mul(count), len: count },
+            #[cfg(not(feature = "compact"))]
+            Layout::Each(len) => Block { start: (rank as usize).saturating_mul(len), len },
             Layout::Listed(blocks) => blocks.get(rank as usize).copied().unwrap_or_default(),
         })
     }

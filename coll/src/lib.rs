@@ -8,6 +8,8 @@
 //! |---|---|
 //! | [`mod@barrier`], [`mod@bcast`], [`mod@reduce`], [`mod@allreduce`], [`mod@scan`], [`mod@exscan`] | one operation each: its calls, and its algorithms in their own files |
 //! | [`mod@gather`], [`mod@scatter`], [`mod@allgather`], [`mod@alltoall`], [`mod@reduce_scatter`] | the same of operations on blocks, one a rank; not in a `compact` build |
+//! | [`hierarchy`] | algorithms in two levels, within nodes and between them; not in a `compact` build |
+//! | [`mod@inter`] | collectives over two groups; not in a `compact` build |
 //! | [`erased`] | reductions by functions that are known only at run time; not in a `compact` build |
 //! | [`layout`] | where blocks stand in memory |
 //! | [`schedule`] | the form of an algorithm: [`Schedule`], [`Step`], [`Span`] |
@@ -115,6 +117,10 @@ pub mod erased;
 pub mod exscan;
 #[cfg(not(feature = "compact"))]
 pub mod gather;
+#[cfg(not(feature = "compact"))]
+pub mod hierarchy;
+#[cfg(not(feature = "compact"))]
+pub mod inter;
 pub mod layout;
 pub mod op;
 mod phases;

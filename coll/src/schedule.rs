@@ -23,6 +23,8 @@
 
 pub(crate) mod along;
 #[cfg(not(feature = "compact"))]
+pub(crate) mod among;
+#[cfg(not(feature = "compact"))]
 pub(crate) mod exchange;
 #[cfg(not(feature = "compact"))]
 pub(crate) mod fan;
@@ -241,6 +243,8 @@ pub struct Instance {
     size: NonZeroU32,
     root: u32,
     count: usize,
+    /// Ranks of the first of two groups.
+    cut: [u32; BLOCKS as usize],
 }
 
 impl Instance {
@@ -251,7 +255,9 @@ impl Instance {
     pub fn new(rank: u32, size: u32, root: u32, count: usize) -> Result<Self, Cause> {
         let outside = if rank < size { root } else { rank };
         match NonZeroU32::new(size) {
-            Some(nonzero) if rank < size && root < size => Ok(Self { rank, size: nonzero, root, count }),
+            Some(nonzero) if rank < size && root < size => {
+                Ok(Self { rank, size: nonzero, root, count, cut: [0; _] })
+            }
             _ => Err(Cause::RankOutOfRange { rank: outside, size }),
         }
     }
@@ -393,6 +399,14 @@ pub trait Schedule: Sync {
     #[cfg(not(feature = "compact"))]
     fn serves_unlike(&self, size: u32) -> bool {
         self.operation() == Operation::ReduceScatterBlock || self.capacity(size, 0) == usize::MAX
+    }
+
+    /// Whether its ranks are two groups, so that what a group has goes to the [other](Instance::groups): an algorithm for
+    /// [intercommunicators](crate::inter) alone. It is asked for capacity, sizes and work as if both were as large as the larger
+    /// one; or it has one rank alone in the second group, the root.
+    #[cfg(not(feature = "compact"))]
+    fn crosses(&self) -> bool {
+        false
     }
 
     /// Whether operands are combined in the order of their ranks, as an operation that does not commute needs.

@@ -95,7 +95,12 @@ impl Choice {
         if name == shared::NAME && shared::algorithm(operation).is_some() {
             return Ok(Self::Shared);
         }
-        let known = algorithms(operation).iter().find(|algorithm| algorithm.name() == name);
+        #[cfg(not(feature = "compact"))]
+        if let Some(two_level) = crate::hierarchy::algorithm(operation).filter(|known| known.name() == name) {
+            return Ok(Self::Named(two_level));
+        }
+        let mut all = algorithms(operation).iter().chain(across(operation));
+        let known = all.find(|algorithm| algorithm.name() == name);
         known.map(|&candidate| Self::Named(candidate)).ok_or(UnknownAlgorithm { operation, name })
     }
 }
@@ -113,7 +118,12 @@ pub struct UnknownAlgorithm<'n> {
 impl fmt::Display for UnknownAlgorithm<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "no {} algorithm is called `{}`; known: auto", self.operation, self.name)?;
-        algorithms(self.operation).iter().try_for_each(|known| write!(f, ", {}", known.name()))?;
+        let mut all = algorithms(self.operation).iter().chain(across(self.operation));
+        all.try_for_each(|known| write!(f, ", {}", known.name()))?;
+        #[cfg(not(feature = "compact"))]
+        crate::hierarchy::algorithm(self.operation)
+            .iter()
+            .try_for_each(|known| write!(f, ", {}", known.name()))?;
         shared::algorithm(self.operation).iter().try_for_each(|known| write!(f, ", {}", known.name()))
     }
 }
@@ -131,6 +141,14 @@ pub fn algorithms(operation: Operation) -> &'static [Candidate] {
         Operation::Exscan => &crate::exscan::ALGORITHMS,
         operation => of_blocks(operation),
     }
+}
+
+/// Those for two groups alone.
+pub(crate) fn across(operation: Operation) -> impl Iterator<Item = &'static Candidate> {
+    #[cfg(not(feature = "compact"))]
+    return crate::inter::algorithms(operation).iter().filter(|known| known.crosses());
+    #[cfg(feature = "compact")]
+    of_blocks(operation).iter()
 }
 
 /// Those of an operation on blocks.
@@ -172,6 +190,10 @@ pub struct Options {
     /// Whether a call that starts a collective only makes it, to be started by [`Collective::start`](crate::Collective::start).
     #[cfg(not(feature = "compact"))]
     pub persistent: bool,
+    /// Ranks of a node, if nodes are runs of so many ranks and the last has what is left; 0 if that is not known. See
+    /// [`hierarchy`](crate::hierarchy).
+    #[cfg(not(feature = "compact"))]
+    pub node: u32,
 }
 
 impl Default for Options {
@@ -182,6 +204,8 @@ impl Default for Options {
             far: Prices::SOCKET,
             #[cfg(not(feature = "compact"))]
             persistent: false,
+            #[cfg(not(feature = "compact"))]
+            node: 0,
         }
     }
 }

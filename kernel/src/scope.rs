@@ -55,7 +55,7 @@ use core::marker::PhantomData;
 use core::ops::Range;
 use core::ptr::NonNull;
 
-use aldis_hal::{Cause, Handle, Instant, Operation, Platform, Transport};
+use aldis_hal::{Cause, Handle, Instant, Operation, PeerId, Platform, Transport};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::at_once::ARE_THERE;
@@ -503,6 +503,22 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     #[inline]
     pub fn unlike(&self, comm: &Comm) -> Option<Rank> {
         self.within.endpoint.unlike(comm)
+    }
+
+    /// See [`Endpoint::companion`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn companion(&self, inter: &Comm) -> Result<Comm, Error> {
+        self.within.endpoint.companion(inter)
+    }
+
+    /// See [`Endpoint::process_of`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn process_of(&self, comm: &Comm, rank: Rank) -> Result<PeerId, Error> {
+        self.within.endpoint.process_of(comm, rank)
     }
 
     fn next_tag(&mut self, comm: &Comm, is_inter: bool) -> Result<Tag, Error> {

@@ -4,6 +4,10 @@ use core::ops::Deref;
 
 use zerocopy::IntoBytes;
 
+#[cfg(not(feature = "compact"))]
+use super::{Blocks, Lent};
+#[cfg(not(feature = "compact"))]
+use crate::layout::Layout;
 use crate::op::Element;
 
 /// What an operation reads and leaves as it is. References to slices, arrays and the like become one: a shared one is shown, an
@@ -48,5 +52,18 @@ impl<'m, E, M: AsRef<[E]> + ?Sized> From<&'m M> for Input<'m, E> {
 impl<'m, E, M: AsMut<[E]> + ?Sized> From<&'m mut M> for Input<'m, E> {
     fn from(memory: &'m mut M) -> Self {
         Self::Lent(memory.as_mut())
+    }
+}
+
+#[cfg(not(feature = "compact"))]
+impl<'m> Lent<'m> {
+    /// The same with data and input divided like this.
+    pub(crate) fn divided(self, layouts: [Layout<'m>; 2]) -> Self {
+        Self { blocks: Blocks { layouts, ..self.blocks }, ..self }
+    }
+
+    /// The same with this input.
+    pub(crate) fn given(self, input: Input<'m, u8>) -> Self {
+        Self { blocks: Blocks { input, ..self.blocks }, ..self }
     }
 }

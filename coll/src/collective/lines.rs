@@ -3,7 +3,7 @@
 use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Scope, Tag};
 
-use super::{Collective, Memory, Planned, Progress, Stage};
+use super::{Collective, Memory, Peers, Planned, Progress, Ready, Stage};
 use crate::schedule::Instance;
 use crate::select::{Call, Plan, Shares};
 use crate::shared::{self, CROWDED, Meeting, Task, Turn};
@@ -48,10 +48,11 @@ impl<'scope> Collective<'scope> {
         let algorithm = shared::algorithm(operation).ok_or(Cause::Unsupported).map_err(refused)?;
         let whole = Instance::new(comm.rank().0, comm.size(), planned.root, count).map_err(refused)?;
         let plan = Plan { algorithm, segment: count };
+        let ready = Ready { whole, plan, tag: Tag(0), peers: [Peers::Ranks; _] };
         let mut started = Self {
             stage: Stage::Post(0),
             meeting: begun.map_err(refused)?,
-            ..Self::new(comm, (whole, plan, Tag(0)), operation, memory)
+            ..Self::new(comm, ready, operation, memory)
         };
         match started.advance(scope) {
             Progress::Failed => Err(started.error),

@@ -3,9 +3,9 @@
 use core::ops::Range;
 
 use aldis_kernel::hal::{Cause, Platform, Transport};
-use aldis_kernel::{Error, Failed, Loan, Rank, Sample, Scope};
+use aldis_kernel::{Error, Failed, Loan, Sample, Scope};
 
-use super::{Blocks, Collective, Given, Input, Lent, Memory, Planned, Stage};
+use super::{Blocks, Collective, Given, Input, Lent, Memory, Planned, Stage, way};
 use crate::layout::{BLOCKS, Layout, Place, Stretches, stretch};
 use crate::op::{Kernel, copy};
 use crate::schedule::{Buffer, IN_FLIGHT_MAX, Instance, Order, Span, Step};
@@ -140,9 +140,9 @@ impl<'scope> Collective<'scope> {
         step: Step,
         number: u32,
     ) -> Result<(), Failed> {
-        let (span, peer, receives) = match step {
-            Step::Recv { from, into } => (into, Rank(from), true),
-            Step::Send { to, from } => (from, Rank(to), false),
+        let (span, place, receives) = match step {
+            Step::Recv { from, into } => (into, from, true),
+            Step::Send { to, from } => (from, to, false),
             Step::Reduce { .. } | Step::Copy { .. } => return Ok(()),
         };
         let found = self.piece(span, number);
@@ -151,11 +151,11 @@ impl<'scope> Collective<'scope> {
             message.set_piece(0);
             return Ok(());
         };
-        let comm = &self.comm;
+        let (comm, tag, peer) = way(&self.peers, (&self.comm, self.tag), place);
         let started = match self.memory.target(span.buffer) {
-            Some(loan) if receives => scope.start_recv_part(comm, loan, range, peer, self.tag),
+            Some(loan) if receives => scope.start_recv_part(comm, loan, range, peer, tag),
             None if receives => return Err(self.refuse(Cause::Unsupported)),
-            _ => scope.start_send_part(comm, self.memory.source(span.buffer), range, peer, self.tag),
+            _ => scope.start_send_part(comm, self.memory.source(span.buffer), range, peer, tag),
         };
         match started {
             Ok(request) => {
@@ -261,7 +261,8 @@ impl<'scope> Collective<'scope> {
             return Ok(());
         }
         let failed = self.refuse(Cause::LengthMismatch { left, right });
-        self.error = self.error.with(Rank(from), self.comm.context(), self.tag);
+        let (comm, tag, peer) = self.way(from);
+        self.error = self.error.with(peer, comm.context(), tag);
         scope.raise(&self.error);
         Err(failed)
     }

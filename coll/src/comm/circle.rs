@@ -14,7 +14,7 @@ use crate::op::Element;
 pub(super) const OWN_TAG: u32 = 1 << 30;
 /// Numbers of collective calls, and tags that calls name, are below this. With this bit they are of refusals: notices that go
 /// against the direction of messages, to those whose messages a rank will not take any more.
-pub(super) const TAGS: u32 = 1 << 29;
+pub(crate) const TAGS: u32 = 1 << 29;
 
 /// How long a rank that has failed waits at most until its notices have gone: who takes none has failed as well.
 pub(super) const WARNING_MAX: Duration = Duration::from_millis(10);

@@ -22,6 +22,9 @@ pub(crate) trait Way {
     const OPERATION: Operation;
     /// Whether operands keep the order of their ranks, where there are any.
     const KEEPS_RANK_ORDER: bool = true;
+    /// Whether what a group has goes to another.
+    #[cfg(not(feature = "compact"))]
+    const CROSSES: bool = false;
 
     fn rounds(instance: &Instance) -> u32;
     fn step(instance: &Instance, round: u32, index: u32) -> Option<Step>;
@@ -59,6 +62,11 @@ impl<A: Along> Schedule for A {
 
     fn serves(&self, size: u32) -> bool {
         A::serves(size)
+    }
+
+    #[cfg(not(feature = "compact"))]
+    fn crosses(&self) -> bool {
+        A::Way::CROSSES
     }
 
     fn keeps_rank_order(&self) -> bool {

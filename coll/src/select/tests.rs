@@ -84,7 +84,8 @@ fn names_choose_and_unknown_names_list_the_known_ones() {
     assert_eq!(
         Choice::named(Operation::Allreduce, "rong").unwrap_err().to_string(),
         "no allreduce algorithm is called `rong`; known: auto, recursive_doubling, rabenseifner, ring, halving_doubling, \
-         recursive_multiplying, allgather_reduce, bcube, nonoverlapping, linear, segmented_ring, shared"
+         recursive_multiplying, allgather_reduce, bcube, nonoverlapping, linear, segmented_ring, inter_reduce_exchange_bcast, \
+         two_level, shared"
     );
     assert!(Choice::named(Operation::Send, "ring").is_err());
 }

@@ -3,6 +3,7 @@
 use aldis_coll::schedule::{Buffer, Instance, Schedule, Span, on_blocks};
 use aldis_kernel::hal::Operation;
 
+use crate::inter;
 use crate::model::{Fault, Job, UNDEFINED, Value};
 
 /// Whether an algorithm works on its data alone although its operation has input.
@@ -32,6 +33,7 @@ pub(crate) fn initial(
     let own = || (0..size * count).map(|at| if at / count == rank { at } else { UNDEFINED }).collect();
     let all = |first: usize| (first..first + size * count).collect::<Vec<_>>();
     match schedule.operation() {
+        operation if schedule.crosses() && on_blocks(operation) => inter::initial(schedule, instance),
         Operation::Gather | Operation::Allgather => (own(), vec![]),
         Operation::Scatter if instance.rank() == instance.root() => (all(0), vec![]),
         Operation::Scatter => (vec![UNDEFINED; size * count], vec![]),

@@ -4,6 +4,8 @@
 
 mod blocks;
 mod halves;
+mod hierarchy;
+mod inter;
 mod model;
 mod mutation;
 mod radix;
@@ -43,9 +45,10 @@ fn scratch_for(schedule: &dyn Schedule, size: u32, count: usize) -> usize {
 
 /// Runs and checks one case, the closed form of its work included.
 fn check<'a>(schedule: &'a dyn Schedule, size: u32, root: u32, count: usize) -> Result<Job<'a>, Fault> {
-    let scratch = scratch_for(schedule, size, count);
+    let scratch = scratch_for(schedule, inter::nominal(schedule, size, root), count);
     let job = Job::run(schedule, size, root, count, scratch)?;
     match schedule.operation() {
+        _ if schedule.crosses() => job.check_crossing()?,
         Operation::Barrier => job.check_barrier()?,
         Operation::Bcast => job.check_bcast()?,
         Operation::Allreduce => job.check_allreduce()?,

@@ -9,7 +9,7 @@ mod ends;
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::blocks;
+use crate::{blocks, inter};
 use aldis_coll::schedule::{Buffer, IN_FLIGHT_MAX, Instance, Order, Schedule, Span, Step, Work};
 
 /// What a schedule did wrong.
@@ -149,7 +149,7 @@ impl<'a> Job<'a> {
         let ranks = (0..size).map(|rank| {
             let mut heard = vec![0; words];
             heard[rank as usize / 64] = 1 << (rank % 64);
-            let instance = Instance::new(rank, size, root, count).unwrap();
+            let instance = inter::instance(schedule, rank, (size, root), count);
             let (data, input) = blocks::initial(schedule, &instance, in_place);
             Rank {
                 instance,

@@ -9,7 +9,20 @@ use aldis_coll::{allgather, barrier};
 use aldis_kernel::hal::Operation;
 
 use crate::model::Fault;
-use crate::{OPERATIONS, check};
+use crate::{OPERATIONS, check, hierarchy, inter};
+
+/// Where the ranks of a schedule are cut that is for two groups.
+fn cut(schedule: &dyn Schedule, size: u32) -> u32 {
+    match schedule.operation() {
+        _ if !schedule.crosses() => 0,
+        Operation::Reduce => size - 1,
+        _ => size / 2,
+    }
+}
+
+fn instance(schedule: &dyn Schedule, rank: u32, size: u32, count: usize) -> Instance {
+    inter::instance(schedule, rank, (size, cut(schedule, size)), count)
+}
 
 /// What is broken.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -130,6 +143,9 @@ impl Schedule for Mutant {
             }
         }
     }
+    fn crosses(&self) -> bool {
+        self.inner.crosses()
+    }
     fn capacity(&self, size: u32, scratch: usize) -> usize {
         self.inner.capacity(size, scratch)
     }
@@ -141,7 +157,7 @@ impl Schedule for Mutant {
 /// Whether the mutant does anything else than the original.
 fn differs(mutant: &Mutant, size: u32, count: usize) -> bool {
     (0..size).any(|rank| {
-        let instance = Instance::new(rank, size, 0, count).unwrap();
+        let instance = instance(mutant, rank, size, count);
         let steps = |schedule: &dyn Schedule, round: u32| {
             (0..).map_while(|index| schedule.step(&instance, round, index)).collect::<Vec<_>>()
         };
@@ -152,14 +168,14 @@ fn differs(mutant: &Mutant, size: u32, count: usize) -> bool {
 /// Every mutant of `inner` for `size` ranks that differs from it, with what the checker says.
 fn mutants(inner: &'static dyn Schedule, size: u32, count: usize) -> Vec<(Mutant, Result<(), Fault>)> {
     let mut all = Vec::new();
-    let rounds = inner.rounds(&Instance::new(0, size, 0, count).unwrap());
+    let rounds = inner.rounds(&instance(inner, 0, size, count));
     for defect in DEFECTS {
         for round in 0..rounds {
             for rank in 0..size {
                 for index in 0..3 {
                     let mutant = Mutant { inner, defect, rank, round, index };
                     if differs(&mutant, size, count) {
-                        let verdict = check(&mutant, size, 0, count).map(drop);
+                        let verdict = check(&mutant, size, cut(inner, size), count).map(drop);
                         all.push((mutant, verdict));
                     }
                 }
@@ -172,7 +188,7 @@ fn mutants(inner: &'static dyn Schedule, size: u32, count: usize) -> Vec<(Mutant
 /// Whether no rank both sends and receives in this round.
 fn is_one_way(schedule: &dyn Schedule, size: u32, count: usize, round: u32) -> bool {
     (0..size).all(|rank| {
-        let instance = Instance::new(rank, size, 0, count).unwrap();
+        let instance = instance(schedule, rank, size, count);
         let steps = || (0..).map_while(|index| schedule.step(&instance, round, index));
         let receives = steps().any(|step| matches!(step, Step::Recv { .. }));
         !(receives && steps().any(|step| matches!(step, Step::Send { .. })))
@@ -183,7 +199,7 @@ fn is_one_way(schedule: &dyn Schedule, size: u32, count: usize, round: u32) -> b
 fn only_says_go(schedule: &dyn Schedule, size: u32, count: usize, round: u32) -> bool {
     on_blocks(schedule.operation())
         && (0..size).all(|rank| {
-            let instance = Instance::new(rank, size, 0, count).unwrap();
+            let instance = instance(schedule, rank, size, count);
             let mut steps = (0..).map_while(|index| schedule.step(&instance, round, index));
             steps.all(|step| matches!(step, Step::Recv { into: span, .. } | Step::Send { from: span, .. } if span.len == 0))
         })
@@ -192,6 +208,8 @@ fn only_says_go(schedule: &dyn Schedule, size: u32, count: usize, round: u32) ->
 #[test]
 fn every_mutant_of_every_schedule_is_found() {
     let listed = OPERATIONS.into_iter().flat_map(algorithms).map(|known| *known as &'static dyn Schedule);
+    let crossing = inter::crossing().map(|known| known as &'static dyn Schedule);
+    let two_level = OPERATIONS.into_iter().filter_map(|operation| hierarchy::leaked(operation, 2));
     let further: [&'static dyn Schedule; 6] = [
         &InPlace,
         &allreduce::Bcube::<3>,
@@ -200,7 +218,7 @@ fn every_mutant_of_every_schedule_is_found() {
         &allgather::Bruck::<3>,
         &alltoall::Bruck::<3>,
     ];
-    for inner in listed.chain(further) {
+    for inner in listed.chain(further).chain(crossing).chain(two_level) {
         // The messages of a scan go to higher ranks only: nobody waits in a circle.
         let goes_up = matches!(inner.operation(), Operation::Scan | Operation::Exscan);
         let mut tried = 0;

@@ -59,15 +59,18 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         self.engine.comms.remote_group(inter).map_err(about(inter, Operation::Group))
     }
 
-    /// The first rank of a communicator that has the other byte order. Typed messages convert its numbers and nothing else
-    /// does, so whoever works on the bytes of others asks first: one look, unless some peer of the job is so.
+    /// The first rank of a communicator - of an intercommunicator, of its local group, else of the other - that has the other byte
+    /// order. Typed messages convert its numbers and nothing else does, so whoever works on the bytes of others asks first:
+    /// one look, unless some peer of the job is so.
     ///
     /// A kernel with the feature `compact` does not look: it takes all peers for its like. Those that are not refuse.
     #[inline]
     pub fn unlike(&self, comm: &Comm) -> Option<Rank> {
         #[cfg(not(feature = "compact"))]
         if self.engine.mixed {
-            return self.unlike_among(&self.engine.comms.group(comm).ok()?);
+            let comms = &self.engine.comms;
+            let groups = [comms.group(comm), comms.remote_group(comm)];
+            return groups.iter().flatten().find_map(|group| self.unlike_among(group));
         }
         let _ = comm;
         None

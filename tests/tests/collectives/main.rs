@@ -4,6 +4,8 @@
 mod blocks;
 mod direct;
 mod erased;
+mod hierarchy;
+mod inter;
 mod oracle;
 mod persistent;
 mod rig;

@@ -1,5 +1,7 @@
 //! What every rank must end with, an operation at a time.
 
+use core::ops::Range;
+
 use super::{Fault, Job, UNDEFINED, Value};
 use crate::blocks;
 
@@ -104,8 +106,23 @@ impl Job<'_> {
         (0..self.count).try_for_each(|element| self.check_element((at, element), self.count))
     }
 
+    /// This rank has an expression for each element in which the operand of each of these stands once.
+    pub(crate) fn check_operands(&self, at: u32, ranks: Range<u32>) -> Result<(), Fault> {
+        (0..self.count)
+            .try_for_each(|element| self.check_element_of((at, element), self.count, ranks.clone()))
+    }
+
     /// An element of a rank is an expression in which the operand of every rank, of `each` elements, stands once.
-    fn check_element(&self, (rank, element): (u32, usize), each: usize) -> Result<(), Fault> {
+    fn check_element(&self, at: (u32, usize), each: usize) -> Result<(), Fault> {
+        self.check_element_of(at, each, 0..self.size)
+    }
+
+    fn check_element_of(
+        &self,
+        (rank, element): (u32, usize),
+        each: usize,
+        ranks: Range<u32>,
+    ) -> Result<(), Fault> {
         let result = self.ranks[rank as usize].data[element];
         if result == UNDEFINED {
             return Err(Fault::Wrong { rank, element });
@@ -115,7 +132,7 @@ impl Job<'_> {
             return Err(Fault::RankOrder { element });
         }
         leaves.sort_unstable();
-        let expected = (0..self.size as usize).map(|rank| rank * each + element);
+        let expected = ranks.map(|rank| rank as usize * each + element);
         if leaves.into_iter().eq(expected) { Ok(()) } else { Err(Fault::Wrong { rank, element }) }
     }
 

@@ -1,0 +1,47 @@
+//! Whom the places of a schedule stand for.
+//!
+//! A schedule names *places*, from 0 on. On a communicator place n is rank n. Over the groups of an intercommunicator the
+//! places are a [row](super::row) of ranks of both. A schedule sees none of that.
+
+use aldis_kernel::{Comm, Rank, Tag};
+
+#[cfg(not(feature = "compact"))]
+use super::row::Row;
+use crate::layout::BLOCKS;
+
+/// Whom a collective is over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Over {
+    /// The ranks of a communicator.
+    Ranks,
+    /// Both groups of an intercommunicator.
+    #[cfg(not(feature = "compact"))]
+    Groups,
+    /// A rank of one of its groups, and the other group.
+    #[cfg(not(feature = "compact"))]
+    Rooted(crate::inter::Root),
+}
+
+/// Whom places stand for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Peers {
+    /// The ranks of the communicator.
+    Ranks,
+    /// Those of an intercommunicator's groups.
+    #[cfg(not(feature = "compact"))]
+    Row(Row),
+}
+
+/// How a place is reached: the communicator, the tag, and the rank there. `own` are those of a communicator's ranks.
+#[inline]
+pub(super) fn way<'c>(
+    peers: &'c [Peers; BLOCKS as usize],
+    own: (&'c Comm, Tag),
+    place: u32,
+) -> (&'c Comm, Tag, Rank) {
+    match peers.first() {
+        None | Some(Peers::Ranks) => (own.0, own.1, Rank(place)),
+        #[cfg(not(feature = "compact"))]
+        Some(Peers::Row(row)) => row.way(own, place),
+    }
+}

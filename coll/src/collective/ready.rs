@@ -1,0 +1,92 @@
+//! What a planned collective is on a communicator.
+
+use aldis_kernel::hal::{Cause, Platform, Transport};
+use aldis_kernel::{Comm, Error, Failed, Scope, Tag};
+
+use super::Planned;
+use super::peers::{Over, Peers};
+use crate::layout::BLOCKS;
+use crate::schedule::Instance;
+use crate::select::{Call, Options, Plan, algorithms, is_far};
+
+/// How a planned collective is carried out on a communicator.
+#[derive(Clone, Copy)]
+pub(super) struct Ready {
+    /// The whole call.
+    pub(super) whole: Instance,
+    pub(super) plan: Plan,
+    pub(super) tag: Tag,
+    pub(super) peers: [Peers; BLOCKS as usize],
+}
+
+impl Planned {
+    /// All of it, and how each segment is carried out; its tag is taken here.
+    #[inline]
+    pub(super) fn ready<T: Transport, P: Platform>(
+        &self,
+        scope: &mut Scope<'_, '_, '_, T, P>,
+        comm: &Comm,
+    ) -> Result<Ready, Failed> {
+        let ready = match self.over.first() {
+            None | Some(Over::Ranks) => self.ready_on(scope, comm),
+            #[cfg(not(feature = "compact"))]
+            Some(&over) => self.ready_in_row(scope, comm, over),
+        };
+        ready.and_then(|ready| self.check_alike(scope, comm, ready.tag).map(|()| ready))
+    }
+
+    /// The same over the ranks of a communicator.
+    #[inline]
+    fn ready_on<T: Transport, P: Platform>(
+        &self,
+        scope: &mut Scope<'_, '_, '_, T, P>,
+        comm: &Comm,
+    ) -> Result<Ready, Failed> {
+        let Call { operation, count, .. } = self.call;
+        Instance::new(comm.rank().0, comm.size(), self.root, count)
+            .and_then(|whole| {
+                #[cfg(not(feature = "compact"))]
+                let whole = whole.with_cut(self.node.0);
+                let (plan, tag) = (self.plan_on(scope, comm)?, scope.collective_number(comm)?);
+                Ok(Ready { whole, plan, tag, peers: [Peers::Ranks; _] })
+            })
+            .map_err(|cause| scope.keep_failure(&Error::new(operation, cause).on(comm)))
+    }
+
+    /// The plan for the ranks of this communicator. Whether one of them is on another node, all of them say alike.
+    #[inline]
+    fn plan_on<T: Transport, P: Platform>(
+        &self,
+        scope: &mut Scope<'_, '_, '_, T, P>,
+        comm: &Comm,
+    ) -> Result<Plan, Cause> {
+        match self.far {
+            Some(prices) if T::HAS_LINES && is_far(scope.lines(comm).map(drop)) => {
+                let options = Options { prices, ..Options::default() };
+                let selected = self.call.select(algorithms(self.call.operation), &options);
+                #[cfg(not(feature = "compact"))]
+                let selected = self.call.select_in_two_levels(selected, self.node, &prices);
+                selected.map(|selected| selected.plan)
+            }
+            _ => self.plan,
+        }
+    }
+
+    /// Refuses numbers of ranks of the other byte order, which nothing here converts. Bytes have none.
+    #[inline]
+    fn check_alike<T: Transport, P: Platform>(
+        &self,
+        scope: &mut Scope<'_, '_, '_, T, P>,
+        comm: &Comm,
+        tag: Tag,
+    ) -> Result<(), Failed> {
+        let Call { operation, element_bytes, .. } = self.call;
+        match scope.unlike(comm).filter(|_| element_bytes > 1) {
+            None => Ok(()),
+            Some(rank) => {
+                let error = Error::new(operation, Cause::UnlikeOrder).with(rank, comm.context(), tag);
+                Err(scope.keep_failure(&error))
+            }
+        }
+    }
+}

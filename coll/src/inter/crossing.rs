@@ -1,0 +1,138 @@
+//! What every collective over two groups has in common: it is described, then run or started.
+
+use core::fmt;
+
+use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
+use aldis_kernel::{Comm, Error, Scope};
+
+use super::{Root, algorithms};
+use crate::caller::Caller;
+use crate::collective::{Collective, Lent, Over, Planned};
+use crate::layout::Layout;
+use crate::op::Kernel;
+use crate::schedule::divide;
+use crate::select::{Call, Options};
+
+/// A collective over both groups of an intercommunicator, described and not yet begun.
+#[must_use = "nothing is done before it is run or started"]
+pub struct Crossing<'m> {
+    operation: Operation,
+    over: Over,
+    element_bytes: usize,
+    kernel: Option<Kernel>,
+    options: Options,
+    lent: Lent<'m>,
+}
+
+impl<'m> Crossing<'m> {
+    /// Of elements `E`.
+    pub(super) fn new<E>(operation: Operation, over: Over, lent: Lent<'m>) -> Self {
+        let (element_bytes, options) = (size_of::<E>(), Options::default());
+        Self { operation, over, element_bytes, kernel: None, options, lent }
+    }
+
+    /// The same with what is done to elements.
+    pub(super) fn reducing(self, kernel: Kernel) -> Self {
+        Self { kernel: Some(kernel), ..self }
+    }
+
+    /// The same with these options, which are the same on every rank. There are no control lines between groups.
+    pub fn by(self, options: &Options) -> Self {
+        Self { options: *options, ..self }
+    }
+
+    /// Carries it out.
+    ///
+    /// # Errors
+    /// [`Cause::Intracommunicator`], [`Cause::RankOutOfRange`] for the root; [`Cause::LengthMismatch`] and [`Cause::TooBig`] for
+    /// data that are not divided into a block for each rank of the other group; [`Cause::Unsupported`] for an algorithm that is
+    /// not for this, [`Cause::TooSmall`] for too little scratch; else as [`Collective::wait`].
+    pub fn run<'s, T: Transport, P: Platform>(
+        self,
+        caller: &mut impl Caller<'s, T, P>,
+        inter: &Comm,
+    ) -> Result<(), Error> {
+        let (planned, lent) = self.planned(inter);
+        planned.run_on(caller, inter, lent)
+    }
+
+    /// Starts it. The memory can be used again when the scope is over.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn start<T: Transport, P: Platform>(
+        self,
+        scope: &mut Scope<'m, '_, '_, T, P>,
+        inter: &Comm,
+    ) -> Result<Collective<'m>, Error> {
+        let (planned, lent) = self.planned(inter);
+        Collective::begin(scope, inter, planned, lent)
+    }
+
+    fn planned(self, inter: &Comm) -> (Planned, Lent<'m>) {
+        let divided = self.divided(inter);
+        let Self { operation, over, element_bytes, kernel, options, lent } = self;
+        let (operation, count, layouts) = divided.unwrap_or((operation, 0, lent.blocks.layouts));
+        let call = Call {
+            operation,
+            size: places(over, operation, inter),
+            count,
+            element_bytes: element_bytes as u32,
+            scratch: divide(lent.scratch.len(), element_bytes).0,
+            commutes: kernel.is_none_or(|kernel| kernel.commutes()),
+        };
+        let planned = Planned::across(call, over, algorithms(operation), &options, kernel);
+        let planned = match divided {
+            Ok(_) => planned,
+            Err(cause) => planned.refused(cause),
+        };
+        (planned, lent.divided(layouts))
+    }
+
+    /// The operation, the elements of its longest block, and how data and input are divided, as the sizes of the groups have it.
+    fn divided(&self, inter: &Comm) -> Result<(Operation, usize, [Layout<'m>; 2]), Cause> {
+        if !inter.is_inter() {
+            return Err(Cause::Intracommunicator);
+        }
+        let layouts @ [data, input] = self.lent.blocks.layouts;
+        let elements = |bytes: usize| divide(bytes, self.element_bytes).0;
+        let (data_len, input_len) = (elements(self.lent.data.len()), elements(self.lent.blocks.input.len()));
+        if matches!(self.over, Over::Rooted(Root::Beside)) {
+            return Ok((self.operation, 0, layouts));
+        }
+        let there = inter.remote_size();
+        let (count, given) = (data.count(there, data_len)?, input.count(there, input_len)?);
+        let of_unlike = match self.operation {
+            Operation::Allgather if count != given => Operation::Allgatherv,
+            Operation::Alltoall if count != given => Operation::Alltoallv,
+            operation => operation,
+        };
+        let each = |layout, len| match layout {
+            Layout::Even | Layout::Own => Layout::Each(len),
+            listed => listed,
+        };
+        Ok(match of_unlike {
+            Operation::Allgatherv | Operation::Alltoallv => {
+                (of_unlike, count.max(given), [each(data, count), each(input, given)])
+            }
+            operation => (operation, count, layouts),
+        })
+    }
+}
+
+/// Places of the schedule; as many as if both groups were as large as the larger one, for one that crosses between them.
+fn places(over: Over, operation: Operation, inter: &Comm) -> u32 {
+    let (here, there) = (inter.size(), inter.remote_size());
+    match over {
+        Over::Rooted(Root::Remote(_)) => here.saturating_add(1),
+        Over::Rooted(Root::This | Root::Beside) => there.saturating_add(1),
+        Over::Ranks | Over::Groups if operation == Operation::Barrier => here.saturating_add(there),
+        Over::Ranks | Over::Groups => here.max(there).saturating_mul(2),
+    }
+}
+
+impl fmt::Debug for Crossing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} over two groups", self.operation)
+    }
+}

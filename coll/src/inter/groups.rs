@@ -1,0 +1,87 @@
+//! The two groups that the ranks of a schedule are, as one of them sees it.
+
+use core::ops::Range;
+
+use crate::schedule::among::Among;
+use crate::schedule::{Instance, Span, Step};
+
+/// Of one rank.
+pub(super) struct Groups {
+    /// The first rank of its own group.
+    first: u32,
+    /// The ranks of its own group, of whom the first is the root.
+    pub(super) near: Among,
+    /// How many ranks the other group has, and the first of them.
+    pub(super) others: u32,
+    pub(super) other: u32,
+    /// Its number in its group.
+    pub(super) number: u32,
+    /// Ranks of the larger group.
+    pub(super) larger: u32,
+}
+
+impl Groups {
+    pub(super) fn of(instance: &Instance) -> Self {
+        let [own, Range { start, end }] = instance.groups();
+        let (here, others) = (own.end.saturating_sub(own.start), end.saturating_sub(start));
+        let number = instance.rank().saturating_sub(own.start);
+        let near = Among::run(&own, own.start);
+        Self { first: own.start, near, others, other: start, number, larger: here.max(others) }
+    }
+
+    /// How many there are.
+    pub(super) const fn here(&self) -> u32 {
+        self.near.size()
+    }
+
+    /// The rank of its own group with a number there.
+    pub(super) const fn rank(&self, number: u32) -> u32 {
+        self.first.saturating_add(number)
+    }
+
+    pub(super) const fn is_leader(&self) -> bool {
+        self.number == 0
+    }
+
+    /// The leaders' exchange of what they have.
+    pub(super) fn swap(&self, index: u32, into: Span, from: Span) -> Option<Step> {
+        match index {
+            0 if self.is_leader() => Some(Step::Recv { from: self.other, into }),
+            1 if self.is_leader() => Some(Step::Send { to: self.other, from }),
+            _ => None,
+        }
+    }
+
+    /// The rounds of that many exchanges each, until all have met.
+    pub(super) fn turns(&self, instance: &Instance, width: u32) -> u32 {
+        if instance.count() == 0 { 0 } else { self.larger.div_ceil(width) }
+    }
+
+    /// The message with `index` of a round of `width` exchanges with ranks of the other group. Two meet in the turn that is the
+    /// sum of their numbers, as in MPICH's pairwise exchange: as many turns as the larger group has ranks.
+    pub(super) fn meet(
+        &self,
+        instance: &Instance,
+        width: u32,
+        (round, index): (u32, u32),
+        given: impl Fn(u32) -> Span,
+    ) -> Option<Step> {
+        let first = round.checked_mul(width)?;
+        let turns = first..first.saturating_add(width).min(self.larger);
+        let behind = self.larger.saturating_sub(self.number);
+        let mut met = turns
+            .filter_map(|turn| turn.saturating_add(behind).checked_rem(self.larger))
+            .filter(|number| *number < self.others);
+        let place = |number: u32| self.other.saturating_add(number);
+        if let Some(number) = met.clone().nth(index as usize) {
+            return Some(Step::Recv { from: place(number), into: instance.block(number) });
+        }
+        let index = index.checked_sub(met.clone().count() as u32)?;
+        met.nth(index as usize).map(|number| Step::Send { to: place(number), from: given(number) })
+    }
+}
+
+/// The ranks of each group, where there are `size` in two groups of one size.
+pub(super) const fn half(size: u32) -> u32 {
+    size.div_ceil(2)
+}

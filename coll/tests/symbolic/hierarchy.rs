@@ -1,0 +1,150 @@
+//! Algorithms in two levels, with nodes of all sizes.
+
+use aldis_coll::hierarchy::{TwoLevel, algorithm};
+use aldis_coll::schedule::{Instance, Schedule, Step, Work, log2_ceil};
+use aldis_kernel::hal::Operation;
+
+use crate::model::Job;
+use crate::{OPERATIONS, check, counts_for, depends_on_root};
+
+/// An algorithm on nodes of so many ranks.
+#[derive(Clone, Copy)]
+struct On {
+    inner: &'static dyn TwoLevel,
+    node: u32,
+}
+
+impl Schedule for On {
+    fn operation(&self) -> Operation {
+        self.inner.operation()
+    }
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+    fn rounds(&self, instance: &Instance) -> u32 {
+        self.inner.rounds(&instance.with_cut(self.node))
+    }
+    fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
+        self.inner.step(&instance.with_cut(self.node), round, index)
+    }
+    fn capacity(&self, size: u32, scratch: usize) -> usize {
+        self.inner.capacity(size, scratch)
+    }
+    fn keeps_rank_order(&self) -> bool {
+        self.inner.keeps_rank_order()
+    }
+}
+
+fn all(operation: Operation, node: u32) -> Option<On> {
+    algorithm(operation).map(|inner| On { inner, node })
+}
+
+/// Fields of both levels together.
+fn together([near, far]: [Work; 2]) -> [u64; 5] {
+    let fields = |work: Work| [work.rounds, work.fan, work.elements, work.reduced, work.copied];
+    let (near, far) = (fields(near), fields(far));
+    core::array::from_fn(|at| near[at] + far[at])
+}
+
+fn check_on_nodes(on: On, size: u32, root: u32) {
+    for count in counts_for(on.operation(), size, root) {
+        let case = format!("{} size {size} node {} root {root} count {count}", on.operation(), on.node);
+        let job = check(&on, size, root, count).unwrap_or_else(|fault| panic!("{case}: {fault:?}"));
+        let (seen, price) =
+            (together([job.work(), Work::default()]), together(on.inner.work(size, on.node, count)));
+        if depends_on_root(on.operation()) && root + 1 != size {
+            assert!(seen.iter().zip(price).all(|(seen, price)| *seen <= price), "{case}: {seen:?} {price:?}");
+        } else {
+            assert_eq!(seen, price, "{case}");
+        }
+    }
+}
+
+fn sizes_of_nodes(size: u32) -> Vec<u32> {
+    let mut sizes = vec![0, 1, 2, 3, 4, 7, 8, 16, size / 2, size - 1, size, size + 1];
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+#[test]
+fn every_two_level_algorithm_up_to_64_on_nodes_of_many_sizes() {
+    for size in 1..=64 {
+        for node in sizes_of_nodes(size) {
+            for on in OPERATIONS.into_iter().filter_map(|operation| all(operation, node)) {
+                let rooted = matches!(on.operation(), Operation::Bcast | Operation::Reduce);
+                let roots = match rooted || depends_on_root(on.operation()) {
+                    true if size <= 16 => (0..size).collect(),
+                    true => vec![0, size / 2, size - 1],
+                    false => vec![0],
+                };
+                roots.into_iter().for_each(|root| check_on_nodes(on, size, root));
+            }
+        }
+    }
+}
+
+/// What passes between nodes: a message for every other node, or the leaders' own algorithm; never more.
+#[test]
+fn few_messages_pass_between_nodes() {
+    let far = |on: &On, size: u32, count: usize| {
+        let of_rank = |rank: u32| {
+            let instance = Instance::new(rank, size, 0, count).unwrap();
+            let rounds = on.rounds(&instance);
+            let steps = move |round| (0..).map_while(move |index| on.step(&instance, round, index));
+            (0..rounds).flat_map(steps).filter(move |step| match step {
+                Step::Send { to, .. } => to / on.node != rank / on.node,
+                _ => false,
+            })
+        };
+        (0..size).flat_map(of_rank).count() as u32
+    };
+    for (size, node) in (2..=64u32).flat_map(|size| (1..=size).map(move |node| (size, node))) {
+        let nodes = size.div_ceil(node);
+        let on = |operation| all(operation, node).unwrap();
+        for operation in [Operation::Bcast, Operation::Reduce, Operation::Gather, Operation::Scatter] {
+            assert_eq!(far(&on(operation), size, 2), nodes - 1, "{operation} {size} {node}");
+        }
+        assert_eq!(far(&on(Operation::Barrier), size, 0), nodes * log2_ceil(nodes));
+        assert_eq!(far(&on(Operation::Allgather), size, 2), nodes * (nodes - 1));
+        let (power, beyond) = (1 << nodes.ilog2(), nodes - (1 << nodes.ilog2()));
+        assert_eq!(far(&on(Operation::Allreduce), size, 2), power * nodes.ilog2() + 2 * beyond);
+    }
+}
+
+/// The longest way of a whole job, as published for Open MPI's coll/han: near and far rounds.
+#[test]
+fn rounds_are_those_of_both_levels() {
+    for (size, node) in (1..=64u32).flat_map(|size| (1..=size).map(move |node| (size, node))) {
+        let (near, far) = (log2_ceil(node), log2_ceil(size.div_ceil(node)));
+        let rounds = |operation, count| {
+            all(operation, node).unwrap().rounds(&Instance::new(0, size, 0, count).unwrap())
+        };
+        assert_eq!(rounds(Operation::Barrier, 0), 2 * near + far);
+        assert_eq!([Operation::Bcast, Operation::Reduce].map(|of| rounds(of, 1)), [near + far; 2]);
+        let fans = (node - 1).div_ceil(8) + (size.div_ceil(node) - 1).div_ceil(8);
+        assert_eq!([Operation::Gather, Operation::Scatter].map(|of| rounds(of, 1)), [fans; 2]);
+        assert_eq!(rounds(Operation::Allgather, 1), (node - 1).div_ceil(8) + near + size.div_ceil(node) - 1);
+    }
+}
+
+/// One with nodes of `node` ranks, for as long as the program runs, so that it can be broken like the others.
+pub(crate) fn leaked(operation: Operation, node: u32) -> Option<&'static dyn Schedule> {
+    all(operation, node).map(|on| &*Box::leak(Box::new(on)) as &'static dyn Schedule)
+}
+
+#[test]
+fn nodes_of_one_rank_are_what_leaders_do() {
+    for size in 1..=16 {
+        let flat = |schedule: &dyn Schedule, count| total(check(schedule, size, 0, count).unwrap());
+        let on = |operation| all(operation, 1).unwrap();
+        assert_eq!(flat(&on(Operation::Bcast), 3), flat(&aldis_coll::bcast::Binomial, 3));
+        assert_eq!(flat(&on(Operation::Reduce), 3), flat(&aldis_coll::reduce::Binomial, 3));
+        assert_eq!(flat(&on(Operation::Barrier), 0), flat(&aldis_coll::barrier::Dissemination, 0));
+        assert_eq!(flat(&on(Operation::Allreduce), 3), flat(&aldis_coll::allreduce::RecursiveDoubling, 3));
+    }
+}
+
+fn total(job: Job<'_>) -> (u64, u64, Work) {
+    (job.total.messages, job.total.elements, job.work())
+}

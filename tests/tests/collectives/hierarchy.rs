@@ -1,0 +1,118 @@
+//! Algorithms in two levels on nodes of many sizes, as a call names them.
+
+use aldis_coll::hierarchy::{algorithm, ranks_per_node};
+use aldis_coll::{Options, op::Sum};
+use aldis_kernel::Rank;
+use aldis_kernel::hal::Operation;
+
+use crate::oracle::{Affine, Compose, fold, inputs};
+use crate::rig::{Endpoint, run};
+
+fn on_nodes(operation: Operation, node: u32) -> Options {
+    Options { node, ..Options::using(algorithm(operation).unwrap()) }
+}
+
+fn numbers(from: u32, count: usize) -> Vec<u32> {
+    (0..count as u32).map(|at| from << 16 | at).collect()
+}
+
+fn blocks(size: u32, count: usize) -> Vec<u32> {
+    (0..size).flat_map(|from| numbers(from, count)).collect()
+}
+
+fn moves_blocks(endpoint: &mut Endpoint<'_, '_>, node: u32, count: usize) {
+    let (world, rank, size) = (endpoint.world(), endpoint.world().rank().0, endpoint.world().size());
+    let at = |rank: u32| rank as usize * count..(rank as usize + 1) * count;
+    let mut scratch = vec![0; (size as usize * count).div_ceil(2).max(size as usize)];
+    for root in [0, size / 2, size - 1] {
+        let mut data = if rank == root { vec![9; size as usize * count] } else { numbers(rank, count) };
+        if rank == root {
+            data[at(rank)].copy_from_slice(&numbers(rank, count));
+        }
+        let options = on_nodes(Operation::Gather, node);
+        options.gather(endpoint, &world, &mut data, &mut scratch, Rank(root)).unwrap();
+        if rank == root {
+            assert_eq!(data, blocks(size, count), "root {root} node {node}");
+        }
+        let mut data = if rank == root { blocks(size, count) } else { vec![9; count] };
+        let options = on_nodes(Operation::Scatter, node);
+        options.scatter(endpoint, &world, &mut data, &mut scratch, Rank(root)).unwrap();
+        let own = if rank == root { &data[at(rank)] } else { &data };
+        assert_eq!(own, numbers(rank, count), "root {root} node {node}");
+    }
+    let mut data = vec![9; size as usize * count];
+    data[at(rank)].copy_from_slice(&numbers(rank, count));
+    on_nodes(Operation::Allgather, node).allgather(endpoint, &world, &mut data).unwrap();
+    assert_eq!(data, blocks(size, count), "node {node}");
+}
+
+fn reduces(endpoint: &mut Endpoint<'_, '_>, node: u32, count: usize) {
+    let (world, rank, size) = (endpoint.world(), endpoint.world().rank().0, endpoint.world().size());
+    let expected = fold::<Affine, _>(Compose, 3, size, count);
+    let mut scratch = vec![Affine { a: 0, b: 0 }; count.div_ceil(3).max(1)];
+    let mut data: Vec<Affine> = inputs(3, rank, count);
+    let options = on_nodes(Operation::Allreduce, node);
+    options.allreduce(endpoint, &world, Compose, &mut data, &mut scratch).unwrap();
+    assert_eq!(data, expected, "node {node}");
+    for root in [0, size / 2, size - 1] {
+        let mut data: Vec<Affine> = inputs(3, rank, count);
+        let options = on_nodes(Operation::Reduce, node);
+        options.reduce(endpoint, &world, Compose, &mut data, &mut scratch, Rank(root)).unwrap();
+        if rank == root {
+            assert_eq!(data, expected, "root {root} node {node}");
+        }
+        let mut data = numbers(rank, count);
+        on_nodes(Operation::Bcast, node).bcast(endpoint, &world, &mut data, Rank(root)).unwrap();
+        assert_eq!(data, numbers(root, count), "root {root} node {node}");
+    }
+}
+
+#[test]
+fn every_operation_works_on_nodes_of_many_sizes() {
+    for size in [1, 2, 5, 8, 9] {
+        run(size, |endpoint| {
+            for node in (0..=size).chain([20]) {
+                for count in [0, 1, 301] {
+                    moves_blocks(endpoint, node, count);
+                    reduces(endpoint, node, count);
+                }
+                let world = endpoint.world();
+                on_nodes(Operation::Barrier, node).barrier(endpoint, &world).unwrap();
+            }
+        });
+    }
+}
+
+/// Nodes that are runs of ranks are found, the last one shorter or not, and no others.
+#[test]
+fn ranks_find_out_how_many_a_node_has() {
+    let found = |size: u32, node_of: fn(u32) -> u32| {
+        let all = run(size, |endpoint| {
+            let (world, me) = (endpoint.world(), endpoint.process().0);
+            ranks_per_node(endpoint, &world, |other| node_of(other.0) == node_of(me)).unwrap()
+        });
+        assert!(all.iter().all(|one| *one == all[0]), "{all:?}");
+        all[0]
+    };
+    assert_eq!(found(8, |rank| rank / 4), Some(4));
+    assert_eq!(found(7, |rank| rank / 3), Some(3), "the last one has one rank");
+    assert_eq!(found(5, |_| 0), Some(5));
+    assert_eq!(found(5, |rank| rank), Some(1));
+    assert_eq!(found(8, |rank| rank % 2), None, "ranks in turn");
+    assert_eq!(found(7, |rank| (rank + 1) / 4), None, "the first one is the shorter");
+    assert_eq!(found(9, |rank| u32::from(rank > 1) + u32::from(rank > 5)), None, "two, four and three");
+}
+
+/// What is left of a collective does not meet the next one.
+#[test]
+fn two_levels_and_one_follow_each_other() {
+    run(7, |endpoint| {
+        let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
+        for round in 0..20 {
+            let (mut data, mut scratch) = ([rank + round; 5], [0; 5]);
+            let options = if round % 2 == 0 { on_nodes(Operation::Allreduce, 3) } else { Options::default() };
+            options.allreduce(endpoint, &world, Sum, &mut data, &mut scratch).unwrap();
+            assert_eq!(data, [21 + 7 * round; 5]);
+        }
+    });
+}
