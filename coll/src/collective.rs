@@ -10,14 +10,23 @@
 //!
 //! **Started again.** What is complete can be started again, by the same plan: see [`Options::persistent`].
 //!
-//! **Segments.** If the scratch is too short for the whole count, the data is cut into even segments and the
-//! schedule is run on each in turn. Every rank cuts alike because every rank has the same count and scratch.
+//! **Segments.** If the scratch is too short for the whole count, or it pays, the data is cut into even segments and the
+//! schedule is run on each. Every rank cuts alike because every rank has the same count, scratch and options. Up to
+//! [`LANES`] of them are under way at a time, each in a lane with a tag and a part of the scratch of its own.
 //!
-//! **A full request pool** ([`Cause::Full`]) is a state, not an end: the call returns it, nothing is lost, and the
-//! same collective goes on at the next test or wait, once another request of the endpoint has made room. Any other
-//! error ends the collective and is returned again by every later call.
+//! **A full request pool** ([`Cause::Full`]) is a state, not an end. What of a round is posted lands and makes room for the
+//! rest. Where nothing of a collective is under way (in a `compact` build, where a message finds no slot) the call returns
+//! it, nothing is lost, and the same collective goes on at the next test or wait, once another request of the endpoint has
+//! made room. Any other error ends the collective and is returned again by every later call.
+//!
+//! **Request slots.** [`IN_FLIGHT_MAX`] for each collective in flight are enough for one lane of each; as many again let the
+//! others begin. A round that sends and receives needs two: with one, its messages go one after the other, sends first, and
+//! long ones, which wait for their receiver, may wait until the deadline.
+//!
+//! [`IN_FLIGHT_MAX`]: crate::schedule::IN_FLIGHT_MAX
 
 mod input;
+mod lane;
 mod lines;
 mod peers;
 #[cfg(not(feature = "compact"))]
@@ -29,25 +38,26 @@ mod row;
 mod several;
 
 use core::fmt;
+#[cfg(not(feature = "compact"))]
+use core::num::NonZeroUsize;
 
 use crate::caller::Caller;
 use crate::layout::{BLOCKS, Layout};
 use crate::op::Kernel;
-use crate::schedule::{Candidate, IN_FLIGHT_MAX, Instance, Step};
+use crate::schedule::{Candidate, Instance, Step};
 use crate::select::{Call, Options, Plan, Prices, Shares};
 use crate::shared::{self, Meeting};
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
-use aldis_kernel::{Comm, Error, Failed, Loan, Rank, Request, Sample, Scope, Tag};
+use aldis_kernel::{Comm, Error, Failed, Loan, Rank, Sample, Scope, Tag};
 pub use input::Input;
+pub use lane::LANES;
+use lane::{Lane, Lanes, Messages, Stage, no_messages};
 pub(crate) use peers::Over;
 use peers::{Peers, way};
 #[cfg(not(feature = "compact"))]
 pub use persistent::start_all;
 use ready::Ready;
 pub use several::{wait_all, wait_for};
-
-/// Stages that one call goes through at most, before it returns: what bounds its work.
-const STAGES_A_CALL: u32 = 128;
 
 /// Events that one test handles at most.
 const POLL_BUDGET: u32 = 64;
@@ -104,6 +114,9 @@ pub(crate) struct Planned {
     pub(crate) plan: Result<Plan, Cause>,
     /// The prices to choose by again if a rank shares no memory with another.
     far: Option<Prices>,
+    /// The segment that the options name.
+    #[cfg(not(feature = "compact"))]
+    segment: Option<NonZeroUsize>,
     /// Whether it is for control lines.
     pub(crate) shares: Shares,
     pub(crate) kernel: Option<Kernel>,
@@ -139,6 +152,8 @@ impl Planned {
             root,
             plan,
             far: options.far_prices(),
+            #[cfg(not(feature = "compact"))]
+            segment: options.segment,
             shares,
             kernel,
             #[cfg(not(feature = "compact"))]
@@ -196,47 +211,16 @@ impl Planned {
     }
 }
 
-/// Where a collective stands within its round.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// The message of the step with this index is to be posted.
-    Post(u32),
-    /// As many messages are posted; some may be incomplete.
-    Land(u32),
-    /// Every segment is done.
-    Done,
-    /// Ended by its error.
-    Failed,
-}
-
-/// What driving a collective led to.
-#[derive(Clone, Copy)]
+/// What driving a collective, or a lane of it, led to. Where lanes differ, the last of these stands for all.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Progress {
     Done,
+    /// There is no request slot for its next message, and none is under way: its error says so.
+    Starved,
     /// Its messages are under way.
     Waiting,
-    /// There is no request slot for its next message: its error says so.
-    Starved,
     /// Its error has ended it.
     Failed,
-}
-
-/// A message of a round.
-struct Message<'scope> {
-    /// Null once it is complete, or its piece is.
-    request: Request<'scope>,
-    /// Which piece of it the request is; without a request, the piece that comes next, or 0 if there is none.
-    piece: [u32; BLOCKS as usize],
-}
-
-impl Message<'_> {
-    fn piece(&self) -> u32 {
-        self.piece.first().map_or(0, |piece| *piece)
-    }
-
-    fn set_piece(&mut self, number: u32) {
-        self.piece.fill(number);
-    }
 }
 
 /// A collective in flight in a scope, or between its starts. Dropping it lets go of it; its messages end with the scope.
@@ -245,10 +229,7 @@ impl Message<'_> {
 pub struct Collective<'scope> {
     /// Something has happened since this was last cleared.
     moved: bool,
-    stage: Stage,
-    round: u32,
-    /// First element of the segment being worked on.
-    base: usize,
+    lanes: Lanes,
     plan: Plan,
     /// The whole call; segments differ in the count.
     whole: Instance,
@@ -258,8 +239,8 @@ pub struct Collective<'scope> {
     peers: [Peers; BLOCKS as usize],
     /// Why it stopped, once it has.
     error: Error,
-    /// The round's messages by the index of their step.
-    messages: [Message<'scope>; IN_FLIGHT_MAX],
+    /// Each lane's.
+    messages: [Messages<'scope>; LANES],
     /// How far it has come, if it is carried out by control lines.
     meeting: Option<Meeting>,
 }
@@ -305,7 +286,6 @@ impl<'scope> Collective<'scope> {
         operation: Operation,
         memory: Memory<'scope>,
     ) -> Self {
-        let stage = Self::first_stage(&plan, &whole);
         Self {
             comm: comm.collective(),
             tag,
@@ -313,21 +293,12 @@ impl<'scope> Collective<'scope> {
             plan,
             whole,
             memory,
-            base: 0,
-            round: 0,
-            stage,
+            lanes: Lanes::new(&plan, &whole),
             error: Error::new(operation, Cause::Busy),
             moved: false,
-            messages: [const { Message { request: Request::null(), piece: [0; _] } }; IN_FLIGHT_MAX],
+            messages: no_messages(),
             meeting: None,
         }
-    }
-
-    /// Where it begins; at the end, if it has nothing to do.
-    #[inline]
-    fn first_stage(plan: &Plan, whole: &Instance) -> Stage {
-        let idle = plan.algorithm.rounds(&whole.with_count(plan.segment)) == 0;
-        if idle { Stage::Done } else { Stage::Post(0) }
     }
 
     /// Posts what can be posted at once.
@@ -403,8 +374,8 @@ impl<'scope> Collective<'scope> {
     }
 
     /// Whether it is complete or was not started, as of the last time it was driven.
-    pub const fn is_complete(&self) -> bool {
-        matches!(self.stage, Stage::Done)
+    pub fn is_complete(&self) -> bool {
+        self.lanes.are_done()
     }
 
     /// The algorithm it runs, and its segments.
@@ -417,73 +388,43 @@ impl<'scope> Collective<'scope> {
         self.error.operation
     }
 
-    /// Goes on until it must wait, is over, or has done enough for one call.
-    fn advance<T: Transport, P: Platform>(&mut self, scope: &mut Scope<'scope, '_, '_, T, P>) -> Progress {
-        if T::HAS_LINES && self.meeting.is_some() {
-            return self.meet(scope);
-        }
-        for _ in 0..STAGES_A_CALL {
-            let moved = match self.stage {
-                Stage::Post(index) => self.post(scope, index),
-                Stage::Land(messages) => self.land(scope, messages),
-                Stage::Done => return Progress::Done,
-                Stage::Failed => return Progress::Failed,
-            };
-            match moved {
-                Ok(true) => self.moved = true,
-                Ok(false) => return Progress::Waiting,
-                Err(Failed) if matches!(self.error.cause, Cause::Full(_)) => return Progress::Starved,
-                Err(Failed) => {
-                    self.fail(scope);
-                    return Progress::Failed;
-                }
-            }
-        }
-        Progress::Waiting
-    }
-
-    /// Ends it and lets go of what can still be undone.
-    #[cold]
-    fn fail<T: Transport, P: Platform>(&mut self, scope: &mut Scope<'scope, '_, '_, T, P>) {
-        for message in &mut self.messages {
-            scope.cancel(&mut message.request);
-        }
-        self.stage = Stage::Failed;
-    }
-
-    /// What this rank is doing while it waits: the first message of the round that is missing.
+    /// What this rank is doing while it waits: the first message of the oldest segment that is missing.
     fn activity<T: Transport>(&self) -> Activity {
         if T::HAS_LINES
             && let Some(meeting) = &self.meeting
         {
             return meeting.activity(&self.comm);
         }
-        let missing = self.messages.iter().position(|message| !message.request.is_null());
-        let step = missing.and_then(|index| self.step(index as u32));
+        let missing = self.missing();
+        let step = missing.and_then(|(lane, index)| self.step_of(lane, index));
+        let lane = missing.map_or(self.lanes.now(), |(lane, _)| lane);
         let (place, bytes) = match step {
             Some(Step::Recv { from, into }) => (Some(from), self.memory.bytes(into)),
             Some(Step::Send { to, from }) => (Some(to), self.memory.bytes(from)),
             _ => (None, 0),
         };
-        let (comm, tag, rank) = self.way(place.unwrap_or_default());
+        let (comm, tag, rank) = self.way(lane, place.unwrap_or_default());
         let (operation, context) = (self.operation(), comm.context());
         Activity { operation, peer: place.map(|_| PeerId(rank.0)), tag: Some(tag.0), context, bytes }
     }
 
-    /// How a place is reached.
+    /// How a place is reached by a lane's messages.
     #[inline]
-    fn way(&self, place: u32) -> (&Comm, Tag, Rank) {
-        way(&self.peers, (&self.comm, self.tag), place)
+    fn way(&self, lane: &Lane, place: u32) -> (&Comm, Tag, Rank) {
+        way(&self.peers, (&self.comm, self.tag_of(lane)), place)
     }
 }
 
 impl fmt::Debug for Collective<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} by {}, tag {}, ", self.operation(), self.plan.algorithm.name(), self.tag)?;
-        match self.stage {
+        let oldest = self.lanes.oldest();
+        match oldest.stage {
             Stage::Done => f.write_str("complete"),
             Stage::Failed => write!(f, "failed: {}", self.error),
-            Stage::Post(_) | Stage::Land(_) => write!(f, "at element {}, round {}", self.base, self.round),
+            Stage::Post(_) | Stage::Land(_) => {
+                write!(f, "at element {}, round {}", oldest.base, oldest.round)
+            }
         }
     }
 }

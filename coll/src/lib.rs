@@ -14,7 +14,7 @@
 //! | [`layout`] | where blocks stand in memory |
 //! | [`schedule`] | the form of an algorithm: [`Schedule`], [`Step`], [`Span`] |
 //! | [`mod@shared`] | the algorithm `shared` of every operation: no messages, but control lines in memory that the ranks of a node share |
-//! | [`collective`] | the executor: [`Collective`], blocking, nonblocking and persistent, in segments that fit the scratch |
+//! | [`collective`] | the executor: [`Collective`], blocking, nonblocking and persistent, in segments, several of them in flight |
 //! | [`caller`] | whom a blocking collective can be called on |
 //! | [`mod@comm`] | communicators: dup, split, create, free; intercommunicators; grids and graphs of ranks |
 //! | [`op`] | reductions as types: `Sum` on `f64` compiles, `BitAnd` on `f64` does not |
@@ -44,7 +44,7 @@
 //! * **Same bits.** A floating-point reduction has the same bits on every rank: by algorithm, since all ranks evaluate
 //!   the same expression (the checker compares expressions, not values), and by operation, since a NaN result is
 //!   always the same NaN.
-//! * **Any message with any scratch.** One element of scratch is enough; more makes fewer, larger segments.
+//! * **Any message with any scratch.** One element of scratch is enough; more makes fewer, larger segments, or more of them in flight.
 //! * **Alike on all ranks:** the order of collective calls on a communicator, and in each call the operation, element
 //!   type, count, root, scratch length and [`Options`]. What is not alike and shows is a typed error
 //!   ([`Cause::LengthMismatch`], [`Cause::Truncated`]), never memory touched that was not lent.
@@ -58,7 +58,8 @@
 //! # Limits
 //!
 //! [`IN_FLIGHT_MAX`] messages of a round in flight, a request slot of the storage each (most algorithms have two, trees and
-//! those of radix 4 and 8 more); `u32` ranks; counts are `usize`. Segments of one call run one after another.
+//! those of radix 4 and 8 more); [`LANES`] segments of a call in flight, where half of the request table is free; `u32` ranks;
+//! counts are `usize`.
 //!
 //! Numbers are not converted: on a communicator with ranks of both byte orders, collectives of elements of more than a byte,
 //! and making communicators of all of them, are refused ([`Cause::UnlikeOrder`]). Barriers and bytes work;
@@ -91,6 +92,7 @@
 //! [`Step`]: schedule::Step
 //! [`Span`]: schedule::Span
 //! [`IN_FLIGHT_MAX`]: schedule::IN_FLIGHT_MAX
+//! [`LANES`]: collective::LANES
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]

@@ -2,19 +2,28 @@
 //!
 //! The price of a schedule is `rounds * alpha + bytes * beta + reduced bytes * gamma` over its critical path
 //! ([`Priced::work`]), with the processor's part of alpha for each further message of a round, after Thakur, Rabenseifner,
-//! Gropp 2005, section 3, summed over the segments that the scratch allows.
+//! Gropp 2005, section 3. Segments that follow one another in lanes cost the first one's price and, for each further one,
+//! what the busiest rank has to do for it ([`Priced::share`]); there are as many as make that cheapest, and as the scratch asks
+//! for.
 //!
 //! **Every rank must select the same algorithm**, so nothing that a rank measures for itself goes in: count,
 //! element size, scratch size and [`Prices`] are arguments that the caller gives alike on all ranks.
 //!
 //! [`Priced::work`]: crate::schedule::Priced::work
+//! [`Priced::share`]: crate::schedule::Priced::share
 
+#[cfg(not(feature = "compact"))]
+mod cut;
 mod explain;
+mod plan;
 
 use core::fmt;
+#[cfg(not(feature = "compact"))]
+use core::num::NonZeroUsize;
 
 use aldis_kernel::hal::{Cause, Cost, Operation, Resource};
 pub use explain::Explanation;
+pub use plan::Plan;
 
 use crate::layout::BLOCKS;
 use crate::op::{Element, Kernel, Reduce};
@@ -194,6 +203,10 @@ pub struct Options {
     /// [`hierarchy`](crate::hierarchy).
     #[cfg(not(feature = "compact"))]
     pub node: u32,
+    /// Elements of a segment, of every block in an operation on blocks of one length: fewer where the scratch asks for it, all
+    /// where there are no more. By itself it is as many as are cheapest. Not in a `compact` build.
+    #[cfg(not(feature = "compact"))]
+    pub segment: Option<NonZeroUsize>,
 }
 
 impl Default for Options {
@@ -206,12 +219,15 @@ impl Default for Options {
             persistent: false,
             #[cfg(not(feature = "compact"))]
             node: 0,
+            #[cfg(not(feature = "compact"))]
+            segment: None,
         }
     }
 }
 
 impl Options {
-    /// Options that use `algorithm`. A program whose calls name theirs holds no other, nor what would choose among them.
+    /// Options that use `algorithm`. A program in a `compact` build whose calls name theirs holds no other, nor what would choose
+    /// among them.
     #[inline(always)]
     pub fn using(algorithm: Algorithm) -> Self {
         Self { choice: Choice::Named(algorithm), ..Self::default() }
@@ -312,7 +328,7 @@ impl Call {
         Self { operation, size, count, element_bytes, scratch, commutes }
     }
 
-    /// How `algorithm` would carry it out, or why it cannot.
+    /// How `algorithm` carries it out in as few segments as the scratch allows, one at a time, or why it cannot.
     ///
     /// # Errors
     /// [`Cause::Unsupported`] if it is an algorithm for something else or for other sizes, or would mix the order of
@@ -330,16 +346,16 @@ impl Call {
         }
         let capacity = algorithm.capacity(self.size, self.scratch);
         if self.count <= capacity {
-            return Ok(Plan { algorithm, segment: self.count });
+            return Ok(Plan::in_turn(algorithm, self.count));
         }
         // Where ranks differ in their longest block, all cut alike nevertheless: what two of them exchange ends for both alike.
         if BLOCKS && matches!(self.operation, Operation::Alltoallv | Operation::Alltoallw) && capacity > 0 {
-            return Ok(Plan { algorithm, segment: capacity });
+            return Ok(Plan::in_turn(algorithm, capacity));
         }
         // As few segments as the scratch allows, and those of even length.
         let segments = self.count.checked_div(capacity).ok_or_else(|| self.too_little(algorithm))?;
         let segments = segments + usize::from(segments.saturating_mul(capacity) < self.count);
-        Ok(Plan { algorithm, segment: self.count.div_ceil(segments.max(1)) })
+        Ok(Plan::in_turn(algorithm, self.count.div_ceil(segments.max(1))))
     }
 
     #[cold]
@@ -358,20 +374,34 @@ impl Call {
     #[inline(always)]
     pub fn select(&self, candidates: &[Candidate], options: &Options) -> Result<Selected, Cause> {
         match options.choice {
-            Choice::Named(algorithm) => self.plan(algorithm).map(|plan| Selected { plan, ns: 0 }),
-            Choice::Auto => self.cheapest(candidates, &options.prices),
+            Choice::Named(algorithm) => {
+                self.named(algorithm, candidates, options).map(|plan| Selected { plan, ns: 0 })
+            }
+            Choice::Auto => self.cheapest(candidates, options),
             Choice::Shared => Err(Cause::Unsupported),
         }
     }
 
-    /// The plan by this candidate and what it costs. More scratch than there are data is used only by what the caller names.
+    /// The cheapest plan by this candidate and what it costs. More scratch than there are data is used only by what the caller
+    /// names.
     ///
     /// # Errors
     /// As [`plan`](Self::plan).
-    pub fn price(&self, candidate: Candidate, prices: &Prices) -> Result<Selected, Cause> {
+    pub fn price(&self, candidate: Candidate, options: &Options) -> Result<Selected, Cause> {
         let scratch = if on_blocks(self.operation) { self.scratch } else { self.scratch.min(self.count) };
-        let plan = Self { scratch, ..*self }.plan(candidate)?;
-        Ok(Selected { plan, ns: prices.of(&plan.work(self, candidate), self.element_bytes) })
+        Self { scratch, ..*self }.priced(candidate, options)
+    }
+
+    #[cfg(feature = "compact")]
+    fn priced(&self, candidate: Candidate, options: &Options) -> Result<Selected, Cause> {
+        let plan = self.plan(candidate)?;
+        Ok(Selected { plan, ns: plan.ns(self, candidate, &options.prices) })
+    }
+
+    #[cfg(feature = "compact")]
+    #[inline(always)]
+    fn named(&self, algorithm: Algorithm, _: &[Candidate], _: &Options) -> Result<Plan, Cause> {
+        self.plan(algorithm)
     }
 
     /// What the call costs by control lines, in ns.
@@ -390,10 +420,10 @@ impl Call {
     }
 
     #[inline(never)]
-    fn cheapest(&self, candidates: &[Candidate], prices: &Prices) -> Result<Selected, Cause> {
+    fn cheapest(&self, candidates: &[Candidate], options: &Options) -> Result<Selected, Cause> {
         let mut best: Result<Selected, Cause> = Err(Cause::Unsupported);
         for &candidate in candidates {
-            best = match (best, self.price(candidate, prices)) {
+            best = match (best, self.price(candidate, options)) {
                 (Ok(best), Ok(other)) if other.ns >= best.ns => Ok(best),
                 (Ok(best), Err(_)) => Ok(best),
                 (_, other) => other,
@@ -406,40 +436,6 @@ impl Call {
     pub fn explain(self, options: &Options) -> Explanation {
         let selected = self.select(algorithms(self.operation), options);
         Explanation { call: self, options: *options, selected, lines: None }
-    }
-}
-
-/// How a call is carried out: the algorithm, and the elements of a segment.
-#[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    /// The algorithm.
-    pub algorithm: Algorithm,
-    /// Elements of every segment but the last, which may be shorter; the whole count if it needs no cutting.
-    pub segment: usize,
-}
-
-impl Plan {
-    /// Segments that `count` elements are cut into, at least 1.
-    pub fn segments(&self, count: usize) -> usize {
-        if count <= self.segment { 1 } else { count.div_ceil(self.segment.max(1)) }
-    }
-
-    /// The work of all segments of `call`, by the algorithm of this plan.
-    pub fn work(&self, call: &Call, algorithm: Candidate) -> Work {
-        let full = self.segments(call.count) - 1;
-        let each = algorithm.work(call.size, self.segment);
-        if full == 0 {
-            return each;
-        }
-        let last = algorithm.work(call.size, call.count.saturating_sub(full.saturating_mul(self.segment)));
-        let sum = |each: u64, last: u64| each.saturating_mul(full as u64).saturating_add(last);
-        Work {
-            rounds: sum(each.rounds, last.rounds),
-            fan: sum(each.fan, last.fan),
-            elements: sum(each.elements, last.elements),
-            reduced: sum(each.reduced, last.reduced),
-            copied: sum(each.copied, last.copied),
-        }
     }
 }
 

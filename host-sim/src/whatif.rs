@@ -32,8 +32,9 @@
 //! in each direction. `L` is that of the shortest way and grows by a constant for each switch or node more.
 //!
 //! A rank goes through its rounds as the executor of `aldis-coll` does: it posts the round's messages in order, waits
-//! for all of them, then carries out the local steps; and it cuts the data into the same segments. A send is
-//! complete once its last byte has left. Messages between two ranks match in order.
+//! for all of them, then carries out the local steps. It cuts the data into as many segments as the scratch asks for, one
+//! after another: segments in flight together are not simulated. A send is complete once its last byte has left. Messages
+//! between two ranks match in order.
 //!
 //! # Deliberately absent
 //!

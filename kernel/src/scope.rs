@@ -499,6 +499,19 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         self.within.endpoint.engine.comms.next_collective(comm, false).map(Tag)
     }
 
+    /// Request slots that are free.
+    #[inline]
+    pub fn room(&self) -> u32 {
+        let requests = &self.within.endpoint.engine.requests;
+        requests.capacity().saturating_sub(requests.in_use())
+    }
+
+    /// Request slots in all.
+    #[inline]
+    pub fn room_max(&self) -> u32 {
+        self.within.endpoint.engine.requests.capacity()
+    }
+
     /// See [`Endpoint::unlike`].
     #[inline]
     pub fn unlike(&self, comm: &Comm) -> Option<Rank> {

@@ -3,7 +3,8 @@
 use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Scope, Tag};
 
-use super::{Collective, Memory, Peers, Planned, Progress, Ready, Stage};
+use super::lane::Stage;
+use super::{Collective, Memory, Peers, Planned, Progress, Ready};
 use crate::schedule::Instance;
 use crate::select::{Call, Plan, Shares};
 use crate::shared::{self, CROWDED, Meeting, Task, Turn};
@@ -47,13 +48,11 @@ impl<'scope> Collective<'scope> {
         let begun = planned.task(comm).and_then(|task| Meeting::begin(scope, comm, task));
         let algorithm = shared::algorithm(operation).ok_or(Cause::Unsupported).map_err(refused)?;
         let whole = Instance::new(comm.rank().0, comm.size(), planned.root, count).map_err(refused)?;
-        let plan = Plan { algorithm, segment: count };
+        let plan = Plan::in_turn(algorithm, count);
         let ready = Ready { whole, plan, tag: Tag(0), peers: [Peers::Ranks; _] };
-        let mut started = Self {
-            stage: Stage::Post(0),
-            meeting: begun.map_err(refused)?,
-            ..Self::new(comm, ready, operation, memory)
-        };
+        let mut started =
+            Self { meeting: begun.map_err(refused)?, ..Self::new(comm, ready, operation, memory) };
+        started.set_stage(Stage::Post(0));
         match started.advance(scope) {
             Progress::Failed => Err(started.error),
             Progress::Done | Progress::Waiting | Progress::Starved => Ok(started),
@@ -66,11 +65,11 @@ impl<'scope> Collective<'scope> {
         scope: &mut Scope<'scope, '_, '_, T, P>,
     ) -> Progress {
         let Some(meeting) = &mut self.meeting else { return Progress::Failed };
-        match (self.stage, meeting.turn(scope, &self.comm, self.memory.data)) {
+        match (self.lanes.now().stage, meeting.turn(scope, &self.comm, self.memory.data)) {
             (Stage::Failed, _) => return Progress::Failed,
             (_, Turn::Over) => {
-                self.moved |= self.stage != Stage::Done;
-                self.stage = Stage::Done;
+                self.moved |= !self.lanes.are_done();
+                self.set_stage(Stage::Done);
                 return Progress::Done;
             }
             (_, Turn::Moved) => self.moved = true,
@@ -82,7 +81,7 @@ impl<'scope> Collective<'scope> {
             (_, Turn::Failed(cause, rank)) => {
                 self.error = meeting.error(&self.comm, cause, rank);
                 scope.raise(&self.error);
-                self.stage = Stage::Failed;
+                self.set_stage(Stage::Failed);
                 return Progress::Failed;
             }
         }

@@ -36,7 +36,7 @@ use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::{Comm, Error, Failed, Loan, Scope};
 use zerocopy::FromBytes;
 
-use super::{Collective, Memory, Planned, Stage};
+use super::{Collective, Lanes, Memory, Planned, Stage};
 use crate::op::Element;
 use crate::select::Options;
 
@@ -58,7 +58,9 @@ impl<'scope> Collective<'scope> {
         memory: Memory<'scope>,
     ) -> Result<Self, Error> {
         let ready = planned.ready(scope, comm).map_err(|Failed| *scope.failure())?;
-        Ok(Self { stage: Stage::Done, ..Self::new(comm, ready, planned.call.operation, memory) })
+        let mut made = Self::new(comm, ready, planned.call.operation, memory);
+        made.set_stage(Stage::Done);
+        Ok(made)
     }
 
     /// Starts it, for the first time or again after it was complete (MPI_Start). What can be posted is under way when this
@@ -73,14 +75,13 @@ impl<'scope> Collective<'scope> {
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
     ) -> Result<(), Error> {
-        match self.stage {
+        match self.lanes.oldest().stage {
             Stage::Failed => return Err(self.error),
             Stage::Post(_) | Stage::Land(_) => return Err(self.refused(scope, Cause::Busy)),
             Stage::Done if self.meeting.is_some() => return Err(self.refused(scope, Cause::Unsupported)),
             Stage::Done => {}
         }
-        (self.base, self.round) = (0, 0);
-        self.stage = Self::first_stage(&self.plan, &self.whole);
+        self.lanes = Lanes::new(&self.plan, &self.whole);
         self.launch(scope).map_err(|Failed| *scope.failure())
     }
 
@@ -116,7 +117,7 @@ impl<'scope> Collective<'scope> {
         edit: impl FnOnce(&mut [E]) -> R,
     ) -> Result<R, Error> {
         let Some(loan) = loan else { return Err(self.refused(scope, Cause::Unsupported)) };
-        if let Stage::Post(_) | Stage::Land(_) = self.stage {
+        if let Stage::Post(_) | Stage::Land(_) = self.lanes.oldest().stage {
             return Err(self.refused(scope, Cause::Busy));
         }
         let mut edited = Err(Cause::Busy);

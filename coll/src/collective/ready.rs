@@ -62,7 +62,12 @@ impl Planned {
     ) -> Result<Plan, Cause> {
         match self.far {
             Some(prices) if T::HAS_LINES && is_far(scope.lines(comm).map(drop)) => {
-                let options = Options { prices, ..Options::default() };
+                let options = Options {
+                    prices,
+                    #[cfg(not(feature = "compact"))]
+                    segment: self.segment,
+                    ..Options::default()
+                };
                 let selected = self.call.select(algorithms(self.call.operation), &options);
                 #[cfg(not(feature = "compact"))]
                 let selected = self.call.select_in_two_levels(selected, self.node, &prices);

@@ -2,13 +2,14 @@
 
 use core::ops::Range;
 
-use aldis_kernel::hal::{Cause, Platform, Transport};
-use aldis_kernel::{Error, Failed, Loan, Sample, Scope};
+use aldis_kernel::hal::{Cause, Platform, Resource, Transport};
+use aldis_kernel::{Error, Failed, Loan, Sample, Scope, Tag};
 
-use super::{Blocks, Collective, Given, Input, Lent, Memory, Planned, Stage, way};
+use super::lane::{Lane, Stage, of_mut};
+use super::{Blocks, Collective, Given, Input, Lent, Memory, Planned, way};
 use crate::layout::{BLOCKS, Layout, Place, Stretches, stretch};
 use crate::op::{Kernel, copy};
-use crate::schedule::{Buffer, IN_FLIGHT_MAX, Instance, Order, Span, Step};
+use crate::schedule::{Buffer, IN_FLIGHT_MAX, Instance, Order, Span, Step, divide};
 
 impl<'scope> Given<'scope> {
     fn new<T: Transport, P: Platform>(
@@ -75,10 +76,10 @@ impl<'scope> Memory<'scope> {
         self.blocks.first().is_some_and(|(_, [_, input])| matches!(input, Layout::Whole))
     }
 
-    /// The bytes of a span of buffers that are not divided, of the segment that begins at element `base`.
-    #[cfg_attr(feature = "compact", inline(never))]
-    fn stretch(&self, span: Span, base: usize) -> Range<usize> {
-        self.range(stretch(span, base))
+    /// Bytes of scratch that each of `lanes` has.
+    fn part(&self, lanes: u32) -> usize {
+        let (elements, _) = divide(self.scratch.len(), self.element_bytes as usize);
+        divide(elements, lanes as usize).0.saturating_mul(self.element_bytes as usize)
     }
 
     /// Elements as bytes.
@@ -94,41 +95,106 @@ impl<'scope> Memory<'scope> {
 }
 
 impl<'scope> Collective<'scope> {
-    /// The segment being worked on, as the schedule sees it.
+    /// The segment that a lane works on, as the schedule sees it.
     #[inline]
-    fn instance(&self) -> Instance {
-        let left = self.whole.count().saturating_sub(self.base);
+    fn instance_of(&self, lane: &Lane) -> Instance {
+        let left = self.whole.count().saturating_sub(lane.base);
         self.whole.with_count(left.min(self.plan.segment))
     }
 
-    pub(super) fn step(&self, index: u32) -> Option<Step> {
-        self.plan.algorithm.step(&self.instance(), self.round, index)
+    /// That of the lane that is driven.
+    #[inline]
+    fn instance(&self) -> Instance {
+        self.instance_of(self.lanes.now())
+    }
+
+    pub(super) fn step_of(&self, lane: &Lane, index: u32) -> Option<Step> {
+        let lane = if BLOCKS { lane } else { self.lanes.now() };
+        self.plan.algorithm.step(&self.instance_of(lane), lane.round, index)
+    }
+
+    fn step(&self, index: u32) -> Option<Step> {
+        self.step_of(self.lanes.now(), index)
+    }
+
+    #[inline]
+    fn base(&self) -> usize {
+        self.lanes.now().base
+    }
+
+    #[inline]
+    fn tag(&self) -> Tag {
+        self.tag_of(self.lanes.now())
+    }
+
+    /// Elements of a buffer as bytes. Of scratch every lane has a part.
+    #[inline]
+    fn range(&self, buffer: Buffer, elements: Range<usize>) -> Range<usize> {
+        let range = self.memory.range(elements);
+        match self.lanes.now().number() {
+            number if BLOCKS && number > 0 && buffer == Buffer::Scratch => {
+                let before = self.memory.part(self.plan.lanes()).saturating_mul(number as usize);
+                range.start.saturating_add(before)..range.end.saturating_add(before)
+            }
+            _ => range,
+        }
+    }
+
+    /// The bytes of a span of buffers that are not divided.
+    #[cfg_attr(feature = "compact", inline(never))]
+    fn stretch(&self, span: Span) -> Range<usize> {
+        self.range(span.buffer, stretch(span, self.base()))
     }
 
     /// Where the segment being worked on stands.
     fn place(&self) -> Place<'scope> {
         let [data, input] = self.memory.blocks.first().map_or([Layout::Whole; 2], |(_, layouts)| *layouts);
-        Place { data, input, whole: self.whole, base: self.base, segment: self.instance().count() }
+        Place { data, input, whole: self.whole, base: self.base(), segment: self.instance().count() }
     }
 
-    /// Posts the round's messages from the one with `index` on.
+    /// Posts the round's messages but those that are `posted`. What has landed of these makes room.
     pub(super) fn post<T: Transport, P: Platform>(
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
-        mut index: u32,
+        mut posted: u32,
     ) -> Result<bool, Failed> {
         let instance = self.instance();
+        if BLOCKS {
+            for index in (0..IN_FLIGHT_MAX as u32).filter(|index| posted & (1 << index) != 0) {
+                self.landed(scope, index)?;
+            }
+        }
+        // Without blocks they are posted in order, and counted.
+        let (mut is_short, mut index) = (false, if BLOCKS { 0 } else { posted });
         while (index as usize) < IN_FLIGHT_MAX
-            && let Some(step) = self.plan.algorithm.step(&instance, self.round, index)
+            && let Some(step) = self.plan.algorithm.step(&instance, self.lanes.now().round, index)
             && step.is_message()
         {
-            self.start_piece(scope, index, step, 0)?;
+            let is_posted = BLOCKS && posted & (1 << index) != 0;
+            if BLOCKS && !is_posted && scope.room() == 1 && self.is_for_a_send(posted, index) {
+                is_short = true;
+            } else if !is_posted {
+                self.start_piece(scope, index, step, 0)?;
+                posted = if BLOCKS { posted | 1 << index } else { index + 1 };
+                self.moved = true;
+                self.lanes.now_mut().stage = Stage::Post(posted);
+            }
             index += 1;
-            self.moved = true;
-            self.stage = Stage::Post(index);
         }
-        self.stage = Stage::Land(index);
+        if BLOCKS && is_short {
+            return Err(self.refuse(Cause::Full(Resource::Requests)));
+        }
+        self.lanes.now_mut().stage = Stage::Land(index);
         Ok(true)
+    }
+
+    /// Whether the last request slot is not for the receive with this index, as a send of the round is not posted yet: where
+    /// all ranks held theirs with receives, nobody would ever send.
+    #[cold]
+    fn is_for_a_send(&self, posted: u32, index: u32) -> bool {
+        let mut steps = (index..).map_while(|index| Some((index, self.step(index)?)));
+        steps.next().is_some_and(|(_, step)| matches!(step, Step::Recv { .. }))
+            && steps.any(|(index, step)| matches!(step, Step::Send { .. }) && posted & (1 << index) == 0)
     }
 
     /// Starts a message, or what is left of it from its piece with this number on.
@@ -146,12 +212,14 @@ impl<'scope> Collective<'scope> {
             Step::Reduce { .. } | Step::Copy { .. } => return Ok(()),
         };
         let found = self.piece(span, number);
-        let Some(message) = self.messages.get_mut(index as usize) else { return Ok(()) };
+        let tag = self.tag();
+        let messages = of_mut(&mut self.messages, self.lanes.driven());
+        let Some(message) = messages.get_mut(index as usize) else { return Ok(()) };
         let Some((number, range)) = found else {
             message.set_piece(0);
             return Ok(());
         };
-        let (comm, tag, peer) = way(&self.peers, (&self.comm, self.tag), place);
+        let (comm, tag, peer) = way(&self.peers, (&self.comm, tag), place);
         let started = match self.memory.target(span.buffer) {
             Some(loan) if receives => scope.start_recv_part(comm, loan, range, peer, tag),
             None if receives => return Err(self.refuse(Cause::Unsupported)),
@@ -170,13 +238,13 @@ impl<'scope> Collective<'scope> {
     /// The bytes of the first piece of a span, from this number on, that has any, or of the only one.
     fn piece(&self, span: Span, number: u32) -> Option<(u32, Range<usize>)> {
         if self.memory.is_undivided() {
-            return (!BLOCKS || number == 0).then(|| (0, self.memory.stretch(span, self.base)));
+            return (!BLOCKS || number == 0).then(|| (0, self.stretch(span)));
         }
         let place = self.place();
         let mut pieces = (number..).map_while(|number| Some((number, place.piece(span, number)?)));
         let (number, elements) =
             pieces.find(|(_, elements)| span.len == 0 || !elements.is_empty() || !place.walks())?;
-        Some((number, self.memory.range(elements)))
+        Some((number, self.range(span.buffer, elements)))
     }
 
     /// Once all messages of the round are complete: its local steps, and on to the next round.
@@ -214,7 +282,7 @@ impl<'scope> Collective<'scope> {
         scope: &mut Scope<'scope, '_, '_, T, P>,
         index: u32,
     ) -> Result<bool, Failed> {
-        while let Some(message) = self.messages.get_mut(index as usize) {
+        while let Some(message) = self.message(index) {
             let number = message.piece();
             if message.request.is_null() {
                 if !BLOCKS || number == 0 {
@@ -236,7 +304,7 @@ impl<'scope> Collective<'scope> {
                 break;
             }
             let next = self.piece(step.message(), number + 1).map_or(0, |(next, _)| next);
-            if let Some(message) = self.messages.get_mut(index as usize) {
+            if let Some(message) = self.message(index) {
                 message.set_piece(next);
             }
         }
@@ -261,7 +329,7 @@ impl<'scope> Collective<'scope> {
             return Ok(());
         }
         let failed = self.refuse(Cause::LengthMismatch { left, right });
-        let (comm, tag, peer) = self.way(from);
+        let (comm, tag, peer) = self.way(self.lanes.now(), from);
         self.error = self.error.with(peer, comm.context(), tag);
         scope.raise(&self.error);
         Err(failed)
@@ -279,18 +347,17 @@ impl<'scope> Collective<'scope> {
             Step::Recv { .. } | Step::Send { .. } => return Err(self.refuse(Cause::Unsupported)),
         };
         if self.memory.is_undivided() {
-            let (target, source) =
-                (self.memory.stretch(into, self.base), self.memory.stretch(from, self.base));
+            let (target, source) = (self.stretch(into), self.stretch(from));
             return self.work_on(scope, (into.buffer, target), (from.buffer, source), order);
         }
         let place = self.place();
         let (mut targets, mut sources) = (Stretches::new(&place, into), Stretches::new(&place, from));
         while let (Some(target), Some(source)) = (targets.rest(), sources.rest()) {
             let elements = target.len().min(source.len());
-            let take = |stretch: Range<usize>| {
-                self.memory.range(stretch.start..stretch.start.saturating_add(elements))
+            let take = |buffer, stretch: Range<usize>| {
+                self.range(buffer, stretch.start..stretch.start.saturating_add(elements))
             };
-            let (target, source) = (take(target), take(source));
+            let (target, source) = (take(into.buffer, target), take(from.buffer, source));
             self.work_on(scope, (into.buffer, target), (from.buffer, source), order)?;
             targets.take(elements);
             sources.take(elements);
@@ -322,13 +389,16 @@ impl<'scope> Collective<'scope> {
     }
 
     fn next_round(&mut self) {
-        self.round += 1;
-        if self.round >= self.plan.algorithm.rounds(&self.instance()) {
-            self.round = 0;
-            self.base = self.base.saturating_add(self.plan.segment);
+        let (rounds, stride) = (self.plan.algorithm.rounds(&self.instance()), self.plan.stride());
+        let count = self.whole.count();
+        let lane = self.lanes.now_mut();
+        lane.round += 1;
+        if lane.round >= rounds {
+            lane.round = 0;
+            lane.base = lane.base.saturating_add(stride);
         }
-        let over = self.round == 0 && self.base >= self.whole.count();
-        self.stage = if over { Stage::Done } else { Stage::Post(0) };
+        let over = lane.round == 0 && lane.base >= count;
+        lane.stage = if over { Stage::Done } else { Stage::Post(0) };
     }
 
     /// Stops for an error of a message.

@@ -113,6 +113,7 @@ impl Planned {
             far: None,
             shares: Shares::Never,
             kernel,
+            segment: options.segment,
             persistent: options.persistent,
             over: [over],
             node: (0, options.prices),

@@ -68,14 +68,22 @@ impl Explanation {
     /// Each candidate's predicted time in ns, or why it cannot be used.
     pub fn candidates(&self) -> impl Iterator<Item = (Algorithm, Result<u64, Cause>)> {
         algorithms(self.call.operation).iter().map(|&candidate| {
-            let price = self.call.price(candidate, &self.options.prices);
+            let price = self.call.price(candidate, &self.options);
             (candidate as Algorithm, price.map(|priced| priced.ns))
         })
     }
 
+    fn cut(&self, f: &mut fmt::Formatter<'_>, plan: Plan) -> fmt::Result {
+        write!(f, "segments of {} ({}", plan.segment, plan.segments(self.call.count))?;
+        match plan.lanes() {
+            1 => f.write_str(")"),
+            lanes => write!(f, ", {lanes} at once)"),
+        }
+    }
+
     fn line(&self, f: &mut fmt::Formatter<'_>, candidate: Candidate) -> fmt::Result {
         write!(f, "\n  {:<20} ", candidate.name())?;
-        let Selected { plan, ns } = match self.call.price(candidate, &self.options.prices) {
+        let Selected { plan, ns } = match self.call.price(candidate, &self.options) {
             Ok(priced) => priced,
             Err(Cause::Unsupported) if !candidate.serves(self.call.size) => {
                 return f.write_str("refused: not made for so many ranks");
@@ -88,7 +96,7 @@ impl Explanation {
         let work = plan.work(&self.call, candidate);
         write!(f, "{ns} ns: {} rounds, ", work.rounds)?;
         write!(f, "{} bytes sent, ", work.elements.saturating_mul(self.call.element_bytes.into()))?;
-        write!(f, "segments of {} ({})", plan.segment, plan.segments(self.call.count))?;
+        self.cut(f, plan)?;
         let Ok(selected) = self.selected else { return Ok(()) };
         match (selected.plan.algorithm.name() == candidate.name(), self.options.choice) {
             (true, Choice::Auto) if self.is_shared() => f.write_str("; the cheapest by messages"),
@@ -113,9 +121,9 @@ impl fmt::Display for Explanation {
             (Choice::Shared, _) => Ok(()),
             (_, Err(cause)) => write!(f, "\n  none: {cause}"),
             (Choice::Named(own), Ok(Selected { plan, .. })) if priced(own).is_none() => {
-                let segments = plan.segments(self.call.count);
-                write!(f, "\n  {:<20} no price: the program's own, segments of ", own.name())?;
-                write!(f, "{} ({segments}); taken, named by the caller", plan.segment)
+                write!(f, "\n  {:<20} no price: the program's own, ", own.name())?;
+                self.cut(f, plan)?;
+                f.write_str("; taken, named by the caller")
             }
             _ => Ok(()),
         }

@@ -3,6 +3,7 @@ use std::string::ToString;
 use super::*;
 use crate::allreduce::{RecursiveDoubling, Ring};
 use crate::barrier::Dissemination;
+use crate::bcast::Pipeline;
 use crate::op::Sum;
 
 fn taken(call: Call) -> &'static str {
@@ -43,7 +44,8 @@ fn the_price_counts_rounds_bytes_and_reductions() {
     let prices =
         Prices { message: Cost { overhead_ns: 1, latency_ns: 8, per_kib_ns: 1024 }, local_per_kib_ns: 512 };
     let call = Call::allreduce::<Sum, u64>(8, 100, 100);
-    let price = |candidate| call.price(candidate, &prices).unwrap().ns;
+    let options = Options { prices, ..Options::default() };
+    let price = |candidate| call.price(candidate, &options).unwrap().ns;
     assert_eq!(price(&RecursiveDoubling), 3 * 10 + 3 * 800 + 3 * 400);
     assert_eq!(price(&Ring), 14 * 10 + 14 * 13 * 8 + 7 * 13 * 4);
 }
@@ -121,12 +123,61 @@ allreduce over 4 ranks, 4096 elements of 8 bytes, scratch for 512 elements
     );
 }
 
+/// The square root rule, worked out by hand: along a chain of 9 ranks a segment takes 8 messages, and each further one two of
+/// the ranks between.
+#[test]
+fn a_chain_has_as_many_segments_as_are_cheapest() {
+    let prices =
+        Prices { message: Cost { overhead_ns: 5, latency_ns: 8, per_kib_ns: 1024 }, local_per_kib_ns: 512 };
+    let options = Options { prices, ..Options::default() };
+    let call = Call::bcast::<u8>(9, 6_000);
+    let Selected { plan, ns } = call.price(&Pipeline, &options).unwrap();
+    // (8 - 2) * 6000 saved, 2 * 10 paid for each: sqrt(1800) = 42.
+    assert_eq!((plan.segment, plan.segments(6_000), plan.lanes()), (143, 42, 4));
+    assert_eq!(ns, 8 * (18 + 143) + 41 * 2 * (10 + 143));
+    let least = (1..200).map(|segments| {
+        let segment = NonZeroUsize::new(6_000usize.div_ceil(segments));
+        call.price(&Pipeline, &Options { segment, ..options }).unwrap().ns
+    });
+    assert!(ns <= least.min().unwrap() + 200, "{ns}");
+    // Where a message is dear there are few.
+    assert_eq!(call.price(&Pipeline, &options.for_far()).unwrap().plan.segments(6_000), 1);
+    // Who names an algorithm gets the same segments, and may say others.
+    let named = |options: Options| call.select(algorithms(call.operation), &options).unwrap().plan;
+    let options = Options { prices, ..Options::using(&Pipeline) };
+    assert_eq!((named(options).segment, named(options).lanes()), (143, 4));
+    let options = Options { segment: NonZeroUsize::new(2_999), ..options };
+    assert_eq!((named(options).segment, named(options).lanes()), (2_000, 3));
+}
+
+#[test]
+fn lanes_share_the_scratch() {
+    let cut = |scratch, segment| {
+        let options = Options { segment: NonZeroUsize::new(segment), ..Options::using(&RecursiveDoubling) };
+        let plan = Call::allreduce::<Sum, u64>(3, 100, scratch).select(&[], &options).unwrap().plan;
+        (plan.segment, plan.lanes())
+    };
+    assert_eq!([cut(100, 10), cut(40, 10), cut(39, 10)], [(10, 4), (10, 4), (9, 4)]);
+    assert_eq!([cut(3, 10), cut(1, 10), cut(100, 50)], [(1, 3), (1, 1), (50, 2)]);
+    assert_eq!([cut(100, 99), cut(100, 100), cut(100, 1000)], [(50, 2), (100, 1), (100, 1)]);
+}
+
 /// DESIGN.md: no cliff above 2x between neighbouring sizes.
 #[test]
 fn no_cliffs_between_neighbouring_counts_or_sizes() {
+    type Named = fn(u32, usize) -> Call;
+    let calls: [Named; 3] = [
+        |size, count| Call::allreduce::<Sum, f64>(size, count, 1 << 14),
+        |size, count| Call::reduce::<Sum, f64>(size, count, 1 << 14),
+        Call::bcast::<f64>,
+    ];
+    calls.into_iter().for_each(no_cliffs);
+}
+
+fn no_cliffs(call: fn(u32, usize) -> Call) {
     let options = Options::default();
     let price = |size: u32, count: usize| {
-        let call = Call::allreduce::<Sum, f64>(size, count, 1 << 14);
+        let call = call(size, count);
         call.select(algorithms(call.operation), &options).unwrap().ns
     };
     for size in 2..=130 {

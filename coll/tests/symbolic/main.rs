@@ -6,6 +6,7 @@ mod blocks;
 mod halves;
 mod hierarchy;
 mod inter;
+mod lanes;
 mod model;
 mod mutation;
 mod radix;

@@ -51,7 +51,7 @@ impl Run {
         Self { count, element_bytes, ..self }
     }
 
-    /// How the executor would carry it out.
+    /// How the executor would carry it out with one segment at a time.
     ///
     /// # Errors
     /// [`RunError::Refused`].

@@ -6,12 +6,14 @@ mod direct;
 mod erased;
 mod hierarchy;
 mod inter;
+mod lanes;
 mod oracle;
 mod persistent;
 mod rig;
 mod scattered;
 mod shared;
 
+use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 
@@ -40,11 +42,12 @@ fn calls(size: u32) -> impl Strategy<Value = Vec<Call>> {
         2 => Just(Operation::Scan),
         2 => Just(Operation::Exscan),
     ];
+    let segments = prop_oneof![2 => Just(0), 2 => 1..20usize, 1 => 20..300usize].prop_map(NonZeroUsize::new);
     // As many algorithms as one operation has at most, and one that is none.
-    let call = (operation, 0..16usize, 0..size, 0..7u8, counts, scratches).prop_map(
-        |(operation, algorithm, root, kind, count, scratch)| {
+    let call = (operation, 0..16usize, 0..size, 0..7u8, counts, scratches, segments).prop_map(
+        |(operation, algorithm, root, kind, count, scratch, segment)| {
             let algorithm = algorithm % (algorithms(operation).len() + 1);
-            Call { operation, algorithm, root, kind, count, scratch }
+            Call { operation, algorithm, root, kind, count, scratch, segment }
         },
     );
     prop::collection::vec(call, 1..6)

@@ -1,5 +1,7 @@
 //! Random calls, their inputs, and what must come out, worked out one rank after another.
 
+use core::num::NonZeroUsize;
+
 use aldis_coll::op::{BitXor, Element, Max, Min, Product, Reduce, Sum};
 use aldis_coll::schedule::least_scratch;
 use aldis_coll::select::algorithms;
@@ -93,6 +95,8 @@ pub(crate) struct Call {
     pub(crate) kind: u8,
     pub(crate) count: usize,
     pub(crate) scratch: usize,
+    /// Elements of a segment, if the call says so.
+    pub(crate) segment: Option<NonZeroUsize>,
 }
 
 /// Buffers of a call: data and scratch.
@@ -141,11 +145,12 @@ impl Call {
         let commutes = self.kind < 6;
         let named = algorithms(self.operation).get(self.algorithm).filter(|it| it.serves(size));
         let named = named.filter(|it| self.scratch >= least_scratch(**it, size));
-        match named.filter(|it| commutes || it.keeps_rank_order()) {
+        let options = match named.filter(|it| commutes || it.keeps_rank_order()) {
             _ if by_lines && !self.scans() => Options::shared(),
             Some(&named) => Options::using(named),
             None => Options::default(),
-        }
+        };
+        Options { segment: self.segment, ..options }
     }
 
     fn scans(&self) -> bool {

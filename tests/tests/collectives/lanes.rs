@@ -1,0 +1,177 @@
+//! Segments in flight, and rounds that find no request slot for some of their messages.
+
+use core::num::NonZeroUsize;
+use core::time::Duration;
+
+use aldis_coll::Options;
+use aldis_coll::bcast::{Linear, Pipeline};
+use aldis_coll::op::{BitXor, Sum};
+use aldis_coll::schedule::least_scratch;
+use aldis_coll::select::algorithms;
+use aldis_kernel::Rank;
+use aldis_kernel::hal::{Cause, Operation};
+
+use crate::direct::Direct;
+use crate::oracle::{Affine, Compose, fold, inputs};
+use crate::rig::{Endpoint, run, run_with_requests};
+
+fn segments_of(segment: usize, options: Options) -> Options {
+    Options { segment: NonZeroUsize::new(segment), ..options }
+}
+
+/// Every algorithm of bcast, allreduce and reduce, in segments, with scratch for all lanes, for some, and for one.
+fn everything(endpoint: &mut Endpoint<'_, '_>) {
+    let (world, rank, size) = (endpoint.world(), endpoint.world().rank().0, endpoint.world().size());
+    let (count, last) = (41, size - 1);
+    for segment in [1, 7, 20] {
+        let named = |operation| {
+            let served = algorithms(operation).iter().filter(move |algorithm| algorithm.serves(size));
+            served.map(move |&algorithm| (algorithm, segments_of(segment, Options::using(algorithm))))
+        };
+        for (algorithm, options) in named(Operation::Bcast) {
+            let mut data = inputs::<u64>(1, rank, count);
+            options.bcast(endpoint, &world, &mut data, Rank(last)).unwrap();
+            assert_eq!(data, inputs::<u64>(1, last, count), "{} {segment}", algorithm.name());
+        }
+        for (algorithm, options) in named(Operation::Allreduce).chain(named(Operation::Reduce)) {
+            for scratch in [1, 3, 8, 2 * count].map(|some| some.max(least_scratch(algorithm, size))) {
+                let mut data = inputs::<u64>(2, rank, count);
+                let mut scratch = vec![0; scratch];
+                if algorithm.operation() == Operation::Allreduce {
+                    options.allreduce(endpoint, &world, BitXor, &mut data, &mut scratch).unwrap();
+                } else {
+                    options.reduce(endpoint, &world, BitXor, &mut data, &mut scratch, Rank(last)).unwrap();
+                }
+                if algorithm.operation() == Operation::Allreduce || rank == last {
+                    assert_eq!(data, fold::<u64, _>(BitXor, 2, size, count), "{}", algorithm.name());
+                }
+            }
+        }
+        let mut data = inputs::<Affine>(5, rank, count);
+        let mut scratch = vec![Affine { a: 0, b: 0 }; 35];
+        let own = segments_of(segment, Options::using(&Direct));
+        own.allreduce(endpoint, &world, Compose, &mut data, &mut scratch).unwrap();
+        assert_eq!(data, fold::<Affine, _>(Compose, 5, size, count));
+    }
+}
+
+#[test]
+fn every_algorithm_in_lanes_however_many_request_slots_there_are() {
+    for size in [2, 3, 5] {
+        run(size, everything);
+        // For some lanes, for one that has a whole round, and for less than that.
+        run_with_requests::<20, ()>(size, everything);
+        run_with_requests::<8, ()>(size, everything);
+        run_with_requests::<4, ()>(size, everything);
+    }
+}
+
+/// Several in flight, all of them in lanes, long enough for a rendezvous.
+#[test]
+fn lanes_of_several_calls_do_not_meet() {
+    run(4, |endpoint| {
+        let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
+        let count = 30_000;
+        let mut data: Vec<_> = (0..3).map(|seed| inputs::<u64>(seed, rank, count)).collect();
+        let mut scratch = vec![vec![0; 10_000]; 3];
+        let buffers = data.iter_mut().zip(&mut scratch);
+        let options = segments_of(1_111, Options::default());
+        endpoint
+            .scope(|scope| {
+                let mut flying = Vec::new();
+                for (data, scratch) in buffers {
+                    flying.push(options.iallreduce(scope, &world, BitXor, data, scratch)?);
+                }
+                let lanes = flying.iter().map(|flying| flying.plan().lanes());
+                assert!(lanes.into_iter().all(|lanes| lanes == 4));
+                // Each rank begins with another.
+                flying.rotate_left(rank as usize % 3);
+                while let Some(mut one) = flying.pop() {
+                    while !one.test(scope)? {
+                        for other in &mut flying {
+                            other.test(scope)?;
+                        }
+                    }
+                }
+                Ok(())
+            })
+            .unwrap();
+        for (seed, data) in (0..).zip(&data) {
+            assert_eq!(*data, fold::<u64, _>(BitXor, seed, 4, count));
+        }
+    });
+}
+
+/// Blocks are cut as well, each into as many segments.
+#[test]
+fn blocks_pass_in_lanes() {
+    run(5, |endpoint| {
+        let (world, rank) = (endpoint.world(), endpoint.world().rank().0 as usize);
+        for segment in [1, 3, 10] {
+            let named = algorithms(Operation::Allgather).iter().filter(|algorithm| algorithm.serves(5));
+            for &algorithm in named {
+                let mut data = vec![0; 5 * 17];
+                data[17 * rank..][..17].copy_from_slice(&inputs::<u64>(3, rank as u32, 17));
+                let options = segments_of(segment, Options::using(algorithm));
+                options.allgather(endpoint, &world, &mut data).unwrap();
+                let all: Vec<u64> = (0..5).flat_map(|rank| inputs(3, rank, 17)).collect();
+                assert_eq!(data, all, "{}", algorithm.name());
+            }
+        }
+    });
+}
+
+/// The root has eight messages in a round and four slots: what is posted lands, and makes room for the rest.
+#[test]
+fn a_round_with_more_messages_than_there_are_slots_goes_on() {
+    run_with_requests::<4, ()>(9, |endpoint| {
+        let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
+        let linear = Options::using(&Linear);
+        for count in [1, 5_000] {
+            let mut data = inputs::<u64>(7, rank, count);
+            linear.bcast(endpoint, &world, &mut data, Rank(3)).unwrap();
+            assert_eq!(data, inputs::<u64>(7, 3, count));
+            let (mut data, mut scratch) = (inputs::<u64>(8, rank, count), vec![0; 8 * count]);
+            let options = Options::using(&aldis_coll::reduce::Linear);
+            options.reduce(endpoint, &world, Sum, &mut data, &mut scratch, Rank(2)).unwrap();
+            if rank == 2 {
+                assert_eq!(data, fold::<u64, _>(Sum, 8, 9, count));
+            }
+        }
+    });
+}
+
+/// Whoever waits for a segment names the rank whose message of the oldest one is missing.
+#[test]
+fn a_deadline_names_who_is_missing_in_the_oldest_segment() {
+    run(3, |endpoint| {
+        let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
+        if rank == 1 {
+            return;
+        }
+        let options = segments_of(2, Options::using(&Pipeline));
+        let mut within = endpoint.within(Duration::from_millis(30));
+        let done = options.bcast(&mut within, &world, &mut [rank; 9], Rank(0));
+        if rank == 2 {
+            let error = done.unwrap_err();
+            assert_eq!((error.cause, error.peer()), (Cause::TimedOut, Some(Rank(1))));
+        }
+    });
+}
+
+#[test]
+fn a_pipeline_is_cut_by_itself_where_it_pays() {
+    run(4, |endpoint| {
+        let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
+        let mut data = inputs::<u64>(9, rank, 100_000);
+        let lent = &mut data;
+        endpoint
+            .scope(|scope| {
+                let mut one = Options::using(&Pipeline).ibcast(scope, &world, lent, Rank(0))?;
+                assert!(one.plan().segments(100_000) > 4 && one.plan().lanes() == 4, "{:?}", one.plan());
+                one.wait(scope)
+            })
+            .unwrap();
+        assert_eq!(data, inputs::<u64>(9, 0, 100_000));
+    });
+}
