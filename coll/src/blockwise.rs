@@ -87,7 +87,7 @@ impl<'m, E: Element> Blockwise<'m, E> {
 
     fn lent(self) -> Lent<'m> {
         let layouts = [self.data.1, self.input.1];
-        let blocks = Blocks { input: self.input.0.into_bytes(), layouts };
+        let blocks = Blocks { input: self.input.0.into_bytes(), layouts, own: None };
         Lent { data: self.data.0.as_mut_bytes(), scratch: self.scratch.as_mut_bytes(), blocks }
     }
 

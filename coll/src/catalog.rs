@@ -10,7 +10,7 @@ use crate::select::{across, algorithms};
 use crate::shared;
 
 /// Every collective operation.
-pub const COLLECTIVES: [Operation; 17] = [
+pub const COLLECTIVES: [Operation; 21] = [
     Operation::Barrier,
     Operation::Bcast,
     Operation::Gather,
@@ -28,6 +28,10 @@ pub const COLLECTIVES: [Operation; 17] = [
     Operation::ReduceScatter,
     Operation::Scan,
     Operation::Exscan,
+    Operation::NeighborAllgather,
+    Operation::NeighborAllgatherv,
+    Operation::NeighborAlltoall,
+    Operation::NeighborAlltoallv,
 ];
 
 /// The algorithm of the all-to-all in place, which no other call takes.

@@ -44,7 +44,7 @@ use core::num::NonZeroUsize;
 use crate::caller::Caller;
 use crate::layout::{BLOCKS, Layout};
 use crate::op::Kernel;
-use crate::schedule::{Candidate, Instance, Step};
+use crate::schedule::{Candidate, Instance, Schedule, Step};
 use crate::select::{Call, Options, Plan, Prices, Shares};
 use crate::shared::{self, Meeting};
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
@@ -81,29 +81,35 @@ pub(crate) struct Blocks<'m> {
     pub(crate) input: Input<'m, u8>,
     /// How data and input are divided.
     pub(crate) layouts: [Layout<'m>; 2],
+    /// The schedule, if it is this call's own.
+    pub(crate) own: Option<&'m dyn Schedule>,
 }
 
 impl Blocks<'_> {
     /// No input, and data that are one stretch.
-    pub(crate) const NONE: Self = Self { input: Input::NONE, layouts: [Layout::Whole; 2] };
+    pub(crate) const NONE: Self = Self { input: Input::NONE, layouts: [Layout::Whole; 2], own: None };
 }
 
 /// What a collective works on.
 pub(crate) struct Memory<'scope> {
     pub(crate) data: Loan<'scope>,
     pub(crate) scratch: Loan<'scope>,
-    /// The input and how data and input are divided, where there are blocks.
-    blocks: [(Given<'scope>, [Layout<'scope>; 2]); BLOCKS as usize],
+    /// The rest, where there are blocks.
+    blocks: [Lasting<'scope>; BLOCKS as usize],
     pub(crate) element_bytes: u32,
     /// The reduction, where there is one.
     pub(crate) kernel: Option<Kernel>,
 }
 
-/// Its input: to be read, and to be edited between starts if it was lent.
+/// [`Blocks`] in a scope.
 #[derive(Clone, Copy)]
-pub(crate) struct Given<'scope> {
-    shown: Sample<'scope>,
+pub(crate) struct Lasting<'scope> {
+    input: Sample<'scope>,
+    /// The same, if it may be edited between starts.
+    #[cfg_attr(feature = "compact", expect(dead_code, reason = "nothing is started again"))]
     lent: Option<Loan<'scope>>,
+    layouts: [Layout<'scope>; 2],
+    own: Option<&'scope dyn Schedule>,
 }
 
 /// A collective that is to be started: everything but its memory.
@@ -286,6 +292,7 @@ impl<'scope> Collective<'scope> {
         operation: Operation,
         memory: Memory<'scope>,
     ) -> Self {
+        let is_idle = memory.schedule(&plan).rounds(&whole.with_count(plan.segment)) == 0;
         Self {
             comm: comm.collective(),
             tag,
@@ -293,12 +300,18 @@ impl<'scope> Collective<'scope> {
             plan,
             whole,
             memory,
-            lanes: Lanes::new(&plan, &whole),
+            lanes: Lanes::new(&plan, is_idle),
             error: Error::new(operation, Cause::Busy),
             moved: false,
             messages: no_messages(),
             meeting: None,
         }
+    }
+
+    /// The schedule it runs.
+    #[inline]
+    fn schedule(&self) -> &dyn Schedule {
+        self.memory.schedule(&self.plan)
     }
 
     /// Posts what can be posted at once.

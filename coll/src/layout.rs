@@ -50,6 +50,8 @@ pub(crate) enum Layout<'b> {
     /// A block of this length for every rank; of this length alone, as those of another buffer have one of theirs.
     #[cfg(not(feature = "compact"))]
     Each(usize),
+    /// One block of so many elements is there, whoever's.
+    One(usize),
     /// As listed, by rank.
     Listed(&'b [Block]),
 }
@@ -65,7 +67,7 @@ impl Layout<'_> {
         let mismatch =
             |left: usize, right: usize| Cause::LengthMismatch { left: left as u64, right: right as u64 };
         match *self {
-            Self::Whole | Self::Own => Ok(len),
+            Self::Whole | Self::Own | Self::One(_) => Ok(len),
             Self::Even | Self::Each(_) => match divide(len, size as usize) {
                 (count, 0) => Ok(count),
                 (count, _) => Err(mismatch(len, count.saturating_mul(size as usize))),
@@ -87,7 +89,25 @@ impl Layout<'_> {
             Self::Whole | Self::Even | Self::Own => false,
             #[cfg(not(feature = "compact"))]
             Self::Each(_) => true,
-            Self::Listed(_) => true,
+            Self::One(_) | Self::Listed(_) => true,
+        }
+    }
+
+    /// Elements of a block, if even ones have `count`.
+    #[cfg(not(feature = "compact"))]
+    pub(crate) fn len(&self, index: u32, count: usize) -> usize {
+        match *self {
+            Self::Whole | Self::Own | Self::Even => count,
+            Self::One(len) | Self::Each(len) => len,
+            Self::Listed(blocks) => blocks.get(index as usize).map_or(0, |block| block.len),
+        }
+    }
+
+    /// Blocks there are, if even ones are as many as ranks.
+    fn blocks(&self, size: usize) -> usize {
+        match *self {
+            Self::Listed(blocks) => blocks.len(),
+            _ => size,
         }
     }
 }
@@ -140,6 +160,7 @@ impl Place<'_> {
         let count = self.whole.count();
         self.cut(match layout {
             Layout::Whole | Layout::Own => Block { start: 0, len: self.len(rank) },
+            Layout::One(len) => Block { start: 0, len },
             Layout::Even => Block { start: (rank as usize).saturating_mul(count), len: count },
             #[cfg(not(feature = "compact"))]
             Layout::Each(len) => Block { start: (rank as usize).saturating_mul(len), len },
@@ -174,7 +195,7 @@ impl Place<'_> {
         (layout, first): (Layout<'_>, usize),
         number: u32,
     ) -> Option<Range<usize>> {
-        let (size, nth) = (self.whole.size() as usize, number as usize);
+        let (size, nth) = (layout.blocks(self.whole.size() as usize), number as usize);
         let (blocks, _) = divide(span.len, self.segment);
         let (turns, rank) = divide(first.saturating_add(nth), size);
         let stretch = self.stretch_of(layout, rank as u32);

@@ -10,6 +10,7 @@
 //! | [`mod@gather`], [`mod@scatter`], [`mod@allgather`], [`mod@alltoall`], [`mod@reduce_scatter`] | the same of operations on blocks, one a rank; not in a `compact` build |
 //! | [`hierarchy`] | algorithms in two levels, within nodes and between them; not in a `compact` build |
 //! | [`mod@inter`] | collectives over two groups; not in a `compact` build |
+//! | [`neighbor`] | allgather and all-to-all among neighbours in a topology; not in a `compact` build |
 //! | [`erased`] | reductions by functions that are known only at run time; not in a `compact` build |
 //! | [`layout`] | where blocks stand in memory |
 //! | [`schedule`] | the form of an algorithm: [`Schedule`], [`Step`], [`Span`] |
@@ -124,6 +125,8 @@ pub mod hierarchy;
 #[cfg(not(feature = "compact"))]
 pub mod inter;
 pub mod layout;
+#[cfg(not(feature = "compact"))]
+pub mod neighbor;
 pub mod op;
 mod phases;
 pub mod reduce;
@@ -152,6 +155,11 @@ pub use collective::{Collective, wait_all, wait_for};
 pub use exscan::{exscan, iexscan};
 #[cfg(not(feature = "compact"))]
 pub use gather::{gather, gatherv, igather, igatherv};
+#[cfg(not(feature = "compact"))]
+pub use neighbor::{
+    ineighbor_allgather, ineighbor_allgatherv, ineighbor_alltoall, ineighbor_alltoallv, neighbor_allgather,
+    neighbor_allgatherv, neighbor_alltoall, neighbor_alltoallv,
+};
 pub use reduce::{ireduce, reduce};
 #[cfg(not(feature = "compact"))]
 pub use reduce_scatter::{

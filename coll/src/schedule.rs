@@ -231,6 +231,8 @@ pub(crate) const fn alike(operation: Operation) -> Operation {
         Operation::Allgatherv => Operation::Allgather,
         Operation::Alltoallv | Operation::Alltoallw => Operation::Alltoall,
         Operation::ReduceScatter => Operation::ReduceScatterBlock,
+        Operation::NeighborAllgatherv => Operation::NeighborAllgather,
+        Operation::NeighborAlltoallv | Operation::NeighborAlltoallw => Operation::NeighborAlltoall,
         other => other,
     }
 }

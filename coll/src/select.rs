@@ -163,7 +163,7 @@ pub(crate) fn across(operation: Operation) -> impl Iterator<Item = &'static Cand
 /// Those of an operation on blocks.
 #[cfg(not(feature = "compact"))]
 fn of_blocks(operation: Operation) -> &'static [Candidate] {
-    use crate::{allgather, alltoall, gather, reduce_scatter, scatter};
+    use crate::{allgather, alltoall, gather, neighbor, reduce_scatter, scatter};
     match operation {
         Operation::Gather => &gather::ALGORITHMS,
         Operation::Gatherv => &gather::OF_UNLIKE,
@@ -173,6 +173,8 @@ fn of_blocks(operation: Operation) -> &'static [Candidate] {
         Operation::Alltoall => &alltoall::ALGORITHMS,
         Operation::Alltoallv | Operation::Alltoallw => &alltoall::OF_UNLIKE,
         Operation::ReduceScatterBlock | Operation::ReduceScatter => &reduce_scatter::ALGORITHMS,
+        Operation::NeighborAllgather | Operation::NeighborAllgatherv => &neighbor::GATHERS,
+        Operation::NeighborAlltoall | Operation::NeighborAlltoallv => &neighbor::EXCHANGES,
         _ => &[],
     }
 }

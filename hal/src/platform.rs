@@ -76,11 +76,21 @@ pub enum Operation {
     ReduceScatter = 29,
     /// The same in blocks of one length.
     ReduceScatterBlock = 30,
+    /// A block of every rank to its neighbours.
+    NeighborAllgather = 31,
+    /// The same with blocks of unlike lengths.
+    NeighborAllgatherv = 32,
+    /// A block of every rank for each of its neighbours.
+    NeighborAlltoall = 33,
+    /// The same with blocks of unlike lengths.
+    NeighborAlltoallv = 34,
+    /// The same with blocks of unlike types.
+    NeighborAlltoallw = 35,
 }
 
 impl Operation {
     /// Every operation, by its number.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 36] = [
         Self::None,
         Self::Join,
         Self::Send,
@@ -112,6 +122,11 @@ impl Operation {
         Self::Alltoallw,
         Self::ReduceScatter,
         Self::ReduceScatterBlock,
+        Self::NeighborAllgather,
+        Self::NeighborAllgatherv,
+        Self::NeighborAlltoall,
+        Self::NeighborAlltoallv,
+        Self::NeighborAlltoallw,
     ];
 
     /// The operation with this number, for whoever reads a note of another process.
@@ -143,19 +158,39 @@ impl fmt::Display for Operation {
             Self::Reduce => "reduce",
             Self::Scan => "scan",
             Self::Exscan => "exscan",
-            Self::Gather => "gather",
-            Self::Gatherv => "gatherv",
-            Self::Scatter => "scatter",
-            Self::Scatterv => "scatterv",
-            Self::Allgather => "allgather",
-            Self::Allgatherv => "allgatherv",
-            Self::Alltoall => "alltoall",
-            Self::Alltoallv => "alltoallv",
-            Self::Alltoallw => "alltoallw",
-            Self::ReduceScatter => "reduce_scatter",
-            Self::ReduceScatterBlock => "reduce_scatter_block",
+            other => of_blocks(*other),
         })
     }
+}
+
+/// The names of operations on blocks, and of those among neighbours.
+#[cfg(not(feature = "compact"))]
+const fn of_blocks(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Gather => "gather",
+        Operation::Gatherv => "gatherv",
+        Operation::Scatter => "scatter",
+        Operation::Scatterv => "scatterv",
+        Operation::Allgather => "allgather",
+        Operation::Allgatherv => "allgatherv",
+        Operation::Alltoall => "alltoall",
+        Operation::Alltoallv => "alltoallv",
+        Operation::Alltoallw => "alltoallw",
+        Operation::ReduceScatter => "reduce_scatter",
+        Operation::ReduceScatterBlock => "reduce_scatter_block",
+        Operation::NeighborAllgather => "neighbor_allgather",
+        Operation::NeighborAllgatherv => "neighbor_allgatherv",
+        Operation::NeighborAlltoall => "neighbor_alltoall",
+        Operation::NeighborAlltoallv => "neighbor_alltoallv",
+        Operation::NeighborAlltoallw => "neighbor_alltoallw",
+        _ => "collective",
+    }
+}
+
+/// Where there are none, they have no names.
+#[cfg(feature = "compact")]
+const fn of_blocks(_operation: Operation) -> &'static str {
+    "collective"
 }
 
 /// What a rank is doing, for whoever has to explain why it hangs or where it died.

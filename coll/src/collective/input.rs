@@ -2,6 +2,7 @@
 
 use core::ops::Deref;
 
+#[cfg(not(feature = "compact"))]
 use zerocopy::IntoBytes;
 
 #[cfg(not(feature = "compact"))]
@@ -24,6 +25,7 @@ impl<'m, E: Element> Input<'m, E> {
     /// None.
     pub const NONE: Self = Self::Shown(&[]);
 
+    #[cfg(not(feature = "compact"))]
     pub(crate) fn into_bytes(self) -> Input<'m, u8> {
         match self {
             Self::Shown(memory) => Input::Shown(memory.as_bytes()),

@@ -13,7 +13,7 @@ use aldis_kernel::{Failed, Request, Scope, Tag};
 
 use super::{Collective, Progress};
 use crate::layout::BLOCKS;
-use crate::schedule::{IN_FLIGHT_MAX, Instance};
+use crate::schedule::IN_FLIGHT_MAX;
 use crate::select::Plan;
 
 /// The most segments of one call that are under way at a time. One in a `compact` build.
@@ -110,8 +110,7 @@ pub(super) struct Lanes {
 impl Lanes {
     /// Before the first message.
     #[inline]
-    pub(super) fn new(plan: &Plan, whole: &Instance) -> Self {
-        let is_idle = plan.algorithm.rounds(&whole.with_count(plan.segment)) == 0;
+    pub(super) fn new(plan: &Plan, is_idle: bool) -> Self {
         let mut all = [Lane::new(0, plan, is_idle); LANES];
         let [_, others @ ..] = &mut all;
         for (number, lane) in (1..).zip(others) {

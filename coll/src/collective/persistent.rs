@@ -81,7 +81,8 @@ impl<'scope> Collective<'scope> {
             Stage::Done if self.meeting.is_some() => return Err(self.refused(scope, Cause::Unsupported)),
             Stage::Done => {}
         }
-        self.lanes = Lanes::new(&self.plan, &self.whole);
+        let is_idle = self.schedule().rounds(&self.whole.with_count(self.plan.segment)) == 0;
+        self.lanes = Lanes::new(&self.plan, is_idle);
         self.launch(scope).map_err(|Failed| *scope.failure())
     }
 

@@ -6,23 +6,26 @@ use aldis_kernel::hal::{Cause, Platform, Resource, Transport};
 use aldis_kernel::{Error, Failed, Loan, Sample, Scope, Tag};
 
 use super::lane::{Lane, Stage, of_mut};
-use super::{Blocks, Collective, Given, Input, Lent, Memory, Planned, way};
+use super::{Blocks, Collective, Input, Lasting, Lent, Memory, Planned, way};
 use crate::layout::{BLOCKS, Layout, Place, Stretches, stretch};
 use crate::op::{Kernel, copy};
-use crate::schedule::{Buffer, IN_FLIGHT_MAX, Instance, Order, Span, Step, divide};
+use crate::schedule::{Buffer, IN_FLIGHT_MAX, Instance, Order, Schedule, Span, Step, divide};
+use crate::select::Plan;
 
-impl<'scope> Given<'scope> {
+impl<'scope> Lasting<'scope> {
     fn new<T: Transport, P: Platform>(
         scope: &mut Scope<'scope, '_, '_, T, P>,
-        input: Input<'scope, u8>,
+        blocks: Blocks<'scope>,
     ) -> Self {
-        match input {
-            Input::Shown(memory) => Self { shown: scope.show(memory), lent: None },
+        let Blocks { input, layouts, own } = blocks;
+        let (input, lent) = match input {
+            Input::Shown(memory) => (scope.show(memory), None),
             Input::Lent(memory) => {
                 let lent = scope.lend(memory);
-                Self { shown: lent.into(), lent: Some(lent) }
+                (lent.into(), Some(lent))
             }
-        }
+        };
+        Self { input, lent, layouts, own }
     }
 }
 
@@ -34,10 +37,10 @@ impl<'scope> Memory<'scope> {
         planned: &Planned,
         lent: Lent<'scope>,
     ) -> Self {
-        let Lent { data, scratch, blocks: Blocks { input, layouts } } = lent;
+        let Lent { data, scratch, blocks } = lent;
         let (element_bytes, kernel) = (planned.call.element_bytes, planned.kernel);
-        let given = Given::new(scope, input);
-        let blocks = [(); BLOCKS as usize].map(|()| (given, layouts));
+        let lasting = Lasting::new(scope, blocks);
+        let blocks = [(); BLOCKS as usize].map(|()| lasting);
         Self { data: scope.lend(data), scratch: scope.lend(scratch), blocks, element_bytes, kernel }
     }
 
@@ -55,25 +58,32 @@ impl<'scope> Memory<'scope> {
         if self.is_given_in_place() && buffer == Buffer::Input {
             return self.data.into();
         }
-        let input = self.blocks.first().map_or(Sample::from(self.scratch), |(input, _)| input.shown);
+        let input = self.blocks.first().map_or(Sample::from(self.scratch), |blocks| blocks.input);
         self.target(buffer).map_or(input, Sample::from)
     }
 
     /// The input, if it was lent to be edited.
     #[cfg(not(feature = "compact"))]
     pub(super) fn input_loan(&self) -> Option<Loan<'scope>> {
-        self.blocks.first().and_then(|(input, _)| input.lent)
+        self.blocks.first().and_then(|blocks| blocks.lent)
+    }
+
+    /// What is run by a plan.
+    #[inline]
+    pub(super) fn schedule(&self, plan: &Plan) -> &dyn Schedule {
+        let own = self.blocks.first().and_then(|blocks| blocks.own);
+        own.unwrap_or(plan.algorithm)
     }
 
     /// Whether data and input are no blocks.
     #[inline]
     fn is_undivided(&self) -> bool {
-        self.blocks.first().is_none_or(|(_, [data, _])| matches!(data, Layout::Whole))
+        self.blocks.first().is_none_or(|blocks| matches!(blocks.layouts, [Layout::Whole, _]))
     }
 
     /// Whether the data are the input as well, where there are blocks.
     fn is_given_in_place(&self) -> bool {
-        self.blocks.first().is_some_and(|(_, [_, input])| matches!(input, Layout::Whole))
+        self.blocks.first().is_some_and(|blocks| matches!(blocks.layouts, [_, Layout::Whole]))
     }
 
     /// Bytes of scratch that each of `lanes` has.
@@ -110,7 +120,7 @@ impl<'scope> Collective<'scope> {
 
     pub(super) fn step_of(&self, lane: &Lane, index: u32) -> Option<Step> {
         let lane = if BLOCKS { lane } else { self.lanes.now() };
-        self.plan.algorithm.step(&self.instance_of(lane), lane.round, index)
+        self.schedule().step(&self.instance_of(lane), lane.round, index)
     }
 
     fn step(&self, index: u32) -> Option<Step> {
@@ -148,7 +158,7 @@ impl<'scope> Collective<'scope> {
 
     /// Where the segment being worked on stands.
     fn place(&self) -> Place<'scope> {
-        let [data, input] = self.memory.blocks.first().map_or([Layout::Whole; 2], |(_, layouts)| *layouts);
+        let [data, input] = self.memory.blocks.first().map_or([Layout::Whole; 2], |blocks| blocks.layouts);
         Place { data, input, whole: self.whole, base: self.base(), segment: self.instance().count() }
     }
 
@@ -167,7 +177,7 @@ impl<'scope> Collective<'scope> {
         // Without blocks they are posted in order, and counted.
         let (mut is_short, mut index) = (false, if BLOCKS { 0 } else { posted });
         while (index as usize) < IN_FLIGHT_MAX
-            && let Some(step) = self.plan.algorithm.step(&instance, self.lanes.now().round, index)
+            && let Some(step) = self.schedule().step(&instance, self.lanes.now().round, index)
             && step.is_message()
         {
             let is_posted = BLOCKS && posted & (1 << index) != 0;
@@ -389,7 +399,7 @@ impl<'scope> Collective<'scope> {
     }
 
     fn next_round(&mut self) {
-        let (rounds, stride) = (self.plan.algorithm.rounds(&self.instance()), self.plan.stride());
+        let (rounds, stride) = (self.schedule().rounds(&self.instance()), self.plan.stride());
         let count = self.whole.count();
         let lane = self.lanes.now_mut();
         lane.round += 1;

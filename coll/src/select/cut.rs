@@ -4,6 +4,7 @@ use aldis_kernel::hal::Cause;
 
 use super::{Call, Options, Plan, Prices, Selected};
 use crate::collective::LANES;
+use crate::neighbor::is_among_neighbors;
 use crate::schedule::{Algorithm, Candidate, Work, alike, divide};
 
 impl Call {
@@ -41,12 +42,13 @@ impl Call {
     }
 
     /// The plan with segments of at most so many elements, as many of them at a time as the scratch is enough for. Blocks of
-    /// unlike lengths are not cut so: a rank does not know the others'.
+    /// unlike lengths are not cut so: a rank does not know the others'. Nor are those of neighbours, who may have unlike numbers
+    /// of them.
     ///
     /// # Errors
     /// As [`plan`](Self::plan).
     fn cut(&self, algorithm: Algorithm, segment: usize) -> Result<Plan, Cause> {
-        if alike(self.operation) != self.operation {
+        if alike(self.operation) != self.operation || is_among_neighbors(self.operation) {
             return self.plan(algorithm);
         }
         let mut lanes = self.count.div_ceil(segment.max(1)).clamp(1, LANES);

@@ -3,7 +3,7 @@
 
 use aldis_coll::comm::{Choice, free, split};
 use aldis_coll::op::Sum;
-use aldis_coll::{allreduce, barrier, iallreduce, ibcast};
+use aldis_coll::{Options, allreduce, barrier, iallreduce, ibcast, wait_all};
 use aldis_hal::{Platform, Transport};
 use aldis_kernel::{Endpoint, Rank, Source, Tag, TagMatch};
 
@@ -12,6 +12,7 @@ use super::Outcome;
 cases! {
     "6.3", 5: nobody_leaves_a_barrier_before_the_last_has_come;
     "6.1", 4: collectives_and_messages_do_not_meet;
+    "6.13", 5: persistent_collectives_are_started_in_any_order;
     "6.1", 6: collectives_of_different_communicators_do_not_meet;
 }
 
@@ -59,6 +60,38 @@ fn collectives_and_messages_do_not_meet<T: Transport, P: Platform>(ep: &mut Endp
     assert_eq!((sum, word), ([u64::from(size)], [99]));
     assert_eq!(token, [previous.0]);
     Ok(())
+}
+
+fn persistent_collectives_are_started_in_any_order<T: Transport, P: Platform>(
+    ep: &mut Endpoint<'_, T, P>,
+) -> Outcome {
+    let world = ep.world();
+    let (me, size) = (world.rank().0, world.size());
+    let (mut first, mut second, mut scratch) = ([0_u64], [0_u64], [[0]; 2]);
+    Ok(ep.scope(|scope| {
+        let [one, other] = scratch.each_mut();
+        let options = Options::default().persistent();
+        let mut sums = [
+            options.iallreduce(scope, &world, Sum, &mut first, one)?,
+            options.iallreduce(scope, &world, Sum, &mut second, other)?,
+        ];
+        for start in 0..4 {
+            for (sum, factor) in sums.iter_mut().zip([1, 100]) {
+                sum.edit(scope, |data: &mut [u64]| data.fill(factor * u64::from(me + start)))?;
+            }
+            if me % 2 == 0 {
+                sums.iter_mut().try_for_each(|sum| sum.start(scope))?;
+            } else {
+                sums.iter_mut().rev().try_for_each(|sum| sum.start(scope))?;
+            }
+            wait_all(scope, &mut sums)?;
+            let all = u64::from((0..size).map(|rank| rank + start).sum::<u32>());
+            for (sum, factor) in sums.iter_mut().zip([1, 100]) {
+                assert_eq!(sum.edit(scope, |data: &mut [u64]| data[0])?, factor * all);
+            }
+        }
+        Ok(())
+    })?)
 }
 
 fn collectives_of_different_communicators_do_not_meet<T: Transport, P: Platform>(

@@ -3,6 +3,7 @@
 use aldis_coll::comm::{
     Choice, Dimension, DistributedGraph, Edge, Graph, Grid, Neighbour, Topology, dims_create, free,
 };
+use aldis_coll::neighbor::{Line, Neighbourhood, neighbor_allgather, neighbor_alltoall};
 use aldis_hal::{Cause, Platform, Transport};
 use aldis_kernel::{Endpoint, Error, Rank, Tag};
 
@@ -20,6 +21,8 @@ cases! {
     "8.5.3", 4: a_graph_that_ranks_do_not_agree_on_is_an_error_on_all;
     "8.5.4", 5: each_rank_names_its_own_neighbours;
     "8.5.4", 5: edges_are_told_to_both_of_their_ends;
+    "8.6", 2: what_goes_one_way_arrives_from_the_other;
+    "8.6", 5: neighbours_gather_in_the_order_of_their_lists;
     "8.5.5", 5: neighbours_of_any_topology_exchange;
 }
 
@@ -119,6 +122,41 @@ fn halos_are_exchanged_on_a_torus<T: Transport, P: Platform>(ep: &mut Endpoint<'
         assert_eq!(rims, due);
     }
     Ok(free(ep, comm)?)
+}
+
+/// Both neighbours along the dimension are the same rank.
+fn what_goes_one_way_arrives_from_the_other<T: Transport, P: Platform>(
+    ep: &mut Endpoint<'_, T, P>,
+) -> Outcome {
+    let (world, dimensions, mut lines) = (ep.world(), [along(2, true), along(1, true)], [Line::NONE; 8]);
+    let grid = Grid::create(ep, &world, &dimensions)?.ok_or("it has two places")?;
+    let around = Neighbourhood::new(&grid, &mut lines)?;
+    let given = |rank: u32| [0, 1, 2, 3].map(|way| 10 * rank + way);
+    let (me, mut got) = (world.rank().0, [0; 4]);
+    neighbor_alltoall(ep, &around, &given(me), &mut got)?;
+    let ([down, up, ..], [.., west, east]) = (given(1 - me), given(me));
+    assert_eq!(got, [up, down, east, west]);
+    Ok(free(ep, *grid.comm())?)
+}
+
+fn neighbours_gather_in_the_order_of_their_lists<T: Transport, P: Platform>(
+    ep: &mut Endpoint<'_, T, P>,
+) -> Outcome {
+    let (world, mut lines) = (ep.world(), [Line::NONE; 6]);
+    let (me, size) = (world.rank().0, world.size());
+    let at = |rank: u32| Neighbour { rank: Rank(rank % size), weight: None };
+    // Twice the rank behind, and oneself between.
+    let (sources, destinations) =
+        ([at(me + 1), at(me), at(me + 1)], [at(me + size - 1), at(me + size - 1), at(me)]);
+    let graph = DistributedGraph::create_adjacent(ep, &world, &sources, &destinations)?;
+    let around = Neighbourhood::new(&graph, &mut lines)?;
+    let (mut gathered, mut swapped) = ([9; 3], [9; 3]);
+    neighbor_allgather(ep, &around, &[me], &mut gathered)?;
+    neighbor_alltoall(ep, &around, &[0, 1, 2].map(|place| 10 * me + place), &mut swapped)?;
+    let next = (me + 1) % size;
+    assert_eq!(gathered, [next, me, next]);
+    assert_eq!(swapped, [10 * next, 10 * me + 2, 10 * next + 1]);
+    Ok(free(ep, *graph.comm())?)
 }
 
 fn slices_of_a_grid_are_grids<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {

@@ -7,6 +7,7 @@ mod erased;
 mod hierarchy;
 mod inter;
 mod lanes;
+mod neighbors;
 mod oracle;
 mod persistent;
 mod rig;

@@ -1,0 +1,126 @@
+//! Neighbourhood collectives: each rank exchanges with its neighbours in a topology, and with nobody else (MPI 4.1 section 8.6).
+//!
+//! A [`Neighbourhood`] is made once of a [`Grid`](crate::comm::Grid), a [`Graph`](crate::comm::Graph) or a
+//! [`DistributedGraph`](crate::comm::DistributedGraph); any number of operations go by it. Blocks stand in the order of its
+//! [`sources`](Topology::sources) and [`destinations`](Topology::destinations): in a grid for each dimension that before and that
+//! behind. A neighbour beyond an open border has a block all the same, which is left alone.
+//!
+//! ```
+//! use aldis_coll::comm::{Dimension, Grid};
+//! use aldis_coll::neighbor::{Line, Neighbourhood, neighbor_alltoall};
+//! use aldis_kernel::{Endpoint, Error, hal::{Platform, Transport}};
+//!
+//! /// What the ranks before and behind have for this one, on a ring.
+//! fn swap<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, given: [f64; 2]) -> Result<[f64; 2], Error> {
+//!     let (world, mut lines, mut got) = (ep.world(), [Line::NONE; 4], [0.0; 2]);
+//!     let ring = [Dimension { extent: world.size(), is_periodic: true }];
+//!     if let Some(grid) = Grid::create(ep, &world, &ring)? {
+//!         let around = Neighbourhood::new(&grid, &mut lines)?;
+//!         neighbor_alltoall(ep, &around, &given, &mut got)?;
+//!     }
+//!     Ok(got)
+//! }
+//! ```
+
+mod allgather;
+mod alltoall;
+mod exchange;
+mod linear;
+mod lines;
+#[cfg(test)]
+mod tests;
+
+use aldis_kernel::hal::{Cause, Operation, Resource};
+use aldis_kernel::{Comm, Error, Rank};
+pub use allgather::{ineighbor_allgather, ineighbor_allgatherv, neighbor_allgather, neighbor_allgatherv};
+pub use alltoall::{ineighbor_alltoall, ineighbor_alltoallv, neighbor_alltoall, neighbor_alltoallv};
+pub use linear::Linear;
+pub use lines::Line;
+use lines::arrange;
+
+use crate::comm::{Topology, TopologyKind};
+use crate::schedule::{Candidate, IN_FLIGHT_MAX};
+
+/// Whether an operation is one among neighbours.
+pub(crate) const fn is_among_neighbors(operation: Operation) -> bool {
+    use Operation::{
+        NeighborAllgather, NeighborAllgatherv, NeighborAlltoall, NeighborAlltoallv, NeighborAlltoallw,
+    };
+    matches!(
+        operation,
+        NeighborAllgather | NeighborAllgatherv | NeighborAlltoall | NeighborAlltoallv | NeighborAlltoallw
+    )
+}
+
+/// Every algorithm of the allgather among neighbours.
+pub static GATHERS: [Candidate; 1] = [&Linear { operation: Operation::NeighborAllgather, lines: &[] }];
+
+/// Every algorithm of the all-to-all among neighbours.
+pub static EXCHANGES: [Candidate; 1] = [&Linear { operation: Operation::NeighborAlltoall, lines: &[] }];
+
+/// With whom a rank exchanges, in an order in which no rank waits for ever. Good for any number of operations at a time.
+#[derive(Clone, Copy, Debug)]
+pub struct Neighbourhood<'m> {
+    comm: Comm,
+    gather: Linear<'m>,
+    exchange: Linear<'m>,
+    sources: u32,
+    destinations: u32,
+}
+
+impl<'m> Neighbourhood<'m> {
+    /// Of a topology. `lines` has an entry for each source and each destination that is there. Local, but all ranks exchange by one
+    /// of the same topology.
+    ///
+    /// # Errors
+    /// [`Cause::TooSmall`] says how many lines are needed; [`Cause::Disagreement`] for a rank that is another number of times among
+    /// its own sources than among its destinations.
+    pub fn new<G: Topology>(topology: &G, lines: &'m mut [Line]) -> Result<Self, Error> {
+        let comm = *topology.comm();
+        Self::of(topology, lines).map_err(|cause| Error::new(Operation::Group, cause).on(&comm))
+    }
+
+    fn of<G: Topology>(topology: &G, lines: &'m mut [Line]) -> Result<Self, Cause> {
+        let comm = *topology.comm();
+        // What is sent one way along a dimension arrives from the other.
+        let turn = |place: u32| if G::KIND == TopologyKind::Grid { place ^ 1 } else { place };
+        let there = |(_, rank): &(u32, Rank)| *rank != Rank::NULL;
+        let sources = (0..).zip(topology.sources());
+        let destinations = (0..).zip(topology.destinations());
+        let received = sources.filter(there).map(|(place, rank)| Line::receive(rank.0, place, turn(place)));
+        let sent = destinations.filter(there).map(|(place, rank)| Line::send(rank.0, place));
+        let (mut need, have) = (0, lines.len() as u32);
+        for line in received.chain(sent) {
+            if let Some(into) = lines.get_mut(need as usize) {
+                *into = line;
+            }
+            need += 1;
+        }
+        let short = Cause::TooSmall { what: Resource::Scratch, need, have };
+        let lines = lines.get_mut(..need as usize).ok_or(short)?;
+        let used = arrange(lines, (comm.rank().0, comm.size()), IN_FLIGHT_MAX).ok_or(Cause::Disagreement)?;
+        let lines: &'m [Line] = lines.get(..used).unwrap_or_default();
+        Ok(Self {
+            comm,
+            gather: Linear { operation: Operation::NeighborAllgather, lines },
+            exchange: Linear { operation: Operation::NeighborAlltoall, lines },
+            sources: topology.sources().count() as u32,
+            destinations: topology.destinations().count() as u32,
+        })
+    }
+
+    /// Its communicator.
+    pub const fn comm(&self) -> &Comm {
+        &self.comm
+    }
+
+    /// Blocks that come here, those of neighbours that are not there included.
+    pub const fn sources(&self) -> u32 {
+        self.sources
+    }
+
+    /// Blocks that go from here, in the same way.
+    pub const fn destinations(&self) -> u32 {
+        self.destinations
+    }
+}

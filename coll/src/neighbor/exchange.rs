@@ -1,0 +1,108 @@
+//! What the calls among neighbours have in common: what they lend, checked, planned and started.
+
+use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
+use aldis_kernel::{Error, Scope};
+use zerocopy::IntoBytes;
+
+use super::lines::Act;
+use super::{Linear, Neighbourhood};
+use crate::caller::Caller;
+use crate::collective::{Blocks, Collective, Input, Lent, Planned};
+use crate::layout::Layout;
+use crate::op::Element;
+use crate::schedule::Schedule;
+use crate::select::{Call, Options, algorithms};
+
+/// A call among neighbours and all that it lends.
+pub(super) struct Exchange<'m, E> {
+    pub(super) operation: Operation,
+    pub(super) around: &'m Neighbourhood<'m>,
+    pub(super) data: (&'m mut [E], Layout<'m>),
+    pub(super) input: (Input<'m, E>, Layout<'m>),
+}
+
+impl<'m, E: Element> Exchange<'m, E> {
+    fn linear(&self) -> &'m Linear<'m> {
+        match self.operation {
+            Operation::NeighborAllgather | Operation::NeighborAllgatherv => &self.around.gather,
+            _ => &self.around.exchange,
+        }
+    }
+
+    /// The longest block.
+    fn count(&self) -> Result<usize, Cause> {
+        let ((data, blocks), (input, given)) = (&self.data, &self.input);
+        let (sources, destinations) = (self.around.sources, self.around.destinations);
+        let (count, of_input) = (blocks.count(sources, data.len())?, given.count(destinations, input.len())?);
+        let differ = match blocks {
+            Layout::Even => count != of_input && sources > 0 && destinations > 0,
+            _ => false,
+        };
+        let mismatch =
+            |left: usize, right: usize| Err(Cause::LengthMismatch { left: left as u64, right: right as u64 });
+        if differ {
+            return mismatch(of_input, count);
+        }
+        // What a rank has for itself is not told to it by a message.
+        let copies = self.linear().lines.iter().filter(|line| line.act == Act::Copy);
+        for line in copies {
+            let (left, right) = (given.len(line.given, of_input), blocks.len(line.block, count));
+            if left != right {
+                return mismatch(left, right);
+            }
+        }
+        Ok(match (sources, destinations) {
+            (0, _) => of_input,
+            (_, 0) => count,
+            _ => count.max(of_input),
+        })
+    }
+
+    fn planned(&self, options: &Options) -> Planned {
+        let (operation, count) = (self.operation, self.count());
+        let call = Call {
+            operation,
+            size: self.around.comm.size(),
+            count: count.unwrap_or(0),
+            element_bytes: size_of::<E>() as u32,
+            scratch: 0,
+            commutes: true,
+        };
+        let planned = Planned::new(call, 0, algorithms(operation), options, None);
+        match count {
+            Ok(_) => planned,
+            Err(cause) => planned.refused(cause),
+        }
+    }
+
+    fn lent(self) -> Lent<'m> {
+        let own: Option<&dyn Schedule> = Some(self.linear());
+        // Blocks of one length are one stretch: there may be more or fewer of them than ranks.
+        let layouts = match self.data.1 {
+            Layout::Even => [Layout::Whole, Layout::Even],
+            listed => [listed, self.input.1],
+        };
+        let blocks = Blocks { input: self.input.0.into_bytes(), layouts, own };
+        Lent { data: self.data.0.as_mut_bytes(), scratch: &mut [], blocks }
+    }
+
+    /// Carries it out.
+    pub(super) fn run<'s, T: Transport, P: Platform>(
+        self,
+        options: &Options,
+        caller: &mut impl Caller<'s, T, P>,
+    ) -> Result<(), Error> {
+        let comm = self.around.comm;
+        self.planned(options).run_on(caller, &comm, self.lent())
+    }
+
+    /// Starts it.
+    pub(super) fn start<T: Transport, P: Platform>(
+        self,
+        options: &Options,
+        scope: &mut Scope<'m, '_, '_, T, P>,
+    ) -> Result<Collective<'m>, Error> {
+        let comm = self.around.comm;
+        Collective::begin(scope, &comm, self.planned(options), self.lent())
+    }
+}

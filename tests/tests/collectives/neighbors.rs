@@ -1,0 +1,290 @@
+//! Allgather and all-to-all among neighbours in grids, graphs and distributed graphs.
+
+use aldis_coll::comm::{Dimension, DistributedGraph, Graph, Grid, Neighbour, Topology, free};
+use aldis_coll::layout::Block;
+use aldis_coll::neighbor::{Line, Neighbourhood};
+use aldis_coll::{
+    Options, ineighbor_allgather, ineighbor_alltoallv, neighbor_allgather, neighbor_allgatherv,
+    neighbor_alltoall, neighbor_alltoallv, wait_all,
+};
+use aldis_kernel::hal::{Cause, Operation, Resource};
+use aldis_kernel::{Error, Rank};
+
+use crate::rig::{Endpoint, run};
+
+/// A number that was in memory before.
+const OLD: u32 = u32::MAX;
+
+/// Element `at` of what rank `from` has for its destination `place`.
+fn element(from: u32, place: u32, at: usize) -> u32 {
+    (from << 20) ^ (place << 10) ^ at as u32
+}
+
+fn block(from: u32, place: u32, len: usize) -> Vec<u32> {
+    (0..len).map(|at| element(from, place, at)).collect()
+}
+
+/// The length of such a block where they differ: some have none.
+fn len(from: u32, place: u32) -> usize {
+    ((from * 7 + place * 3) % 5) as usize * 40
+}
+
+/// Blocks of these lengths with a gap before each, the last one first.
+fn apart(lens: &[usize]) -> (Vec<Block>, usize) {
+    let mut end = 0;
+    let mut list: Vec<Block> = lens
+        .iter()
+        .rev()
+        .map(|&len| {
+            let start = end + 2;
+            end = start + len;
+            Block { start, len }
+        })
+        .collect();
+    list.reverse();
+    (list, end)
+}
+
+fn memory(blocks: &[Block], end: usize, of: impl Fn(u32) -> Option<Vec<u32>>) -> Vec<u32> {
+    let mut all = vec![OLD; end];
+    for (place, block) in (0..).zip(blocks) {
+        if let Some(elements) = of(place) {
+            all[block.start..][..block.len].copy_from_slice(&elements);
+        }
+    }
+    all
+}
+
+/// Every operation on a topology. `meets` tells for each source who sends, and from which of its places.
+fn exchange_all(ep: &mut Endpoint, topology: &impl Topology, meets: &[Option<(u32, u32)>]) {
+    let me = topology.comm().rank().0;
+    let destinations = topology.destinations().count() as u32;
+    let mut lines = vec![Line::NONE; meets.len() + destinations as usize];
+    let around = Neighbourhood::new(topology, &mut lines).unwrap();
+    assert_eq!((around.sources() as usize, around.destinations()), (meets.len(), destinations));
+    for count in [0, 1, 5, 700] {
+        let or_old = |found: Option<Vec<u32>>| found.unwrap_or(vec![OLD; count]);
+        let expected: Vec<u32> =
+            meets.iter().flat_map(|met| or_old(met.map(|(from, _)| block(from, 0, count)))).collect();
+        let mut data = vec![OLD; expected.len()];
+        neighbor_allgather(ep, &around, &block(me, 0, count), &mut data).unwrap();
+        assert_eq!(data, expected);
+        let input: Vec<u32> = (0..destinations).flat_map(|place| block(me, place, count)).collect();
+        let expected: Vec<u32> =
+            meets.iter().flat_map(|met| or_old(met.map(|(from, place)| block(from, place, count)))).collect();
+        data.fill(OLD);
+        neighbor_alltoall(ep, &around, &input, &mut data).unwrap();
+        assert_eq!(data, expected);
+    }
+    let lens: Vec<usize> = meets.iter().map(|met| met.map_or(9, |(from, _)| len(from, 0))).collect();
+    let (list, end) = apart(&lens);
+    let gathered = memory(&list, end, |at| meets[at as usize].map(|(from, _)| block(from, 0, len(from, 0))));
+    let mut data = vec![OLD; end];
+    neighbor_allgatherv(ep, &around, &block(me, 0, len(me, 0)), &mut data, &list).unwrap();
+    assert_eq!(data, gathered);
+    let lens: Vec<usize> = meets.iter().map(|met| met.map_or(9, |(from, place)| len(from, place))).collect();
+    let (list, end) = apart(&lens);
+    let swapped =
+        memory(&list, end, |at| meets[at as usize].map(|(from, place)| block(from, place, len(from, place))));
+    let (given, last) = apart(&(0..destinations).map(|place| len(me, place)).collect::<Vec<_>>());
+    let input = memory(&given, last, |place| Some(block(me, place, len(me, place))));
+    let mut data = vec![OLD; end];
+    neighbor_alltoallv(ep, &around, &input, &given, &mut data, &list).unwrap();
+    assert_eq!(data, swapped);
+    // Not blocking, two at a time; and persistent, with input that changes.
+    data.fill(OLD);
+    let (count, own) = (3, block(me, 0, 3));
+    let (mut gathered, mut turned) = (vec![OLD; count * meets.len()], vec![OLD; count * meets.len()]);
+    let mut even = vec![0; count * destinations as usize];
+    let (data_ref, gathered_ref, turned_ref, even_ref) = (&mut data, &mut gathered, &mut turned, &mut even);
+    let (around, own, input, given, list) = (&around, &own, &input, &given, &list);
+    ep.scope(|scope| {
+        let mut flying = [
+            ineighbor_alltoallv(scope, around, input, given, data_ref, list)?,
+            ineighbor_allgather(scope, around, own, gathered_ref)?,
+        ];
+        let options = Options::default().persistent();
+        let mut turning = options.ineighbor_alltoall(scope, around, even_ref, turned_ref)?;
+        wait_all(scope, &mut flying)?;
+        for start in 0..3 {
+            turning.edit_input(scope, |even: &mut [u32]| {
+                for (place, block) in (0..).zip(even.chunks_exact_mut(count)) {
+                    (0..count).for_each(|at| block[at] = element(me, place, at + start));
+                }
+            })?;
+            turning.start(scope)?;
+            turning.wait(scope)?;
+            turning.edit(scope, |turned: &mut [u32]| {
+                for (met, block) in meets.iter().zip(turned.chunks_exact(count)) {
+                    let expected = |at| met.map_or(OLD, |(from, place)| element(from, place, at + start));
+                    assert!((0..count).all(|at| block[at] == expected(at)));
+                }
+            })?;
+        }
+        Ok::<_, Error>(())
+    })
+    .unwrap();
+    assert_eq!(data, swapped);
+    let expected =
+        meets.iter().flat_map(|met| met.map_or(vec![OLD; count], |(from, _)| block(from, 0, count)));
+    assert_eq!(gathered, expected.collect::<Vec<_>>());
+}
+
+/// What goes one way arrives as coming from the other, however few ranks there are that way.
+#[test]
+fn grids_of_any_shape() {
+    let along = |extent: i32| Dimension { extent: extent.unsigned_abs(), is_periodic: extent > 0 };
+    // Those below zero are open.
+    let shapes: [&[i32]; 14] = [
+        &[1],
+        &[-1],
+        &[2],
+        &[-2],
+        &[3],
+        &[-3],
+        &[1, 1],
+        &[2, 2],
+        &[1, 3],
+        &[-2, 2],
+        &[3, -3],
+        &[2, 2, 2],
+        &[2, -1, 3],
+        &[1, 2, 1, 2],
+    ];
+    for shape in shapes {
+        let dimensions: Vec<Dimension> = shape.iter().map(|&extent| along(extent)).collect();
+        let size = dimensions.iter().map(|dimension| dimension.extent).product();
+        run(size, |ep| {
+            let world = ep.world();
+            let grid = Grid::create(ep, &world, &dimensions).unwrap().unwrap();
+            let sources = (0..).zip(grid.sources());
+            let meets: Vec<_> =
+                sources.map(|(place, rank)| (rank != Rank::NULL).then_some((rank.0, place ^ 1))).collect();
+            exchange_all(ep, &grid, &meets);
+            free(ep, *grid.comm()).unwrap();
+        });
+    }
+}
+
+/// Both neighbours are one: the example of mpi-forum issue 153.
+#[test]
+fn two_ranks_on_a_ring_swap_ways() {
+    for size in [1, 2] {
+        run(size, |ep| {
+            let (world, mut lines) = (ep.world(), [Line::NONE; 4]);
+            let dimensions = [Dimension { extent: size, is_periodic: true }];
+            let ring = Grid::create(ep, &world, &dimensions).unwrap().unwrap();
+            let around = Neighbourhood::new(&ring, &mut lines).unwrap();
+            let (me, other) = (world.rank().0, size - 1 - world.rank().0);
+            let (down, up) = (10 * me, 10 * me + 1);
+            let mut got = [OLD; 2];
+            neighbor_alltoall(ep, &around, &[down, up], &mut got).unwrap();
+            // From before comes what went up there, from behind what went down.
+            assert_eq!(got, [10 * other + 1, 10 * other]);
+        });
+    }
+}
+
+/// The neighbours of a rank in an order of its own.
+fn shuffled(me: u32, edges: &[(u32, u32)], of: impl Fn(&(u32, u32)) -> Option<u32>) -> Vec<u32> {
+    let mut list: Vec<u32> = edges.iter().filter_map(of).collect();
+    list.sort_by_key(|other| (u64::from(*other + 1) * u64::from(me * 2 + 1) * 0x9E37_79B9) % 1009);
+    list
+}
+
+/// The k-th time that a rank stands in one list is the k-th time that the other stands in its.
+fn meets(me: u32, sources: &[u32], destinations: impl Fn(u32) -> Vec<u32>) -> Vec<Option<(u32, u32)>> {
+    let met = (0..).zip(sources).map(|(at, &from)| {
+        let before = sources[..at].iter().filter(|other| **other == from).count();
+        let all = destinations(from);
+        let place = (0..).zip(&all).filter(|(_, to)| **to == me).nth(before).unwrap().0;
+        Some((from, place))
+    });
+    met.collect()
+}
+
+#[test]
+fn distributed_graphs_with_many_neighbours_in_any_order() {
+    for (size, number) in [(1, 3), (2, 11), (3, 40), (5, 90), (9, 300)] {
+        // Some pairs several times, some with themselves, some ranks without.
+        let mut seed = 7_u64;
+        let mut next = || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            ((seed >> 33) % u64::from(size)) as u32
+        };
+        let edges: Vec<(u32, u32)> =
+            (0..number).map(|_| (next(), next())).filter(|edge| edge.0 != 3).collect();
+        run(size, |ep| {
+            let (world, me) = (ep.world(), ep.world().rank().0);
+            let destinations = |me: u32| shuffled(me, &edges, |edge| (edge.0 == me).then_some(edge.1));
+            let sources = shuffled(me, &edges, |edge| (edge.1 == me).then_some(edge.0));
+            let list = |ranks: &[u32]| -> Vec<Neighbour> {
+                ranks.iter().map(|&rank| Neighbour { rank: Rank(rank), weight: None }).collect()
+            };
+            let (from, to) = (list(&sources), list(&destinations(me)));
+            let graph = DistributedGraph::create_adjacent(ep, &world, &from, &to).unwrap();
+            exchange_all(ep, &graph, &meets(me, &sources, destinations));
+            free(ep, *graph.comm()).unwrap();
+        });
+    }
+}
+
+#[test]
+fn graphs_with_edges_that_stand_twice_and_loops() {
+    // 0: 1 1 2 0; 1: 0 0; 2: 0 3; 3: 2 3.
+    let (index, edges) = ([4, 6, 8, 10], [1, 1, 2, 0, 0, 0, 0, 3, 2, 3]);
+    let of = |rank: u32| {
+        let start = if rank == 0 { 0 } else { index[rank as usize - 1] as usize };
+        edges[start..index[rank as usize] as usize].to_vec()
+    };
+    run(5, |ep| {
+        let world = ep.world();
+        let Some(graph) = Graph::create(ep, &world, &index, &edges).unwrap() else { return };
+        let me = graph.comm().rank().0;
+        exchange_all(ep, &graph, &meets(me, &of(me), of));
+        free(ep, *graph.comm()).unwrap();
+    });
+}
+
+#[test]
+fn what_is_wrong_is_refused_before_anything_is_sent() {
+    run(2, |ep| {
+        let (world, mut lines) = (ep.world(), [Line::NONE; 4]);
+        let dimensions = [Dimension { extent: 2, is_periodic: true }];
+        let ring = Grid::create(ep, &world, &dimensions).unwrap().unwrap();
+        let few = Neighbourhood::new(&ring, &mut lines[..3]).unwrap_err();
+        assert_eq!(few.cause, Cause::TooSmall { what: Resource::Scratch, need: 4, have: 3 });
+        let around = Neighbourhood::new(&ring, &mut lines).unwrap();
+        let refused = |error: Error| (error.operation, error.cause);
+        let cause = Cause::LengthMismatch { left: 3, right: 2 };
+        let odd = neighbor_alltoall(ep, &around, &[0; 2], &mut [0u8; 3]).unwrap_err();
+        assert_eq!(refused(odd), (Operation::NeighborAlltoall, cause));
+        let cause = Cause::LengthMismatch { left: 2, right: 1 };
+        let unlike = neighbor_alltoall(ep, &around, &[0; 4], &mut [0u8; 2]).unwrap_err();
+        assert_eq!(refused(unlike), (Operation::NeighborAlltoall, cause));
+        let unlike = neighbor_allgather(ep, &around, &[0; 2], &mut [0u8; 2]).unwrap_err();
+        assert_eq!(refused(unlike), (Operation::NeighborAllgather, cause));
+        let outside = [Block { start: 0, len: 1 }, Block { start: 1, len: 2 }];
+        let beyond = neighbor_allgatherv(ep, &around, &[0], &mut [0u8; 2], &outside).unwrap_err();
+        assert_eq!(refused(beyond), (Operation::NeighborAllgatherv, Cause::TooBig { len: 3, max: 2 }));
+        let shared = Options::shared().neighbor_alltoall(ep, &around, &[0; 2], &mut [0u8; 2]).unwrap_err();
+        assert_eq!(refused(shared), (Operation::NeighborAlltoall, Cause::Unsupported));
+        // All ranks are still in step.
+        let mut got = [0u8; 2];
+        neighbor_alltoall(ep, &around, &[1, 2], &mut got).unwrap();
+        assert_eq!(got, [2, 1]);
+    });
+    run(1, |ep| {
+        let world = ep.world();
+        let itself = [Neighbour { rank: Rank(0), weight: None }];
+        let graph = DistributedGraph::create_adjacent(ep, &world, &itself, &[]).unwrap();
+        let uneven = Neighbourhood::new(&graph, &mut [Line::NONE; 2]).unwrap_err();
+        assert_eq!(uneven.cause, Cause::Disagreement);
+        let graph = DistributedGraph::create_adjacent(ep, &world, &itself, &itself).unwrap();
+        let mut lines = [Line::NONE; 2];
+        let around = Neighbourhood::new(&graph, &mut lines).unwrap();
+        let (one, two) = ([Block { start: 0, len: 1 }], [Block { start: 0, len: 2 }]);
+        let unlike = neighbor_alltoallv(ep, &around, &[0; 2], &two, &mut [0u8; 2], &one).unwrap_err();
+        assert_eq!(unlike.cause, Cause::LengthMismatch { left: 2, right: 1 });
+    });
+}
