@@ -194,7 +194,7 @@ impl<'a> Job<'a> {
     fn check(&self) {
         for (rank, state) in (0..).zip(&self.ranks) {
             for (element, &value) in state.data.iter().enumerate() {
-                let sum = |ranks: std::ops::Range<u32>| {
+                let sum = |ranks: core::ops::Range<u32>| {
                     ranks.map(|rank| input(rank, element)).fold(0, u64::wrapping_add)
                 };
                 let expected = match self.schedule.operation() {
