@@ -13,13 +13,14 @@ use crate::table::Table;
 use crate::workspace::{self, Workspace};
 
 /// The programs of `host-sim/examples`, and what each of them proves.
-const PROGRAMS: [(&str, &str); 11] = [
+const PROGRAMS: [(&str, &str); 12] = [
     ("pingpong", "messages of 0 B to 4 MiB between two ranks, every byte verified"),
     ("ring", "a token round all ranks, verified at every step"),
     ("heat", "halo exchange; the result is bit for bit that of one rank"),
     ("allreduce", "every rank's result compared with the sum worked out alone"),
     ("kmeans", "clusters of points by all-reduces; every centre is that of one rank's run"),
     ("samplesort", "numbers sorted over all ranks by allgather and all-to-all; in order and all there"),
+    ("stencil", "a persistent all-to-all among neighbours on a grid; bit for bit that of one rank"),
     ("life", "persistent requests on a grid of ranks; every cell is that of one rank's run"),
     ("coupled", "two models over an intercommunicator; every cell is that of one rank's run"),
     ("farm", "tasks to whoever is free, by receives from anybody; every result verified"),

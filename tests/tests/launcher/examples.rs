@@ -88,6 +88,14 @@ fn allreduce_agrees_on_every_rank() {
 }
 
 #[test]
+fn a_tube_is_bit_identical_with_one_rank() {
+    for ranks in [1, 2, 4, 6] {
+        assert_eq!(play("stencil", ranks, &["--json", "--side", "17", "--steps", "30"]).len(), 1);
+        assert_eq!(play("stencil", ranks, &["--json", "--side", "1", "--steps", "9"]).len(), 1);
+    }
+}
+
+#[test]
 fn centres_are_those_of_one_rank() {
     for ranks in [1, 2, 4, 5] {
         let size = ["--json", "--points", "3001", "--clusters", "9"];
@@ -106,9 +114,18 @@ fn numbers_are_sorted_also_where_many_are_alike_or_few_are_there() {
 
 #[test]
 fn examples_explain_themselves() {
-    for name in
-        ["pingpong", "ring", "heat", "coupled", "allreduce", "transpose", "arena", "kmeans", "samplesort"]
-    {
+    for name in [
+        "pingpong",
+        "ring",
+        "heat",
+        "coupled",
+        "allreduce",
+        "transpose",
+        "arena",
+        "kmeans",
+        "samplesort",
+        "stencil",
+    ] {
         let output =
             std::process::Command::new(program("examples").join(name)).arg("--help").output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
