@@ -38,15 +38,19 @@ mod row;
 mod several;
 
 use core::fmt;
-#[cfg(not(feature = "compact"))]
-use core::num::NonZeroUsize;
 
 use crate::caller::Caller;
 use crate::layout::{BLOCKS, Layout};
 use crate::op::Kernel;
+#[cfg(not(feature = "compact"))]
+use crate::rules::{InForce, Ruling};
 use crate::schedule::{Candidate, Instance, Schedule, Step};
-use crate::select::{Call, Options, Plan, Prices, Shares};
+#[cfg(not(feature = "compact"))]
+use crate::select::Prices;
+use crate::select::{Call, Options, Plan, Shares};
 use crate::shared::{self, Meeting};
+#[cfg(not(feature = "compact"))]
+use aldis_kernel::Tuning;
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
 use aldis_kernel::{Comm, Error, Failed, Loan, Rank, Sample, Scope, Tag};
 pub use input::Input;
@@ -118,11 +122,10 @@ pub(crate) struct Planned {
     pub(crate) root: u32,
     /// How it is to be carried out, or why it cannot be.
     pub(crate) plan: Result<Plan, Cause>,
-    /// The prices to choose by again if a rank shares no memory with another.
-    far: Option<Prices>,
-    /// The segment that the options name.
+    /// The options, if they leave it open which algorithm is taken: what to choose by again if a rank shares no memory with
+    /// another, or if there are rules.
     #[cfg(not(feature = "compact"))]
-    segment: Option<NonZeroUsize>,
+    open: Option<Options>,
     /// Whether it is for control lines.
     pub(crate) shares: Shares,
     pub(crate) kernel: Option<Kernel>,
@@ -157,9 +160,8 @@ impl Planned {
             call,
             root,
             plan,
-            far: options.far_prices(),
             #[cfg(not(feature = "compact"))]
-            segment: options.segment,
+            open: options.open(),
             shares,
             kernel,
             #[cfg(not(feature = "compact"))]
@@ -179,7 +181,22 @@ impl Planned {
     /// The same, to be refused for this.
     #[cfg(not(feature = "compact"))]
     pub(crate) fn refused(self, cause: Cause) -> Self {
-        Self { plan: Err(cause), far: None, shares: Shares::Never, ..self }
+        Self { plan: Err(cause), open: None, shares: Shares::Never, ..self }
+    }
+
+    /// The same by the rules that hold on the communicator, if any is for it.
+    #[cfg(not(feature = "compact"))]
+    #[inline]
+    fn by_rules(self, tuning: [Option<Tuning>; 2]) -> Self {
+        if tuning.iter().any(Option::is_some) { self.ruled(InForce::of(tuning)) } else { self }
+    }
+
+    #[cfg(not(feature = "compact"))]
+    #[cold]
+    fn ruled(self, rules: InForce) -> Self {
+        let ruling = self.open.as_ref().and_then(|open| rules.ruling(&self.call, open));
+        let Some((_, Ruling { options, selected, shares })) = ruling else { return self };
+        Self { plan: Ok(selected.plan), open: options.open(), shares, ..self }
     }
 
     /// Carries it out on the bytes of the elements.
@@ -201,15 +218,19 @@ impl Planned {
         comm: &Comm,
         lent: Lent<'_>,
     ) -> Result<(), Error> {
+        #[cfg(not(feature = "compact"))]
+        let planned = self.by_rules(caller.endpoint().tuning(comm));
+        #[cfg(feature = "compact")]
+        let planned = self;
         if T::HAS_LINES
-            && let Some(task) = self.by_lines(caller.endpoint(), comm)?
+            && let Some(task) = planned.by_lines(caller.endpoint(), comm)?
         {
             return shared::run(caller, comm, task, lent.data);
         }
         let done = caller.enter(|scope| {
-            let memory = Memory::new(scope, &self, lent);
-            let ready = self.ready(scope, comm)?;
-            let mut started = Collective::new(comm, ready, self.call.operation, memory);
+            let memory = Memory::new(scope, &planned, lent);
+            let ready = planned.ready(scope, comm)?;
+            let mut started = Collective::new(comm, ready, planned.call.operation, memory);
             started.launch(scope)?;
             started.complete(scope)
         });
@@ -261,6 +282,8 @@ impl<'scope> Collective<'scope> {
         planned: Planned,
         lent: Lent<'scope>,
     ) -> Result<Self, Error> {
+        #[cfg(not(feature = "compact"))]
+        let planned = planned.by_rules(scope.tuning(comm));
         let memory = Memory::new(scope, &planned, lent);
         #[cfg(not(feature = "compact"))]
         if planned.persistent {

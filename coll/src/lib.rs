@@ -21,6 +21,7 @@
 //! | [`op`] | reductions as types: `Sum` on `f64` compiles, `BitAnd` on `f64` does not |
 //! | [`catalog`] | every operation and algorithm by name |
 //! | [`select`] | the cost model, the choice by name, and the explanation of a choice |
+//! | [`rules`] | how calls are carried out, said outside of the program; not in a `compact` build |
 //! | [`draw`] | a schedule as text |
 //!
 //! ```
@@ -132,6 +133,8 @@ mod phases;
 pub mod reduce;
 #[cfg(not(feature = "compact"))]
 pub mod reduce_scatter;
+#[cfg(not(feature = "compact"))]
+pub mod rules;
 pub mod scan;
 #[cfg(not(feature = "compact"))]
 pub mod scatter;

@@ -355,6 +355,11 @@ pub const fn log2_floor(size: u32) -> u32 {
     31u32.saturating_sub(size.leading_zeros())
 }
 
+/// Whether groups of 2, 4, 8, .. neighbouring ranks make the tree of [`Priced::reproduces`]: over 2^a - 2^b ranks.
+pub(crate) fn pairs_up(size: u32) -> bool {
+    size.checked_add(1u32.wrapping_shl(size.trailing_zeros())).is_none_or(u32::is_power_of_two)
+}
+
 /// What a schedule costs on its critical path: summed over the rounds, the most that any rank does in that round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -432,6 +437,17 @@ pub trait Priced: Schedule {
     fn share(&self, size: u32, count: usize) -> Work {
         self.work(size, count)
     }
+
+    /// Whether over so many ranks every element's result is the operation's one expression, whatever the count, the scratch,
+    /// the segments and the root: then it has the bits of every other algorithm of which this is true.
+    ///
+    /// | operation | the expression |
+    /// |---|---|
+    /// | reduce, allreduce | pairs of neighbouring ranks, then pairs of those, and so on, as recursive doubling has it. If p is no power of two, the first 2 (p - 2^floor(log2 p)) ranks make pairs first, and each pair counts as one rank |
+    /// | scan, exscan | that of [`scan::RecursiveDoubling`](crate::scan::RecursiveDoubling): what is before the last 2^k ranks, then those, k as large as can be |
+    fn reproduces(&self, _size: u32) -> bool {
+        false
+    }
 }
 
 impl fmt::Debug for dyn Schedule {
@@ -493,6 +509,13 @@ mod tests {
             }
             assert_eq!(next, count);
         }
+    }
+
+    #[test]
+    fn sizes_of_ones_then_zeros_pair_up() {
+        let sizes: std::vec::Vec<u32> = (1..=32).filter(|size| pairs_up(*size)).collect();
+        assert_eq!(sizes, [1, 2, 3, 4, 6, 7, 8, 12, 14, 15, 16, 24, 28, 30, 31, 32]);
+        assert!(pairs_up(1 << 31) && pairs_up(u32::MAX) && !pairs_up(5 << 29));
     }
 
     #[test]

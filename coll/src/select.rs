@@ -189,6 +189,12 @@ pub fn priced(algorithm: Algorithm) -> Option<Candidate> {
     algorithms(algorithm.operation()).iter().find(|known| known.name() == algorithm.name()).copied()
 }
 
+/// Whether an operation reduces, so that its result depends on what is combined first.
+pub const fn reduces(operation: Operation) -> bool {
+    use Operation::{Allreduce, Exscan, Reduce, Scan};
+    matches!(operation, Reduce | Allreduce | Scan | Exscan)
+}
+
 /// Per-call options. The same on every rank.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -209,6 +215,13 @@ pub struct Options {
     /// where there are no more. By itself it is as many as are cheapest. Not in a `compact` build.
     #[cfg(not(feature = "compact"))]
     pub segment: Option<NonZeroUsize>,
+    /// Reductions have the same bits whatever algorithm, scratch and segments they are carried out by: each operation has one
+    /// expression for so many ranks, and only algorithms that evaluate it ([`Priced::reproduces`]) are taken. Not in a
+    /// `compact` build.
+    ///
+    /// [`Priced::reproduces`]: crate::schedule::Priced::reproduces
+    #[cfg(not(feature = "compact"))]
+    pub reproducible: bool,
 }
 
 impl Default for Options {
@@ -223,6 +236,8 @@ impl Default for Options {
             node: 0,
             #[cfg(not(feature = "compact"))]
             segment: None,
+            #[cfg(not(feature = "compact"))]
+            reproducible: false,
         }
     }
 }
@@ -241,19 +256,28 @@ impl Options {
     }
 
     /// What holds where a rank shares no memory with another.
-    fn for_far(&self) -> Self {
+    pub(crate) fn for_far(&self) -> Self {
         Self { prices: self.far, ..*self }
     }
 
-    /// The prices to choose by again where that is so.
-    pub(crate) fn far_prices(&self) -> Option<Prices> {
-        matches!(self.choice, Choice::Auto).then_some(self.far)
+    /// These, if they leave it open which algorithm is taken.
+    pub(crate) fn open(&self) -> Option<Self> {
+        matches!(self.choice, Choice::Auto).then_some(*self)
+    }
+
+    /// Whether some algorithms for a call are ruled out by the expression that they evaluate.
+    #[cfg_attr(feature = "compact", expect(clippy::unused_self, reason = "nothing is ruled out there"))]
+    pub(crate) const fn fixes_bits(&self, _call: &Call) -> bool {
+        #[cfg(not(feature = "compact"))]
+        return self.reproducible && reduces(_call.operation);
+        #[cfg(feature = "compact")]
+        false
     }
 
     /// Whether a call is for control lines, if this is what it does otherwise.
     #[inline(always)]
     pub(crate) fn shares(&self, call: &Call, selected: &Result<Selected, Cause>) -> Shares {
-        if !cfg!(target_pointer_width = "64") || !shared::serves(call.operation) {
+        if !cfg!(target_pointer_width = "64") || !shared::serves(call.operation) || self.fixes_bits(call) {
             return Shares::Never;
         }
         match (self.choice, selected) {
@@ -372,16 +396,42 @@ impl Call {
     /// The plan by the option's algorithm, or the cheapest one.
     ///
     /// # Errors
-    /// As [`plan`](Self::plan); for [`Choice::Auto`] the last candidate's refusal when all are refused.
+    /// As [`plan`](Self::plan); for [`Choice::Auto`] the last candidate's refusal when all are refused;
+    /// [`Cause::Irreproducible`] for a named algorithm of which the options ask for the bits of others.
     #[inline(always)]
     pub fn select(&self, candidates: &[Candidate], options: &Options) -> Result<Selected, Cause> {
         match options.choice {
             Choice::Named(algorithm) => {
+                if options.fixes_bits(self) {
+                    self.check_bits(priced(algorithm))?;
+                }
                 self.named(algorithm, candidates, options).map(|plan| Selected { plan, ns: 0 })
             }
             Choice::Auto => self.cheapest(candidates, options),
+            Choice::Shared if options.fixes_bits(self) => Err(Cause::Irreproducible),
             Choice::Shared => Err(Cause::Unsupported),
         }
+    }
+
+    /// Refuses what does not evaluate the operation's one expression.
+    #[cfg(not(feature = "compact"))]
+    fn check_bits(&self, algorithm: Option<Candidate>) -> Result<(), Cause> {
+        let reproduces = algorithm.is_some_and(|candidate| candidate.reproduces(self.size));
+        if reproduces { Ok(()) } else { Err(Cause::Irreproducible) }
+    }
+
+    #[cfg(feature = "compact")]
+    #[expect(clippy::unused_self, reason = "nothing is ruled out there")]
+    const fn check_bits(&self, _algorithm: Option<Candidate>) -> Result<(), Cause> {
+        Ok(())
+    }
+
+    /// [`price`](Self::price) of what these options allow.
+    fn offer(&self, candidate: Candidate, options: &Options) -> Result<Selected, Cause> {
+        if options.fixes_bits(self) {
+            self.check_bits(Some(candidate))?;
+        }
+        self.price(candidate, options)
     }
 
     /// The cheapest plan by this candidate and what it costs. More scratch than there are data is used only by what the caller
@@ -425,7 +475,7 @@ impl Call {
     fn cheapest(&self, candidates: &[Candidate], options: &Options) -> Result<Selected, Cause> {
         let mut best: Result<Selected, Cause> = Err(Cause::Unsupported);
         for &candidate in candidates {
-            best = match (best, self.price(candidate, options)) {
+            best = match (best, self.offer(candidate, options)) {
                 (Ok(best), Ok(other)) if other.ns >= best.ns => Ok(best),
                 (Ok(best), Err(_)) => Ok(best),
                 (_, other) => other,
@@ -437,7 +487,7 @@ impl Call {
     /// Every candidate with its predicted time and why it was or was not taken, to be displayed.
     pub fn explain(self, options: &Options) -> Explanation {
         let selected = self.select(algorithms(self.operation), options);
-        Explanation { call: self, options: *options, selected, lines: None }
+        Explanation::new(self, *options, selected)
     }
 }
 

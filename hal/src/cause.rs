@@ -312,6 +312,8 @@ pub enum Cause {
     },
     /// The peer has the other byte order, in an operation that does not convert numbers.
     UnlikeOrder,
+    /// An algorithm whose results need not have the bits of others', where that was asked for.
+    Irreproducible,
 }
 
 impl fmt::Display for Cause {
@@ -385,6 +387,9 @@ impl fmt::Display for Cause {
                 "a message of {sent} bytes met a buffer of {room}, where the hint exact_length promised as many"
             ),
             Self::PeerAborted { code } => write!(f, "the peer was aborted with code {code}"),
+            Self::Irreproducible => f.write_str(
+                "results by it need not have the bits of others: take the option `reproducible` back, or another algorithm",
+            ),
             Self::UnlikeOrder => f.write_str(
                 "the peer has the other byte order, and collectives convert no numbers: use typed messages, bytes, or a communicator of its like",
             ),

@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
+use aldis_coll::rules;
 use aldis_hal::{Epoch, PeerId};
 use aldis_kernel::{Config, Memory};
 use aldis_protocols::card::{ADDRESS_BYTES_MAX, CARD_BYTES_MAX, Card};
@@ -12,6 +13,7 @@ use nix::sys::signal::Signal;
 
 use crate::arena;
 use crate::board::{Board, Label, Phase};
+use crate::coll_rules::{self, RuleFile};
 use crate::entropy;
 use crate::error::JoinError;
 use crate::platform::{HostPlatform, Patience, allowed_cores};
@@ -75,7 +77,11 @@ impl Job {
             let segments = take_segments(&channel, &terms)?;
             let board = segments.own()?.board();
             board.take_up(std::process::id());
-            let endpoint = assemble(&terms, &segments, memory, |card| exchange(&channel, card, &terms))?;
+            let rules = inherited_rules()?;
+            let mut endpoint = assemble(&terms, &segments, memory, |card| exchange(&channel, card, &terms))?;
+            if let Some(file) = rules {
+                rules::set(&mut endpoint, Some(file.leak()));
+            }
             channel.send(&FromRank::Joined, terms.deadline)?;
             board.enter(Phase::Running);
             Ok((terms.label, board, endpoint))
@@ -284,6 +290,12 @@ fn listen(terms: &Terms, epoch: Epoch) -> Result<Tcp, JoinError> {
     let Some(TcpTerms { key, config }) = terms.tcp.as_deref() else { return Ok(Tcp::vacant(PeerId(rank))) };
     let listening = Tcp::listen(PeerId(rank), epoch, JobKey::new(*key), size, config);
     listening.map_err(|error| JoinError::Tcp { rank, error })
+}
+
+/// The rules for collectives that the launcher has given to every rank.
+fn inherited_rules() -> Result<Option<RuleFile>, JoinError> {
+    let name = coll_rules::TEXT_VARIABLE;
+    RuleFile::inherited().map_err(|error| JoinError::Variable { name, value: error.to_string() })
 }
 
 /// Bytes of the arena of a rank that is started alone.

@@ -37,6 +37,7 @@
 //! | [`whatif`] | collective schedules in virtual time under a cost model |
 //! | [`sim`] | the simulator: virtual nodes under virtual time, one seed one history |
 //! | [`switch`], [`socket_nic`] | a switch of Ethernet frames on unix sockets, with faults, and a process's card on it |
+//! | [`coll_rules`] | rules for collectives as text: read by the launcher, the same for every rank |
 //! | [`topology`] | how nodes are connected, for [`sim`] and [`whatif`] |
 //! | `src/bin/aldis-run` | the launcher |
 //! | `src/bin/aldis-sim` | its command line |
@@ -66,6 +67,7 @@
 pub mod arena;
 pub mod board;
 pub mod cma;
+pub mod coll_rules;
 pub mod copier;
 pub mod cores;
 pub mod entropy;

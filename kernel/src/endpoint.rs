@@ -107,6 +107,10 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
                 bereft: false,
                 #[cfg(not(feature = "compact"))]
                 mixed: false,
+                #[cfg(not(feature = "compact"))]
+                is_tuned: false,
+                #[cfg(not(feature = "compact"))]
+                tuning: None,
                 lingering: false,
                 comms,
             },

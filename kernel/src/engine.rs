@@ -41,6 +41,9 @@ pub(crate) struct Engine<'s> {
     /// Some peer has the other byte order.
     #[cfg(not(feature = "compact"))]
     pub(crate) mixed: bool,
+    /// Something was set for the layers above.
+    #[cfg(not(feature = "compact"))]
+    pub(crate) is_tuned: bool,
     /// A receive of any source waits on such a communicator for what this process has sent to itself.
     pub(crate) lingering: bool,
     pub(crate) me: PeerId,
@@ -53,6 +56,9 @@ pub(crate) struct Engine<'s> {
     pub(crate) marked: Fifo<'s>,
     /// A probe that goes on between calls of iprobe or improbe, for a message held back.
     pub(crate) probing: Handle,
+    /// What the layers above are tuned by on all communicators.
+    #[cfg(not(feature = "compact"))]
+    pub(crate) tuning: Option<crate::tuning::Tuning>,
     /// What hints change, once some communicator has been given any.
     pub(crate) rules: Option<&'static Rules>,
     /// What works with channels, once some has been set up.

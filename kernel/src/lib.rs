@@ -83,6 +83,8 @@ mod scope;
 pub mod shared;
 pub mod sizing;
 pub mod storage;
+#[cfg(not(feature = "compact"))]
+mod tuning;
 mod turns;
 mod typed;
 pub mod vector;
@@ -114,5 +116,7 @@ pub use rank::{Rank, Source, Status, Tag, TagMatch};
 pub use scope::{Request, Scope};
 pub use shared::{Shared, SharedWithin};
 pub use storage::{Memory, Storage};
+#[cfg(not(feature = "compact"))]
+pub use tuning::Tuning;
 pub use typed::{Typed, TypedMut};
 pub use view::{Elements, View};

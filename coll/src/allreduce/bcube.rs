@@ -162,4 +162,8 @@ impl<const BASE: u32> Priced for Bcube<BASE> {
         let of = |stage: Stage, reduces| messages(stage.group - 1, parts.len(0, stage.width(size)), reduces);
         stages(BASE, size).fold(Work::default(), |all, stage| sum([all, of(stage, true), of(stage, false)]))
     }
+
+    fn reproduces(&self, size: u32) -> bool {
+        size.is_power_of_two()
+    }
 }

@@ -3,7 +3,9 @@
 use aldis_kernel::hal::Operation;
 
 use crate::phases::{Halving, locate, nth, power, reverse, sum};
-use crate::schedule::{IN_FLIGHT_MAX, Instance, Order, Priced, Schedule, Span, Step, Work, log2_floor};
+use crate::schedule::{
+    IN_FLIGHT_MAX, Instance, Order, Priced, Schedule, Span, Step, Work, log2_floor, pairs_up,
+};
 
 /// The halving-doubling all-reduce of gloo: for p a power of two, Rabenseifner's. Otherwise the ranks are cut into blocks of
 /// powers of two, the largest first: 2 floor(log2 p) rounds in which the blocks halve and double side by side, and between
@@ -233,5 +235,9 @@ impl Priced for HalvingDoubling {
         } else {
             sum([halving.exchanged(true), joins, halving.exchanged(false)])
         }
+    }
+
+    fn reproduces(&self, size: u32) -> bool {
+        pairs_up(size)
     }
 }

@@ -3,7 +3,7 @@
 use aldis_kernel::hal::Operation;
 
 use crate::phases::sum;
-use crate::schedule::{Instance, Priced, Schedule, Step, Work};
+use crate::schedule::{Instance, Priced, Schedule, Step, Work, pairs_up};
 use crate::{bcast, reduce};
 
 /// The nonoverlapping all-reduce: [`reduce::Binomial`] and then [`bcast::Binomial`], 2 ceil(log2 p) rounds of n elements.
@@ -57,5 +57,9 @@ impl Priced for Nonoverlapping {
 
     fn work(&self, size: u32, count: usize) -> Work {
         sum([reduce::Binomial.work(size, count), bcast::Binomial.work(size, count)])
+    }
+
+    fn reproduces(&self, size: u32) -> bool {
+        pairs_up(size)
     }
 }

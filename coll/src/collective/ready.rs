@@ -7,7 +7,9 @@ use super::Planned;
 use super::peers::{Over, Peers};
 use crate::layout::BLOCKS;
 use crate::schedule::Instance;
-use crate::select::{Call, Options, Plan, algorithms, is_far};
+use crate::select::{Call, Plan};
+#[cfg(not(feature = "compact"))]
+use crate::select::{algorithms, is_far};
 
 /// How a planned collective is carried out on a communicator.
 #[derive(Clone, Copy)]
@@ -53,28 +55,29 @@ impl Planned {
             .map_err(|cause| scope.keep_failure(&Error::new(operation, cause).on(comm)))
     }
 
-    /// The plan for the ranks of this communicator. Whether one of them is on another node, all of them say alike.
+    /// The plan for the ranks of this communicator. Whether one of them is on another node, all of them say alike; a
+    /// `compact` build, which knows of no nodes, does not ask.
     #[inline]
     fn plan_on<T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'_, '_, '_, T, P>,
         comm: &Comm,
     ) -> Result<Plan, Cause> {
-        match self.far {
-            Some(prices) if T::HAS_LINES && is_far(scope.lines(comm).map(drop)) => {
-                let options = Options {
-                    prices,
-                    #[cfg(not(feature = "compact"))]
-                    segment: self.segment,
-                    ..Options::default()
-                };
-                let selected = self.call.select(algorithms(self.call.operation), &options);
-                #[cfg(not(feature = "compact"))]
-                let selected = self.call.select_in_two_levels(selected, self.node, &prices);
-                selected.map(|selected| selected.plan)
-            }
-            _ => self.plan,
+        #[cfg(not(feature = "compact"))]
+        if let Some(open) = &self.open
+            && T::HAS_LINES
+            && is_far(scope.lines(comm).map(drop))
+        {
+            let far = open.for_far();
+            let selected = self.call.select(algorithms(self.call.operation), &far);
+            let selected = match far.fixes_bits(&self.call) {
+                true => selected,
+                false => self.call.select_in_two_levels(selected, self.node, &far.prices),
+            };
+            return selected.map(|selected| selected.plan);
         }
+        let _ = (scope, comm);
+        self.plan
     }
 
     /// Refuses numbers of ranks of the other byte order, which nothing here converts. Bytes have none.

@@ -3,7 +3,7 @@
 use aldis_kernel::hal::Operation;
 
 use crate::schedule::halves::{self, Meeting};
-use crate::schedule::{Instance, Order, Priced, Schedule, Span, Step, Work, log2_ceil};
+use crate::schedule::{Instance, Order, Priced, Schedule, Span, Step, Work, log2_ceil, pairs_up};
 
 /// The binomial-tree reduction: ceil(log2 p) rounds of n elements, any p, any root.
 ///
@@ -61,5 +61,9 @@ impl Priced for Binomial {
         let rounds = if count == 0 { 0 } else { u64::from(log2_ceil(size)) };
         let elements = rounds.saturating_mul(count as u64);
         Work { rounds, elements, reduced: elements, ..Work::default() }
+    }
+
+    fn reproduces(&self, size: u32) -> bool {
+        pairs_up(size)
     }
 }

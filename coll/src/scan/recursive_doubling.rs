@@ -61,4 +61,8 @@ impl Priced for RecursiveDoubling {
     fn work(&self, size: u32, count: usize) -> Work {
         messages(log2_ceil(size).into(), log2_ceil(size).into(), count)
     }
+
+    fn reproduces(&self, _size: u32) -> bool {
+        true
+    }
 }

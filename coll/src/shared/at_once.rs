@@ -8,6 +8,8 @@ use aldis_kernel::{Comm, Endpoint, Error, Lines};
 use super::{HERE, Here, Meeting, Stage, Task, drive};
 use crate::caller::Caller;
 use crate::op::Kernel;
+#[cfg(not(feature = "compact"))]
+use crate::rules::InForce;
 use crate::schedule::Candidate;
 use crate::select::{Call, Choice, Options, Shares};
 
@@ -43,7 +45,14 @@ impl Options {
         (root, kernel): (u32, Option<Kernel>),
         data: &mut [u8],
     ) -> Option<Result<(), Error>> {
-        let (Some(here), true) = (HERE, T::HAS_LINES && self.meets(call, candidates)) else { return None };
+        if !T::HAS_LINES {
+            return None;
+        }
+        let meets = match self.ruled(caller.endpoint(), comm, call) {
+            Some(shares) => shares != Shares::Never,
+            None => self.meets(call, candidates),
+        };
+        let (Some(here), true) = (HERE, meets) else { return None };
         let &Call { operation, size, element_bytes, .. } = call;
         let rank = comm.rank().0;
         let task = Task { operation, rank, size, root, bytes: data.len(), element_bytes, kernel };
@@ -69,12 +78,35 @@ impl Options {
         }
     }
 
+    /// Whether a rule has a call carried out by control lines; `None` if no rule is for it.
+    #[inline]
+    #[cfg_attr(feature = "compact", expect(clippy::unused_self, reason = "there are no rules"))]
+    fn ruled<T: Transport, P: Platform>(
+        &self,
+        endpoint: &Endpoint<'_, T, P>,
+        comm: &Comm,
+        call: &Call,
+    ) -> Option<Shares> {
+        #[cfg(not(feature = "compact"))]
+        {
+            let tuning = endpoint.tuning(comm);
+            let open = self.open().filter(|_| tuning.iter().any(Option::is_some))?;
+            InForce::of(tuning).ruling(call, &open).map(|(_, ruling)| ruling.shares)
+        }
+        #[cfg(feature = "compact")]
+        {
+            let _ = (endpoint, comm, call);
+            None
+        }
+    }
+
     /// Whether a call is for control lines, if they are there. Nothing else has fewer rounds, nor fewer bytes on their way: so
     /// prices are asked only where a root reduces more than it would otherwise.
     #[inline]
     fn meets(&self, call: &Call, candidates: &[Candidate]) -> bool {
         let reduces = matches!(call.operation, Operation::Reduce | Operation::Allreduce);
         match self.choice {
+            _ if self.fixes_bits(call) => false,
             Choice::Named(_) => false,
             Choice::Shared => true,
             // A mistake that the call is told of elsewhere.

@@ -2,6 +2,7 @@
 //! expression in the same order of operands, and rounds and bytes are those of the publication.
 #![allow(missing_docs)]
 
+mod bits;
 mod blocks;
 mod halves;
 mod hierarchy;

@@ -17,11 +17,19 @@ pub(crate) struct Settings {
     pub(crate) hints: Hints,
     /// What copies of the buffered sends on it are kept in, lent for the life of the table.
     pub(crate) attached: Buffer,
+    /// What the layers above are tuned by on it.
+    #[cfg(not(feature = "compact"))]
+    pub(crate) tuning: Option<crate::tuning::Tuning>,
 }
 
 impl Settings {
-    pub(crate) const EMPTY: Self =
-        Self { policy: Policy::Return, hints: Hints::empty(), attached: Buffer::NONE };
+    pub(crate) const EMPTY: Self = Self {
+        policy: Policy::Return,
+        hints: Hints::empty(),
+        attached: Buffer::NONE,
+        #[cfg(not(feature = "compact"))]
+        tuning: None,
+    };
 }
 
 impl Comms<'_> {

@@ -5,8 +5,9 @@ use core::time::Duration;
 use std::io::Write;
 use std::process::ExitCode;
 
-use aldis_coll::Options;
 use aldis_coll::op::Sum;
+use aldis_coll::select::Call;
+use aldis_coll::{Options, barrier};
 use aldis_host_sim::{Abort, HostEndpoint, ShmArena};
 use aldis_kernel::{Rank, Source, Tag, TagMatch};
 use aldis_tests::bytes::Bytes;
@@ -41,6 +42,11 @@ fn behave(ep: &mut HostEndpoint, behaviour: &str) -> Outcome {
         }
         "rounds" => rounds(ep),
         "sums" => sums(ep),
+        "explain" => {
+            let call = Call::allreduce::<Sum, f64>(world.size(), 512, 512);
+            say(&call.explain(&Options::default()).on(ep, &world).to_string());
+            barrier(ep, &world).map_err(Into::into)
+        }
         // Everybody waits for a message that nobody sends.
         "hang" => wait_for(ep, Rank((me.0 + 1) % world.size())),
         // The last rank misbehaves, the others wait for it.

@@ -11,6 +11,7 @@ mod neighbors;
 mod oracle;
 mod persistent;
 mod rig;
+mod rules;
 mod scattered;
 mod shared;
 

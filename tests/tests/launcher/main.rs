@@ -16,6 +16,7 @@ mod leftovers;
 mod namespaces;
 mod nodes;
 mod output;
+mod rules;
 mod signals;
 mod strangers;
 mod tls;

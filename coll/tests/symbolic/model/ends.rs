@@ -71,6 +71,11 @@ impl Job<'_> {
 
     /// The first element of a rank as an expression of ranks.
     pub(crate) fn expression(&self, rank: u32) -> String {
+        self.expression_of(rank, 0)
+    }
+
+    /// An element of a rank as an expression of ranks.
+    pub(crate) fn expression_of(&self, rank: u32, element: usize) -> String {
         fn text(job: &Job<'_>, value: Value) -> String {
             match value.checked_sub(blocks::leaves(job.schedule, job.size, job.count)) {
                 None => (value / job.count).to_string(),
@@ -80,7 +85,7 @@ impl Job<'_> {
                 }
             }
         }
-        text(self, self.ranks[rank as usize].data[0])
+        text(self, self.ranks[rank as usize].data[element])
     }
 
     /// Every rank has an expression for each element of its own block in which every rank's operand stands once; in place, the

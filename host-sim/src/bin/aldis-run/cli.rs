@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use aldis_host_sim::arena;
+use aldis_host_sim::coll_rules::{self, Question, RuleFile};
 use aldis_host_sim::shape::Plan;
 use aldis_host_sim::storage::MAX_RANKS;
 use aldis_host_sim::tcp::KEY_BYTES;
@@ -20,6 +21,12 @@ use crate::tcp_options::TcpOptions;
 /// The flag that asks for what collectives there are.
 pub(crate) const LIST_ALGORITHMS: &str = "list_algorithms";
 
+/// The option that asks how a collective would be carried out.
+pub(crate) const EXPLAIN_COLLECTIVE: &str = "explain_collective";
+
+/// The option that names the file of rules.
+pub(crate) const COLL_RULES: &str = "coll_rules";
+
 /// Start a job of N ranks, on this machine or on several, and end it as one.
 ///
 /// Every rank runs PROGRAM with ARGS. The ranks find each other through the launcher and then exchange messages
@@ -29,7 +36,7 @@ pub(crate) const LIST_ALGORITHMS: &str = "list_algorithms";
 #[command(name = "aldis-run", version, about, long_about, after_long_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct Options {
     /// Ranks of the job
-    #[arg(short = 'n', value_name = "N", value_parser = ranks)]
+    #[arg(short = 'n', value_name = "N", value_parser = ranks, required = false, required_unless_present = EXPLAIN_COLLECTIVE)]
     pub(crate) plan: Plan,
 
     /// How messages travel between the ranks
@@ -65,6 +72,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = arena_bytes, env = arena::VARIABLE)]
     pub(crate) arena: usize,
 
+    /// How collectives are carried out: a file of rules, OPERATION RANKS BYTES ALGORITHM a line; docs/collectives.md
+    #[arg(long, id = COLL_RULES, value_name = "FILE", value_parser = RuleFile::read, env = coll_rules::VARIABLE)]
+    pub(crate) coll_rules: Option<RuleFile>,
+
     /// End the job after so many seconds, with a report of what every rank is doing; exit code 124
     #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, value_parser = seconds)]
     pub(crate) timeout: Option<Duration>,
@@ -89,11 +100,15 @@ pub(crate) struct Options {
     #[arg(long, id = LIST_ALGORITHMS, exclusive = true)]
     pub(crate) list_algorithms: bool,
 
+    /// Say how a collective would be carried out, by the rules if there are any, and why, and end: such as allreduce:8:1M
+    #[arg(long, id = EXPLAIN_COLLECTIVE, value_name = "OPERATION:RANKS:BYTES", value_parser = Question::parse)]
+    pub(crate) explain_collective: Option<Question>,
+
     #[command(flatten)]
     pub(crate) tcp: TcpOptions,
 
     /// The program and its arguments; everything from here on is the program's
-    #[arg(required = true, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"])]
+    #[arg(required_unless_present = EXPLAIN_COLLECTIVE, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"])]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -143,6 +158,10 @@ const EXAMPLES: &str = r#"Examples:
       two nodes in network namespaces of this machine (root)
   aldis-run -n 4 --host box1,box2 --ssh "docker exec -i" --agent /opt/aldis-run /opt/solver
       two containers
+  aldis-run -n 8 --coll-rules cluster.rules ./solver
+      collectives by the rules of a file, the same for every rank
+  aldis-run --coll-rules cluster.rules --explain-collective allreduce:8:1M
+      what such a call would take, and why not the others
   aldis-run --list-algorithms
       what the collectives can be carried out by
   kill -USR1 <pid of aldis-run>
@@ -153,7 +172,7 @@ Exit code:
   126 or 127 when PROGRAM cannot be started; 2 for a wrong command line
 
 Environment:
-  aldis-run reads ALDIS_ARENA, ALDIS_TCP_INCLUDE, _EXCLUDE, _FAMILY, _PORTS, _LINKS and _BUFFERS, and
+  aldis-run reads ALDIS_ARENA, ALDIS_COLL_RULES, ALDIS_TCP_INCLUDE, _EXCLUDE, _FAMILY, _PORTS, _LINKS and _BUFFERS, and
   ALDIS_TLS_CERT, _KEY, _CA and _NAME, where the option is not given.
   Every rank reads ALDIS_CMA, ALDIS_READ_COST and ALDIS_MAPPED_COST: how long messages are copied.
   ALDIS_RANK and ALDIS_SIZE for scripts, ALDIS_WIREUP_FD for the library.
@@ -231,9 +250,18 @@ impl Options {
             input: if here { Input::Inherited } else { Input::Empty },
             command: self.command.clone(),
             folder: self.wdir.clone().or_else(own).map(Into::into),
-            environment: self.environment.clone(),
+            environment: self.environment(),
             tcp: key.map(|key| Box::new(TcpTerms { key, config: self.tcp.config() })),
         }
+    }
+}
+
+impl Options {
+    /// What every rank finds in its environment: what the user says, then the rules, which nobody's own can replace.
+    fn environment(&self) -> Vec<(OsString, OsString)> {
+        let rules = self.coll_rules.as_ref().map_or_else(String::new, RuleFile::carried);
+        let own = (coll_rules::TEXT_VARIABLE.into(), rules.into());
+        self.environment.iter().cloned().chain([own]).collect()
     }
 }
 
@@ -306,7 +334,13 @@ mod tests {
             let row = format!("| `{}` | `--{name}` |", variable.to_string_lossy());
             assert!(page.contains(&row), "no row {row}");
         }
-        for variable in [cma::VARIABLE, cma::COST_VARIABLE, copier::COST_VARIABLE, SOCKET_VARIABLE] {
+        for variable in [
+            cma::VARIABLE,
+            cma::COST_VARIABLE,
+            copier::COST_VARIABLE,
+            SOCKET_VARIABLE,
+            coll_rules::TEXT_VARIABLE,
+        ] {
             assert!(page.contains(&format!("| `{variable}` |")), "no row for {variable}");
         }
     }

@@ -33,6 +33,7 @@ use std::io::{Write, stdout};
 use std::process::ExitCode;
 
 use aldis_coll::catalog::Catalog;
+use aldis_host_sim::coll_rules::Question;
 use clap::{CommandFactory, FromArgMatches};
 
 fn main() -> ExitCode {
@@ -43,6 +44,10 @@ fn main() -> ExitCode {
         if matches.get_flag(cli::LIST_ALGORITHMS) {
             // Whoever reads no further needs no error.
             let _ = writeln!(stdout(), "{Catalog}");
+            return ExitCode::SUCCESS;
+        }
+        if let Some(question) = matches.get_one::<Question>(cli::EXPLAIN_COLLECTIVE) {
+            let _ = writeln!(stdout(), "{}", question.answer(matches.get_one(cli::COLL_RULES)));
             return ExitCode::SUCCESS;
         }
         let options = cli::Options::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());

@@ -1,0 +1,117 @@
+//! Reproducible reductions: what says that it evaluates its operation's one expression does, for every element, count and root,
+//! and so has the bits of all others that say so.
+
+use aldis_coll::Options;
+use aldis_coll::schedule::Priced;
+use aldis_coll::select::{Call, algorithms};
+use aldis_kernel::hal::{Cause, Operation};
+
+use crate::{check, counts};
+
+/// The pair tree, as an expression of ranks: the first ranks fold in pairs where there are too many for a power of two.
+fn pair_tree(size: u32) -> String {
+    let excess = size - (1 << size.ilog2());
+    let mut operands: Vec<String> =
+        (0..excess).map(|pair| format!("({} {})", 2 * pair, 2 * pair + 1)).collect();
+    operands.extend((2 * excess..size).map(|rank| rank.to_string()));
+    while operands.len() > 1 {
+        operands = operands.chunks(2).map(|pair| format!("({} {})", pair[0], pair[1])).collect();
+    }
+    operands.concat()
+}
+
+/// What is before the last 2^k of so many ranks, then those.
+fn prefix_tree(first: u32, ranks: u32) -> String {
+    if ranks == 1 {
+        return first.to_string();
+    }
+    let right = 1 << (ranks - 1).ilog2();
+    let left = ranks - right;
+    format!("({} {})", prefix_tree(first, left), prefix_tree(first + left, right))
+}
+
+/// The one expression of a rank's result.
+fn expression(operation: Operation, size: u32, rank: u32) -> String {
+    match operation {
+        Operation::Scan => prefix_tree(0, rank + 1),
+        Operation::Exscan => prefix_tree(0, rank.max(1)),
+        _ => pair_tree(size),
+    }
+}
+
+/// Whether every element on every rank that has a result is the one expression.
+fn evaluates(candidate: &'static dyn Priced, size: u32, root: u32, count: usize) -> bool {
+    let job = check(candidate, size, root, count).unwrap();
+    let operation = candidate.operation();
+    let ends = if operation == Operation::Reduce { root..root + 1 } else { 0..size };
+    ends.into_iter().all(|rank| {
+        let expected = expression(operation, size, rank);
+        (0..count).all(|element| job.expression_of(rank, element) == expected)
+    })
+}
+
+const REDUCING: [Operation; 4] =
+    [Operation::Reduce, Operation::Allreduce, Operation::Scan, Operation::Exscan];
+
+#[test]
+fn whoever_says_so_evaluates_the_one_expression() {
+    for operation in REDUCING {
+        for size in 1..=64 {
+            let roots = if operation == Operation::Reduce { 0..size } else { 0..1 };
+            for &candidate in algorithms(operation).iter().filter(|candidate| candidate.reproduces(size)) {
+                for root in roots.clone() {
+                    let all = counts(operation, size);
+                    let some = if [0, size / 2, size - 1].contains(&root) { &all[1..] } else { &all[3..4] };
+                    for &count in some {
+                        let case =
+                            format!("{operation} {} size {size} root {root} count {count}", candidate.name());
+                        assert!(evaluates(candidate, size, root, count), "{case}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Nobody keeps silent who could say so.
+#[test]
+fn whoever_does_not_say_so_evaluates_another() {
+    let mut wrong = Vec::new();
+    for operation in REDUCING {
+        for size in [5, 6, 7, 8, 11, 12, 16] {
+            for &candidate in algorithms(operation).iter().filter(|candidate| candidate.serves(size)) {
+                let count = 2 * size as usize + 1;
+                let roots = 0..if operation == Operation::Reduce { size } else { 1 };
+                let does = roots.into_iter().all(|root| evaluates(candidate, size, root, count));
+                if candidate.reproduces(size) != does {
+                    wrong.push(format!("{operation} {} size {size}: {does}", candidate.name()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+/// There is one for every size, with whatever scratch, short and long; and those that are refused are refused for this.
+#[test]
+fn selection_takes_no_other() {
+    let options = Options { reproducible: true, ..Options::default() };
+    for operation in REDUCING {
+        for size in (1..=64).chain([100, 1000, 4096]) {
+            for (count, scratch) in [(1, 1), (1000, 1), (1 << 20, 1000), (1 << 20, 1 << 20)] {
+                let call = Call { operation, size, count, element_bytes: 8, scratch, commutes: false };
+                for call in [call, Call { commutes: true, ..call }] {
+                    let taken = call.select(algorithms(operation), &options).unwrap().plan.algorithm;
+                    let known =
+                        algorithms(operation).iter().find(|known| known.name() == taken.name()).unwrap();
+                    assert!(known.reproduces(size), "{operation} {} size {size}", taken.name());
+                    for (algorithm, price) in call.explain(&options).candidates() {
+                        let known =
+                            algorithms(operation).iter().find(|one| one.name() == algorithm.name()).unwrap();
+                        assert_eq!(price == Err(Cause::Irreproducible), !known.reproduces(size));
+                    }
+                }
+            }
+        }
+    }
+}

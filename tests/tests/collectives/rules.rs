@@ -1,0 +1,185 @@
+//! Rules and reproducible results over the real kernel: who decides, and that bits stay the same.
+
+use core::num::NonZeroU64;
+
+use aldis_coll::op::Sum;
+use aldis_coll::rules::{self, Extent, Rule, Rules};
+use aldis_coll::schedule::{Algorithm, Candidate};
+use aldis_coll::select::{Call, Choice, algorithms};
+use aldis_coll::{Options, allreduce, barrier, bcast, comm, iallreduce};
+use aldis_kernel::hal::{Cause, Operation};
+use aldis_kernel::{Comm, Error, Rank};
+use proptest::prelude::*;
+
+use super::rig::{Endpoint, run};
+
+const fn by(operation: Operation, algorithm: Algorithm) -> Rule {
+    Rule { operation: Some(operation), choice: Choice::Named(algorithm), ..Rule::AUTO }
+}
+
+static EVERYWHERE: [Rule; 3] = [
+    Rule { bytes: Extent { least: 0, most: 100 }, ..by(Operation::Allreduce, &allreduce::Linear) },
+    Rule { segment_bytes: NonZeroU64::new(64), ..by(Operation::Allreduce, &allreduce::Ring) },
+    Rule { choice: Choice::Shared, ..Rule::AUTO },
+];
+static JOBS: Rules = Rules::new("JOBS", &EVERYWHERE);
+static OWN: [Rule; 1] = [by(Operation::Allreduce, &allreduce::Bcube::<2>)];
+static COMMS: Rules = Rules::new("COMMS", &OWN);
+
+/// The algorithm and the segment by which a plain call is carried out.
+fn taken(endpoint: &mut Endpoint<'_, '_>, on: &Comm, count: usize) -> (&'static str, usize) {
+    let (mut data, mut scratch) = (vec![1_u64; count], vec![0; count]);
+    let (lent, spare) = (&mut data, &mut scratch);
+    let mut plan = ("", 0);
+    endpoint
+        .scope(|scope| {
+            let mut sum = iallreduce(scope, on, Sum, lent, spare)?;
+            plan = (sum.plan().algorithm.name(), sum.plan().segment);
+            sum.wait(scope)
+        })
+        .unwrap();
+    assert_eq!(data, vec![u64::from(on.size()); count]);
+    plan
+}
+
+/// A communicator's own rules go before those of all, which go before the cost model; blocking calls follow them too.
+#[test]
+fn plain_calls_follow_the_rules_in_force() {
+    run(5, |endpoint| {
+        let world = endpoint.world();
+        let duplicate = comm::dup(endpoint, &world).unwrap();
+        assert_eq!(taken(endpoint, &world, 10), ("recursive_doubling", 10));
+        rules::set(endpoint, Some(&JOBS));
+        rules::set_on(endpoint, &duplicate, Some(&COMMS)).unwrap();
+        assert_eq!(taken(endpoint, &world, 10), ("linear", 10));
+        assert_eq!(taken(endpoint, &world, 100), ("ring", 8));
+        assert_eq!(taken(endpoint, &duplicate, 10), ("bcube", 10));
+        let (mut data, mut scratch) = ([1_u64; 100], [0; 100]);
+        for (on, name) in [(&world, "ring"), (&duplicate, "bcube")] {
+            data = [1; 100];
+            aldis_coll::allreduce(endpoint, on, Sum, &mut data, &mut scratch).unwrap();
+            assert_eq!(data, [5; 100]);
+            let told = Call::allreduce::<Sum, u64>(5, 100, 100).explain(&Options::default()).on(endpoint, on);
+            assert_eq!(told.selected().unwrap().algorithm.name(), name);
+            assert!(!told.is_shared(), "{told}");
+        }
+        // What a call names goes before all of them.
+        let named = Options::using(&allreduce::Rabenseifner);
+        named.allreduce(endpoint, &duplicate, Sum, &mut data, &mut scratch).unwrap();
+        assert_eq!(data, [25; 100]);
+        let told = Call::barrier(5).explain(&Options::default()).on(endpoint, &world);
+        assert!(told.is_shared() && told.to_string().ends_with("decided by rule 3 of JOBS"), "{told}");
+        barrier(endpoint, &world).unwrap();
+        bcast(endpoint, &world, &mut data, Rank(2)).unwrap();
+        rules::set(endpoint, None);
+        assert_eq!(taken(endpoint, &world, 10), ("recursive_doubling", 10));
+        comm::free(endpoint, duplicate).unwrap();
+        assert!(rules::set_on(endpoint, &duplicate, None).is_err(), "it is freed");
+    });
+}
+
+/// Fractions that add up to something else in every order.
+fn fractions(seed: u64, rank: u32, count: usize) -> Vec<f64> {
+    let share = |place: u64| {
+        let mixed = (seed ^ place.wrapping_mul(0x9E37_79B9_7F4A_7C15)).wrapping_mul(u64::from(rank) * 2 + 3);
+        (mixed >> 11) as f64 * 10_f64.powi((mixed % 13) as i32 - 6)
+    };
+    (0..count as u64).map(share).collect()
+}
+
+fn bits(values: &[f64]) -> Vec<u64> {
+    values.iter().map(|value| value.to_bits()).collect()
+}
+
+/// One reduction of this rank's fractions; what it ends with.
+fn reduced(
+    endpoint: &mut Endpoint<'_, '_>,
+    options: &Options,
+    (operation, root): (Operation, Rank),
+    data: &[f64],
+    scratch: usize,
+) -> Result<Vec<u64>, Error> {
+    let (world, mut data, mut spare) = (endpoint.world(), data.to_vec(), vec![0.0; scratch]);
+    match operation {
+        Operation::Reduce => options.reduce(endpoint, &world, Sum, &mut data, &mut spare, root),
+        Operation::Allreduce => options.allreduce(endpoint, &world, Sum, &mut data, &mut spare),
+        Operation::Scan => options.scan(endpoint, &world, Sum, &mut data, &mut spare),
+        _ => options.exscan(endpoint, &world, Sum, &mut data, &mut spare),
+    }?;
+    Ok(if operation == Operation::Reduce && world.rank() != root { Vec::new() } else { bits(&data) })
+}
+
+/// The pair tree by hand: what every reproducible sum over all ranks is.
+fn by_hand(seed: u64, size: u32, count: usize) -> Vec<u64> {
+    let excess = (size - (1 << size.ilog2())) as usize;
+    let mut operands: Vec<Vec<f64>> = (0..size).map(|rank| fractions(seed, rank, count)).collect();
+    let add = |pair: &[Vec<f64>]| match pair {
+        [left, right] => left.iter().zip(right).map(|(left, right)| left + right).collect(),
+        _ => pair.concat(),
+    };
+    let single = operands.split_off(2 * excess);
+    operands = operands.chunks(2).map(add).chain(single).collect();
+    while operands.len() > 1 {
+        operands = operands.chunks(2).map(add).collect();
+    }
+    bits(&operands.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Whatever the algorithm, the scratch, the segments, the root; alone or by a rule.
+    #[test]
+    fn reproducible_sums_have_the_same_bits(
+        size in 1..=9u32,
+        count in prop_oneof![1..40usize, 40..3000usize],
+        scratch in prop_oneof![1..8usize, 8..4000usize],
+        root in 0..9u32,
+        seed: u64,
+    ) {
+        static SURE: [Rule; 1] = [Rule { reproducible: true, segment_bytes: NonZeroU64::new(200), ..Rule::AUTO }];
+        static SURELY: Rules = Rules::new("SURE", &SURE);
+        let (expected, root) = (by_hand(seed, size, count), Rank(root % size));
+        run(size, |endpoint| {
+            let rank = endpoint.world().rank();
+            let data = fractions(seed, rank.0, count);
+            let auto = Options { reproducible: true, ..Options::default() };
+            for operation in [Operation::Reduce, Operation::Allreduce, Operation::Scan, Operation::Exscan] {
+                let what = (operation, root);
+                let first = reduced(endpoint, &auto, what, &data, count).unwrap();
+                if operation == Operation::Allreduce || (operation == Operation::Reduce && rank == root) {
+                    assert_eq!(first, expected, "{operation}");
+                }
+                let named = |candidate: &&Candidate| candidate.reproduces(size);
+                for &candidate in algorithms(operation).iter().filter(named) {
+                    let options = Options { choice: Choice::Named(candidate), ..auto };
+                    let again = reduced(endpoint, &options, what, &data, scratch).unwrap();
+                    assert_eq!(again, first, "{operation} {}", candidate.name());
+                }
+                rules::set(endpoint, Some(&SURELY));
+                assert_eq!(reduced(endpoint, &Options::default(), what, &data, scratch).unwrap(), first);
+                rules::set(endpoint, None);
+            }
+        });
+    }
+}
+
+#[test]
+fn algorithms_of_other_bits_are_refused_by_name() {
+    run(3, |endpoint| {
+        let sure = Options { reproducible: true, ..Options::default() };
+        for operation in [Operation::Reduce, Operation::Allreduce, Operation::Scan] {
+            let what = (operation, Rank(0));
+            for &candidate in algorithms(operation).iter().filter(|candidate| !candidate.reproduces(3)) {
+                let options = Options { choice: Choice::Named(candidate), ..sure };
+                let error = reduced(endpoint, &options, what, &[1.0], 1).unwrap_err();
+                assert_eq!((error.operation, error.cause), (operation, Cause::Irreproducible));
+            }
+        }
+        let shared = Options { choice: Choice::Shared, ..sure };
+        let error = reduced(endpoint, &shared, (Operation::Allreduce, Rank(0)), &[1.0], 1).unwrap_err();
+        assert_eq!(error.cause, Cause::Irreproducible);
+        // What reduces nothing is not asked.
+        shared.barrier(endpoint, &endpoint.world()).unwrap();
+    });
+}
