@@ -70,6 +70,9 @@ impl Default for Prices {
     }
 }
 
+/// The part of the least price there can be by which an algorithm may be dearer and is taken without looking at others.
+const ENOUGH_PART: u64 = 8;
+
 /// Which algorithm a call uses. The same on every rank.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Choice {
@@ -471,10 +474,31 @@ impl Call {
         self.shared_ns(prices) <= by_messages.ns.saturating_mul(times)
     }
 
+    /// What no algorithm does for less, in ns: a round, what a rank must receive, half of what two ranks reduce, and an
+    /// all-to-all's own block. With two ranks some algorithm costs hardly more.
+    fn floor_ns(&self, prices: &Prices) -> u64 {
+        let Self { operation, size, count, element_bytes, .. } = *self;
+        let (count, others) = (count as u64, u64::from(size.saturating_sub(1)));
+        let operation = alike(operation);
+        let reduces = matches!(operation, Operation::Reduce | Operation::Allreduce | Operation::Scan);
+        let elements = if on_blocks(operation) { count.saturating_mul(others) } else { count };
+        let reduced = if reduces { count / 2 } else { 0 };
+        let copied = if operation == Operation::Alltoall { count } else { 0 };
+        // Without data there is nothing to send, but in a barrier.
+        let rounds = if count > 0 || operation == Operation::Barrier { others.min(1) } else { 0 };
+        prices.of(&Work { rounds, fan: 0, elements, reduced, copied }, element_bytes)
+    }
+
+    /// The cheapest, or the first that costs hardly more than any can: pricing all takes longer than a short message.
     #[inline(never)]
     fn cheapest(&self, candidates: &[Candidate], options: &Options) -> Result<Selected, Cause> {
         let mut best: Result<Selected, Cause> = Err(Cause::Unsupported);
+        let enough = self.floor_ns(&options.prices);
+        let enough = enough.saturating_add(enough / ENOUGH_PART);
         for &candidate in candidates {
+            if best.is_ok_and(|best| best.ns <= enough) {
+                break;
+            }
             best = match (best, self.offer(candidate, options)) {
                 (Ok(best), Ok(other)) if other.ns >= best.ns => Ok(best),
                 (Ok(best), Err(_)) => Ok(best),

@@ -218,3 +218,23 @@ fn long_data_pass_through_chunks_only_where_several_read_them() {
         assert_eq!(shares(Call::reduce::<Sum, f64>(size, bytes / 8, bytes / 8)), taken);
     }
 }
+
+#[test]
+fn what_is_taken_costs_hardly_more_than_the_least_and_nothing_less_than_the_floor() {
+    let options = Options::default();
+    // A barrier has no data, and what neighbours do is not priced.
+    let all = crate::catalog::COLLECTIVES.into_iter().skip(1);
+    for operation in all.filter(|&operation| !crate::neighbor::is_among_neighbors(operation)) {
+        for (size, count) in
+            [2, 3, 8, 64].into_iter().flat_map(|size| [0, 1, 32, 4096, 1 << 17].map(|count| (size, count)))
+        {
+            let call = Call { operation, size, count, element_bytes: 8, scratch: usize::MAX, commutes: true };
+            let priced = algorithms(operation).iter().filter_map(|known| call.price(*known, &options).ok());
+            let least = priced.map(|selected| selected.ns).min().unwrap();
+            let taken = call.cheapest(algorithms(operation), &options).unwrap().ns;
+            let floor = call.floor_ns(&options.prices);
+            assert!(floor <= least, "{call:?}: {floor} and {least}");
+            assert!(taken <= least + least / ENOUGH_PART, "{call:?}: {taken} and {least}");
+        }
+    }
+}
