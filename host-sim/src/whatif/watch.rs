@@ -195,7 +195,7 @@ fn before(own: &[Act], act: &Act) -> Option<Act> {
 #[cfg(test)]
 mod tests {
     use aldis_coll::allreduce::RecursiveDoubling;
-    use aldis_coll::bcast::{Binomial, Chain, Linear};
+    use aldis_coll::bcast::{Binomial, Linear, Pipeline};
     use aldis_coll::schedule::Algorithm;
 
     use super::super::{LogGp, Network, Outcome, Run, Topology};
@@ -224,8 +224,8 @@ mod tests {
     }
 
     #[test]
-    fn the_critical_path_of_a_chain_is_the_chain() {
-        let (outcome, trace) = traced(&Chain, 5, 1000);
+    fn the_critical_path_of_a_pipeline_is_all_of_it() {
+        let (outcome, trace) = traced(&Pipeline, 5, 1000);
         let path = trace.critical_path();
         let ranks: Vec<u32> = path.acts.iter().map(|act| act.rank).collect();
         let cost = LogGp::CLUSTER;
