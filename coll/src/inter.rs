@@ -30,8 +30,8 @@
 //! | [`bcast`] | MPI_Bcast | the root's data, on every rank of the other group |
 //! | [`gather`], [`gatherv`] | MPI_Gather, MPI_Gatherv | at the root: a block of every rank of the other group |
 //! | [`scatter`], [`scatterv`] | MPI_Scatter, MPI_Scatterv | a block of the root's, on every rank of the other group |
-//! | [`allgather`], [`allgatherv`] | MPI_Allgather, MPI_Allgatherv | a block of every rank of the other group |
-//! | [`alltoall`], [`alltoallv`] | MPI_Alltoall, MPI_Alltoallv | what every rank of the other group has for it |
+//! | [`allgather()`], [`allgatherv`] | MPI_Allgather, MPI_Allgatherv | a block of every rank of the other group |
+//! | [`alltoall()`], [`alltoallv`] | MPI_Alltoall, MPI_Alltoallv | what every rank of the other group has for it |
 //! | [`reduce()`] | MPI_Reduce | at the root: the reduction of the other group's data |
 //! | [`allreduce()`] | MPI_Allreduce | the reduction of the other group's data |
 //!
