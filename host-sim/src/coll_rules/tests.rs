@@ -102,7 +102,10 @@ fn a_question_is_answered_by_the_rules() {
     let file =
         RuleFile::new("tuned.rules", "allreduce 4 * ring\nallreduce * 1M bcube segment=64K\n").unwrap();
     let answer = question.answer(Some(&file));
-    assert!(answer.contains("segments of 8192 (16, 4 at once); taken, named by rule tuned.rules:2"), "{answer}");
+    assert!(
+        answer.contains("segments of 8192 (16, 4 at once); taken, named by rule tuned.rules:2"),
+        "{answer}"
+    );
     assert!(answer.ends_with("decided by rule tuned.rules:2"), "{answer}");
     assert!(question.answer(None).contains("taken, the cheapest"));
     for (text, answer) in [

@@ -21,7 +21,9 @@ fn every_rank_on_every_host_is_given_the_same_rules() {
         let line =
             ended.out.lines().find(|line| line.starts_with(&format!("[{rank}]")) && line.contains(&taken));
         assert!(
-            line.is_some_and(|line| line.contains(" bcube ") && line.contains("segments of 128 (4)")),
+            line.is_some_and(
+                |line| line.contains(" bcube ") && line.contains("segments of 128 (4, 4 at once)")
+            ),
             "{ended:#?}"
         );
     }
