@@ -17,6 +17,8 @@ mod harness;
 /// Seeds of which each case has one on each medium, in turn: one for each size of storage. The step "conformance" of
 /// `cargo xtask test` runs a thousand of each case, and so all of these.
 const SEEDS: u64 = 3;
+/// Jobs at once: most wait for each other's threads and processes.
+const WORKERS: usize = 6;
 
 #[test]
 fn every_case_passes_over_every_medium() {
@@ -42,7 +44,7 @@ fn every_case_passes_over_every_medium() {
             }
         }
     };
-    thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(work))));
+    thread::scope(|scope| (0..WORKERS).for_each(|_| drop(scope.spawn(work))));
     let failures = failures.into_inner().unwrap();
     assert!(failures.is_empty(), "{} of the runs failed:\n\n{}", failures.len(), failures.join("\n\n"));
     let runs = runs.into_inner();

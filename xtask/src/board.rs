@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 use crate::shell;
 use crate::steps::Outcome;
-use crate::toolchain::{Finder, Found, Toolchain};
+use crate::toolchain::{self, Finder, Found, Toolchain};
 use crate::workspace::Workspace;
 
 const PACKAGE: &str = "aldis-board";
@@ -47,29 +47,37 @@ impl Board {
     pub(crate) fn run(self) -> Result<()> {
         let workspace = Workspace::members()?;
         let archs = if self.archs.is_empty() { Arch::value_variants().to_vec() } else { self.archs };
-        for arch in archs {
-            println!("{}", build(&workspace, arch)?.display());
+        for image in build(&workspace, &archs)? {
+            println!("{}", image.display());
         }
         Ok(())
     }
 }
 
-/// Builds the image for an architecture; where it is.
+/// Builds the images for these architectures, those of one compiler at once; where they are, in that order.
 ///
 /// # Errors
-/// What is missing to build it, and what brings that; or what the compiler says.
-pub(crate) fn build(workspace: &Workspace, arch: Arch) -> Result<PathBuf> {
-    let target = arch.target();
-    let (toolchain, linker) = match tools(workspace, arch)? {
-        Tools::Found(toolchain, linker) => (toolchain, linker),
-        Tools::Missing { why, enable } => bail!("{why}: {enable}"),
-    };
-    eprintln!("  {PACKAGE} for {target}: {toolchain}");
-    let variable = format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"));
-    let mut build = toolchain.cargo("build");
-    // What the kernel logs is at the level of debugging. Only the microcontroller's image has defmt.
-    shell::run(build.args(["-p", PACKAGE]).env(variable, linker).env("DEFMT_LOG", "debug"))?;
-    Ok(toolchain.artifacts().join(PACKAGE))
+/// What is missing to build one, and what brings that; or what the compiler says.
+pub(crate) fn build(workspace: &Workspace, archs: &[Arch]) -> Result<Vec<PathBuf>> {
+    let mut built = Vec::new();
+    for tools in tools(workspace, archs)? {
+        match tools {
+            Tools::Found(toolchain, linker) => built.push((*toolchain, linker)),
+            Tools::Missing { why, enable } => bail!("{why}: {enable}"),
+        }
+    }
+    let toolchains: Vec<&Toolchain> = built.iter().map(|(toolchain, _)| toolchain).collect();
+    for (first, others) in toolchain::groups(&toolchains) {
+        let mut build = first.cargo_for(&others, "build");
+        for (arch, (toolchain, linker)) in archs.iter().zip(&built) {
+            let target = arch.target();
+            eprintln!("  {PACKAGE} for {target}: {toolchain}");
+            build.env(format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_")), linker);
+        }
+        // What the kernel logs is at the level of debugging. Only the microcontroller's image has defmt.
+        shell::run(build.args(["-p", PACKAGE]).env("DEFMT_LOG", "debug"))?;
+    }
+    Ok(toolchains.iter().map(|toolchain| toolchain.artifacts().join(PACKAGE)).collect())
 }
 
 /// What an image is built with.
@@ -78,29 +86,34 @@ enum Tools {
     Missing { why: String, enable: String },
 }
 
-fn tools(workspace: &Workspace, arch: Arch) -> Result<Tools> {
-    let target = arch.target();
-    let missing = |why: String, enable: String| Ok(Tools::Missing { why, enable });
-    let toolchain = match Finder::new(workspace)?.find(target)? {
-        Found::Toolchain(toolchain) if toolchain.is_bare() => toolchain,
-        Found::Toolchain(_) => {
-            return missing(
-                format!("only a hosted core for {target}"),
-                format!("rustup target add {target}"),
-            );
+fn tools(workspace: &Workspace, archs: &[Arch]) -> Result<Vec<Tools>> {
+    let targets: Vec<&str> = archs.iter().map(|arch| arch.target()).collect();
+    let found = Finder::new(workspace)?.find_all(&targets)?;
+    Ok(targets.iter().zip(found).map(|(target, found)| Tools::of(target, found)).collect())
+}
+
+impl Tools {
+    fn of(target: &str, found: Found) -> Self {
+        let missing = |why: String, enable: String| Self::Missing { why, enable };
+        let toolchain = match found {
+            Found::Toolchain(toolchain) if toolchain.is_bare() => toolchain,
+            Found::Toolchain(_) => {
+                let why = format!("only a hosted core for {target}");
+                return missing(why, format!("rustup target add {target}"));
+            }
+            Found::Missing { enable } => return missing(format!("no core for {target}"), enable),
+        };
+        match toolchain.linker() {
+            Some(linker) => Self::Found(toolchain, linker),
+            None => missing("no linker for ELF".into(), "apt-get install lld".into()),
         }
-        Found::Missing { enable } => return missing(format!("no core for {target}"), enable),
-    };
-    match toolchain.linker() {
-        Some(linker) => Ok(Tools::Found(toolchain, linker)),
-        None => missing("no linker for ELF".into(), "apt-get install lld".into()),
     }
 }
 
-/// What is missing to build the image for an architecture, if anything is.
-pub(crate) fn missing(workspace: &Workspace, arch: Arch) -> Result<Option<Outcome>> {
-    Ok(match tools(workspace, arch)? {
+/// What is missing to build the images for these architectures, if anything is.
+pub(crate) fn missing(workspace: &Workspace, archs: &[Arch]) -> Result<Option<Outcome>> {
+    Ok(tools(workspace, archs)?.into_iter().find_map(|tools| match tools {
         Tools::Found(..) => None,
         Tools::Missing { why, enable } => Some(Outcome::Skipped { why, enable }),
-    })
+    }))
 }

@@ -1,15 +1,14 @@
 //! `cargo xtask firmware`: the five `no_std` crates on bare metal, without and with `defmt`, in a build that has no
 //! `alloc` and no `std` to offer.
 
-use std::time::Instant;
+use std::process::Command;
 
 use anyhow::{Result, bail};
 use clap::Args;
 
 use crate::shell;
 use crate::steps::Outcome;
-use crate::table::Table;
-use crate::toolchain::{Finder, Found, Toolchain};
+use crate::toolchain::{self, Finder, Found, Toolchain};
 use crate::workspace::Workspace;
 
 /// The crates that run without an operating system.
@@ -44,46 +43,50 @@ impl Firmware {
     pub(crate) fn run(self) -> Result<()> {
         let workspace = Workspace::members()?;
         let finder = Finder::new(&workspace)?;
-        let targets = if self.targets.is_empty() { TARGETS.map(String::from).to_vec() } else { self.targets };
-        let mut table = Table::new(["target", "outcome"]);
-        let mut bad = 0;
-        for target in &targets {
-            let outcome = build(&workspace, &finder, target);
-            let skipped = matches!(outcome, Ok(Outcome::Skipped { .. }));
-            bad += u32::from(outcome.is_err() || (self.require && skipped));
-            table.row([target.clone(), Outcome::spell(&outcome)]);
+        let named: Vec<&str> = self.targets.iter().map(String::as_str).collect();
+        let outcome = build(&workspace, &finder, if named.is_empty() { &TARGETS } else { &named }, "build");
+        println!("firmware: {}", Outcome::spell(&outcome));
+        match outcome? {
+            Outcome::Skipped { .. } if self.require => bail!("skipped, and --require allows none"),
+            Outcome::Passed(_) | Outcome::Skipped { .. } => Ok(()),
         }
-        println!("{table}");
-        if bad > 0 { bail!("{bad} of {} targets not built", targets.len()) } else { Ok(()) }
     }
 }
 
-/// Builds and checks one target.
-pub(crate) fn build(workspace: &Workspace, finder: &Finder, target: &str) -> Result<Outcome> {
-    let start = Instant::now();
-    let toolchain = match finder.find(target)? {
-        Found::Toolchain(toolchain) => toolchain,
-        Found::Missing { enable } => {
-            return Ok(Outcome::Skipped { why: format!("no core for {target}"), enable });
+/// The step of `cargo xtask test`: checks every target. Code is generated for four of the five by the steps that make images.
+pub(crate) fn step(workspace: &Workspace) -> Result<Outcome> {
+    build(workspace, &Finder::new(workspace)?, &TARGETS, "check")
+}
+
+/// Builds targets, or does what the subcommand `how` of cargo says, and checks them with `defmt`; all of one compiler at once.
+fn build(workspace: &Workspace, finder: &Finder, targets: &[&str], how: &str) -> Result<Outcome> {
+    let (mut toolchains, mut skipped) = (Vec::new(), None);
+    for (target, found) in targets.iter().zip(finder.find_all(targets)?) {
+        match found {
+            Found::Toolchain(toolchain) => {
+                eprintln!("  {target}: {toolchain}");
+                toolchains.push(*toolchain);
+            }
+            Found::Missing { enable } => {
+                skipped = Some(Outcome::Skipped { why: format!("no core for {target}"), enable });
+            }
         }
+    }
+    let toolchains: Vec<&Toolchain> = toolchains.iter().collect();
+    for (first, others) in toolchain::groups(&toolchains) {
+        let mut cargo = first.cargo_for(&others, how);
+        shell::run(cargo.args(CRATES.iter().flat_map(|name| ["-p", name])))?;
+        check_defmt(workspace, first.cargo_for(&others, "check"))?;
+    }
+    let said = match toolchains[..] {
+        [toolchain] => toolchain.to_string(),
+        _ => format!("{} targets", toolchains.len()),
     };
-    eprintln!("  {target}: {toolchain}");
-    build_crates(&toolchain)?;
-    check_defmt(workspace, &toolchain)?;
-    Ok(Outcome::Passed(format!("{toolchain}; {:.0} s", start.elapsed().as_secs_f64())))
-}
-
-fn build_crates(toolchain: &Toolchain) -> Result<()> {
-    let mut cargo = toolchain.cargo("build");
-    for name in CRATES {
-        cargo.args(["-p", name]);
-    }
-    shell::run(&mut cargo)
+    Ok(skipped.unwrap_or(Outcome::Passed(said)))
 }
 
 /// `defmt` leaves symbols for a linker script that only a firmware image has: it is checked, not linked.
-fn check_defmt(workspace: &Workspace, toolchain: &Toolchain) -> Result<()> {
-    let mut cargo = toolchain.cargo("check");
+fn check_defmt(workspace: &Workspace, mut cargo: Command) -> Result<()> {
     for name in CRATES {
         let package = workspace.packages.iter().find(|package| package.name == name);
         if !package.is_some_and(|package| package.features.contains_key("defmt")) {

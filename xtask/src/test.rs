@@ -1,6 +1,8 @@
 //! `cargo xtask test`: everything that proves the project, one step after the other, and what could not be done.
 
+use core::num::NonZero;
 use core::time::Duration;
+use std::thread;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
@@ -9,17 +11,16 @@ use clap::Args;
 use crate::firmware;
 use crate::steps::Outcome;
 use crate::table::Table;
-use crate::toolchain::Finder;
 use crate::workspace::{self, Workspace};
 use crate::{arrows, bench, conformance, endian, fences, licences, limit, qemu, shell, sim, size};
 
 /// Runs everything that proves the project and says plainly what it skipped and how to enable it.
 ///
 /// Formatting, dependency arrows, fences of unsafe code, licences, clippy for each package and feature, documentation, unit and
-/// integration tests, bugs planted for them; then, unless skipped as slow, a campaign of the simulator, the conformance suite on a thousand seeds, the loom models, the firmware
-/// builds, the firmware's size and contents, a job with an emulated big-endian machine, jobs of firmware in emulators, and a
-/// short run of the benchmark against the peers. A step that does not come to its end is ended, and what it ran is told. Needs
-/// no root and no package.
+/// integration tests, bugs planted for them; then, unless skipped as slow, a campaign of the simulator, the conformance suite
+/// on a thousand seeds, the loom models, a check for every firmware target, the firmware's size and contents, a job with an
+/// emulated big-endian machine, jobs of firmware in emulators, and a short run of the benchmark against the peers. A step that
+/// does not come to its end is ended, and what it ran is told. Needs no root and no package.
 #[derive(Args)]
 pub(crate) struct Test {
     /// Leave out the simulator, conformance, loom, firmware, size, endian, emulators and the peers
@@ -63,21 +64,13 @@ impl Test {
             run.step("simulator", sim::step);
             run.step("conformance", conformance::step);
             run.step("loom", || loom(&workspace));
-            self.firmware(&workspace, &mut run)?;
+            run.step("firmware", || firmware::step(&workspace));
             run.step("size", || size::check(&workspace));
             run.step("endian", || endian::step(&workspace));
             run.step("qemu", qemu::step);
             run.step("peers", bench::peers);
         }
         self.judge(&run)
-    }
-
-    fn firmware(&self, workspace: &Workspace, run: &mut Run) -> Result<()> {
-        let finder = Finder::new(workspace)?;
-        for target in firmware::TARGETS {
-            run.step(&format!("firmware {target}"), || firmware::build(workspace, &finder, target));
-        }
-        Ok(())
     }
 
     fn judge(&self, run: &Run) -> Result<()> {
@@ -184,7 +177,11 @@ fn documentation() -> Result<Outcome> {
 }
 
 fn tests() -> Result<Outcome> {
-    shell::run(workspace::cargo().args(["test", "--locked", "--workspace", "--no-fail-fast"]))?;
+    // Many of them wait for processes, deadlines and signals most of the time.
+    let threads = 3 * thread::available_parallelism().map_or(1, NonZero::get);
+    let mut cargo = workspace::cargo();
+    cargo.args(["test", "--locked", "--workspace", "--no-fail-fast"]);
+    shell::run(cargo.env("RUST_TEST_THREADS", threads.to_string()))?;
     Ok(Outcome::Passed(String::new()))
 }
 
@@ -192,7 +189,16 @@ fn tests() -> Result<Outcome> {
 /// that feature.
 fn planted() -> Result<Outcome> {
     let mut cargo = workspace::cargo();
-    cargo.args(["test", "--locked", "-p", "aldis-tests", "--features", "planted-bugs", "--test", "planted"]);
+    cargo.args([
+        "test",
+        "--locked",
+        "-p",
+        "aldis-host-sim",
+        "--features",
+        "planted-bugs",
+        "--test",
+        "planted",
+    ]);
     shell::run(cargo.args(["--", "--nocapture"]))?;
     Ok(Outcome::Passed(String::new()))
 }

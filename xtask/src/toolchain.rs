@@ -81,21 +81,36 @@ impl Finder {
 
     /// Finds or provisions the target's core and prepares the sysroot that shows nothing else.
     pub(crate) fn find(&self, target: &str) -> Result<Found> {
-        let variable = format!("ALDIS_RUSTC_{}", target.to_uppercase().replace('-', "_"));
-        if let Some(rustc) = std::env::var_os(&variable) {
-            let provider = Provider::probe(Path::new(&rustc)).with_context(|| variable.clone())?;
-            let Some(core) = provider.library_of(Library::Core, target) else {
-                bail!("{variable} has no core for {target}")
-            };
-            return self.prepare(provider, target, Origin::Override, (Library::Core, &core));
-        }
-        if let Some((provider, core)) =
-            self.in_path.as_ref().and_then(|one| Some((one, one.library_of(Library::Core, target)?)))
-        {
-            return self.prepare(provider.clone(), target, Origin::Installed, (Library::Core, &core));
+        let built = self.provision(Library::Core, &[target])?;
+        self.answer(target, &built)
+    }
+
+    /// The same for several targets: what has to be built for them is built at once.
+    pub(crate) fn find_all(&self, targets: &[&str]) -> Result<Vec<Found>> {
+        let built = self.provision(Library::Core, targets)?;
+        targets.iter().map(|target| self.answer(target, &built)).collect()
+    }
+
+    /// Finds or provisions the whole library of a target with an operating system: rustup's, or built from source.
+    pub(crate) fn find_hosted(&self, target: &str) -> Result<Found> {
+        let built = self.provision(Library::Std, &[target])?;
+        if let Some((provider, origin, std)) = self.given(Library::Std, target)? {
+            return self.prepare(provider, target, origin, (Library::Std, &std));
         }
         if let Some(provider) = self.with_source.first() {
-            return self.provision(provider, Library::Core, target);
+            return self.sourced(provider, (Library::Std, target), &built);
+        }
+        let enable = format!("rustup target add {target}, or apt-get install {}", provider::DEBIAN_PACKAGES);
+        Ok(Found::Missing { enable })
+    }
+
+    /// Where the target's core is from, once the targets `built` have got theirs.
+    fn answer(&self, target: &str, built: &[&str]) -> Result<Found> {
+        if let Some((provider, origin, core)) = self.given(Library::Core, target)? {
+            return self.prepare(provider, target, origin, (Library::Core, &core));
+        }
+        if let Some(provider) = self.with_source.first() {
+            return self.sourced(provider, (Library::Core, target), built);
         }
         let hosted = self.in_path.as_ref().filter(|one| one.host.starts_with("x86_64-"));
         if let (Some(provider), "x86_64-unknown-none") = (hosted, target)
@@ -107,30 +122,54 @@ impl Finder {
         Ok(Found::Missing { enable })
     }
 
-    /// Finds or provisions the whole library of a target with an operating system: rustup's, or built from source.
-    pub(crate) fn find_hosted(&self, target: &str) -> Result<Found> {
-        if let Some((provider, std)) =
-            self.in_path.as_ref().and_then(|one| Some((one, one.library_of(Library::Std, target)?)))
-        {
-            return self.prepare(provider.clone(), target, Origin::Installed, (Library::Std, &std));
+    /// A library that need not be built: that of the compiler that a variable names, or of the one in the search path.
+    fn given(&self, library: Library, target: &str) -> Result<Option<(Provider, Origin, PathBuf)>> {
+        let variable = format!("ALDIS_RUSTC_{}", target.to_uppercase().replace('-', "_"));
+        if let (Library::Core, Some(rustc)) = (library, std::env::var_os(&variable)) {
+            let provider = Provider::probe(Path::new(&rustc)).with_context(|| variable.clone())?;
+            let Some(core) = provider.library_of(library, target) else {
+                bail!("{variable} has no core for {target}")
+            };
+            return Ok(Some((provider, Origin::Override, core)));
         }
-        if let Some(provider) = self.with_source.first() {
-            return self.provision(provider, Library::Std, target);
-        }
-        let enable = format!("rustup target add {target}, or apt-get install {}", provider::DEBIAN_PACKAGES);
-        Ok(Found::Missing { enable })
+        let in_path = self.in_path.as_ref();
+        Ok(in_path.and_then(|one| Some((one.clone(), Origin::Installed, one.library_of(library, target)?))))
     }
 
-    /// The library as built before, or built now.
-    fn provision(&self, provider: &Provider, library: Library, target: &str) -> Result<Found> {
-        let built = self.folder("sysroots", provider).join(target);
-        let origin = if provider.has_built(&built) { Origin::Cached } else { Origin::Provisioned };
-        if origin == Origin::Provisioned {
-            provider.build(library, target, &built)?;
+    /// Builds the library for those of the targets that have none and can be given one from source; which they are.
+    fn provision<'t>(&self, library: Library, targets: &[&'t str]) -> Result<Vec<&'t str>> {
+        let Some(provider) = self.with_source.first() else { return Ok(Vec::new()) };
+        let mut lacking = Vec::new();
+        for target in targets {
+            let has_one = || provider.has_built(&self.built(provider, target));
+            if self.given(library, target)?.is_none() && !has_one() {
+                lacking.push(*target);
+            }
+        }
+        if !lacking.is_empty() {
+            provider.build(library, &lacking, &self.folder("sysroots", provider))?;
+        }
+        for target in &lacking {
             // What was built with the library that stood there before is of no use with this one.
             let _ = fs::remove_dir_all(self.folder("firmware", provider).join(target));
         }
-        self.prepare(provider.clone(), target, origin, (library, &built))
+        Ok(lacking)
+    }
+
+    /// The library that was built from source, now or before.
+    fn sourced(
+        &self,
+        provider: &Provider,
+        (library, target): (Library, &str),
+        built: &[&str],
+    ) -> Result<Found> {
+        let origin = if built.contains(&target) { Origin::Provisioned } else { Origin::Cached };
+        self.prepare(provider.clone(), target, origin, (library, &self.built(provider, target)))
+    }
+
+    /// Where the library built from source for a target is kept.
+    fn built(&self, provider: &Provider, target: &str) -> PathBuf {
+        self.folder("sysroots", provider).join(target)
     }
 
     fn folder(&self, kind: &str, provider: &Provider) -> PathBuf {
@@ -155,19 +194,30 @@ impl Finder {
             let Some(name) = file.file_name() else { continue };
             std::os::unix::fs::symlink(&file, libraries.join(name))?;
         }
-        let wrapper = sysroot.join("rustc");
-        write_wrapper(&wrapper, &provider.rustc, &sysroot)?;
+        // One for all targets, so that cargo can build for several at once.
+        let bare = self.folder("bare", &provider);
+        let wrapper = bare.join("rustc");
+        write_wrapper(&wrapper, &provider.rustc, &bare)?;
         let build = self.folder("firmware", &provider);
         Ok(Found::Toolchain(Box::new(Toolchain { triple: triple.into(), origin, provider, wrapper, build })))
     }
 }
 
-/// Units for the target see core alone; build scripts and macros, which cargo compiles without `--target`, see all
-/// that the compiler brings.
-fn write_wrapper(wrapper: &Path, rustc: &Path, sysroot: &Path) -> Result<()> {
-    let (rustc, sysroot) = (rustc.display(), sysroot.display());
+/// Units for a target see its sysroot in the folder `bare`, with core alone; build scripts and macros, which cargo compiles
+/// without `--target`, see all that the compiler brings.
+fn write_wrapper(wrapper: &Path, rustc: &Path, bare: &Path) -> Result<()> {
+    let (rustc, bare) = (rustc.display(), bare.display());
     let script = format!(
-        "#!/bin/sh\nfor word; do\n  case \"$word\" in\n  --target | --target=*) exec \"{rustc}\" --sysroot=\"{sysroot}\" \"$@\" ;;\n  esac\ndone\nexec \"{rustc}\" \"$@\"\n"
+        r#"#!/bin/sh
+target= before=
+for word; do
+  [ "$before" = --target ] && target=$word
+  case "$word" in --target=*) target=${{word#--target=}} ;; esac
+  before=$word
+done
+[ -z "$target" ] || exec "{rustc}" --sysroot="{bare}/$target" "$@"
+exec "{rustc}" "$@"
+"#
     );
     // An unchanged script keeps its time stamp, and with it what cargo has built.
     if fs::read_to_string(wrapper).is_ok_and(|old| old == script) {
@@ -179,13 +229,34 @@ fn write_wrapper(wrapper: &Path, rustc: &Path, sysroot: &Path) -> Result<()> {
         .with_context(|| format!("making {} executable", wrapper.display()))
 }
 
+/// Toolchains in groups of those that cargo can build for at once: the first of each, and the others.
+pub(crate) fn groups<'t>(toolchains: &[&'t Toolchain]) -> Vec<(&'t Toolchain, Vec<&'t Toolchain>)> {
+    let mut groups: Vec<(&Toolchain, Vec<&Toolchain>)> = Vec::new();
+    for toolchain in toolchains {
+        match groups.iter_mut().find(|(first, _)| first.wrapper == toolchain.wrapper) {
+            Some((_, others)) => others.push(toolchain),
+            None => groups.push((toolchain, Vec::new())),
+        }
+    }
+    groups
+}
+
 impl Toolchain {
     /// A cargo command that builds for this target with this compiler.
     pub(crate) fn cargo(&self, subcommand: &str) -> Command {
         self.cargo_with(subcommand, "firmware")
     }
 
-    /// The same with another profile.
+    /// One that builds for this target and for others of its [group](groups).
+    pub(crate) fn cargo_for(&self, others: &[&Self], subcommand: &str) -> Command {
+        let mut command = self.cargo(subcommand);
+        for other in others {
+            command.args(["--target", &other.triple]);
+        }
+        command
+    }
+
+    /// [`cargo`](Self::cargo) with another profile.
     pub(crate) fn cargo_with(&self, subcommand: &str, profile: &str) -> Command {
         let mut command = workspace::cargo();
         command

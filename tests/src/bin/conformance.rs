@@ -87,7 +87,8 @@ fn campaign<T, P>(all: &[Case<T, P>], from: u64, seeds: u64, case: &str, medium:
             );
         }
     };
-    let workers = thread::available_parallelism().map_or(1, core::num::NonZero::get);
+    // Jobs of threads and processes wait for each other half of their time.
+    let workers = 3 * thread::available_parallelism().map_or(1, core::num::NonZero::get);
     thread::scope(|scope| (0..workers).for_each(|_| drop(scope.spawn(worker))));
     if work.is_empty() {
         eprintln!("no such case or medium; `conformance cases` and `conformance media` tell which there are");

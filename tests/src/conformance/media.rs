@@ -16,7 +16,7 @@ use super::{connected, launched, simulated, wired};
 const CORE_REQUESTS: usize = 256;
 
 /// Seeds that a case that draws from them has on every medium at least.
-const DRAWN: u64 = 40;
+const DRAWN: u64 = 20;
 
 /// How many seeds are worth their time on a medium.
 #[derive(Clone, Copy)]

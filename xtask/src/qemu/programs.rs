@@ -29,14 +29,9 @@ impl Programs {
         cargo.args(["build", "--locked", "--quiet", "-p", "aldis-host-sim", "--bin", "aldis-switch"]);
         shell::run(cargo.args(["-p", "aldis-tests", "--bin", "aldis-rank"]))?;
         let debug = workspace.target.join("debug");
-        let mut images: Vec<(Arch, PathBuf)> = Vec::new();
-        for arch in members {
-            if let Some(image) = arch.image()
-                && !images.iter().any(|(built, _)| built == arch)
-            {
-                images.push((*arch, board::build(&workspace, image)?));
-            }
-        }
+        let emulated = emulated(members);
+        let built = board::build(&workspace, &emulated.iter().map(|(_, image)| *image).collect::<Vec<_>>())?;
+        let images = emulated.into_iter().zip(built).map(|((arch, _), path)| (arch, path)).collect();
         Ok(Self { switch: debug.join("aldis-switch"), host: debug.join("aldis-rank"), images })
     }
 
@@ -47,13 +42,24 @@ impl Programs {
     }
 }
 
-/// What is not here that one of these ranks needs: its emulator, or what its image is built with.
-pub(super) fn missing(workspace: &Workspace, members: &[Arch]) -> Result<Option<Outcome>> {
+/// Each architecture among these that runs an image, once, and the image.
+fn emulated(members: &[Arch]) -> Vec<(Arch, board::Arch)> {
+    let mut images = Vec::new();
     for arch in members {
-        let tools = || arch.image().map_or(Ok(None), |image| board::missing(workspace, image));
-        if let Some(missing) = arch.missing().map_or_else(tools, |emulator| Ok(Some(emulator)))? {
-            return Ok(Some(missing));
+        if let Some(image) = arch.image()
+            && !images.contains(&(*arch, image))
+        {
+            images.push((*arch, image));
         }
     }
-    Ok(None)
+    images
+}
+
+/// What is not here that one of these ranks needs: its emulator, or what its image is built with.
+pub(super) fn missing(workspace: &Workspace, members: &[Arch]) -> Result<Option<Outcome>> {
+    if let Some(emulator) = members.iter().find_map(|arch| arch.missing()) {
+        return Ok(Some(emulator));
+    }
+    let images: Vec<board::Arch> = emulated(members).into_iter().map(|(_, image)| image).collect();
+    board::missing(workspace, &images)
 }

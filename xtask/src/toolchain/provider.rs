@@ -47,6 +47,14 @@ impl Library {
         }
     }
 
+    /// Firmware is measured with core as it ships; std only serves tests under an emulator.
+    const fn opt_level(self) -> &'static str {
+        match self {
+            Self::Core => "3",
+            Self::Std => "1",
+        }
+    }
+
     const fn flags(self) -> &'static str {
         match self {
             Self::Core => CORE_FLAGS,
@@ -137,33 +145,42 @@ impl Provider {
         fs::read_to_string(folder.join(STAMP)).is_ok_and(|stamp| stamp == self.identity)
     }
 
-    /// Builds a library for `target` from this compiler's source into `folder`. Core takes half a minute and 95 MB, std
-    /// two minutes.
-    pub(super) fn build(&self, library: Library, target: &str, folder: &Path) -> Result<()> {
-        eprintln!("  building {library:?} for {target} with {} (once)", self.rustc.display());
-        // A half-built folder of an interrupted run is no use.
-        let _ = fs::remove_dir_all(folder);
+    /// Builds a library for each of the targets from this compiler's source into a folder of that name in `folder`. Core takes
+    /// half a minute and 95 MB, std a minute.
+    pub(super) fn build(&self, library: Library, targets: &[&str], folder: &Path) -> Result<()> {
+        let names = targets.join(", ");
+        eprintln!("  building {library:?} for {names} with {} (once)", self.rustc.display());
         let scratch = folder.join("build");
+        // Half-built folders of an interrupted run are no use.
+        let _ = fs::remove_dir_all(&scratch);
         let cargo_home = self.write_empty_crate(&scratch)?;
         let mut cargo = self.cargo();
+        cargo.args(["build", "--quiet", "--offline", "--release", library.crates()]);
+        for target in targets {
+            cargo.args(["--target", target]);
+        }
         cargo
-            .args(["build", "--quiet", "--offline", "--release", library.crates(), "--target", target])
             .current_dir(&scratch)
             .env("RUSTC_BOOTSTRAP", "1")
             .env("RUSTC", &self.rustc)
             .env("CARGO_HOME", cargo_home)
             .env("CARGO_TARGET_DIR", scratch.join("target"))
+            .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", library.opt_level())
             .env("RUSTFLAGS", library.flags())
             .env_remove("RUSTC_WRAPPER")
             .env_remove("RUSTUP_TOOLCHAIN");
-        shell::output(&mut cargo).with_context(|| format!("building {library:?} for {target}"))?;
-        let built = scratch.join("target").join(target).join("release/deps");
-        for file in files(library, &built)? {
-            let Some(name) = file.file_name() else { continue };
-            fs::rename(&file, folder.join(name))?;
+        shell::output(&mut cargo).with_context(|| format!("building {library:?} for {names}"))?;
+        for target in targets {
+            let (built, kept) = (scratch.join("target").join(target), folder.join(target));
+            let _ = fs::remove_dir_all(&kept);
+            fs::create_dir_all(&kept)?;
+            for file in files(library, &built.join("release/deps"))? {
+                let Some(name) = file.file_name() else { continue };
+                fs::rename(&file, kept.join(name))?;
+            }
+            fs::write(kept.join(STAMP), &self.identity)?;
         }
-        fs::remove_dir_all(&scratch)?;
-        Ok(fs::write(folder.join(STAMP), &self.identity)?)
+        Ok(fs::remove_dir_all(&scratch)?)
     }
 
     /// The cargo that belongs to this compiler: `-Zbuild-std` binds the two together.

@@ -1,6 +1,6 @@
 //! Bugs planted in the kernel are found by the simulator: by what its workloads know must come out, by its invariants, or
 //! because a job does not come to its end. Run by
-//! `cargo test -p aldis-tests --features planted-bugs --test planted -- --nocapture`.
+//! `cargo test -p aldis-host-sim --features planted-bugs --test planted -- --nocapture`.
 #![allow(missing_docs)]
 
 use aldis_host_sim::sim::workloads::mixed;
