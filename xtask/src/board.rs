@@ -1,6 +1,6 @@
 //! `cargo xtask board`: the images of `tests/board`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
@@ -32,6 +32,11 @@ impl Arch {
             Self::Riscv64 => "riscv64gc-unknown-none-elf",
             Self::CortexM => "thumbv7em-none-eabihf",
         }
+    }
+
+    /// Whether its image logs by defmt.
+    const fn has_defmt(self) -> bool {
+        matches!(self, Self::CortexM)
     }
 }
 
@@ -66,18 +71,30 @@ pub(crate) fn build(workspace: &Workspace, archs: &[Arch]) -> Result<Vec<PathBuf
             Tools::Missing { why, enable } => bail!("{why}: {enable}"),
         }
     }
-    let toolchains: Vec<&Toolchain> = built.iter().map(|(toolchain, _)| toolchain).collect();
+    // What one of the targets of a run of cargo asks of a package, all of them get: who has defmt is built apart.
+    for has_defmt in [false, true] {
+        let some = archs.iter().zip(&built).filter(|(arch, _)| arch.has_defmt() == has_defmt);
+        let some: Vec<(&Toolchain, &Path)> =
+            some.map(|(_, (toolchain, linker))| (toolchain, linker.as_path())).collect();
+        link(&some)?;
+    }
+    Ok(built.iter().map(|(toolchain, _)| toolchain.artifacts().join(PACKAGE)).collect())
+}
+
+/// Builds images that have the same features.
+fn link(images: &[(&Toolchain, &Path)]) -> Result<()> {
+    let toolchains: Vec<&Toolchain> = images.iter().map(|(toolchain, _)| *toolchain).collect();
     for (first, others) in toolchain::groups(&toolchains) {
         let mut build = first.cargo_for(&others, "build");
-        for (arch, (toolchain, linker)) in archs.iter().zip(&built) {
-            let target = arch.target();
+        for (toolchain, linker) in images {
+            let target = toolchain.triple();
             eprintln!("  {PACKAGE} for {target}: {toolchain}");
             build.env(format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_")), linker);
         }
-        // What the kernel logs is at the level of debugging. Only the microcontroller's image has defmt.
+        // What the kernel logs is at the level of debugging.
         shell::run(build.args(["-p", PACKAGE]).env("DEFMT_LOG", "debug"))?;
     }
-    Ok(toolchains.iter().map(|toolchain| toolchain.artifacts().join(PACKAGE)).collect())
+    Ok(())
 }
 
 /// What an image is built with.

@@ -242,6 +242,11 @@ pub(crate) fn groups<'t>(toolchains: &[&'t Toolchain]) -> Vec<(&'t Toolchain, Ve
 }
 
 impl Toolchain {
+    /// The target.
+    pub(crate) fn triple(&self) -> &str {
+        &self.triple
+    }
+
     /// A cargo command that builds for this target with this compiler.
     pub(crate) fn cargo(&self, subcommand: &str) -> Command {
         self.cargo_with(subcommand, "firmware")
