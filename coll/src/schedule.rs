@@ -201,6 +201,19 @@ impl Step {
         }
     }
 
+    /// What undoes this step where only messages and copies are exchanged: a schedule read from its end, so, does the opposite.
+    /// A reduction has no way back and stays what it is.
+    #[cfg(not(feature = "compact"))]
+    #[must_use]
+    pub(crate) const fn backwards(self) -> Self {
+        match self {
+            Self::Recv { from, into } => Self::Send { to: from, from: into },
+            Self::Send { to, from } => Self::Recv { from: to, into: from },
+            Self::Copy { into, from } => Self::Copy { into: from, from: into },
+            Self::Reduce { .. } => self,
+        }
+    }
+
     /// Whether this is a receive or a send, which come first in a round.
     pub const fn is_message(&self) -> bool {
         matches!(self, Self::Recv { .. } | Self::Send { .. })
@@ -443,7 +456,7 @@ pub trait Priced: Schedule {
     ///
     /// | operation | the expression |
     /// |---|---|
-    /// | reduce, allreduce | pairs of neighbouring ranks, then pairs of those, and so on, as recursive doubling has it. If p is no power of two, the first 2 (p - 2^floor(log2 p)) ranks make pairs first, and each pair counts as one rank |
+    /// | reduce, allreduce, reduce_scatter | pairs of neighbouring ranks, then pairs of those, and so on, as recursive doubling has it. If p is no power of two, the first 2 (p - 2^floor(log2 p)) ranks make pairs first, and each pair counts as one rank |
     /// | scan, exscan | that of [`scan::RecursiveDoubling`](crate::scan::RecursiveDoubling): what is before the last 2^k ranks, then those, k as large as can be |
     fn reproduces(&self, _size: u32) -> bool {
         false

@@ -194,8 +194,8 @@ pub fn priced(algorithm: Algorithm) -> Option<Candidate> {
 
 /// Whether an operation reduces, so that its result depends on what is combined first.
 pub const fn reduces(operation: Operation) -> bool {
-    use Operation::{Allreduce, Exscan, Reduce, Scan};
-    matches!(operation, Reduce | Allreduce | Scan | Exscan)
+    use Operation::{Allreduce, Exscan, Reduce, ReduceScatter, ReduceScatterBlock, Scan};
+    matches!(operation, Reduce | Allreduce | ReduceScatter | ReduceScatterBlock | Scan | Exscan)
 }
 
 /// Per-call options. The same on every rank.

@@ -15,8 +15,8 @@ use crate::schedule::{Instance, Schedule, Step, Work, fan};
 pub struct Gather;
 
 impl Gather {
-    /// A round within a node.
-    fn near(instance: &Instance, nodes: &Nodes, (round, index): (u32, u32)) -> Option<Step> {
+    /// A round within a node; [backwards](Step::backwards) it is the scatter's, and so is the next.
+    pub(super) fn near(instance: &Instance, nodes: &Nodes, (round, index): (u32, u32)) -> Option<Step> {
         let (size, place) = (nodes.len(), nodes.place(instance.rank()));
         if place > 0 {
             let mine = index == 0 && fan::turn(place) == round;
@@ -33,7 +33,7 @@ impl Gather {
     }
 
     /// A round between leaders.
-    fn far(instance: &Instance, nodes: &Nodes, (round, index): (u32, u32)) -> Option<Step> {
+    pub(super) fn far(instance: &Instance, nodes: &Nodes, (round, index): (u32, u32)) -> Option<Step> {
         let place = nodes.node_from_root(instance);
         if instance.rank() == instance.root() {
             let (from, into) = nodes.run(instance, fan::place(nodes.shape.nodes, round, index)?);

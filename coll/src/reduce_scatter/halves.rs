@@ -121,6 +121,10 @@ impl<const MIRRORED: bool> Way for Halves<MIRRORED> {
     const OPERATION: Operation = Operation::ReduceScatterBlock;
     const KEEPS_RANK_ORDER: bool = MIRRORED;
 
+    fn reproduces(_size: u32) -> bool {
+        MIRRORED
+    }
+
     fn rounds(instance: &Instance) -> u32 {
         let pairs = Pairs::new(instance.size(), None);
         if instance.count() == 0 { 0 } else { pairs.folds() + pairs.bits + 1 }

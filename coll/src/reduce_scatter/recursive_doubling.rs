@@ -140,4 +140,8 @@ impl Priced for RecursiveDoubling {
             Work { copied: count as u64, ..Work::default() },
         ])
     }
+
+    fn reproduces(&self, _size: u32) -> bool {
+        true
+    }
 }

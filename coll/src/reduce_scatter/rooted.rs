@@ -5,7 +5,7 @@ use aldis_kernel::hal::Operation;
 use super::partial::{add_given, given, image, result};
 use crate::phases::{messages, order, sum};
 use crate::schedule::along::Way;
-use crate::schedule::{Instance, Step, Work, fan, log2_ceil};
+use crate::schedule::{Instance, Step, Work, fan, log2_ceil, pairs_up};
 
 /// A reduction to rank 0, of neighbours, so that operands keep the order of ranks: one rank after the other, or, if
 /// `BINOMIAL`, of groups that double. Then rank 0 sends each its block.
@@ -88,6 +88,10 @@ impl<const BINOMIAL: bool> Way for Rooted<BINOMIAL> {
             None => Self::reduce(instance, round, index),
             Some(turn) => Self::scatter(instance, turn, index),
         }
+    }
+
+    fn reproduces(size: u32) -> bool {
+        BINOMIAL && pairs_up(size)
     }
 
     fn capacity(size: u32, scratch: usize) -> usize {

@@ -34,6 +34,10 @@ pub(crate) trait Way {
         Self::work(size, count)
     }
 
+    fn reproduces(_size: u32) -> bool {
+        false
+    }
+
     fn capacity(_size: u32, _scratch: usize) -> usize {
         usize::MAX
     }
@@ -85,5 +89,9 @@ impl<A: Along> Priced for A {
 
     fn share(&self, size: u32, count: usize) -> Work {
         A::Way::share(size, count)
+    }
+
+    fn reproduces(&self, size: u32) -> bool {
+        A::Way::reproduces(size)
     }
 }

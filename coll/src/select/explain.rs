@@ -143,6 +143,12 @@ impl Explanation {
         })
     }
 
+    /// Whether the search has ended at one that costs hardly more than any can, before one that costs a little less.
+    pub(super) fn is_beaten(&self) -> bool {
+        self.selected
+            .is_ok_and(|taken| self.candidates().any(|(_, price)| price.is_ok_and(|ns| ns < taken.ns)))
+    }
+
     fn cut(&self, f: &mut fmt::Formatter<'_>, plan: Plan) -> fmt::Result {
         write!(f, "segments of {} ({}", plan.segment, plan.segments(self.call.count))?;
         match plan.lanes() {
@@ -173,12 +179,14 @@ impl Explanation {
         let Ok(selected) = self.selected else { return Ok(()) };
         match (is_taken(&selected.plan), self.options.choice) {
             (true, Choice::Auto) if self.is_shared() => f.write_str("; the cheapest by messages"),
+            (true, Choice::Auto) if self.is_beaten() => f.write_str("; taken, as cheap as nearly any can be"),
             (true, Choice::Auto) => f.write_str("; taken, the cheapest"),
             (true, _) => self.named_by(f),
             (false, Choice::Named(_) | Choice::Shared) => f.write_str("; another was named"),
-            (false, Choice::Auto) => {
-                write!(f, "; not taken, {} ns slower", ns.saturating_sub(selected.ns))
-            }
+            (false, Choice::Auto) => match selected.ns.checked_sub(ns) {
+                Some(gain @ 1..) => write!(f, "; not looked at, {gain} ns faster"),
+                _ => write!(f, "; not taken, {} ns slower", ns.saturating_sub(selected.ns)),
+            },
         }
     }
 }

@@ -123,6 +123,26 @@ allreduce over 4 ranks, 4096 elements of 8 bytes, scratch for 512 elements
     );
 }
 
+/// "The cheapest" is one than which none is cheaper; one at which the search ends before is said to be that.
+#[test]
+fn explanations_do_not_call_the_first_that_is_good_enough_the_cheapest() {
+    let mut early = 0;
+    for operation in [Operation::Bcast, Operation::Reduce, Operation::Allreduce, Operation::Allgather] {
+        for (size, count) in
+            (2..10).flat_map(|size| [1, 100, 1000, 10_000, 100_000].map(|count| (size, count)))
+        {
+            let call =
+                Call { operation, size, count, element_bytes: 8, scratch: usize::MAX / 8, commutes: true };
+            let told = call.explain(&Options::default());
+            let (text, is_beaten) = (told.to_string(), told.is_beaten());
+            assert_eq!(text.contains("; taken, the cheapest"), !is_beaten, "{text}");
+            assert_eq!(text.contains("; not looked at, "), is_beaten, "{text}");
+            early += u32::from(is_beaten);
+        }
+    }
+    assert!(early > 0, "nothing was tested");
+}
+
 /// The square root rule, worked out by hand: along a chain of 9 ranks a segment takes 8 messages, and each further one two of
 /// the ranks between.
 #[test]

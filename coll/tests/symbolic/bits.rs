@@ -2,7 +2,7 @@
 //! and so has the bits of all others that say so.
 
 use aldis_coll::Options;
-use aldis_coll::schedule::Priced;
+use aldis_coll::schedule::{Priced, on_blocks};
 use aldis_coll::select::{Call, algorithms};
 use aldis_kernel::hal::{Cause, Operation};
 
@@ -46,12 +46,18 @@ fn evaluates(candidate: &'static dyn Priced, size: u32, root: u32, count: usize)
     let ends = if operation == Operation::Reduce { root..root + 1 } else { 0..size };
     ends.into_iter().all(|rank| {
         let expected = expression(operation, size, rank);
-        (0..count).all(|element| job.expression_of(rank, element) == expected)
+        let first = if operation == Operation::ReduceScatterBlock { rank as usize * count } else { 0 };
+        (first..first + count).all(|element| job.expression_of(rank, element) == expected)
     })
 }
 
-const REDUCING: [Operation; 4] =
-    [Operation::Reduce, Operation::Allreduce, Operation::Scan, Operation::Exscan];
+const REDUCING: [Operation; 5] = [
+    Operation::Reduce,
+    Operation::Allreduce,
+    Operation::ReduceScatterBlock,
+    Operation::Scan,
+    Operation::Exscan,
+];
 
 #[test]
 fn whoever_says_so_evaluates_the_one_expression() {
@@ -61,7 +67,7 @@ fn whoever_says_so_evaluates_the_one_expression() {
             for &candidate in algorithms(operation).iter().filter(|candidate| candidate.reproduces(size)) {
                 for root in roots.clone() {
                     let all = counts(operation, size);
-                    let some = if [0, size / 2, size - 1].contains(&root) { &all[1..] } else { &all[3..4] };
+                    let some = if [0, size / 2, size - 1].contains(&root) { &all[1..] } else { &all[2..3] };
                     for &count in some {
                         let case =
                             format!("{operation} {} size {size} root {root} count {count}", candidate.name());
@@ -99,6 +105,9 @@ fn selection_takes_no_other() {
     for operation in REDUCING {
         for size in (1..=64).chain([100, 1000, 4096]) {
             for (count, scratch) in [(1, 1), (1000, 1), (1 << 20, 1000), (1 << 20, 1 << 20)] {
+                // All blocks twice, at least an element of each.
+                let images = if on_blocks(operation) { 2 * size as usize } else { 1 };
+                let scratch = images.max(scratch);
                 let call = Call { operation, size, count, element_bytes: 8, scratch, commutes: false };
                 for call in [call, Call { commutes: true, ..call }] {
                     let taken = call.select(algorithms(operation), &options).unwrap().plan.algorithm;

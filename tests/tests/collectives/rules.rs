@@ -1,7 +1,9 @@
 //! Rules and reproducible results over the real kernel: who decides, and that bits stay the same.
 
 use core::num::NonZeroU64;
+use core::ops::Range;
 
+use aldis_coll::layout::Block;
 use aldis_coll::op::Sum;
 use aldis_coll::rules::{self, Extent, Rule, Rules};
 use aldis_coll::schedule::{Algorithm, Candidate};
@@ -91,6 +93,30 @@ fn bits(values: &[f64]) -> Vec<u64> {
     values.iter().map(|value| value.to_bits()).collect()
 }
 
+/// The elements of a rank's block, if so many are divided among so many ranks.
+fn share(rank: u32, size: u32, count: usize) -> Range<usize> {
+    let first = |rank: u32| count * rank as usize / size as usize;
+    first(rank)..first(rank + 1)
+}
+
+/// What a reduction to blocks leaves to this rank.
+fn scattered(
+    endpoint: &mut Endpoint<'_, '_>,
+    options: &Options,
+    data: &[f64],
+    scratch: usize,
+) -> Result<Vec<u64>, Error> {
+    let world = endpoint.world();
+    let size = world.size();
+    let blocks = (0..size).map(|rank| share(rank, size, data.len()));
+    let list: Vec<Block> = blocks.map(|block| Block { start: block.start, len: block.len() }).collect();
+    // All algorithms work with two elements a rank.
+    let mut spare = vec![0.0; scratch.max(2 * size as usize)];
+    let mut own = vec![0.0; list[world.rank().0 as usize].len];
+    options.reduce_scatter(endpoint, &world, Sum, (data, &list), &mut own, &mut spare)?;
+    Ok(bits(&own))
+}
+
 /// One reduction of this rank's fractions; what it ends with.
 fn reduced(
     endpoint: &mut Endpoint<'_, '_>,
@@ -99,6 +125,9 @@ fn reduced(
     data: &[f64],
     scratch: usize,
 ) -> Result<Vec<u64>, Error> {
+    if operation == Operation::ReduceScatter {
+        return scattered(endpoint, options, data, scratch);
+    }
     let (world, mut data, mut spare) = (endpoint.world(), data.to_vec(), vec![0.0; scratch]);
     match operation {
         Operation::Reduce => options.reduce(endpoint, &world, Sum, &mut data, &mut spare, root),
@@ -125,6 +154,9 @@ fn by_hand(seed: u64, size: u32, count: usize) -> Vec<u64> {
     bits(&operands.concat())
 }
 
+const REDUCING: [Operation; 5] =
+    [Operation::Reduce, Operation::Allreduce, Operation::ReduceScatter, Operation::Scan, Operation::Exscan];
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
@@ -144,11 +176,14 @@ proptest! {
             let rank = endpoint.world().rank();
             let data = fractions(seed, rank.0, count);
             let auto = Options { reproducible: true, ..Options::default() };
-            for operation in [Operation::Reduce, Operation::Allreduce, Operation::Scan, Operation::Exscan] {
+            for operation in REDUCING {
                 let what = (operation, root);
                 let first = reduced(endpoint, &auto, what, &data, count).unwrap();
                 if operation == Operation::Allreduce || (operation == Operation::Reduce && rank == root) {
                     assert_eq!(first, expected, "{operation}");
+                }
+                if operation == Operation::ReduceScatter {
+                    assert_eq!(first, expected[share(rank.0, size, count)], "{operation}");
                 }
                 let named = |candidate: &&Candidate| candidate.reproduces(size);
                 for &candidate in algorithms(operation).iter().filter(named) {
@@ -168,7 +203,7 @@ proptest! {
 fn algorithms_of_other_bits_are_refused_by_name() {
     run(3, |endpoint| {
         let sure = Options { reproducible: true, ..Options::default() };
-        for operation in [Operation::Reduce, Operation::Allreduce, Operation::Scan] {
+        for operation in REDUCING {
             let what = (operation, Rank(0));
             for &candidate in algorithms(operation).iter().filter(|candidate| !candidate.reproduces(3)) {
                 let options = Options { choice: Choice::Named(candidate), ..sure };

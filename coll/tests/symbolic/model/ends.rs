@@ -77,8 +77,9 @@ impl Job<'_> {
     /// An element of a rank as an expression of ranks.
     pub(crate) fn expression_of(&self, rank: u32, element: usize) -> String {
         fn text(job: &Job<'_>, value: Value) -> String {
-            match value.checked_sub(blocks::leaves(job.schedule, job.size, job.count)) {
-                None => (value / job.count).to_string(),
+            let leaves = blocks::leaves(job.schedule, job.size, job.count);
+            match value.checked_sub(leaves) {
+                None => (value / (leaves / job.size as usize)).to_string(),
                 Some(index) => {
                     let (left, right) = job.expressions[index];
                     format!("({} {})", text(job, left), text(job, right))
