@@ -87,9 +87,8 @@ fn link(images: &[(&Toolchain, &Path)]) -> Result<()> {
     for (first, others) in toolchain::groups(&toolchains) {
         let mut build = first.cargo_for(&others, "build");
         for (toolchain, linker) in images {
-            let target = toolchain.triple();
-            eprintln!("  {PACKAGE} for {target}: {toolchain}");
-            build.env(format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_")), linker);
+            eprintln!("  {PACKAGE} for {}: {toolchain}", toolchain.triple());
+            build.env(toolchain.variable("LINKER"), linker);
         }
         // What the kernel logs is at the level of debugging.
         shell::run(build.args(["-p", PACKAGE]).env("DEFMT_LOG", "debug"))?;

@@ -117,11 +117,9 @@ fn prepare(workspace: &Workspace, machine: &Machine) -> Result<Result<Toolchain,
 /// A cargo command for the machine.
 fn cargo(toolchain: &Toolchain, machine: &Machine, subcommand: &str) -> Command {
     let mut cargo = toolchain.cargo_with(subcommand, "dev");
-    let variable =
-        |what: &str| format!("CARGO_TARGET_{}_{what}", machine.target.to_uppercase().replace('-', "_"));
     cargo
-        .env(variable("LINKER"), machine.linker)
-        .env(variable("RUNNER"), format!("{} -L {}", machine.emulator, machine.root));
+        .env(toolchain.variable("LINKER"), machine.linker)
+        .env(toolchain.variable("RUNNER"), format!("{} -L {}", machine.emulator, machine.root));
     cargo
 }
 

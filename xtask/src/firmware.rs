@@ -60,7 +60,7 @@ pub(crate) fn step(workspace: &Workspace) -> Result<Outcome> {
 
 /// Builds targets, or does what the subcommand `how` of cargo says, and checks them with `defmt`; all of one compiler at once.
 fn build(workspace: &Workspace, finder: &Finder, targets: &[&str], how: &str) -> Result<Outcome> {
-    let (mut toolchains, mut skipped) = (Vec::new(), None);
+    let (mut toolchains, mut lacking, mut remedies) = (Vec::new(), Vec::new(), Vec::new());
     for (target, found) in targets.iter().zip(finder.find_all(targets)?) {
         match found {
             Found::Toolchain(toolchain) => {
@@ -68,7 +68,8 @@ fn build(workspace: &Workspace, finder: &Finder, targets: &[&str], how: &str) ->
                 toolchains.push(*toolchain);
             }
             Found::Missing { enable } => {
-                skipped = Some(Outcome::Skipped { why: format!("no core for {target}"), enable });
+                lacking.push(*target);
+                remedies.push(enable);
             }
         }
     }
@@ -78,11 +79,14 @@ fn build(workspace: &Workspace, finder: &Finder, targets: &[&str], how: &str) ->
         shell::run(cargo.args(CRATES.iter().flat_map(|name| ["-p", name])))?;
         check_defmt(workspace, first.cargo_for(&others, "check"))?;
     }
-    let said = match toolchains[..] {
+    if !lacking.is_empty() {
+        let why = format!("no core for {}", lacking.join(", "));
+        return Ok(Outcome::Skipped { why, enable: remedies.join("; ") });
+    }
+    Ok(Outcome::Passed(match toolchains[..] {
         [toolchain] => toolchain.to_string(),
         _ => format!("{} targets", toolchains.len()),
-    };
-    Ok(skipped.unwrap_or(Outcome::Passed(said)))
+    }))
 }
 
 /// `defmt` leaves symbols for a linker script that only a firmware image has: it is checked, not linked.

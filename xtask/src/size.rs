@@ -119,19 +119,18 @@ fn build(workspace: &Workspace, target: &str) -> Result<Built> {
         return Ok(Built::Missing { why: "no linker for ELF".into(), enable: "apt-get install lld".into() });
     };
     eprintln!("  {PACKAGE}: {toolchain}");
-    link(&toolchain, target, &linker)?;
+    link(&toolchain, &linker)?;
     Ok(Built::Image(toolchain.artifacts().join(PACKAGE)))
 }
 
 /// Frames are stated by an option of the compiler that is not stable; it is allowed for this one crate, in whose
 /// link-time optimisation all code is generated. It changes no instruction.
-fn link(toolchain: &Toolchain, target: &str, linker: &Path) -> Result<()> {
-    let variable = format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"));
+fn link(toolchain: &Toolchain, linker: &Path) -> Result<()> {
     let mut cargo = toolchain.cargo("rustc");
     cargo
         .args(["-p", PACKAGE, "--bin", PACKAGE, "--", "-Zemit-stack-sizes"])
         .env("RUSTC_BOOTSTRAP", PACKAGE.replace('-', "_"))
-        .env(variable, linker);
+        .env(toolchain.variable("LINKER"), linker);
     shell::run(&mut cargo)
 }
 

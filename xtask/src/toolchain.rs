@@ -81,42 +81,47 @@ impl Finder {
 
     /// Finds or provisions the target's core and prepares the sysroot that shows nothing else.
     pub(crate) fn find(&self, target: &str) -> Result<Found> {
-        let built = self.provision(Library::Core, &[target])?;
-        self.answer(target, &built)
+        self.one(Library::Core, target)
     }
 
     /// The same for several targets: what has to be built for them is built at once.
     pub(crate) fn find_all(&self, targets: &[&str]) -> Result<Vec<Found>> {
-        let built = self.provision(Library::Core, targets)?;
-        targets.iter().map(|target| self.answer(target, &built)).collect()
+        self.all(Library::Core, targets)
     }
 
     /// Finds or provisions the whole library of a target with an operating system: rustup's, or built from source.
     pub(crate) fn find_hosted(&self, target: &str) -> Result<Found> {
-        let built = self.provision(Library::Std, &[target])?;
-        if let Some((provider, origin, std)) = self.given(Library::Std, target)? {
-            return self.prepare(provider, target, origin, (Library::Std, &std));
-        }
-        if let Some(provider) = self.with_source.first() {
-            return self.sourced(provider, (Library::Std, target), &built);
-        }
-        let enable = format!("rustup target add {target}, or apt-get install {}", provider::DEBIAN_PACKAGES);
-        Ok(Found::Missing { enable })
+        self.one(Library::Std, target)
     }
 
-    /// Where the target's core is from, once the targets `built` have got theirs.
-    fn answer(&self, target: &str, built: &[&str]) -> Result<Found> {
-        if let Some((provider, origin, core)) = self.given(Library::Core, target)? {
-            return self.prepare(provider, target, origin, (Library::Core, &core));
-        }
+    fn one(&self, library: Library, target: &str) -> Result<Found> {
+        self.all(library, &[target])?.pop().context("an answer for each target")
+    }
+
+    fn all(&self, library: Library, targets: &[&str]) -> Result<Vec<Found>> {
+        let given = targets.iter().map(|target| self.given(library, target)).collect::<Result<Vec<_>>>()?;
+        let without = targets.iter().zip(&given).filter(|(_, given)| given.is_none());
+        let built = self.provision(library, &without.map(|(target, _)| *target).collect::<Vec<_>>())?;
+        let each = targets.iter().zip(given);
+        each.map(|(target, given)| match given {
+            Some((provider, origin, found)) => self.prepare(provider, target, origin, (library, &found)),
+            None => self.answer(library, target, &built),
+        })
+        .collect()
+    }
+
+    /// Where the library of a target is from that was not given one, once the targets `built` have got theirs.
+    fn answer(&self, library: Library, target: &str, built: &[&str]) -> Result<Found> {
         if let Some(provider) = self.with_source.first() {
-            return self.sourced(provider, (Library::Core, target), built);
+            let origin = if built.contains(&target) { Origin::Provisioned } else { Origin::Cached };
+            let found = self.built(provider, target);
+            return self.prepare(provider.clone(), target, origin, (library, &found));
         }
         let hosted = self.in_path.as_ref().filter(|one| one.host.starts_with("x86_64-"));
-        if let (Some(provider), "x86_64-unknown-none") = (hosted, target)
-            && let Some(core) = provider.library_of(Library::Core, &provider.host)
+        if let (Some(provider), Library::Core, "x86_64-unknown-none") = (hosted, library, target)
+            && let Some(core) = provider.library_of(library, &provider.host)
         {
-            return self.prepare(provider.clone(), &provider.host, Origin::Hosted, (Library::Core, &core));
+            return self.prepare(provider.clone(), &provider.host, Origin::Hosted, (library, &core));
         }
         let enable = format!("rustup target add {target}, or apt-get install {}", provider::DEBIAN_PACKAGES);
         Ok(Found::Missing { enable })
@@ -124,7 +129,7 @@ impl Finder {
 
     /// A library that need not be built: that of the compiler that a variable names, or of the one in the search path.
     fn given(&self, library: Library, target: &str) -> Result<Option<(Provider, Origin, PathBuf)>> {
-        let variable = format!("ALDIS_RUSTC_{}", target.to_uppercase().replace('-', "_"));
+        let variable = format!("ALDIS_RUSTC_{}", capitals(target));
         if let (Library::Core, Some(rustc)) = (library, std::env::var_os(&variable)) {
             let provider = Provider::probe(Path::new(&rustc)).with_context(|| variable.clone())?;
             let Some(core) = provider.library_of(library, target) else {
@@ -136,16 +141,11 @@ impl Finder {
         Ok(in_path.and_then(|one| Some((one.clone(), Origin::Installed, one.library_of(library, target)?))))
     }
 
-    /// Builds the library for those of the targets that have none and can be given one from source; which they are.
+    /// Builds the library for those of these targets for which that is still to be done, if there is source; which they are.
     fn provision<'t>(&self, library: Library, targets: &[&'t str]) -> Result<Vec<&'t str>> {
         let Some(provider) = self.with_source.first() else { return Ok(Vec::new()) };
-        let mut lacking = Vec::new();
-        for target in targets {
-            let has_one = || provider.has_built(&self.built(provider, target));
-            if self.given(library, target)?.is_none() && !has_one() {
-                lacking.push(*target);
-            }
-        }
+        let has_none = |target: &&str| !provider.has_built(&self.built(provider, target));
+        let lacking: Vec<&str> = targets.iter().copied().filter(has_none).collect();
         if !lacking.is_empty() {
             provider.build(library, &lacking, &self.folder("sysroots", provider))?;
         }
@@ -154,17 +154,6 @@ impl Finder {
             let _ = fs::remove_dir_all(self.folder("firmware", provider).join(target));
         }
         Ok(lacking)
-    }
-
-    /// The library that was built from source, now or before.
-    fn sourced(
-        &self,
-        provider: &Provider,
-        (library, target): (Library, &str),
-        built: &[&str],
-    ) -> Result<Found> {
-        let origin = if built.contains(&target) { Origin::Provisioned } else { Origin::Cached };
-        self.prepare(provider.clone(), target, origin, (library, &self.built(provider, target)))
     }
 
     /// Where the library built from source for a target is kept.
@@ -229,6 +218,11 @@ exec "{rustc}" "$@"
         .with_context(|| format!("making {} executable", wrapper.display()))
 }
 
+/// A target as it stands in the names of variables.
+fn capitals(target: &str) -> String {
+    target.to_uppercase().replace('-', "_")
+}
+
 /// Toolchains in groups of those that cargo can build for at once: the first of each, and the others.
 pub(crate) fn groups<'t>(toolchains: &[&'t Toolchain]) -> Vec<(&'t Toolchain, Vec<&'t Toolchain>)> {
     let mut groups: Vec<(&Toolchain, Vec<&Toolchain>)> = Vec::new();
@@ -245,6 +239,11 @@ impl Toolchain {
     /// The target.
     pub(crate) fn triple(&self) -> &str {
         &self.triple
+    }
+
+    /// The variable by which cargo is told the target's `LINKER` or `RUNNER`.
+    pub(crate) fn variable(&self, what: &str) -> String {
+        format!("CARGO_TARGET_{}_{what}", capitals(&self.triple))
     }
 
     /// A cargo command that builds for this target with this compiler.

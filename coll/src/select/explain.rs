@@ -183,10 +183,12 @@ impl Explanation {
             (true, Choice::Auto) => f.write_str("; taken, the cheapest"),
             (true, _) => self.named_by(f),
             (false, Choice::Named(_) | Choice::Shared) => f.write_str("; another was named"),
-            (false, Choice::Auto) => match selected.ns.checked_sub(ns) {
-                Some(gain @ 1..) => write!(f, "; not looked at, {gain} ns faster"),
-                _ => write!(f, "; not taken, {} ns slower", ns.saturating_sub(selected.ns)),
-            },
+            (false, Choice::Auto) if ns < selected.ns => {
+                write!(f, "; not looked at, {} ns faster", selected.ns.saturating_sub(ns))
+            }
+            (false, Choice::Auto) => {
+                write!(f, "; not taken, {} ns slower", ns.saturating_sub(selected.ns))
+            }
         }
     }
 }
