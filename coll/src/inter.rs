@@ -31,9 +31,10 @@
 //! | [`gather`], [`gatherv`] | MPI_Gather, MPI_Gatherv | at the root: a block of every rank of the other group |
 //! | [`scatter`], [`scatterv`] | MPI_Scatter, MPI_Scatterv | a block of the root's, on every rank of the other group |
 //! | [`allgather()`], [`allgatherv`] | MPI_Allgather, MPI_Allgatherv | a block of every rank of the other group |
-//! | [`alltoall()`], [`alltoallv`] | MPI_Alltoall, MPI_Alltoallv | what every rank of the other group has for it |
+//! | [`alltoall()`], [`alltoallv`], [`alltoallw`] | MPI_Alltoall, MPI_Alltoallv, MPI_Alltoallw | what every rank of the other group has for it |
 //! | [`reduce()`] | MPI_Reduce | at the root: the reduction of the other group's data |
 //! | [`allreduce()`] | MPI_Allreduce | the reduction of the other group's data |
+//! | [`reduce_scatter_block`], [`reduce_scatter()`] | MPI_Reduce_scatter_block, MPI_Reduce_scatter | its block of the reduction of the other group's data |
 //!
 //! **Algorithms.** A schedule names places, and the places may be ranks of two groups: the group that the root is not in and the
 //! root itself, or both groups. So algorithms for one group serve here too where the operation allows it, and are chosen, priced
@@ -56,6 +57,7 @@ pub mod alltoall;
 mod crossing;
 mod groups;
 pub mod reduce;
+pub mod reduce_scatter;
 
 use aldis_kernel::Rank;
 use aldis_kernel::hal::Operation;
@@ -92,7 +94,12 @@ pub fn algorithms(operation: Operation) -> &'static [Candidate] {
             &allgather::PairwiseExchange,
         ],
         Operation::Allgatherv => &[&allgather::RemoteGatherLocalBcast, &allgather::PairwiseExchange],
-        Operation::Alltoall | Operation::Alltoallv => &[&alltoall::Linear, &alltoall::PairwiseExchange],
+        Operation::Alltoall | Operation::Alltoallv | Operation::Alltoallw => {
+            &[&alltoall::Linear, &alltoall::PairwiseExchange]
+        }
+        Operation::ReduceScatterBlock | Operation::ReduceScatter => {
+            &[&reduce_scatter::PairwiseExchange, &reduce_scatter::LocalReduceRemoteScatter]
+        }
         _ => &[],
     }
 }
@@ -179,9 +186,19 @@ pub fn alltoallv<'m, E: Element>(
     data: &'m mut [E],
     blocks: &'m [Block],
 ) -> Crossing<'m> {
-    let layouts = [Layout::Listed(blocks), Layout::Listed(given)];
-    let lent = Lent::stretch(data.as_mut_bytes(), &mut []).divided(layouts);
-    Crossing::new::<E>(Operation::Alltoallv, Over::Groups, lent.given(input.into().into_bytes()))
+    listed(Operation::Alltoallv, (input.into(), given), (data, blocks))
+}
+
+/// Sends every rank of the other group its block of `input`, as listed by `given`; `data` have a block of each of them, as listed by
+/// `blocks`; all are bytes, as are places and lengths (MPI_Alltoallw and MPI_Ialltoallw of contiguous types). Bytes are not converted
+/// between ranks of unlike byte orders.
+pub fn alltoallw<'m>(
+    input: impl Into<Input<'m, u8>>,
+    given: &'m [Block],
+    data: &'m mut [u8],
+    blocks: &'m [Block],
+) -> Crossing<'m> {
+    listed(Operation::Alltoallw, (input.into(), given), (data, blocks))
 }
 
 /// Reduces `data` of all ranks of the other group element by element into `data` of the root (MPI_Reduce, MPI_Ireduce), in the order
@@ -211,6 +228,73 @@ pub fn allreduce<'m, R: Reduce<E>, E: Element>(
 ) -> Crossing<'m> {
     let lent = Lent::stretch(data.as_mut_bytes(), scratch.as_mut_bytes());
     Crossing::new::<E>(Operation::Allreduce, Over::Groups, lent).reducing(Kernel::of::<R, E>())
+}
+
+/// Reduces `input` of all ranks of each group, a block for every rank of the other one, element by element in the order of their
+/// ranks, and leaves block r of the result in `data` of rank r of the other group (MPI_Reduce_scatter_block,
+/// MPI_Ireduce_scatter_block). The inputs of both groups are as long, so blocks that go to more ranks are shorter.
+///
+/// `scratch` is working memory, of the same length on every rank: two elements are enough, with two blocks for each rank of the
+/// larger group a further algorithm can be used.
+///
+/// ```
+/// # use aldis_coll::{inter, op::Max};
+/// # use aldis_kernel::{Comm, Endpoint, Error, hal::{Platform, Transport}};
+/// /// Two groups of two ranks: the largest of the other group's samples, one of two features each.
+/// fn extremes<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, between: &Comm, mine: [u32; 2]) -> Result<u32, Error> {
+///     let mut theirs = [0];
+///     inter::reduce_scatter_block(Max, &mine, &mut theirs, &mut [0; 8]).run(ep, between)?;
+///     Ok(theirs[0])
+/// }
+/// ```
+pub fn reduce_scatter_block<'m, R: Reduce<E>, E: Element>(
+    _op: R,
+    input: impl Into<Input<'m, E>>,
+    data: &'m mut [E],
+    scratch: &'m mut [E],
+) -> Crossing<'m> {
+    scattered(Operation::ReduceScatterBlock, (input.into(), Layout::Even), data, scratch)
+        .reducing(Kernel::of::<R, E>())
+}
+
+/// Reduces `input` of all ranks of each group and leaves block r of the result, of its length as listed by `given`, in `data` of
+/// rank r of the other group (MPI_Reduce_scatter, MPI_Ireduce_scatter). Lengths are alike on all ranks of a group, places need not
+/// be. The blocks of both groups have as many elements in all.
+///
+/// MPI lists the blocks of the own group, as they come; here, as in all calls, each group lists what it gives. What MPI calls
+/// `recvcounts` is `given` of the other group.
+///
+/// `scratch` is as in [`reduce_scatter_block`].
+pub fn reduce_scatter<'m, R: Reduce<E>, E: Element>(
+    _op: R,
+    (input, given): (impl Into<Input<'m, E>>, &'m [Block]),
+    data: &'m mut [E],
+    scratch: &'m mut [E],
+) -> Crossing<'m> {
+    scattered(Operation::ReduceScatter, (input.into(), Layout::Listed(given)), data, scratch)
+        .reducing(Kernel::of::<R, E>())
+}
+
+/// Blocks for all ranks of the other group, of which each has its own in the end.
+fn scattered<'m, E: Element>(
+    operation: Operation,
+    (input, given): (Input<'m, E>, Layout<'m>),
+    data: &'m mut [E],
+    scratch: &'m mut [E],
+) -> Crossing<'m> {
+    let lent = Lent::stretch(data.as_mut_bytes(), scratch.as_mut_bytes()).divided([Layout::Own, given]);
+    Crossing::new::<E>(operation, Over::Groups, lent.given(input.into_bytes()))
+}
+
+/// Blocks for all ranks of the other group, and one of each of them, as listed.
+fn listed<'m, E: Element>(
+    operation: Operation,
+    (input, given): (Input<'m, E>, &'m [Block]),
+    (data, blocks): (&'m mut [E], &'m [Block]),
+) -> Crossing<'m> {
+    let layouts = [Layout::Listed(blocks), Layout::Listed(given)];
+    let lent = Lent::stretch(data.as_mut_bytes(), &mut []).divided(layouts);
+    Crossing::new::<E>(operation, Over::Groups, lent.given(input.into_bytes()))
 }
 
 /// Blocks at the root, divided like this, and one on each other rank.

@@ -142,6 +142,13 @@ impl Place<'_> {
     /// Elements of the block of `rank`, which scratch and a rank's own block have as well.
     fn len(&self, rank: u32) -> usize {
         match (self.data, self.input) {
+            // Of two groups: the input has blocks for the other one, and the data are this rank's own.
+            #[cfg(not(feature = "compact"))]
+            (Layout::One(own), given) => {
+                let [_, others] = self.whole.groups();
+                let number = rank.checked_sub(others.start).filter(|_| others.contains(&rank));
+                number.map_or(own, |number| given.len(number, self.whole.count()))
+            }
             (Layout::Listed(blocks), _) | (_, Layout::Listed(blocks)) => {
                 blocks.get(rank as usize).map_or(0, |block| block.len)
             }

@@ -5,11 +5,11 @@ mod halves;
 mod linear;
 mod nonoverlapping;
 mod pairwise;
-mod partial;
+pub(crate) mod partial;
 mod recursive_doubling;
 mod recursive_halving;
 mod ring;
-mod rooted;
+pub(crate) mod rooted;
 
 use aldis_kernel::hal::{Operation, Platform, Transport};
 use aldis_kernel::{Comm, Error, Rank, Scope};
@@ -34,7 +34,7 @@ pub static ALGORITHMS: [Candidate; 7] =
     [&RecursiveHalving, &Butterfly, &Pairwise, &Ring, &RecursiveDoubling, &Nonoverlapping, &Linear];
 
 /// What one segment of those holds that keep two images of all blocks.
-fn of_images(size: u32, scratch: usize) -> usize {
+pub(crate) fn of_images(size: u32, scratch: usize) -> usize {
     match size {
         0 | 1 => usize::MAX,
         size => scratch / (size as usize).saturating_mul(2),

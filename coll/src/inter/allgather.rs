@@ -2,13 +2,11 @@
 
 use aldis_kernel::hal::Operation;
 
-use super::groups::{Groups, half};
+use super::groups::{FAN, Groups, fanned, half};
 use crate::bcast::Binomial;
 use crate::phases::{locate, messages, sum};
 use crate::schedule::along::{Along, Way};
-use crate::schedule::{
-    IN_FLIGHT_MAX, Instance, Priced, Span, Step, Work, divide, exchange, halves, log2_ceil,
-};
+use crate::schedule::{Instance, Priced, Span, Step, Work, divide, exchange, halves, log2_ceil};
 
 /// This rank's block.
 fn given(instance: &Instance) -> Span {
@@ -26,9 +24,6 @@ fn telling(group: u32, count: usize) -> Work {
     Binomial.work(group, count.saturating_mul(group as usize))
 }
 
-/// Blocks that the first rank of a group receives in a round, beside the one that it sends.
-const WIDTH: u32 = IN_FLIGHT_MAX as u32 - 1;
-
 /// The first rank of each group gets the blocks of the other, and tells them [its group](Binomial): ceil(p/7) + ceil(log2 p) rounds
 /// for groups of p. Blocks may have unlike lengths; no scratch.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +33,7 @@ pub struct RemoteGatherLocalBcast;
 impl RemoteGatherLocalBcast {
     fn lengths(instance: &Instance) -> [u32; 2] {
         let larger = Groups::of(instance).larger;
-        if instance.count() == 0 { [0; 2] } else { [larger.div_ceil(WIDTH), log2_ceil(larger)] }
+        if instance.count() == 0 { [0; 2] } else { [larger.div_ceil(FAN), log2_ceil(larger)] }
     }
 }
 
@@ -66,25 +61,21 @@ impl Way for RemoteGatherLocalBcast {
             let before = Self::lengths(instance)[0];
             return tell(instance, &groups, (round.checked_sub(before)?, index));
         };
-        let first = round.checked_mul(WIDTH)?;
-        let comes = groups.others.saturating_sub(first).min(WIDTH);
+        let first = round.checked_mul(FAN)?;
+        let comes = groups.others.saturating_sub(first).min(FAN);
         let comes = if groups.is_leader() { comes } else { 0 };
         if index < comes {
             let number = first.saturating_add(index);
             let from = groups.other.saturating_add(number);
             return Some(Step::Recv { from, into: instance.block(number) });
         }
-        let is_turn = index == comes && groups.number / WIDTH == round;
+        let is_turn = index == comes && groups.number / FAN == round;
         is_turn.then(|| Step::Send { to: groups.other, from: given(instance) })
     }
 
     fn work(size: u32, count: usize) -> Work {
         let group = half(size);
-        let gathering = messages(group.div_ceil(WIDTH), count, false);
-        let elements = u64::from(group).saturating_mul(count as u64);
-        let fan = u64::from(group).saturating_sub(gathering.rounds);
-        let gathering = if count == 0 { gathering } else { Work { fan, elements, ..gathering } };
-        sum([gathering, telling(group, count)])
+        sum([fanned(group, count), telling(group, count)])
     }
 }
 

@@ -11,7 +11,7 @@ use crate::collective::{Collective, Lent, Over, Planned};
 use crate::layout::Layout;
 use crate::op::Kernel;
 use crate::schedule::divide;
-use crate::select::{Call, Options};
+use crate::select::{Call, Options, Plan};
 
 /// A collective over both groups of an intercommunicator, described and not yet begun.
 #[must_use = "nothing is done before it is run or started"]
@@ -73,15 +73,18 @@ impl<'m> Crossing<'m> {
         let divided = self.divided(inter);
         let Self { operation, over, element_bytes, kernel, options, lent } = self;
         let (operation, count, layouts) = divided.unwrap_or((operation, 0, lent.blocks.layouts));
+        let elements = divide(lent.blocks.input.len(), element_bytes).0;
+        let of_unlike = operation == Operation::ReduceScatter;
         let call = Call {
             operation,
             size: places(over, operation, inter),
-            count,
+            count: if of_unlike { mean(layouts, elements, inter) } else { count },
             element_bytes: element_bytes as u32,
             scratch: divide(lent.scratch.len(), element_bytes).0,
             commutes: kernel.is_none_or(|kernel| kernel.commutes()),
         };
         let planned = Planned::across(call, over, algorithms(operation), &options, kernel);
+        let planned = if of_unlike { of_longest(planned, count) } else { planned };
         let planned = match divided {
             Ok(_) => planned,
             Err(cause) => planned.refused(cause),
@@ -105,6 +108,13 @@ impl<'m> Crossing<'m> {
         let of_unlike = match self.operation {
             Operation::Allgather if count != given => Operation::Allgatherv,
             Operation::Alltoall if count != given => Operation::Alltoallv,
+            Operation::ReduceScatterBlock => {
+                let taken = data_len.saturating_mul(inter.size() as usize);
+                if taken != input_len {
+                    return Err(Cause::LengthMismatch { left: input_len as u64, right: taken as u64 });
+                }
+                if count == given { self.operation } else { Operation::ReduceScatter }
+            }
             operation => operation,
         };
         let each = |layout, len| match layout {
@@ -112,12 +122,36 @@ impl<'m> Crossing<'m> {
             listed => listed,
         };
         Ok(match of_unlike {
-            Operation::Allgatherv | Operation::Alltoallv => {
+            Operation::Allgatherv | Operation::Alltoallv | Operation::Alltoallw => {
                 (of_unlike, count.max(given), [each(data, count), each(input, given)])
+            }
+            Operation::ReduceScatter => {
+                (of_unlike, count.max(given), [Layout::One(count), each(input, given)])
             }
             operation => (operation, count, layouts),
         })
     }
+}
+
+/// Elements of a block if all were as long: by these both groups choose the same algorithm, as their inputs have as many.
+fn mean([_, given]: [Layout<'_>; 2], elements: usize, inter: &Comm) -> usize {
+    let all = match given {
+        Layout::Listed(blocks) => blocks.iter().fold(0, |all: usize, block| all.saturating_add(block.len)),
+        _ => elements,
+    };
+    all.div_ceil(inter.size().max(inter.remote_size()).max(1) as usize)
+}
+
+/// The same for blocks of up to `count` elements. Ranks differ in their longest block, and all cut alike nevertheless: what two of
+/// them exchange ends for both alike.
+fn of_longest(mut planned: Planned, count: usize) -> Planned {
+    planned.call.count = count;
+    let call = planned.call;
+    planned.plan = planned.plan.and_then(|plan| match plan.algorithm.capacity(call.size, call.scratch) {
+        0 => call.plan(plan.algorithm),
+        most => Ok(Plan::in_turn(plan.algorithm, count.min(most))),
+    });
+    planned
 }
 
 /// Places of the schedule; as many as if both groups were as large as the larger one, for one that crosses between them.

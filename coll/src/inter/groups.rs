@@ -2,8 +2,22 @@
 
 use core::ops::Range;
 
+use crate::phases::messages;
 use crate::schedule::among::Among;
-use crate::schedule::{Instance, Span, Step};
+use crate::schedule::{IN_FLIGHT_MAX, Instance, Span, Step, Work};
+
+/// Messages that the first rank of a group has with ranks of the other in a round, all one way, beside one the other way.
+pub(super) const FAN: u32 = IN_FLIGHT_MAX as u32 - 1;
+
+/// The work of such messages with all of the other group, of `group` ranks: `count` elements each.
+pub(super) fn fanned(group: u32, count: usize) -> Work {
+    let turns = messages(group.div_ceil(FAN), count, false);
+    if count == 0 {
+        return turns;
+    }
+    let (fan, elements) = (u64::from(group).saturating_sub(turns.rounds), u64::from(group));
+    Work { fan, elements: elements.saturating_mul(count as u64), ..turns }
+}
 
 /// Of one rank.
 pub(super) struct Groups {
@@ -57,8 +71,15 @@ impl Groups {
         if instance.count() == 0 { 0 } else { self.larger.div_ceil(width) }
     }
 
-    /// The message with `index` of a round of `width` exchanges with ranks of the other group. Two meet in the turn that is the
-    /// sum of their numbers, as in MPICH's pairwise exchange: as many turns as the larger group has ranks.
+    /// The number of the rank of the other group that is met in a turn, if any is. Two meet in the turn that is the sum of their
+    /// numbers, as in MPICH's pairwise exchange: as many turns as the larger group has ranks.
+    pub(super) fn met(&self, turn: u32) -> Option<u32> {
+        let behind = self.larger.saturating_sub(self.number);
+        let number = turn.checked_add(behind)?.checked_rem(self.larger)?;
+        (number < self.others).then_some(number)
+    }
+
+    /// The message with `index` of a round of `width` exchanges with ranks of the other group, one a [turn](Self::met).
     pub(super) fn meet(
         &self,
         instance: &Instance,
@@ -68,10 +89,7 @@ impl Groups {
     ) -> Option<Step> {
         let first = round.checked_mul(width)?;
         let turns = first..first.saturating_add(width).min(self.larger);
-        let behind = self.larger.saturating_sub(self.number);
-        let mut met = turns
-            .filter_map(|turn| turn.saturating_add(behind).checked_rem(self.larger))
-            .filter(|number| *number < self.others);
+        let mut met = turns.filter_map(|turn| self.met(turn));
         let place = |number: u32| self.other.saturating_add(number);
         if let Some(number) = met.clone().nth(index as usize) {
             return Some(Step::Recv { from: place(number), into: instance.block(number) });

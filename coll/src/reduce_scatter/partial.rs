@@ -8,7 +8,7 @@ pub(super) fn given(instance: &Instance, (first, number): (u32, u32)) -> Span {
 }
 
 /// The same blocks in scratch, behind as many others as `at`.
-pub(super) fn kept(instance: &Instance, at: u32, (first, number): (u32, u32)) -> Span {
+pub(crate) fn kept(instance: &Instance, at: u32, (first, number): (u32, u32)) -> Span {
     let len = instance.blocks(first, number).len;
     let start = (at as usize).saturating_mul(instance.count());
     Span { start, ..Span::scratch(len).of_block(first) }

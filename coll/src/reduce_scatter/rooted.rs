@@ -5,7 +5,7 @@ use aldis_kernel::hal::Operation;
 use super::partial::{add_given, given, image, result};
 use crate::phases::{messages, order, sum};
 use crate::schedule::along::Way;
-use crate::schedule::{Instance, Step, Work, fan, log2_ceil, pairs_up};
+use crate::schedule::{Instance, Span, Step, Work, fan, log2_ceil, pairs_up};
 
 /// A reduction to rank 0, of neighbours, so that operands keep the order of ranks: one rank after the other, or, if
 /// `BINOMIAL`, of groups that double. Then rank 0 sends each its block.
@@ -13,12 +13,47 @@ use crate::schedule::{Instance, Step, Work, fan, log2_ceil, pairs_up};
 /// Scratch: all blocks twice.
 pub(crate) struct Rooted<const BINOMIAL: bool>;
 
-/// What a rank does in a round of the reduction.
-struct Meeting {
-    other: u32,
-    receives: bool,
+/// What a rank does in a round of a reduction to the first one.
+pub(crate) struct Meeting {
+    pub(crate) other: u32,
+    pub(crate) receives: bool,
     /// Whether this rank has received before.
-    has_more: bool,
+    pub(crate) has_more: bool,
+}
+
+impl Meeting {
+    /// The step with `index`, where all that a rank has is passed on. The first that comes is reduced with what is given, in
+    /// scratch; what comes later arrives behind it.
+    pub(crate) fn step(
+        &self,
+        instance: &Instance,
+        [given, reduced, arrived]: [Span; 3],
+        index: u32,
+    ) -> Option<Step> {
+        let Self { other, receives, has_more } = *self;
+        match (receives, has_more, index) {
+            (false, true, 0) => Some(Step::Send { to: other, from: reduced }),
+            (false, false, 0) => Some(Step::Send { to: other, from: given }),
+            (true, true, 0) => Some(Step::Recv { from: other, into: arrived }),
+            (true, false, 0) => Some(Step::Recv { from: other, into: reduced }),
+            (true, true, 1) => {
+                Some(Step::Reduce { into: reduced, from: arrived, order: order(instance.rank(), other) })
+            }
+            (true, false, 1) => Some(add_given(instance, other, reduced, given)),
+            _ => None,
+        }
+    }
+}
+
+/// A round of the binomial tree, in which groups of 2^round neighbours meet in pairs.
+pub(crate) fn neighbours(instance: &Instance, round: u32) -> Option<Meeting> {
+    let (rank, size) = (instance.rank(), instance.size());
+    let bit = 1u32.checked_shl(round)?;
+    if rank & (bit - 1) != 0 {
+        return None;
+    }
+    let (other, receives) = (rank ^ bit, rank & bit == 0);
+    (other < size).then_some(Meeting { other, receives, has_more: round > 0 && rank + 1 < size })
 }
 
 impl<const BINOMIAL: bool> Rooted<BINOMIAL> {
@@ -27,37 +62,18 @@ impl<const BINOMIAL: bool> Rooted<BINOMIAL> {
     }
 
     fn meeting(instance: &Instance, round: u32) -> Option<Meeting> {
-        let (rank, size) = (instance.rank(), instance.size());
-        if !BINOMIAL {
-            return match rank {
-                0 => Some(Meeting { other: round + 1, receives: true, has_more: round > 0 }),
-                _ if rank == round + 1 => Some(Meeting { other: 0, receives: false, has_more: false }),
-                _ => None,
-            };
+        match instance.rank() {
+            _ if BINOMIAL => neighbours(instance, round),
+            0 => Some(Meeting { other: round + 1, receives: true, has_more: round > 0 }),
+            rank if rank == round + 1 => Some(Meeting { other: 0, receives: false, has_more: false }),
+            _ => None,
         }
-        let bit = 1u32.checked_shl(round)?;
-        if rank & (bit - 1) != 0 {
-            return None;
-        }
-        let (other, receives) = (rank ^ bit, rank & bit == 0);
-        (other < size).then_some(Meeting { other, receives, has_more: round > 0 && rank + 1 < size })
     }
 
     fn reduce(instance: &Instance, round: u32, index: u32) -> Option<Step> {
         let all = (0, instance.size());
         let (reduced, arrived) = (image(instance, 0, all), image(instance, 1, all));
-        let Meeting { other, receives, has_more } = Self::meeting(instance, round)?;
-        match (receives, has_more, index) {
-            (false, true, 0) => Some(Step::Send { to: other, from: reduced }),
-            (false, false, 0) => Some(Step::Send { to: other, from: given(instance, all) }),
-            (true, true, 0) => Some(Step::Recv { from: other, into: arrived }),
-            (true, false, 0) => Some(Step::Recv { from: other, into: reduced }),
-            (true, true, 1) => {
-                Some(Step::Reduce { into: reduced, from: arrived, order: order(instance.rank(), other) })
-            }
-            (true, false, 1) => Some(add_given(instance, other, reduced, given(instance, all))),
-            _ => None,
-        }
+        Self::meeting(instance, round)?.step(instance, [given(instance, all), reduced, arrived], index)
     }
 
     fn scatter(instance: &Instance, turn: u32, index: u32) -> Option<Step> {

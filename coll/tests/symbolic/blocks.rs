@@ -56,9 +56,18 @@ impl Job<'_> {
         if span.buffer == Buffer::Scratch { span.first_held() as usize * self.count } else { span.start }
     }
 
-    /// The block that a span begins with, where blocks are reduced.
-    pub(crate) fn block(&self, span: Span) -> Option<usize> {
-        (reduces(self.schedule) && span.len > 0).then(|| self.begin(span) / self.count)
+    /// The block that a span of a rank begins with, where blocks are reduced: of two groups, the rank that it is for.
+    pub(crate) fn block(&self, rank: u32, span: Span) -> Option<usize> {
+        if !reduces(self.schedule) || span.len == 0 {
+            return None;
+        }
+        let [_, others] = self.ranks[rank as usize].instance.groups();
+        let before = match span.buffer {
+            Buffer::Data if self.schedule.crosses() => rank as usize,
+            Buffer::Input if self.schedule.crosses() => others.start as usize,
+            _ => 0,
+        };
+        Some(before + self.begin(span) / self.count)
     }
 
     /// Elements of a span before the end of the circle, if it goes past that.
@@ -100,7 +109,8 @@ impl Job<'_> {
     pub(crate) fn is_there(&self, rank: u32, span: Span) -> bool {
         let operation = self.schedule.operation();
         let rooted = matches!(operation, Operation::Gather | Operation::Scatter) && rank != self.root;
-        if !(rooted || reduces(self.schedule)) || span.buffer != Buffer::Data || span.len == 0 {
+        let scattered = reduces(self.schedule) && !self.schedule.crosses();
+        if !(rooted || scattered) || span.buffer != Buffer::Data || span.len == 0 {
             return true;
         }
         (span.start, span.len) == (rank as usize * self.count, self.count)

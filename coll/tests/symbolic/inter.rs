@@ -8,7 +8,8 @@ use crate::model::{Fault, Job, UNDEFINED, Value};
 use crate::{check, check_prices};
 
 /// Those without a root, and of them those that move blocks.
-const OF_BOTH: [Operation; 3] = [Operation::Allreduce, Operation::Allgather, Operation::Alltoall];
+const OF_BOTH: [Operation; 4] =
+    [Operation::Allreduce, Operation::Allgather, Operation::Alltoall, Operation::ReduceScatterBlock];
 
 /// All that are for two groups alone.
 pub(crate) fn crossing() -> impl Iterator<Item = Candidate> {
@@ -46,7 +47,8 @@ pub(crate) fn initial(schedule: &dyn Schedule, instance: &Instance) -> (Vec<Valu
         Operation::Allgather => first..first + count,
         _ => first * instance.size() as usize..first * instance.size() as usize + all,
     };
-    (vec![UNDEFINED; all], given.collect())
+    let got = if schedule.operation() == Operation::ReduceScatterBlock { count } else { all };
+    (vec![UNDEFINED; got], given.collect())
 }
 
 impl Job<'_> {
@@ -55,6 +57,7 @@ impl Job<'_> {
         match self.schedule.operation() {
             Operation::Reduce => self.check_operands(self.root, 0..self.root),
             Operation::Allreduce => self.check_crossing_allreduce(),
+            Operation::ReduceScatterBlock => self.check_crossing_reduce_scatter(),
             _ => self.check_crossing_blocks(),
         }
     }
@@ -67,6 +70,20 @@ impl Job<'_> {
                 return Err(Fault::Wrong { rank: state.instance.rank(), element });
             }
             self.check_operands(own.start, others)?;
+        }
+        Ok(())
+    }
+
+    /// Every rank has an expression for each element in which what each rank of the other group has for it stands once.
+    fn check_crossing_reduce_scatter(&self) -> Result<(), Fault> {
+        let all = self.size as usize * self.count;
+        for state in &self.ranks {
+            let ([own, others], rank) = (state.instance.groups(), state.instance.rank());
+            let before = (rank - own.start) as usize * self.count;
+            for element in 0..self.count {
+                let given = others.clone().map(|other| other as usize * all + before + element);
+                self.check_element_of((rank, element), given)?;
+            }
         }
         Ok(())
     }
@@ -129,9 +146,11 @@ fn sampled_pairs_of_larger_groups() {
 #[test]
 fn every_operation_has_algorithms_for_two_groups() {
     use Operation::{Allgather, Allgatherv, Allreduce, Alltoall, Alltoallv, Barrier, Bcast};
-    use Operation::{Exscan, Gather, Gatherv, Reduce, Scan, Scatter, Scatterv};
+    use Operation::{Alltoallw, Exscan, Gather, Gatherv, Reduce, Scan, Scatter, Scatterv};
     let has = [Barrier, Bcast, Gather, Gatherv, Scatter, Scatterv, Reduce, Allreduce];
-    for operation in has.into_iter().chain([Allgather, Allgatherv, Alltoall, Alltoallv]) {
+    let of_both = [Allgather, Allgatherv, Alltoall, Alltoallv, Alltoallw];
+    let scattering = [Operation::ReduceScatter, Operation::ReduceScatterBlock];
+    for operation in has.into_iter().chain(of_both).chain(scattering) {
         assert!(!algorithms(operation).is_empty(), "{operation}");
     }
     // MPI has none either.
@@ -210,6 +229,23 @@ mod formula {
                 assert_eq!(job.rounds.len() as u32, p.max(q).div_ceil(width), "{}", schedule.name());
                 assert_eq!((job.total.messages, job.total.elements), (messages, 10 * messages));
             }
+        }
+    }
+
+    /// To one rank and from there: (p - 1) q n + (q - 1) p n elements along trees, and p + q blocks of n. Straight: each rank of p
+    /// sends q blocks and gets as many, and adds up q of them, max(p, q) rounds; Thakur, Rabenseifner, Gropp 2005, section 4.3.
+    #[test]
+    fn reductions_that_are_scattered() {
+        for (p, q) in pairs() {
+            let (a, b, n) = (u64::from(p), u64::from(q), 10);
+            let job = check(&inter::reduce_scatter::LocalReduceRemoteScatter, p + q, p, 10).unwrap();
+            assert_eq!(job.rounds.len() as u32, log2_ceil(p.max(q)) + p.max(q).div_ceil(7));
+            assert_eq!(job.total.messages, (a - 1) + (b - 1) + a + b);
+            assert_eq!(job.total.elements, ((a - 1) * b + (b - 1) * a + a + b) * n);
+            let job = check(&inter::reduce_scatter::PairwiseExchange, p + q, p, 10).unwrap();
+            assert_eq!(job.rounds.len() as u32, p.max(q));
+            assert_eq!((job.total.messages, job.total.elements), (2 * a * b, 2 * a * b * n));
+            assert_eq!(job.share().reduced, (a.max(b) - 1) * n);
         }
     }
 }

@@ -220,7 +220,7 @@ impl<'a> Job<'a> {
                     sent.elements += from.len as u64;
                     let (cut, values) = (self.cut(from), self.read(rank, from)?);
                     let heard = self.ranks[rank as usize].heard.clone();
-                    let message = Message { cut, block: self.block(from), values, heard };
+                    let message = Message { cut, block: self.block(rank, from), values, heard };
                     self.channels.entry((rank, to)).or_default().sends.push_back(message);
                     self.matched(rank, to)?;
                 }
@@ -340,7 +340,7 @@ impl<'a> Job<'a> {
         if sent != room || message.cut != self.cut(into) || into.buffer == Buffer::Input {
             return Err(Fault::Length { from, to, sent, room });
         }
-        if message.block != self.block(into) {
+        if message.block != self.block(to, into) {
             return Err(Fault::Block { rank: to });
         }
         self.put(to, into, &message.values);
@@ -364,7 +364,7 @@ impl<'a> Job<'a> {
             }
             for step in self.steps(rank) {
                 if let Step::Reduce { into, from, .. } | Step::Copy { into, from } = step
-                    && self.block(into) != self.block(from)
+                    && self.block(rank, into) != self.block(rank, from)
                 {
                     return Err(Fault::Block { rank });
                 }

@@ -9,6 +9,7 @@ use aldis_coll::schedule::Candidate;
 use aldis_coll::{Options, allreduce, op::Sum, wait_all};
 use aldis_kernel::hal::{Cause, Operation};
 use aldis_kernel::{Comm, Error, Rank, Tag};
+use zerocopy::IntoBytes;
 
 use crate::oracle::{Affine, Compose, fold, inputs};
 use crate::rig::{Endpoint, run};
@@ -292,6 +293,18 @@ fn blocks_of_unlike_lengths_go_to_every_rank_of_the_other_group() {
                 "{options:?}"
             );
         });
+        // The same as bytes.
+        let bytes = |blocks: &[Block]| -> Vec<Block> {
+            let of = |elements: usize| elements * size_of::<u32>();
+            blocks.iter().map(|block| Block { start: of(block.start), len: of(block.len) }).collect()
+        };
+        let (to, from) = (bytes(&given.0), bytes(&list.0));
+        each(Operation::Alltoallw, nominal, |options| {
+            let mut data = vec![OLD; list.1];
+            let call = inter::alltoallw(input.as_bytes(), &to, data.as_mut_bytes(), &from).by(options);
+            call.run(endpoint, &sides.between).unwrap();
+            assert_eq!(data, memory(&list, |from| block(there, from, own, len(there, from, own))));
+        });
     });
 }
 
@@ -324,6 +337,100 @@ fn a_reduction_is_of_the_other_group_in_the_order_of_its_ranks() {
                 });
             }
         }
+    });
+}
+
+/// So many elements cut into blocks of unlike lengths, of which some have none.
+fn cuts(total: usize, ranks: u32) -> Vec<usize> {
+    let end = |rank: u32| match rank {
+        rank if rank == ranks => total,
+        rank => total * (rank / 2) as usize / ranks as usize,
+    };
+    (0..ranks).map(|rank| end(rank + 1) - end(rank)).collect()
+}
+
+/// Blocks of one length, of another one for each group, and of unlike ones; with scratch for all, for little, and for nothing.
+#[test]
+fn a_reduction_of_the_other_group_is_scattered_in_the_order_of_its_ranks() {
+    in_halves(|endpoint, sides| {
+        let (between, own) = (sides.between, sides.between.rank().0 as usize);
+        let (here, there) = (between.size(), between.remote_size());
+        let nominal = 2 * here.max(there);
+        let seed = |upper: bool| 11 + u64::from(upper);
+        let all = (here * there) as usize;
+        for total in [0, all, 30 * all] {
+            let input: Vec<Affine> = inputs(seed(sides.is_upper), own as u32, total);
+            let reduced = fold::<Affine, _>(Compose, seed(!sides.is_upper), there, total);
+            let (blocks, lens) = (cuts(total, there), cuts(total, here));
+            let before: usize = lens[..own].iter().sum();
+            // Backwards, with gaps.
+            let given = layout(blocks.iter().copied());
+            let mut apart = vec![Affine { a: 1, b: 1 }; given.1];
+            let mut from = 0;
+            for at in &given.0 {
+                apart[at.start..][..at.len].copy_from_slice(&input[from..][..at.len]);
+                from += at.len;
+            }
+            for scratch in [2 * nominal as usize * total, 2 * nominal as usize + 1, 2, 0] {
+                let mut spare = vec![Affine { a: 1, b: 0 }; scratch];
+                each(Operation::ReduceScatterBlock, nominal, |options| {
+                    let count = total / here as usize;
+                    let mut data = vec![Affine { a: 7, b: 7 }; count];
+                    let call = inter::reduce_scatter_block(Compose, &input, &mut data, &mut spare);
+                    if !is_refused(call.by(options).run(endpoint, &between)) {
+                        assert_eq!(data, reduced[own * count..][..count], "{options:?}");
+                    }
+                    let mut data = vec![Affine { a: 7, b: 7 }; lens[own]];
+                    let call = inter::reduce_scatter(Compose, (&apart, &given.0), &mut data, &mut spare);
+                    if !is_refused(call.by(options).run(endpoint, &between)) {
+                        assert_eq!(data, reduced[before..][..lens[own]], "{options:?}");
+                    }
+                });
+            }
+        }
+    });
+}
+
+/// Two nonblocking at a time, and one that is started three times.
+#[test]
+fn scattered_reductions_are_started_again() {
+    run(5, |endpoint| {
+        let sides = Sides::new(endpoint, 2);
+        let (between, rank) = (sides.between, sides.between.rank().0);
+        let (here, there) = (between.size(), between.remote_size());
+        let sum = |of: u32| (0..of).sum::<u32>();
+        let mut input = [rank; 6];
+        let mut parts = [vec![0; 6 / here as usize], vec![0; 6 / here as usize], vec![0; 6 / here as usize]];
+        let (mut bytes, blocks) = (vec![0; there as usize], vec![Block { start: 0, len: 1 }; there as usize]);
+        let blocks: Vec<Block> = (0..).zip(blocks).map(|(at, block)| Block { start: at, ..block }).collect();
+        let given = vec![rank as u8; there as usize];
+        let mut scratch = [[0; 24]; 3];
+        let ([one, two, three], [first, second, third]) = (&mut parts, &mut scratch);
+        let (input, swapped, same) = (&mut input, &mut bytes, [rank; 6]);
+        endpoint
+            .scope(|scope| {
+                let persistent = Options::default().persistent();
+                let again = inter::reduce_scatter_block(Sum, input, three, third).by(&persistent);
+                let mut again = again.start(scope, &between)?;
+                let mut flying = vec![
+                    inter::reduce_scatter_block(Sum, &same, one, first).start(scope, &between)?,
+                    inter::alltoallw(&given, &blocks, swapped, &blocks).start(scope, &between)?,
+                    inter::reduce_scatter_block(Sum, &same, two, second).start(scope, &between)?,
+                ];
+                wait_all(scope, &mut flying)?;
+                for start in 0..3 {
+                    again.edit_input(scope, |input: &mut [u32]| input.fill(rank + start))?;
+                    again.start(scope)?;
+                    again.wait(scope)?;
+                    again.edit(scope, |got: &mut [u32]| {
+                        assert!(got.iter().all(|got| *got == sum(there) + start * there));
+                    })?;
+                }
+                Ok::<_, Error>(())
+            })
+            .unwrap();
+        assert!(parts[..2].iter().flatten().all(|got| *got == sum(there)));
+        assert!((0..).zip(&bytes).all(|(from, got): (u32, _)| u32::from(*got) == from));
     });
 }
 
@@ -384,6 +491,13 @@ fn what_does_not_fit_is_refused_by_name() {
         assert_eq!(beyond, Err(Cause::RankOutOfRange { rank: size, size }));
         let uneven = of(endpoint, inter::gather(&mut [0_u8; 7], &mut [], Root::This), &sides.between);
         assert_eq!(uneven, Err(Cause::LengthMismatch { left: 7, right: 6 }));
+        let (here, six) = (sides.between.size(), [0_u32; 6]);
+        let mut long = vec![0; 6 / here as usize + 1];
+        let mut spare = [0; 24];
+        let uneven = inter::reduce_scatter_block(Sum, &six, &mut long, &mut spare);
+        let right = 6 + u64::from(here);
+        let mismatch = Cause::LengthMismatch { left: 6, right };
+        assert_eq!(of(endpoint, uneven, &sides.between), Err(mismatch));
         let shared = of(endpoint, inter::barrier().by(&Options::shared()), &sides.between);
         assert_eq!(shared, Err(Cause::Unsupported));
         // An algorithm for one group reduces what the root has as well, and one for two groups what it has not.

@@ -114,20 +114,20 @@ impl Job<'_> {
 
     /// This rank has an expression for each element in which the operand of each of these stands once.
     pub(crate) fn check_operands(&self, at: u32, ranks: Range<u32>) -> Result<(), Fault> {
-        (0..self.count)
-            .try_for_each(|element| self.check_element_of((at, element), self.count, ranks.clone()))
+        let operands = |element| ranks.clone().map(move |rank| rank as usize * self.count + element);
+        (0..self.count).try_for_each(|element| self.check_element_of((at, element), operands(element)))
     }
 
     /// An element of a rank is an expression in which the operand of every rank, of `each` elements, stands once.
     fn check_element(&self, at: (u32, usize), each: usize) -> Result<(), Fault> {
-        self.check_element_of(at, each, 0..self.size)
+        self.check_element_of(at, (0..self.size as usize).map(|rank| rank * each + at.1))
     }
 
-    fn check_element_of(
+    /// An element of a rank is an expression in which each of these operands, which rise, stands once.
+    pub(crate) fn check_element_of(
         &self,
         (rank, element): (u32, usize),
-        each: usize,
-        ranks: Range<u32>,
+        operands: impl Iterator<Item = Value>,
     ) -> Result<(), Fault> {
         let result = self.ranks[rank as usize].data[element];
         if result == UNDEFINED {
@@ -138,8 +138,7 @@ impl Job<'_> {
             return Err(Fault::RankOrder { element });
         }
         leaves.sort_unstable();
-        let expected = ranks.map(|rank| rank as usize * each + element);
-        if leaves.into_iter().eq(expected) { Ok(()) } else { Err(Fault::Wrong { rank, element }) }
+        if leaves.into_iter().eq(operands) { Ok(()) } else { Err(Fault::Wrong { rank, element }) }
     }
 
     /// The operands of an expression from left to right.
