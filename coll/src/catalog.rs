@@ -10,7 +10,7 @@ use crate::select::{across, algorithms};
 use crate::shared;
 
 /// Every collective operation.
-pub const COLLECTIVES: [Operation; 21] = [
+pub const COLLECTIVES: [Operation; 22] = [
     Operation::Barrier,
     Operation::Bcast,
     Operation::Gather,
@@ -32,6 +32,7 @@ pub const COLLECTIVES: [Operation; 21] = [
     Operation::NeighborAllgatherv,
     Operation::NeighborAlltoall,
     Operation::NeighborAlltoallv,
+    Operation::NeighborAlltoallw,
 ];
 
 /// The algorithm of the all-to-all in place, which no other call takes.

@@ -160,8 +160,8 @@ pub use exscan::{exscan, iexscan};
 pub use gather::{gather, gatherv, igather, igatherv};
 #[cfg(not(feature = "compact"))]
 pub use neighbor::{
-    ineighbor_allgather, ineighbor_allgatherv, ineighbor_alltoall, ineighbor_alltoallv, neighbor_allgather,
-    neighbor_allgatherv, neighbor_alltoall, neighbor_alltoallv,
+    ineighbor_allgather, ineighbor_allgatherv, ineighbor_alltoall, ineighbor_alltoallv, ineighbor_alltoallw,
+    neighbor_allgather, neighbor_allgatherv, neighbor_alltoall, neighbor_alltoallv, neighbor_alltoallw,
 };
 pub use reduce::{ireduce, reduce};
 #[cfg(not(feature = "compact"))]

@@ -33,7 +33,10 @@ mod tests;
 use aldis_kernel::hal::{Cause, Operation, Resource};
 use aldis_kernel::{Comm, Error, Rank};
 pub use allgather::{ineighbor_allgather, ineighbor_allgatherv, neighbor_allgather, neighbor_allgatherv};
-pub use alltoall::{ineighbor_alltoall, ineighbor_alltoallv, neighbor_alltoall, neighbor_alltoallv};
+pub use alltoall::{
+    ineighbor_alltoall, ineighbor_alltoallv, ineighbor_alltoallw, neighbor_alltoall, neighbor_alltoallv,
+    neighbor_alltoallw,
+};
 pub use linear::Linear;
 pub use lines::Line;
 use lines::arrange;

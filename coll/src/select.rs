@@ -177,7 +177,9 @@ fn of_blocks(operation: Operation) -> &'static [Candidate] {
         Operation::Alltoallv | Operation::Alltoallw => &alltoall::OF_UNLIKE,
         Operation::ReduceScatterBlock | Operation::ReduceScatter => &reduce_scatter::ALGORITHMS,
         Operation::NeighborAllgather | Operation::NeighborAllgatherv => &neighbor::GATHERS,
-        Operation::NeighborAlltoall | Operation::NeighborAlltoallv => &neighbor::EXCHANGES,
+        Operation::NeighborAlltoall | Operation::NeighborAlltoallv | Operation::NeighborAlltoallw => {
+            &neighbor::EXCHANGES
+        }
         _ => &[],
     }
 }

@@ -71,6 +71,38 @@ pub fn ineighbor_alltoallv<'scope, E: Element, T: Transport, P: Platform>(
     Options::default().ineighbor_alltoallv(scope, around, input, given, data, blocks)
 }
 
+/// Sends block n of `input` to destination n, for every n, and receives what source n has sent into block n of `data`, where blocks
+/// are of elements of unlike sizes: all are bytes, as are their places and lengths, listed by `given` and `blocks`
+/// (MPI_Neighbor_alltoallw of contiguous types). Bytes are not converted between ranks of unlike byte orders.
+///
+/// # Errors
+/// As [`neighbor_alltoallv`].
+pub fn neighbor_alltoallw<'s, T: Transport, P: Platform>(
+    caller: &mut impl Caller<'s, T, P>,
+    around: &Neighbourhood<'_>,
+    input: &[u8],
+    given: &[Block],
+    data: &mut [u8],
+    blocks: &[Block],
+) -> Result<(), Error> {
+    Options::default().neighbor_alltoallw(caller, around, input, given, data, blocks)
+}
+
+/// Starts [`neighbor_alltoallw`] (MPI_Ineighbor_alltoallw). The memory can be used again when the scope is over.
+///
+/// # Errors
+/// As [`neighbor_alltoallw`].
+pub fn ineighbor_alltoallw<'scope, T: Transport, P: Platform>(
+    scope: &mut Scope<'scope, '_, '_, T, P>,
+    around: &'scope Neighbourhood<'scope>,
+    input: impl Into<Input<'scope, u8>>,
+    given: &'scope [Block],
+    data: &'scope mut [u8],
+    blocks: &'scope [Block],
+) -> Result<Collective<'scope>, Error> {
+    Options::default().ineighbor_alltoallw(scope, around, input, given, data, blocks)
+}
+
 fn even<'m, E: Element>(
     around: &'m Neighbourhood<'m>,
     input: impl Into<Input<'m, E>>,
@@ -81,11 +113,11 @@ fn even<'m, E: Element>(
 }
 
 fn listed<'m, E: Element>(
+    operation: Operation,
     around: &'m Neighbourhood<'m>,
     (input, given): (impl Into<Input<'m, E>>, &'m [Block]),
     (data, blocks): (&'m mut [E], &'m [Block]),
 ) -> Exchange<'m, E> {
-    let operation = Operation::NeighborAlltoallv;
     let input = (input.into(), Layout::Listed(given));
     Exchange { operation, around, data: (data, Layout::Listed(blocks)), input }
 }
@@ -132,7 +164,7 @@ impl Options {
         data: &mut [E],
         blocks: &[Block],
     ) -> Result<(), Error> {
-        listed(around, (input, given), (data, blocks)).run(self, caller)
+        listed(Operation::NeighborAlltoallv, around, (input, given), (data, blocks)).run(self, caller)
     }
 
     /// [`ineighbor_alltoallv`] with these options.
@@ -148,6 +180,38 @@ impl Options {
         data: &'scope mut [E],
         blocks: &'scope [Block],
     ) -> Result<Collective<'scope>, Error> {
-        listed(around, (input, given), (data, blocks)).start(self, scope)
+        listed(Operation::NeighborAlltoallv, around, (input, given), (data, blocks)).start(self, scope)
+    }
+
+    /// [`neighbor_alltoallw`] with these options.
+    ///
+    /// # Errors
+    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of another operation.
+    pub fn neighbor_alltoallw<'s, T: Transport, P: Platform>(
+        &self,
+        caller: &mut impl Caller<'s, T, P>,
+        around: &Neighbourhood<'_>,
+        input: &[u8],
+        given: &[Block],
+        data: &mut [u8],
+        blocks: &[Block],
+    ) -> Result<(), Error> {
+        listed(Operation::NeighborAlltoallw, around, (input, given), (data, blocks)).run(self, caller)
+    }
+
+    /// [`ineighbor_alltoallw`] with these options.
+    ///
+    /// # Errors
+    /// As there and at [`Options::neighbor_alltoallw`].
+    pub fn ineighbor_alltoallw<'scope, T: Transport, P: Platform>(
+        &self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        around: &'scope Neighbourhood<'scope>,
+        input: impl Into<Input<'scope, u8>>,
+        given: &'scope [Block],
+        data: &'scope mut [u8],
+        blocks: &'scope [Block],
+    ) -> Result<Collective<'scope>, Error> {
+        listed(Operation::NeighborAlltoallw, around, (input, given), (data, blocks)).start(self, scope)
     }
 }

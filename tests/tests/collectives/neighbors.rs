@@ -4,11 +4,12 @@ use aldis_coll::comm::{Dimension, DistributedGraph, Graph, Grid, Neighbour, Topo
 use aldis_coll::layout::Block;
 use aldis_coll::neighbor::{Line, Neighbourhood};
 use aldis_coll::{
-    Options, ineighbor_allgather, ineighbor_alltoallv, neighbor_allgather, neighbor_allgatherv,
-    neighbor_alltoall, neighbor_alltoallv, wait_all,
+    Options, ineighbor_allgather, ineighbor_alltoallv, ineighbor_alltoallw, neighbor_allgather,
+    neighbor_allgatherv, neighbor_alltoall, neighbor_alltoallv, neighbor_alltoallw, wait_all,
 };
 use aldis_kernel::hal::{Cause, Operation, Resource};
 use aldis_kernel::{Error, Rank};
+use zerocopy::IntoBytes;
 
 use crate::rig::{Endpoint, run};
 
@@ -43,6 +44,12 @@ fn apart(lens: &[usize]) -> (Vec<Block>, usize) {
         .collect();
     list.reverse();
     (list, end)
+}
+
+/// The same blocks in bytes.
+fn in_bytes(blocks: &[Block]) -> Vec<Block> {
+    let of = |elements: usize| elements * size_of::<u32>();
+    blocks.iter().map(|block| Block { start: of(block.start), len: of(block.len) }).collect()
 }
 
 fn memory(blocks: &[Block], end: usize, of: impl Fn(u32) -> Option<Vec<u32>>) -> Vec<u32> {
@@ -91,8 +98,15 @@ fn exchange_all(ep: &mut Endpoint, topology: &impl Topology, meets: &[Option<(u3
     let mut data = vec![OLD; end];
     neighbor_alltoallv(ep, &around, &input, &given, &mut data, &list).unwrap();
     assert_eq!(data, swapped);
-    // Not blocking, two at a time; and persistent, with input that changes.
+    // The same as bytes.
+    let (to, from) = (in_bytes(&given), in_bytes(&list));
     data.fill(OLD);
+    neighbor_alltoallw(ep, &around, input.as_bytes(), &to, data.as_mut_bytes(), &from).unwrap();
+    assert_eq!(data, swapped);
+    // Not blocking, three at a time; and persistent, with input that changes.
+    data.fill(OLD);
+    let mut bytes = vec![OLD; end];
+    let bytes_ref = bytes.as_mut_bytes();
     let (count, own) = (3, block(me, 0, 3));
     let (mut gathered, mut turned) = (vec![OLD; count * meets.len()], vec![OLD; count * meets.len()]);
     let mut even = vec![0; count * destinations as usize];
@@ -101,6 +115,7 @@ fn exchange_all(ep: &mut Endpoint, topology: &impl Topology, meets: &[Option<(u3
     ep.scope(|scope| {
         let mut flying = [
             ineighbor_alltoallv(scope, around, input, given, data_ref, list)?,
+            ineighbor_alltoallw(scope, around, input.as_bytes(), &to, bytes_ref, &from)?,
             ineighbor_allgather(scope, around, own, gathered_ref)?,
         ];
         let options = Options::default().persistent();
@@ -124,7 +139,7 @@ fn exchange_all(ep: &mut Endpoint, topology: &impl Topology, meets: &[Option<(u3
         Ok::<_, Error>(())
     })
     .unwrap();
-    assert_eq!(data, swapped);
+    assert_eq!((&data, &bytes), (&swapped, &swapped));
     let expected =
         meets.iter().flat_map(|met| met.map_or(vec![OLD; count], |(from, _)| block(from, 0, count)));
     assert_eq!(gathered, expected.collect::<Vec<_>>());
