@@ -1,4 +1,4 @@
-//! Two-level algorithms: within each node, and between one rank of each.
+//! Two-level algorithms: within each node, and between one rank of each (in the all-to-all, between all for their nodes).
 //!
 //! Where messages between nodes are dear, few of them should go there. Ranks of a node are neighbours: node n has the
 //! ranks from `n k` on, `k` of them, and the last node what is left ([`Instance::with_cut`] tells k). Each node has a *leader*: the
@@ -15,6 +15,7 @@
 //! [`Options::far`]: crate::Options::far
 
 mod allgather;
+mod alltoall;
 mod barrier;
 mod gather;
 mod reduce;
@@ -25,6 +26,7 @@ use core::ops::Range;
 use aldis_kernel::hal::{Cause, Operation, PeerId, Platform, Transport};
 use aldis_kernel::{Comm, Error};
 pub use allgather::Allgather;
+pub use alltoall::Alltoall;
 pub use barrier::{Barrier, Bcast};
 pub use gather::Gather;
 pub use reduce::{Allreduce, Reduce};
@@ -58,6 +60,7 @@ pub fn algorithm(operation: Operation) -> Option<&'static dyn TwoLevel> {
         Operation::Gather => &Gather,
         Operation::Scatter => &Scatter,
         Operation::Allgather | Operation::Allgatherv => &Allgather,
+        Operation::Alltoall => &Alltoall,
         _ => return None,
     })
 }
@@ -198,10 +201,14 @@ impl Nodes {
         back(self.node(instance.rank()), self.node(instance.root()), self.shape.nodes)
     }
 
+    /// How many ranks a node has, of `size` in all.
+    fn ranks(&self, size: u32, node: u32) -> u32 {
+        self.shape.largest.min(size.saturating_sub(self.first(node)))
+    }
+
     /// The blocks of a node.
     fn blocks(&self, instance: &Instance, node: u32) -> Span {
-        let first = self.first(node);
-        instance.blocks(first, self.shape.largest.min(instance.size().saturating_sub(first)))
+        instance.blocks(self.first(node), self.ranks(instance.size(), node))
     }
 
     /// The leader of the node at a place counted from the root's other than 0, and the blocks of that node.
@@ -251,8 +258,9 @@ mod tests {
     #[test]
     fn far_messages_are_saved_where_nodes_are_known() {
         let (near, far) = (Prices::SHARED_MEMORY, Prices::SOCKET);
-        for call in [Call::barrier(64), Call::bcast::<u64>(64, 100), Call::allreduce::<Max, u64>(64, 10, 10)]
-        {
+        let alltoall = Call { operation: Operation::Alltoall, scratch: 1280, ..Call::bcast::<u64>(64, 10) };
+        let allreduce = Call::allreduce::<Max, u64>(64, 10, 10);
+        for call in [Call::barrier(64), Call::bcast::<u64>(64, 100), allreduce, alltoall] {
             let flat =
                 call.select(algorithms(call.operation), &Options { prices: far, ..Options::default() });
             let selected = |node| call.select_in_two_levels(flat, (node, near), &far).unwrap();

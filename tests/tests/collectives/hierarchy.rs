@@ -46,6 +46,20 @@ fn moves_blocks(endpoint: &mut Endpoint<'_, '_>, node: u32, count: usize) {
     assert_eq!(data, blocks(size, count), "node {node}");
 }
 
+/// Blocks for all, in one piece and cut.
+fn swaps_blocks(endpoint: &mut Endpoint<'_, '_>, node: u32, count: usize) {
+    let (world, rank, size) = (endpoint.world(), endpoint.world().rank().0, endpoint.world().size());
+    let block = |from: u32, to: u32| numbers(from << 8 | to, count);
+    let input: Vec<u32> = (0..size).flat_map(|to| block(rank, to)).collect();
+    let expected: Vec<u32> = (0..size).flat_map(|from| block(from, rank)).collect();
+    for blocks in [2 * count, count, 2] {
+        let (mut data, mut scratch) = (vec![9; expected.len()], vec![0; size as usize * blocks.max(2)]);
+        let options = on_nodes(Operation::Alltoall, node);
+        options.alltoall(endpoint, &world, &input, &mut data, &mut scratch).unwrap();
+        assert_eq!(data, expected, "node {node} scratch {}", scratch.len());
+    }
+}
+
 fn reduces(endpoint: &mut Endpoint<'_, '_>, node: u32, count: usize) {
     let (world, rank, size) = (endpoint.world(), endpoint.world().rank().0, endpoint.world().size());
     let expected = fold::<Affine, _>(Compose, 3, size, count);
@@ -74,6 +88,7 @@ fn every_operation_works_on_nodes_of_many_sizes() {
             for node in (0..=size).chain([20]) {
                 for count in [0, 1, 301] {
                     moves_blocks(endpoint, node, count);
+                    swaps_blocks(endpoint, node, count.min(40));
                     reduces(endpoint, node, count);
                 }
                 let world = endpoint.world();
