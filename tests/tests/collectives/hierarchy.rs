@@ -1,9 +1,9 @@
 //! Algorithms in two levels on nodes of many sizes, as a call names them.
 
 use aldis_coll::hierarchy::{algorithm, ranks_per_node};
-use aldis_coll::{Options, op::Sum};
-use aldis_kernel::Rank;
+use aldis_coll::{Options, op::Sum, wait_all};
 use aldis_kernel::hal::Operation;
+use aldis_kernel::{Error, Rank};
 
 use crate::oracle::{Affine, Compose, fold, inputs};
 use crate::rig::{Endpoint, run};
@@ -129,5 +129,40 @@ fn two_levels_and_one_follow_each_other() {
             options.allreduce(endpoint, &world, Sum, &mut data, &mut scratch).unwrap();
             assert_eq!(data, [21 + 7 * round; 5]);
         }
+    });
+}
+
+/// Not blocking, two at a time; and persistent, with other blocks each time.
+#[test]
+fn two_level_exchanges_are_started_again() {
+    run(8, |endpoint| {
+        let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
+        // Nodes of three, three and two.
+        let options = on_nodes(Operation::Alltoall, 3);
+        let given = |start: u32| -> Vec<u32> { (0..8).map(|to| start << 8 | rank << 4 | to).collect() };
+        let expected =
+            |start: u32| -> Vec<u32> { (0..8).map(|from| start << 8 | from << 4 | rank).collect() };
+        let (one, two, mut input) = (given(1), given(2), vec![0; 8]);
+        let (mut data, mut scratch) = ([vec![9; 8], vec![9; 8], vec![9; 8]], vec![vec![0; 16]; 3]);
+        let ([first, second, third], [a, b, c]) = (&mut data, scratch.get_disjoint_mut([0, 1, 2]).unwrap());
+        let changing = &mut input;
+        endpoint
+            .scope(|scope| {
+                let mut again = options.persistent().ialltoall(scope, &world, changing, third, c)?;
+                let mut flying = [
+                    options.ialltoall(scope, &world, &one, first, a)?,
+                    options.ialltoall(scope, &world, &two, second, b)?,
+                ];
+                wait_all(scope, &mut flying)?;
+                for start in 3..6 {
+                    again.edit_input(scope, |input: &mut [u32]| input.copy_from_slice(&given(start)))?;
+                    again.start(scope)?;
+                    again.wait(scope)?;
+                    again.edit(scope, |got: &mut [u32]| assert_eq!(got, expected(start)))?;
+                }
+                Ok::<_, Error>(())
+            })
+            .unwrap();
+        assert_eq!(data[..2], [expected(1), expected(2)]);
     });
 }

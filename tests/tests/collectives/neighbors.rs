@@ -106,7 +106,8 @@ fn exchange_all(ep: &mut Endpoint, topology: &impl Topology, meets: &[Option<(u3
     // Not blocking, three at a time; and persistent, with input that changes.
     data.fill(OLD);
     let mut bytes = vec![OLD; end];
-    let bytes_ref = bytes.as_mut_bytes();
+    let mut again = bytes.clone();
+    let (bytes_ref, again_ref) = (bytes.as_mut_bytes(), again.as_mut_bytes());
     let (count, own) = (3, block(me, 0, 3));
     let (mut gathered, mut turned) = (vec![OLD; count * meets.len()], vec![OLD; count * meets.len()]);
     let mut even = vec![0; count * destinations as usize];
@@ -120,7 +121,14 @@ fn exchange_all(ep: &mut Endpoint, topology: &impl Topology, meets: &[Option<(u3
         ];
         let options = Options::default().persistent();
         let mut turning = options.ineighbor_alltoall(scope, around, even_ref, turned_ref)?;
+        let mut again =
+            options.ineighbor_alltoallw(scope, around, input.as_bytes(), &to, again_ref, &from)?;
         wait_all(scope, &mut flying)?;
+        for _ in 0..2 {
+            again.edit(scope, |bytes: &mut [u8]| bytes.fill(u8::MAX))?;
+            again.start(scope)?;
+            again.wait(scope)?;
+        }
         for start in 0..3 {
             turning.edit_input(scope, |even: &mut [u32]| {
                 for (place, block) in (0..).zip(even.chunks_exact_mut(count)) {
@@ -139,7 +147,7 @@ fn exchange_all(ep: &mut Endpoint, topology: &impl Topology, meets: &[Option<(u3
         Ok::<_, Error>(())
     })
     .unwrap();
-    assert_eq!((&data, &bytes), (&swapped, &swapped));
+    assert!([&data, &bytes, &again].into_iter().all(|got| *got == swapped));
     let expected =
         meets.iter().flat_map(|met| met.map_or(vec![OLD; count], |(from, _)| block(from, 0, count)));
     assert_eq!(gathered, expected.collect::<Vec<_>>());
