@@ -69,11 +69,13 @@ pub enum Workload {
     Alltoall,
     /// The same in blocks of [uneven] lengths.
     Alltoallv,
+    /// Sum of doubles, a block for each rank, which puts it into its data; every other turn in the reversed order of ranks.
+    ReduceScatterBlock,
 }
 
 impl Workload {
     /// All there are, with their names on the wire.
-    pub const ALL: [(Self, &'static str); 21] = [
+    pub const ALL: [(Self, &'static str); 22] = [
         (Self::Latency, "latency"),
         (Self::Bandwidth, "bandwidth"),
         (Self::Both, "bibw"),
@@ -95,6 +97,7 @@ impl Workload {
         (Self::Allgatherv, "allgatherv"),
         (Self::Alltoall, "alltoall"),
         (Self::Alltoallv, "alltoallv"),
+        (Self::ReduceScatterBlock, "reduce_scatter_block"),
     ];
 }
 

@@ -257,6 +257,14 @@ static long long exscan(const struct batch *batch, int number) {
     return 0;
 }
 
+static long long reduce_scatter_block(const struct batch *batch, int number) {
+    int at, count = batch->bytes / 8;
+    MPI_Reduce_scatter_block(sums, in, count, MPI_DOUBLE, MPI_SUM, way(number));
+    MPI_Comm_rank(way(number), &at);
+    memcpy(sums + (size_t)at * count, in, count * sizeof *sums);
+    return 0;
+}
+
 /* Blocks. What a rank sends to another is what it had from that one: see tests/src/bin/bench_aldis/blocks.rs. */
 
 static long long gather(const struct batch *batch, int number) {
@@ -333,6 +341,7 @@ static const struct {
     { "gather", gather, EVEN },        { "gatherv", gatherv, UNEVEN },       { "scatter", scatter, EVEN },
     { "scatterv", scatterv, UNEVEN },  { "allgather", allgather, EVEN },     { "allgatherv", allgatherv, UNEVEN },
     { "alltoall", alltoall, EVEN },    { "alltoallv", alltoallv, UNEVEN }, { "consume", consume, PARTS },
+    { "reduce_scatter_block", reduce_scatter_block, EVEN },
 };
 enum { WORKLOADS = sizeof workloads / sizeof workloads[0] };
 
@@ -362,7 +371,7 @@ static void prepare(const struct batch *batch, size_t bytes) {
         memset(in, 0, needed);
     }
     memset(out, rank + 1, needed);
-    for (int i = 0; i < batch->bytes / 8; i++)
+    for (size_t i = 0; i < bytes / 8; i++)
         sums[i] = 1.0;
 }
 

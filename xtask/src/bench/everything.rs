@@ -55,9 +55,8 @@ const OTHERS: [&str; 3] = ["bench_matching", "bench_peers", "bench_instructions"
 fn sizes(workload: Workload) -> &'static [usize] {
     match workload {
         Workload::Bcast | Workload::Reduce | Workload::Allreduce => &[8, 64 << 10, 1 << 20],
-        Workload::Gather | Workload::Scatter | Workload::Allgather | Workload::Alltoall | Workload::Scan => {
-            &[64 << 10]
-        }
+        Workload::Gather | Workload::Scatter | Workload::Allgather | Workload::Alltoall => &[64 << 10],
+        Workload::ReduceScatterBlock | Workload::Scan => &[64 << 10],
         Workload::Gatherv
         | Workload::Scatterv
         | Workload::Allgatherv

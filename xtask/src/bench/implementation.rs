@@ -112,9 +112,8 @@ impl Implementation {
             (Self::Ucx, ..) | (Self::Gloo, Workload::Both | Workload::Consume | Workload::Overlap, _) => {
                 false
             }
-            (Self::Gloo, Workload::Gatherv | Workload::Scatterv | Workload::Scan | Workload::Exscan, _) => {
-                false
-            }
+            (Self::Gloo, Workload::Gatherv | Workload::Scatterv | Workload::ReduceScatterBlock, _) => false,
+            (Self::Gloo, Workload::Scan | Workload::Exscan, _) => false,
             (Self::Gloo, _, transport) => transport == Transport::Tcp,
             _ => true,
         }

@@ -24,6 +24,7 @@ pub(crate) enum Workload {
     Alltoallv,
     Reduce,
     Allreduce,
+    ReduceScatterBlock,
     Scan,
     Exscan,
 }
@@ -62,7 +63,7 @@ const WINDOW_MAX: usize = 64;
 
 impl Workload {
     /// Every collective operation.
-    pub(crate) const COLLECTIVES: [Self; 14] = [
+    pub(crate) const COLLECTIVES: [Self; 15] = [
         Self::Barrier,
         Self::Bcast,
         Self::Gather,
@@ -75,6 +76,7 @@ impl Workload {
         Self::Alltoallv,
         Self::Reduce,
         Self::Allreduce,
+        Self::ReduceScatterBlock,
         Self::Scan,
         Self::Exscan,
     ];
@@ -100,6 +102,7 @@ impl Workload {
             Self::Alltoallv => "alltoallv",
             Self::Reduce => "reduce",
             Self::Allreduce => "allreduce",
+            Self::ReduceScatterBlock => "reduce_scatter_block",
             Self::Scan => "scan",
             Self::Exscan => "exscan",
         }
@@ -130,6 +133,9 @@ impl Workload {
             Self::Alltoallv => "the same in blocks of half and of one and a half times the bytes",
             Self::Reduce => "sum of doubles at the root, in place; the root goes round",
             Self::Allreduce => "sum of doubles on all ranks, in place",
+            Self::ReduceScatterBlock => {
+                "sum of doubles, a block for each rank, which puts it into its data; every other turn in reversed order"
+            }
             Self::Scan => "sum of doubles up to each rank, in place; every other turn in reversed order",
             Self::Exscan => {
                 "sum of doubles of the ranks before each, in place; every other turn in reversed order"
@@ -170,7 +176,8 @@ impl Workload {
     pub(crate) fn bytes_min(self) -> usize {
         match self {
             Self::Latency | Self::Barrier => 0,
-            Self::Reduce | Self::Allreduce | Self::Scan | Self::Exscan | Self::Consume => 8,
+            Self::Reduce | Self::Allreduce | Self::ReduceScatterBlock => 8,
+            Self::Scan | Self::Exscan | Self::Consume => 8,
             _ => 1,
         }
     }

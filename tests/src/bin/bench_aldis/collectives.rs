@@ -1,7 +1,7 @@
 //! Workloads of all ranks.
 
 use aldis_coll::op::Sum;
-use aldis_coll::{allreduce, barrier, bcast, exscan, reduce, scan};
+use aldis_coll::{allreduce, barrier, bcast, exscan, reduce, reduce_scatter_block, scan};
 use aldis_kernel::Rank;
 use aldis_tests::bench::{Batch, Workload, mark, uniform};
 
@@ -81,5 +81,31 @@ impl Measured<'_> {
             return Ok(());
         }
         Err(format!("a scan gave other sums than {expected}").into())
+    }
+
+    /// What a rank has put into its data it gives to others in the next turn, at least to its opposite: the sums grow as in a scan.
+    /// One more turn, on known numbers, is verified.
+    pub(crate) fn reduce_scatter_block(&mut self, batch: Batch) -> Outcome<()> {
+        let (rank, size) = (self.world.rank().0 as usize, self.world.size() as usize);
+        let each = batch.bytes / 8;
+        let (mut data, mut sums) = (vec![1.0_f64; each * size], vec![0.0_f64; each]);
+        // With as much every algorithm has what it needs.
+        let mut scratch = vec![0.0_f64; 2 * data.len()];
+        let Self { endpoint, world, reversed, control, .. } = self;
+        let mut turn = |number: u32, data: &mut [f64]| -> Outcome<()> {
+            let way = if number.is_multiple_of(2) { &*world } else { &*reversed };
+            reduce_scatter_block(&mut **endpoint, way, Sum, data, &mut sums, &mut scratch)?;
+            let own = data.chunks_exact_mut(each).nth(way.rank().0 as usize);
+            own.ok_or("a rank without a block")?.copy_from_slice(&sums);
+            Ok(())
+        };
+        control.run(batch, |number| turn(number, &mut data))?;
+        data.fill(1.0);
+        turn(0, &mut data)?;
+        let expected = |place: usize| if place / each == rank { size as f64 } else { 1.0 };
+        if data.iter().enumerate().all(|(place, &value)| value == expected(place)) {
+            return Ok(());
+        }
+        Err("a reduce-scatter gave other sums".into())
     }
 }

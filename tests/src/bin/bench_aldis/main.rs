@@ -59,6 +59,7 @@ impl Measured<'_> {
             Workload::Reduce => self.reduce(batch),
             Workload::Allreduce => self.allreduce(batch),
             Workload::Scan | Workload::Exscan => self.scan(batch),
+            Workload::ReduceScatterBlock => self.reduce_scatter_block(batch),
             Workload::Gather
             | Workload::Gatherv
             | Workload::Scatter
