@@ -36,6 +36,8 @@ mod rounds;
 #[cfg(not(feature = "compact"))]
 mod row;
 mod several;
+#[cfg(not(feature = "compact"))]
+mod unlike;
 
 use core::fmt;
 
@@ -62,6 +64,10 @@ use peers::{Peers, way};
 pub use persistent::start_all;
 use ready::Ready;
 pub use several::{wait_all, wait_for};
+#[cfg(not(feature = "compact"))]
+use unlike::Watch;
+#[cfg(not(feature = "compact"))]
+pub(crate) use unlike::next_call_of;
 
 /// Events that one test handles at most.
 const POLL_BUDGET: u32 = 64;
@@ -219,7 +225,7 @@ impl Planned {
         lent: Lent<'_>,
     ) -> Result<(), Error> {
         #[cfg(not(feature = "compact"))]
-        let planned = self.by_rules(caller.endpoint().tuning(comm));
+        let planned = Self { persistent: false, ..self.by_rules(caller.endpoint().tuning(comm)) };
         #[cfg(feature = "compact")]
         let planned = self;
         if T::HAS_LINES
@@ -270,6 +276,8 @@ pub struct Collective<'scope> {
     messages: [Messages<'scope>; LANES],
     /// How far it has come, if it is carried out by control lines.
     meeting: Option<Meeting>,
+    #[cfg(not(feature = "compact"))]
+    watch: Watch,
 }
 
 impl<'scope> Collective<'scope> {
@@ -328,6 +336,8 @@ impl<'scope> Collective<'scope> {
             moved: false,
             messages: no_messages(),
             meeting: None,
+            #[cfg(not(feature = "compact"))]
+            watch: Watch::default(),
         }
     }
 
@@ -343,6 +353,8 @@ impl<'scope> Collective<'scope> {
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
     ) -> Result<(), Failed> {
+        #[cfg(not(feature = "compact"))]
+        self.open(scope);
         match self.advance(scope) {
             Progress::Failed => Err(scope.keep_failure(&self.error)),
             Progress::Done | Progress::Waiting | Progress::Starved => Ok(()),
@@ -353,8 +365,8 @@ impl<'scope> Collective<'scope> {
     ///
     /// # Errors
     /// [`Cause::Full`] when the request pool is full: nothing is lost, go on later. Any other error has ended it:
-    /// those of sends and receives, and [`Cause::LengthMismatch`] when a rank called it with another count or
-    /// scratch.
+    /// those of sends and receives; [`Cause::UnlikeLength`] when a rank called it with another count or scratch,
+    /// [`Cause::UnlikeCall`] when it called another operation, or with another root, now or just before.
     #[inline]
     pub fn test<T: Transport, P: Platform>(
         &mut self,

@@ -70,8 +70,6 @@ use core::iter::Empty;
 
 use aldis_kernel::hal::{Cause, Operation, PeerId, Platform, Transport};
 use aldis_kernel::{Comm, Error, Group, Hints, Members, PREDEFINED, Tag};
-#[cfg(not(feature = "compact"))]
-pub(crate) use circle::TAGS;
 use circle::{Circle, check_subset};
 pub use dims::dims_create;
 pub use graph::{DistributedGraph, Edge, Graph, Neighbour};

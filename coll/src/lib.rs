@@ -48,8 +48,8 @@
 //!   always the same NaN.
 //! * **Any message with any scratch.** One element of scratch is enough; more makes fewer, larger segments, or more of them in flight.
 //! * **Alike on all ranks:** the order of collective calls on a communicator, and in each call the operation, element
-//!   type, count, root, scratch length and [`Options`]. What is not alike and shows is a typed error
-//!   ([`Cause::LengthMismatch`], [`Cause::Truncated`]), never memory touched that was not lent.
+//!   type, count, root, scratch length and [`Options`]. What is not alike and shows is a typed error that tells
+//!   both sides ([`Cause::UnlikeCall`], [`Cause::UnlikeLength`]), never memory touched that was not lent.
 //! * No heap, no `unsafe`, no panic; a call of the executor does bounded work.
 //!
 //! # Absent on purpose
@@ -84,8 +84,8 @@
 //! must end with in the checker (`check_bcast` and its like), and, if its buffers are more than data, scratch and input, a
 //! [`Buffer`](schedule::Buffer) with a loan in the executor.
 //!
-//! [`Cause::LengthMismatch`]: aldis_kernel::hal::Cause::LengthMismatch
-//! [`Cause::Truncated`]: aldis_kernel::hal::Cause::Truncated
+//! [`Cause::UnlikeCall`]: aldis_kernel::hal::Cause::UnlikeCall
+//! [`Cause::UnlikeLength`]: aldis_kernel::hal::Cause::UnlikeLength
 //! [`Cause::UnlikeOrder`]: aldis_kernel::hal::Cause::UnlikeOrder
 //! [`Operation`]: aldis_kernel::hal::Operation
 //! [`Schedule`]: schedule::Schedule
@@ -141,6 +141,7 @@ pub mod scatter;
 pub mod schedule;
 pub mod select;
 pub mod shared;
+mod tag;
 
 #[cfg(not(feature = "compact"))]
 pub use allgather::{allgather, allgatherv, iallgather, iallgatherv};

@@ -44,10 +44,14 @@ pub(crate) use price::{ONCE_BYTES, algorithm, serves, work};
 
 use crate::op::{Kernel, copy};
 use crate::schedule::Order;
+use crate::tag::ROOTS;
 
 /// An allreduce of at most so many bytes, the same on all ranks, is reduced by every rank for itself: one journey instead
 /// of two, for more reading.
 pub const FLAT_BYTES_MAX: u64 = 4096;
+
+/// More bytes than anybody gives.
+const WAITING: u64 = (1 << 48) - 1;
 
 /// Steps that one call takes at most: what bounds its work, with the size of a chunk.
 const STEPS_A_CALL: u32 = 8;
@@ -104,7 +108,19 @@ impl Task {
 
     #[inline]
     const fn note(&self) -> Note {
-        Note { operation: self.operation as u32 as u8, bytes: self.bytes as u64 }
+        let root = (self.root % ROOTS) as u8;
+        Note { operation: self.operation as u32 as u8, root, bytes: self.bytes as u64 }
+    }
+
+    /// What a rank says that waits and gives nothing: nobody takes it for data.
+    const fn waiting(&self) -> Note {
+        Note { bytes: WAITING, ..self.note() }
+    }
+
+    /// What is wrong if a rank has called this instead.
+    const fn unlike(&self, (theirs, their_root): (Operation, u8)) -> Cause {
+        let (own, own_root, is_exact) = (self.operation, self.note().root, self.size <= ROOTS);
+        Cause::UnlikeCall { own, own_root, theirs, their_root, is_exact }
     }
 
     /// The result of what stands in lines, all of which have been heard.
@@ -213,6 +229,8 @@ pub(crate) struct Meeting {
     idle: u32,
     /// The rank that was missing then.
     missing: Option<u32>,
+    /// It has let others know that it waits.
+    said: bool,
     /// How chunks are passed; none if a line holds everything.
     run: Option<Run>,
     _here: Here,
@@ -228,7 +246,7 @@ impl Meeting {
         let is_long = !task.is_idle() && task.bytes > shape.line_bytes as usize;
         let run = if is_long { Some(Run::new(&task, shape)?) } else { None };
         let stage = if task.is_idle() { Stage::Over } else { Stage::Enter };
-        Ok(Some(Self { task, number, stage, next: 0, idle: 0, missing: None, run, _here }))
+        Ok(Some(Self { task, number, stage, next: 0, idle: 0, missing: None, said: false, run, _here }))
     }
 
     /// Whether it is complete.
@@ -283,6 +301,17 @@ impl Meeting {
         Ok(())
     }
 
+    /// Lets the others know what this rank waits for, if its line says nothing: who waits for it in turn sees that they make
+    /// unlike calls.
+    fn say(&mut self, lines: &mut Lines<'_>) {
+        if self.stage == Stage::Hear && !self.task.gives() && !self.said {
+            // Once, as it may be read from now on.
+            self.said = true;
+            // Nobody need read it, so what keeps it from being written does not matter.
+            let _ = lines.publish(self.number, self.task.waiting(), &[]);
+        }
+    }
+
     /// Whether this rank must hear of another: also where that gives only its chunks.
     fn listens_to(&self, rank: u32) -> bool {
         let passes = self.run.is_some() && self.task.is_of_all() && rank != self.task.rank;
@@ -313,12 +342,13 @@ impl Meeting {
     fn hear_of(&mut self, lines: &Lines<'_>, rank: u32) -> Result<(), Stopped> {
         let own = self.task.note();
         let notice = lines.look(self.number, rank).map_err(about(rank))?.ok_or(Turn::Missing(rank))?;
-        if notice.note.operation != own.operation {
-            return Err(Turn::Failed(Cause::Incompatible, Some(rank)));
+        let Note { operation, root, bytes: theirs } = notice.note;
+        if (operation, root) != (own.operation, own.root) {
+            let unlike = Operation::from_number(operation).map(|theirs| self.task.unlike((theirs, root)));
+            return Err(Turn::Failed(unlike.unwrap_or(Cause::Incompatible), Some(rank)));
         }
-        if notice.note.bytes != own.bytes {
-            let (left, right) = (own.bytes, notice.note.bytes);
-            return Err(Turn::Failed(Cause::LengthMismatch { left, right }, Some(rank)));
+        if theirs != own.bytes {
+            return Err(Turn::Failed(Cause::UnlikeLength { own: own.bytes, theirs }, Some(rank)));
         }
         if let Some(run) = &mut self.run {
             let theirs = <[u8; START_BYTES]>::try_from(notice.payload).map(u32::from_le_bytes);

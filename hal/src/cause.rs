@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use crate::platform::Operation;
+
 /// A bounded pool of the kernel or of a transport: what to enlarge when it is full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -314,6 +316,26 @@ pub enum Cause {
     UnlikeOrder,
     /// An algorithm whose results need not have the bits of others', where that was asked for.
     Irreproducible,
+    /// Ranks of a communicator have made unlike collective calls, where all must make the same ones in the same order.
+    UnlikeCall {
+        /// What this rank has called.
+        own: Operation,
+        /// With this root, modulo 32; zero where there is none.
+        own_root: u8,
+        /// What the peer has called instead.
+        theirs: Operation,
+        /// With this root, modulo 32; zero where there is none.
+        their_root: u8,
+        /// Whether there are so few ranks that roots are told exactly.
+        is_exact: bool,
+    },
+    /// Ranks of a communicator have made the same collective call with unlike counts, types, scratch or options.
+    UnlikeLength {
+        /// Bytes that this rank expects of the peer, by its own call.
+        own: u64,
+        /// Bytes that the peer has given.
+        theirs: u64,
+    },
 }
 
 impl fmt::Display for Cause {
@@ -332,6 +354,10 @@ impl fmt::Display for Cause {
                 write!(f, "{bytes} bytes are no whole number of {element}-byte elements")
             }
             Self::LengthMismatch { left, right } => write!(f, "lengths {left} and {right} must be equal"),
+            Self::UnlikeLength { own, theirs } => unlike_length(f, own, theirs),
+            Self::UnlikeCall { own, own_root, theirs, their_root, is_exact } => {
+                unlike_call(f, (own, own_root), (theirs, their_root), is_exact)
+            }
             Self::Partitions { partitions, bytes } => {
                 write!(f, "{bytes} bytes in {partitions} partitions: 1 to 64 of equal length are possible")
             }
@@ -399,6 +425,39 @@ impl fmt::Display for Cause {
 
 impl core::error::Error for Cause {}
 
+fn unlike_length(f: &mut fmt::Formatter<'_>, own: u64, theirs: u64) -> fmt::Result {
+    write!(
+        f,
+        "this rank's call expects {own} bytes, the peer's gives {theirs}: all must give the same counts, types, scratch and options"
+    )
+}
+
+fn unlike_call(
+    f: &mut fmt::Formatter<'_>,
+    own: (Operation, u8),
+    theirs: (Operation, u8),
+    is_exact: bool,
+) -> fmt::Result {
+    let (own, theirs) = (Called(own, is_exact), Called(theirs, is_exact));
+    write!(f, "this rank has called {own}, the peer {theirs}: all must make the same calls in the same order")
+}
+
+/// A collective call and its root: `bcast with root 3`.
+struct Called((Operation, u8), bool);
+
+impl fmt::Display for Called {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use Operation::{Bcast, Gather, Gatherv, Reduce, Scatter, Scatterv};
+        let &Self((operation, root), is_exact) = self;
+        match operation {
+            Bcast | Reduce | Gather | Gatherv | Scatter | Scatterv => {
+                write!(f, "{operation} with root {root}{}", if is_exact { "" } else { " (modulo 32)" })
+            }
+            _ => write!(f, "{operation}"),
+        }
+    }
+}
+
 /// A byte link's error, reduced to what the layers above act upon.
 impl From<embedded_io::ErrorKind> for Cause {
     fn from(kind: embedded_io::ErrorKind) -> Self {
@@ -418,7 +477,23 @@ const _: () = assert!(size_of::<Cause>() <= 24, "a cause must leave room for the
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
+    use std::string::ToString;
+
     use super::*;
+
+    #[test]
+    fn unlike_calls_are_told_by_name() {
+        let (own, theirs) = (Operation::Bcast, Operation::Allreduce);
+        let told = |is_exact| {
+            let cause = Cause::UnlikeCall { own, own_root: 3, theirs, their_root: 0, is_exact };
+            cause.to_string()
+        };
+        let rest = "the peer allreduce: all must make the same calls in the same order";
+        assert_eq!(told(true), std::format!("this rank has called bcast with root 3, {rest}"));
+        assert_eq!(told(false), std::format!("this rank has called bcast with root 3 (modulo 32), {rest}"));
+    }
 
     #[test]
     fn a_byte_links_errors_keep_their_meaning() {

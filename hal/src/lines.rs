@@ -44,6 +44,8 @@ pub struct LinesShape {
 pub struct Note {
     /// Which collective it is in, as a number: whoever is in another has made a mistake.
     pub operation: u8,
+    /// The root's rank, modulo 32; zero where there is none.
+    pub root: u8,
     /// Bytes it contributes or, at a root, gives; below 2^48.
     pub bytes: u64,
 }

@@ -14,6 +14,7 @@
 //! which is what the local ranks agree on anything by. So it takes two slots of the table.
 
 mod calls;
+mod numbers;
 mod settings;
 mod stale;
 mod table;
@@ -21,6 +22,7 @@ mod table;
 use core::fmt;
 
 pub use calls::{CONTEXT_WORDS, ContextOffer, Members};
+pub use numbers::COLLECTIVES_MAX;
 pub(crate) use table::{Comms, Lining, Row};
 
 use crate::rank::{Rank, WILD};

@@ -84,6 +84,8 @@ pub mod shared;
 pub mod sizing;
 pub mod storage;
 #[cfg(not(feature = "compact"))]
+mod strays;
+#[cfg(not(feature = "compact"))]
 mod tuning;
 mod turns;
 mod typed;
@@ -96,7 +98,9 @@ pub use attributes::{Attribute, AttributeCopy, AttributeDelete, Keyval};
 pub use blocking::Within;
 pub use blocks::Message;
 pub use buffer::{Loan, Sample};
-pub use comm::{CONTEXT_WORDS, Comm, ContextName, ContextOffer, GENERATION_MAX, Members, PREDEFINED};
+pub use comm::{
+    COLLECTIVES_MAX, CONTEXT_WORDS, Comm, ContextName, ContextOffer, GENERATION_MAX, Members, PREDEFINED,
+};
 pub use composite::{Composite, Either};
 pub use counters::Counters;
 pub use credits::{Account, Credits};

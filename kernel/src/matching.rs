@@ -274,6 +274,21 @@ impl<'s> Matcher<'s> {
         None
     }
 
+    /// The key of the newest of at most `most` messages kept, the last that arrived, that `is` what is looked for.
+    #[cfg(not(feature = "compact"))]
+    pub(crate) fn seek(&mut self, most: u64, is: impl Fn(&Key) -> bool) -> Option<Key> {
+        let mut next = self.arrivals.back();
+        for _ in 0..most {
+            let index = next?;
+            let key = self.envelopes.at(index)?.key;
+            if is(&key) {
+                return Some(key);
+            }
+            next = List::<Arrival>::before(&mut self.envelopes, index);
+        }
+        None
+    }
+
     /// Keeps a message that nobody waits for, and lends the place of its payload; `None` if there is no envelope.
     pub(crate) fn keep(
         &mut self,

@@ -15,15 +15,13 @@ use super::{Collective, Progress};
 use crate::layout::BLOCKS;
 use crate::schedule::IN_FLIGHT_MAX;
 use crate::select::Plan;
+use crate::tag;
 
 /// The most segments of one call that are under way at a time. One in a `compact` build.
 pub const LANES: usize = if BLOCKS { 4 } else { 1 };
 
 /// Stages that a lane goes through at most in one call, before it returns: what bounds its work.
 const STAGES_A_CALL: u32 = 128;
-
-/// How far apart the tags of two lanes are: farther than those of any two calls that are under way at a time.
-const TAGS_A_LANE: u32 = 1 << 27;
 
 /// Where a lane stands within its round.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -163,7 +161,7 @@ impl<'scope> Collective<'scope> {
     /// The tag of a lane's messages.
     #[inline]
     pub(super) fn tag_of(&self, lane: &Lane) -> Tag {
-        Tag(self.tag.0 ^ lane.number().wrapping_mul(TAGS_A_LANE))
+        tag::in_lane(self.tag, lane.number())
     }
 
     /// A message of the lane that is driven.
@@ -205,6 +203,17 @@ impl<'scope> Collective<'scope> {
         if T::HAS_LINES && self.meeting.is_some() {
             return self.meet(scope);
         }
+        let all = self.advance_lanes(scope);
+        #[cfg(not(feature = "compact"))]
+        let all = self.watch_out(scope, all);
+        all
+    }
+
+    #[inline]
+    fn advance_lanes<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+    ) -> Progress {
         self.lanes.driven.fill(0);
         let mut all = self.advance_lane(scope);
         for number in 1..self.plan.lanes() {
@@ -255,7 +264,7 @@ impl<'scope> Collective<'scope> {
 
     /// Ends it and lets go of what can still be undone.
     #[cold]
-    fn fail<T: Transport, P: Platform>(&mut self, scope: &mut Scope<'scope, '_, '_, T, P>) {
+    pub(super) fn fail<T: Transport, P: Platform>(&mut self, scope: &mut Scope<'scope, '_, '_, T, P>) {
         for message in self.messages.as_flattened_mut() {
             scope.cancel(&mut message.request);
         }

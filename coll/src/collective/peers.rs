@@ -7,6 +7,8 @@ use aldis_kernel::{Comm, Rank, Tag};
 
 #[cfg(not(feature = "compact"))]
 use super::row::Row;
+#[cfg(not(feature = "compact"))]
+use crate::inter::Root;
 use crate::layout::BLOCKS;
 
 /// Whom a collective is over.
@@ -19,7 +21,19 @@ pub(crate) enum Over {
     Groups,
     /// A rank of one of its groups, and the other group.
     #[cfg(not(feature = "compact"))]
-    Rooted(crate::inter::Root),
+    Rooted(Root),
+}
+
+#[cfg(not(feature = "compact"))]
+impl Over {
+    /// The root's rank in its group, as all who take part know it.
+    pub(super) fn root(self, inter: &Comm) -> u32 {
+        match self {
+            Self::Rooted(Root::This) => inter.rank().0,
+            Self::Rooted(Root::Remote(root)) => root.0,
+            Self::Rooted(Root::Beside) | Self::Ranks | Self::Groups => 0,
+        }
+    }
 }
 
 /// Whom places stand for.

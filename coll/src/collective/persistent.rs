@@ -3,7 +3,8 @@
 //! Any call that starts a collective makes a persistent one by [`Options::persistent`]: `MPI_Allreduce_init` is
 //! `options.persistent().iallreduce(..)`. Algorithm, segments, checks and loans are settled there, and so is its tag: the ranks
 //! make theirs in the same order as they call all other collectives, but may start them in any order, each its own. What one
-//! rank sends another for one start arrives before what it sends for the next, so all starts can have one tag.
+//! rank sends another for one start arrives before what it sends for the next, so all starts can have one tag. It has a number
+//! that those of other calls, which come round, do not meet.
 //!
 //! Between the starts the memory is the program's, by [`Collective::edit`]. Dropping a collective frees it.
 //!
@@ -39,6 +40,7 @@ use zerocopy::FromBytes;
 use super::{Collective, Lanes, Memory, Planned, Stage};
 use crate::op::Element;
 use crate::select::Options;
+use crate::tag;
 
 impl Options {
     /// The same for a collective that is made now and started later, any number of times, by [`Collective::start`]. Calls that
@@ -81,6 +83,7 @@ impl<'scope> Collective<'scope> {
             Stage::Done if self.meeting.is_some() => return Err(self.refused(scope, Cause::Unsupported)),
             Stage::Done => {}
         }
+        self.tag = tag::again(self.tag);
         let is_idle = self.schedule().rounds(&self.whole.with_count(self.plan.segment)) == 0;
         self.lanes = Lanes::new(&self.plan, is_idle);
         self.launch(scope).map_err(|Failed| *scope.failure())

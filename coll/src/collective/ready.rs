@@ -10,6 +10,7 @@ use crate::schedule::Instance;
 use crate::select::{Call, Plan};
 #[cfg(not(feature = "compact"))]
 use crate::select::{algorithms, is_far};
+use crate::tag;
 
 /// How a planned collective is carried out on a communicator.
 #[derive(Clone, Copy)]
@@ -49,10 +50,26 @@ impl Planned {
             .and_then(|whole| {
                 #[cfg(not(feature = "compact"))]
                 let whole = whole.with_cut(self.node.0);
-                let (plan, tag) = (self.plan_on(scope, comm)?, scope.collective_number(comm)?);
+                let (plan, tag) = (self.plan_on(scope, comm)?, self.next_tag(scope, comm)?);
                 Ok(Ready { whole, plan, tag, peers: [Peers::Ranks; _] })
             })
             .map_err(|cause| scope.keep_failure(&Error::new(operation, cause).on(comm)))
+    }
+
+    /// The call's tag, by the next number.
+    #[inline]
+    fn next_tag<T: Transport, P: Platform>(
+        &self,
+        scope: &mut Scope<'_, '_, '_, T, P>,
+        comm: &Comm,
+    ) -> Result<Tag, Cause> {
+        let (operation, root) = (self.call.operation, self.root);
+        #[cfg(not(feature = "compact"))]
+        if self.persistent {
+            let number = scope.persistent_number(comm, false)?;
+            return Ok(tag::of_persistent(number, operation, root));
+        }
+        Ok(tag::of_call(scope.collective_number(comm)?, operation, root))
     }
 
     /// The plan for the ranks of this communicator. Whether one of them is on another node, all of them say alike; a

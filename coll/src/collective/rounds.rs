@@ -328,17 +328,17 @@ impl<'scope> Collective<'scope> {
         scope: &mut Scope<'scope, '_, '_, T, P>,
         step: Step,
         number: u32,
-        left: u64,
+        theirs: u64,
     ) -> Result<(), Failed> {
         let Step::Recv { from, into } = step else { return Ok(()) };
-        let right = match self.piece(into, number) {
+        let own = match self.piece(into, number) {
             Some((_, range)) if BLOCKS => range.len() as u64,
             _ => self.memory.bytes(into),
         };
-        if left == right {
+        if own == theirs {
             return Ok(());
         }
-        let failed = self.refuse(Cause::LengthMismatch { left, right });
+        let failed = self.refuse(Cause::UnlikeLength { own, theirs });
         let (comm, tag, peer) = self.way(self.lanes.now(), from);
         self.error = self.error.with(peer, comm.context(), tag);
         scope.raise(&self.error);
@@ -416,6 +416,10 @@ impl<'scope> Collective<'scope> {
     #[inline(never)]
     fn stop(&mut self, error: &Error) -> Failed {
         self.error = error.within(self.operation());
+        #[cfg(not(feature = "compact"))]
+        if let Cause::Truncated { sent, room } = error.cause {
+            self.error.cause = Cause::UnlikeLength { own: room, theirs: sent };
+        }
         Failed
     }
 

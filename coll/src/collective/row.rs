@@ -12,18 +12,18 @@ use aldis_kernel::{Comm, Error, Failed, Rank, Scope, Tag};
 
 use super::peers::{Over, Peers};
 use super::{Planned, Ready};
-use crate::comm::TAGS;
 use crate::inter::Root;
 use crate::op::Kernel;
 use crate::schedule::{Candidate, Instance};
 use crate::select::{Call, Options, Shares};
+use crate::tag;
 
 /// Some ranks of one group, then some of the other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     /// Of the local group.
     companion: Comm,
-    /// How much higher the call's number is there, modulo [`TAGS`].
+    /// How much higher the call's tag is there, modulo 2^32: its number is another, the rest is the same.
     ahead: u32,
     seats: Seats,
 }
@@ -46,7 +46,7 @@ impl Row {
     #[inline]
     pub(super) fn way<'c>(&'c self, (inter, tag): (&'c Comm, Tag), place: u32) -> (&'c Comm, Tag, Rank) {
         match self.seats.at(place) {
-            (true, rank) => (&self.companion, Tag(tag.0.wrapping_add(self.ahead) % TAGS), rank),
+            (true, rank) => (&self.companion, Tag(tag.0.wrapping_add(self.ahead)), rank),
             (false, rank) => (inter, tag, rank),
         }
     }
@@ -127,7 +127,7 @@ impl Planned {
         inter: &Comm,
         over: Over,
     ) -> Result<Ready, Failed> {
-        let ready = number(scope, inter).map_err(|error| error.cause).and_then(|(companion, tag, ahead)| {
+        let ready = self.tags(scope, inter, over).and_then(|(companion, tag, ahead)| {
             let first = |comm| scope.process_of(comm, Rank(0)).map_err(|error| error.cause);
             let sizes = (inter.size(), inter.remote_size());
             let seats = Seats::new(over, inter.rank().0, sizes, first(&companion)? < first(inter)?)?;
@@ -138,17 +138,26 @@ impl Planned {
         });
         ready.map_err(|cause| scope.keep_failure(&Error::new(self.call.operation, cause).on(inter)))
     }
-}
 
-/// The companion, the call's number, and how much higher it is there.
-fn number<T: Transport, P: Platform>(
-    scope: &mut Scope<'_, '_, '_, T, P>,
-    inter: &Comm,
-) -> Result<(Comm, Tag, u32), Error> {
-    let tag = scope.inter_tag(inter)?;
-    let companion = scope.companion(inter)?;
-    let there = scope.collective_tag(&companion)?;
-    Ok((companion, tag, there.0.wrapping_sub(tag.0)))
+    /// The companion, the call's tag, and how much higher it is there.
+    fn tags<T: Transport, P: Platform>(
+        &self,
+        scope: &mut Scope<'_, '_, '_, T, P>,
+        inter: &Comm,
+        over: Over,
+    ) -> Result<(Comm, Tag, u32), Cause> {
+        let (operation, root) = (self.call.operation, over.root(inter));
+        let companion = scope.companion(inter).map_err(|error| error.cause)?;
+        let [here, there] = if self.persistent {
+            let numbers =
+                [scope.persistent_number(inter, true)?, scope.persistent_number(&companion, false)?];
+            numbers.map(|number| tag::of_persistent(number, operation, root))
+        } else {
+            let number = scope.inter_tag(inter).map_err(|error| error.cause)?;
+            [number, scope.collective_number(&companion)?].map(|number| tag::of_call(number, operation, root))
+        };
+        Ok((companion, here, there.0.wrapping_sub(here.0)))
+    }
 }
 
 #[cfg(test)]

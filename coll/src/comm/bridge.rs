@@ -1,13 +1,14 @@
 //! Agreement of two groups: each agrees within itself, and its leader exchanges with the other's.
 
 use aldis_kernel::hal::{Cause, Operation, PeerId, Platform, Transport};
-use aldis_kernel::{Comm, Error, Rank, Tag};
+use aldis_kernel::{Comm, Error, Rank};
 
-use super::circle::{Circle, Line, OWN_TAG, TAGS, WARNING_MAX};
+use super::circle::{Circle, Line, WARNING_MAX};
 use super::party::{Objection, Party};
 use super::split::Choice;
 use crate::caller::Caller;
 use crate::op::Element;
+use crate::tag;
 
 /// Both groups of an intercommunicator, or of one that is to be made, seen from one rank. It names ranks as the world does.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +60,7 @@ impl<'c> Bridge<'c> {
         let companion = caller.endpoint().companion(inter)?;
         let local = Circle::of_all(caller, &companion, operation)?;
         let partner = (Rank(0), caller.endpoint().process_of(inter, Rank(0))?);
-        let line = Line::new(inter, tag, operation);
+        let line = Line::new(inter, tag::of_call(tag, operation, 0), operation);
         Ok(Self::new(caller, local, Rank(0), line, partner).to(Remote::Of(*inter)))
     }
 
@@ -196,7 +197,7 @@ impl Party for Bridge<'_> {
     /// their numbers.
     fn flush<'s, T: Transport, P: Platform>(&self, caller: &mut impl Caller<'s, T, P>) -> Result<(), Error> {
         self.local.flush(caller)?;
-        let line = Line { comm: self.world.collective(), tag: Tag(OWN_TAG | (TAGS - 1)), ..self.line };
+        let line = Line { comm: self.world.collective(), tag: tag::FLUSH, ..self.line };
         let (me, here) = (self.local.comm().rank().0, self.local.comm().size());
         let there = match self.remote {
             Remote::Of(inter) => inter.remote_size(),

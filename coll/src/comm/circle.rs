@@ -9,12 +9,7 @@ use zerocopy::IntoBytes;
 use super::party::{Objection, Party};
 use crate::caller::Caller;
 use crate::op::Element;
-
-/// Tags of calls that name their own are told apart from the numbers of collective calls by this bit.
-pub(super) const OWN_TAG: u32 = 1 << 30;
-/// Numbers of collective calls, and tags that calls name, are below this. With this bit they are of refusals: notices that go
-/// against the direction of messages, to those whose messages a rank will not take any more.
-pub(crate) const TAGS: u32 = 1 << 29;
+use crate::tag;
 
 /// How long a rank that has failed waits at most until its notices have gone: who takes none has failed as well.
 pub(super) const WARNING_MAX: Duration = Duration::from_millis(10);
@@ -59,7 +54,7 @@ impl Line {
                 return Ok(received);
             }
             // It must be matched first: perhaps it never will.
-            let mut refused = scope.irecv(&self.comm, &mut refusal, to, Tag(self.tag.0 | TAGS))?;
+            let mut refused = scope.irecv(&self.comm, &mut refusal, to, tag::refusal(self.tag))?;
             let (operation, context) = (self.operation, self.comm.context());
             let (peer, tag) = (Some(PeerId(to.0)), Some(self.tag.0));
             let activity = Activity { operation, peer, tag, context, bytes: size_of_val(mine) as u64 };
@@ -117,7 +112,7 @@ impl Line {
         let _ = caller.enter(|scope| {
             // Who is dead need not be told. The scope's end waits for both.
             let _ = scope.isend(&self.comm, &notice, ahead, self.tag);
-            let _ = scope.isend(&self.comm, &notice, behind, Tag(self.tag.0 | TAGS));
+            let _ = scope.isend(&self.comm, &notice, behind, tag::refusal(self.tag));
             Ok::<_, Error>(())
         });
     }
@@ -147,7 +142,7 @@ impl<'g> Circle<'g> {
     ) -> Result<Self, Error> {
         let tag =
             caller.enter(|scope| scope.collective_tag(comm)).map_err(|error| error.within(operation))?;
-        let line = Line::new(comm, tag, operation);
+        let line = Line::new(comm, tag::of_call(tag, operation, 0), operation);
         line.check_alike(caller.endpoint().unlike(comm))?;
         Ok(Self { line, me: comm.rank().0, size: comm.size(), group: None })
     }
@@ -162,7 +157,7 @@ impl<'g> Circle<'g> {
         operation: Operation,
     ) -> Result<Self, Error> {
         let refused = |cause| Error::new(operation, cause);
-        let tag = own_tag(tag).map_err(refused)?;
+        let tag = tag::own(tag).map_err(refused)?;
         if comm.is_inter() {
             return Err(refused(Cause::Intercommunicator));
         }
@@ -299,15 +294,6 @@ impl Party for Circle<'_> {
 
     fn flush<'s, T: Transport, P: Platform>(&self, caller: &mut impl Caller<'s, T, P>) -> Result<(), Error> {
         (1..self.size).try_for_each(|distance| self.pass::<u8, T, P>(caller, distance, &[], &mut []))
-    }
-}
-
-/// The tag of a call that names its own.
-pub(super) const fn own_tag(tag: Tag) -> Result<Tag, Cause> {
-    if tag.0 < TAGS {
-        Ok(Tag(tag.0 | OWN_TAG))
-    } else {
-        Err(Cause::TagOutOfRange { tag: tag.0, max: TAGS - 1 })
     }
 }
 

@@ -61,11 +61,12 @@ use aldis_kernel::hal::{Cause, Operation, PeerId, Platform, Resource, Transport}
 use aldis_kernel::{Comm, Error, Group, Members, Rank, Tag};
 
 use super::bridge::{Bridge, Remote};
-use super::circle::{Circle, Line, check_subset, own_tag};
+use super::circle::{Circle, Line, check_subset};
 use super::making::{make, make_with};
 use super::party::Party;
 use super::split::{Choice, gather, processes, select};
 use crate::caller::Caller;
+use crate::tag;
 
 /// An intercommunicator between the ranks of `local` and another group, which makes the same call
 /// (MPI_Intercomm_create). The groups have no process in common. `leader` is a rank of `local`; on it - elsewhere they do not
@@ -134,7 +135,7 @@ fn way<'s, T: Transport, P: Platform>(
     if group.contains(process) {
         return Err(Cause::Overlap { rank: process.0 });
     }
-    Ok((process, own_tag(tag)?))
+    Ok((process, tag::own(tag)?))
 }
 
 /// The leaders tell each other who is in their groups. What the other one has told is left behind this side's entries of the

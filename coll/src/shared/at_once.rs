@@ -201,7 +201,7 @@ impl Encounter {
     #[cold]
     fn meeting(&self, here: Here) -> Meeting {
         let &Self { task, number, stage, next, .. } = self;
-        Meeting { task, number, stage, next, idle: 0, missing: None, run: None, _here: here }
+        Meeting { task, number, stage, next, idle: 0, missing: None, said: false, run: None, _here: here }
     }
 }
 

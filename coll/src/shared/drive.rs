@@ -6,8 +6,12 @@ use aldis_kernel::hal::lines::LinesShape;
 use aldis_kernel::hal::{Activity, Cause, Platform, Resource, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Loan, Rank, Scope, Tag};
 
+#[cfg(not(feature = "compact"))]
+use super::Stage;
 use super::{Meeting, Task, Turn};
 use crate::caller::Caller;
+#[cfg(not(feature = "compact"))]
+use crate::collective::next_call_of;
 
 /// On an endpoint.
 impl Meeting {
@@ -46,6 +50,9 @@ impl Meeting {
         self.idle = self.idle.wrapping_add(1);
         if !self.idle.is_multiple_of(LOOKS_A_ROLL_CALL) {
             return turn;
+        }
+        if let Ok(mut lines) = scope.lines(comm) {
+            self.say(&mut lines);
         }
         let Err(cause) = scope.is_there(comm, Rank(rank)) else { return turn };
         // What it wrote before it left is there by now.
@@ -99,6 +106,10 @@ impl Meeting {
         self.task.activity(comm, self.missing)
     }
 }
+
+/// Turns that find nothing, after which it is asked whether the rank that is missing has gone on without a line.
+#[cfg(not(feature = "compact"))]
+const LOOKS_ASTRAY: u32 = 1024;
 
 /// Turns that find nothing, after which the rank that is missing is looked for.
 const LOOKS_A_ROLL_CALL: u32 = 64;
@@ -176,15 +187,43 @@ impl Meeting {
                 Turn::Moved => Ok(None),
                 Turn::Missing(rank) => {
                     missing.set(Some(rank));
-                    Ok(None)
+                    self.find_astray(scope, comm, rank)
                 }
                 Turn::Crowded => Err(self.error(comm, CROWDED, None)),
-                Turn::Failed(cause, rank) => {
-                    let error = self.error(comm, cause, rank);
-                    scope.raise(&error);
-                    Err(error)
-                }
+                Turn::Failed(cause, rank) => Err(self.failed(scope, comm, (cause, rank))),
             },
         )
+    }
+
+    #[cold]
+    fn failed<T: Transport, P: Platform>(
+        &self,
+        scope: &mut Scope<'_, '_, '_, T, P>,
+        comm: &Comm,
+        (cause, rank): (Cause, Option<u32>),
+    ) -> Error {
+        let error = self.error(comm, cause, rank);
+        scope.raise(&error);
+        error
+    }
+
+    /// Ends a call that waits if the rank that has been missing for long has sent a message of the next call by messages. Who
+    /// makes this call at all writes its line first: it waits as well, so it cannot be kept from that by another of its own.
+    fn find_astray<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'_, '_, '_, T, P>,
+        comm: &Comm,
+        rank: u32,
+    ) -> Result<Option<()>, Error> {
+        #[cfg(not(feature = "compact"))]
+        if self.stage == Stage::Hear
+            && self.idle.is_multiple_of(LOOKS_ASTRAY)
+            && let Some(theirs) = next_call_of(scope, comm, Rank(rank))
+        {
+            self.leave(scope, comm);
+            return Err(self.failed(scope, comm, (self.task.unlike(theirs), Some(rank))));
+        }
+        let _ = (scope, comm, rank);
+        Ok(None)
     }
 }

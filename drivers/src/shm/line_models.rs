@@ -114,7 +114,7 @@ impl<O: LineOrders> Rank<'_, O> {
 
     /// Writes a number in this rank's line, waiting for it to be free.
     fn tell(&mut self, number: u32, value: u32) {
-        let note = Note { operation: 7, bytes: 4 };
+        let note = Note { operation: 7, root: 3, bytes: 4 };
         while !self.own.publish(number, note, &value.to_le_bytes()).unwrap() {
             self.refresh();
             thread::yield_now();
@@ -296,7 +296,8 @@ mod opening {
             let mut own: Own = unsafe { Own::at(set.place()) };
             own.open(OLD, 0);
             let number = own.begin();
-            assert!(own.publish(number, Note { operation: 7, bytes: 4 }, &99u32.to_le_bytes()).unwrap());
+            let note = Note { operation: 7, root: 3, bytes: 4 };
+            assert!(own.publish(number, note, &99u32.to_le_bytes()).unwrap());
             own.finish(number);
         }
         shared

@@ -32,7 +32,7 @@ pub(super) struct Line {
     payload: UnsafeCell<[u64; LINE_PAYLOAD / 8]>,
     /// The low half of the number of bytes contributed.
     bytes: UnsafeCell<u32>,
-    /// The operation, and the next 16 bits of the bytes.
+    /// The operation, the root, and the next 16 bits of the bytes.
     about: UnsafeCell<u32>,
     /// Whose line it is: set when the set is opened.
     context: Word,
@@ -172,7 +172,7 @@ impl<O: LineOrders> Theirs<O> {
         let start = line.payload.with(|payload| payload.cast());
         // SAFETY: as above, and the length is within the payload.
         let payload = unsafe { slice::from_raw_parts(start, len) };
-        Ok(Some(Notice { note: Note { operation: about as u8, bytes }, payload }))
+        Ok(Some(Notice { note: Note { operation: about as u8, root: (about >> 8) as u8, bytes }, payload }))
     }
 
     /// The chunk at a position that `own` is not done with. Valid until it is.
@@ -316,7 +316,7 @@ impl<O: LineOrders> Own<O> {
         }
         // SAFETY: `at`'s caller vouched for the place, of which this is a line.
         let line = unsafe { &*self.place.line(number) };
-        let about = u32::from(note.operation) | ((note.bytes >> 32) as u32) << 16;
+        let about = u32::from(note.operation) | u32::from(note.root) << 8 | ((note.bytes >> 32) as u32) << 16;
         // SAFETY: everybody has finished the collective whose line this was, so nobody reads it; the payload fits, and it is
         // memory of the caller, not of the place.
         unsafe {

@@ -2,13 +2,11 @@
 
 use aldis_hal::{Cause, PeerId, Resource};
 
+use super::numbers::Numbers;
 use super::settings::Settings;
 use super::{Comm, ITSELF, Members, PLANE, PREDEFINED, WORLD, context, slot};
 use crate::group::{Form, Group, Piece};
 use crate::rank::Rank;
-
-/// Collective calls are numbered below this, and the calls that name their own tag are above.
-pub(crate) const COLLECTIVES_MAX: u32 = 1 << 29;
 
 /// Whether a communicator has control lines. Decided once, so that all its ranks keep to the same. All-zero is not yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,8 +38,8 @@ pub(crate) struct Row {
     rank: u32,
     /// The context id of the companion, whose group is the local one; zero if there is no remote one.
     companion: u32,
-    /// Collectives started so far: the next one's tag.
-    collectives: u32,
+    /// Of its collectives.
+    numbers: Numbers,
     /// The last generation that this slot has had.
     generation: u16,
     /// The pieces are words of a bitmap.
@@ -63,7 +61,7 @@ impl Row {
         pieces: 0,
         rank: 0,
         companion: 0,
-        collectives: 0,
+        numbers: Numbers::EMPTY,
         generation: 0,
         is_bitmap: false,
         lining: Lining::Unknown,
@@ -156,6 +154,7 @@ impl<'s> Comms<'s> {
         if row.context == context & !PLANE { Some(row) } else { None }
     }
 
+    #[inline]
     pub(crate) fn row_mut(&mut self, comm: &Comm) -> Result<&mut Row, Cause> {
         let row = self.rows.get_mut(slot(comm.context) as usize);
         row.filter(|row| row.context == comm.context & !PLANE).ok_or(Cause::Stale)
@@ -187,15 +186,46 @@ impl<'s> Comms<'s> {
     /// The next collective's number, the same on every rank since all start them in the same order. Collectives over two
     /// groups are not those over one.
     pub(crate) fn next_collective(&mut self, comm: &Comm, is_inter: bool) -> Result<u32, Cause> {
+        self.numbers(comm, is_inter).map(Numbers::take)
+    }
+
+    /// The numbers of a communicator of two groups or of one.
+    fn numbers(&mut self, comm: &Comm, is_inter: bool) -> Result<&mut Numbers, Cause> {
         let row = self.row_mut(comm)?;
         match (row.is_inter(), is_inter) {
-            (true, false) => return Err(Cause::Intercommunicator),
-            (false, true) => return Err(Cause::Intracommunicator),
-            _ => {}
+            (true, false) => Err(Cause::Intercommunicator),
+            (false, true) => Err(Cause::Intracommunicator),
+            _ => Ok(&mut row.numbers),
         }
-        let number = row.collectives;
-        row.collectives = (number + 1) & (COLLECTIVES_MAX - 1);
-        Ok(number)
+    }
+
+    /// As [`next_collective`](Self::next_collective), of persistent collectives, and without end.
+    #[cfg(not(feature = "compact"))]
+    pub(crate) fn next_persistent(&mut self, comm: &Comm, is_inter: bool) -> Result<u32, Cause> {
+        self.numbers(comm, is_inter).map(Numbers::take_persistent)
+    }
+
+    /// The number that the next collective has, which is not taken; `None` while it may be that of one under way.
+    #[cfg(not(feature = "compact"))]
+    pub(crate) fn coming_collective(&self, comm: &Comm) -> Option<u32> {
+        let row = self.row(comm.context).filter(|row| row.numbers.are_distinct())?;
+        Some(row.numbers.coming())
+    }
+
+    /// A collective begins, with this tag; gives that of the one that began before it.
+    #[cfg(not(feature = "compact"))]
+    #[inline]
+    pub(crate) fn begin_collective(&mut self, comm: &Comm, tag: u32) -> Option<u32> {
+        self.row_mut(comm).ok()?.numbers.begin(tag)
+    }
+
+    /// One that has begun ends.
+    #[cfg(not(feature = "compact"))]
+    #[inline]
+    pub(crate) fn end_collective(&mut self, comm: &Comm) {
+        if let Ok(row) = self.row_mut(comm) {
+            row.numbers.end();
+        }
     }
 
     /// A communicator's group, the local one if it has two.

@@ -1,11 +1,16 @@
 //! Chapter 6: collective communication, as far as point-to-point meets it. The algorithms have tests of their own
 //! (`coll/tests/symbolic`, `tests/tests/collectives`).
 
-use aldis_coll::comm::{Choice, free, split};
+use core::time::Duration;
+
+use aldis_coll::allreduce::RecursiveDoubling;
+use aldis_coll::barrier::Dissemination;
+use aldis_coll::bcast::Binomial;
+use aldis_coll::comm::{Choice, dup, free, split};
 use aldis_coll::op::Sum;
 use aldis_coll::{Options, allreduce, barrier, iallreduce, ibcast, wait_all};
-use aldis_hal::{Platform, Transport};
-use aldis_kernel::{Endpoint, Rank, Source, Tag, TagMatch};
+use aldis_hal::{Cause, Operation, Platform, Transport};
+use aldis_kernel::{Comm, Endpoint, Error, Rank, Source, Tag, TagMatch};
 
 use super::Outcome;
 
@@ -14,6 +19,7 @@ cases! {
     "6.1", 4: collectives_and_messages_do_not_meet;
     "6.13", 5: persistent_collectives_are_started_in_any_order;
     "6.1", 6: collectives_of_different_communicators_do_not_meet;
+    "6.14", 2: unlike_calls_are_told_with_both_sides;
 }
 
 fn nobody_leaves_a_barrier_before_the_last_has_come<T: Transport, P: Platform>(
@@ -111,4 +117,59 @@ fn collectives_of_different_communicators_do_not_meet<T: Transport, P: Platform>
         }
     }
     Ok(free(ep, part)?)
+}
+
+/// A call: its operation, its root, and elements.
+type Made = (Operation, u32, usize);
+
+/// Makes it, and a barrier, by messages.
+fn make<T: Transport, P: Platform>(
+    ep: &mut Endpoint<'_, T, P>,
+    comm: &Comm,
+    (operation, root, count): Made,
+) -> Result<(), Error> {
+    let (mut data, mut scratch) = ([1_u64; 3], [0; 3]);
+    let (data, scratch) = (&mut data[..count], &mut scratch[..count]);
+    let (mut within, barriers) = (ep.within(Duration::from_secs(2)), Options::using(&Dissemination));
+    match operation {
+        Operation::Bcast => Options::using(&Binomial).bcast(&mut within, comm, data, Rank(root)),
+        Operation::Allreduce => {
+            Options::using(&RecursiveDoubling).allreduce(&mut within, comm, Sum, data, scratch)
+        }
+        _ => Ok(()),
+    }?;
+    barriers.barrier(&mut within, comm)
+}
+
+/// Who is not told waits for the other, who is: a deadline ends that.
+fn unlike_calls_are_told_with_both_sides<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
+    use Operation::{Allreduce, Barrier, Bcast};
+    let world = ep.world();
+    let (me, other) = (world.rank().0 as usize, Rank(1 - world.rank().0));
+    for calls in [
+        // A root is told by its next call.
+        [(Bcast, 0, 1), (Bcast, 1, 1)],
+        [(Barrier, 0, 0), (Allreduce, 0, 1)],
+        [(Bcast, 1, 1), (Allreduce, 0, 1)],
+        // One rank is a call ahead.
+        [(Barrier, 0, 0), (Bcast, 0, 1)],
+        [(Allreduce, 0, 3), (Allreduce, 0, 2)],
+    ] {
+        let comm = dup(ep, &world)?;
+        let error = make(ep, &comm, calls[me]).err();
+        let ((own, own_root, here), (theirs, their_root, there)) = (calls[me], calls[1 - me]);
+        let [own_root, their_root] = [own_root, their_root].map(|root| root as u8);
+        let expected = if own == theirs && own_root == their_root {
+            Cause::UnlikeLength { own: 8 * here as u64, theirs: 8 * there as u64 }
+        } else {
+            Cause::UnlikeCall { own, own_root, theirs, their_root, is_exact: true }
+        };
+        let is_told = error.is_some_and(|error| (error.cause, error.peer()) == (expected, Some(other)));
+        assert!(is_told || error.is_none_or(|error| error.cause == Cause::TimedOut), "{calls:?}: {error:?}");
+        ep.discard(&comm)?;
+        let mut told = [u8::from(is_told)];
+        allreduce(ep, &world, Sum, &mut told, &mut [0])?;
+        assert!(told[0] > 0, "{calls:?}: nobody is told");
+    }
+    Ok(())
 }

@@ -271,8 +271,8 @@ fn what_is_swapped_in_place_is_as_long_on_both_sides() {
         (error.operation, error.cause)
     });
     // Rank 0 has three bytes for rank 1, which has four.
-    assert_eq!(errors[0], (Operation::Alltoallv, Cause::Truncated { sent: 4, room: 3 }));
-    assert_eq!(errors[1], (Operation::Alltoallv, Cause::LengthMismatch { left: 3, right: 4 }));
+    assert_eq!(errors[0], (Operation::Alltoallv, Cause::UnlikeLength { own: 3, theirs: 4 }));
+    assert_eq!(errors[1], (Operation::Alltoallv, Cause::UnlikeLength { own: 4, theirs: 3 }));
 }
 
 #[test]

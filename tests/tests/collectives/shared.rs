@@ -213,10 +213,10 @@ fn unlike_calls_are_found_on_both_sides_and_nothing_is_stuck() {
             let (mut data, mut scratch) = (vec![1u32; count], vec![0; count]);
             let error =
                 Options::shared().allreduce(endpoint, &world, Sum, &mut data, &mut scratch).unwrap_err();
-            let (left, right) = (4 * count as u64, 4 * [other, one][rank] as u64);
+            let (own, theirs) = (4 * count as u64, 4 * [other, one][rank] as u64);
             assert_eq!(
                 (error.cause, error.peer()),
-                (Cause::LengthMismatch { left, right }, Some(Rank(1 - rank as u32)))
+                (Cause::UnlikeLength { own, theirs }, Some(Rank(1 - rank as u32)))
             );
             let (mut data, mut scratch) = ([1u32; 3000], [0; 3000]);
             Options::shared().allreduce(endpoint, &world, Sum, &mut data, &mut scratch).unwrap();
@@ -227,7 +227,9 @@ fn unlike_calls_are_found_on_both_sides_and_nothing_is_stuck() {
         } else {
             Options::shared().allreduce(endpoint, &world, Sum, &mut [1u8], &mut [0]).unwrap_err()
         };
-        assert_eq!(error.cause, Cause::Incompatible);
+        let calls = [Operation::Barrier, Operation::Allreduce];
+        let (own, theirs, is_exact) = (calls[rank], calls[1 - rank], true);
+        assert_eq!(error.cause, Cause::UnlikeCall { own, own_root: 0, theirs, their_root: 0, is_exact });
         barrier(endpoint, &world).unwrap();
     });
 }
@@ -354,7 +356,7 @@ proptest! {
         bytes in prop_oneof![Just(8u64), Just(16_000), 0..1u64 << 48],
         payload in prop::collection::vec(any::<u8>(), 8..=48),
     ) {
-        says(Note { operation, bytes }, &payload);
+        says(Note { operation, root: 0, bytes }, &payload);
     }
 }
 

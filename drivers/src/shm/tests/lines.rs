@@ -65,7 +65,8 @@ proptest! {
             Ok(Some(notice)) => {
                 prop_assert!(context == CONTEXT && sequence == number.wrapping_add(1));
                 let said = u64::from(about >> 16) << 32 | u64::from(bytes);
-                prop_assert_eq!(notice.note, Note { operation: about as u8, bytes: said });
+                let (operation, root) = (about as u8, (about >> 8) as u8);
+                prop_assert_eq!(notice.note, Note { operation, root, bytes: said });
                 let len = if said <= BYTES as u64 { said as usize } else { START_BYTES };
                 prop_assert!(notice.payload.len() == len && is_within(&world, 0, notice.payload.as_ptr(), len));
             }
@@ -86,7 +87,7 @@ proptest! {
         world.ranks[1].clear(0, progress);
         // However far rank 0 says that it has come, rank 1 itself has finished none, and its line is in use from the
         // seventeenth on.
-        let note = Note { operation: 1, bytes: 48 };
+        let note = Note { operation: 1, root: 5, bytes: 48 };
         let wrote = world.ranks[1].publish(0, number, note, &[7; BYTES]).unwrap();
         prop_assert!(!wrote || begun <= Geometry::LINES);
         for position in (0..100).map(|index| first.wrapping_add(index)) {

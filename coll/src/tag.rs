@@ -1,0 +1,198 @@
+//! What a message's tag tells of its call, on the plane of collectives.
+//!
+//! | bits | what |
+//! |---|---|
+//! | 0 to 14 | the call's number on the communicator, modulo 2^15; of a persistent collective, among those |
+//! | 15 to 19 | the root's rank, modulo 32; zero without a root |
+//! | 20 to 25 | the operation |
+//! | 26 | a persistent collective, or one that is started again |
+//! | 27 and 28 | the lane |
+//! | 29 | a refusal: a notice that goes against the direction of messages, to those whose messages a rank will not take any more |
+//! | 30 | a call that names its own tag: bits 0 to 28 are that |
+//!
+//! Bit 31 is the kernel's. Operations beyond the last one, whose calls are not compared, stand for persistent collectives beyond
+//! the first 2^15 of a communicator, and for those that are started again though they were not made persistent.
+
+use aldis_kernel::hal::{Cause, Operation};
+use aldis_kernel::{COLLECTIVES_MAX, Tag};
+
+const NUMBER_BITS: u32 = COLLECTIVES_MAX.ilog2();
+const ROOT_BITS: u32 = 5;
+const OPERATION_BITS: u32 = 6;
+const PERSISTENT_BITS: u32 = 1;
+const LANE_BITS: u32 = 2;
+
+const ROOT_AT: u32 = NUMBER_BITS;
+const OPERATION_AT: u32 = ROOT_AT + ROOT_BITS;
+const PERSISTENT_AT: u32 = OPERATION_AT + OPERATION_BITS;
+const LANE_AT: u32 = PERSISTENT_AT + PERSISTENT_BITS;
+const REFUSAL_AT: u32 = LANE_AT + LANE_BITS;
+const OWN_AT: u32 = REFUSAL_AT + 1;
+
+const REFUSAL: u32 = 1 << REFUSAL_AT;
+const OWN: u32 = 1 << OWN_AT;
+/// The tag by which all members of two groups have everything taken in, over the world.
+pub(crate) const FLUSH: Tag = Tag(OWN | (REFUSAL - 1));
+
+#[cfg(not(feature = "compact"))]
+const PERSISTENT: u32 = 1 << PERSISTENT_AT;
+#[cfg(not(feature = "compact"))]
+const NUMBER: u32 = COLLECTIVES_MAX - 1;
+/// Roots that are told apart.
+pub(crate) const ROOTS: u32 = 1 << ROOT_BITS;
+/// Root and operation.
+#[cfg(not(feature = "compact"))]
+const CALL: u32 = (1 << (ROOT_BITS + OPERATION_BITS)) - 1;
+/// The last operation there can be: of what is started again.
+#[cfg(not(feature = "compact"))]
+const AGAIN: u32 = (1 << OPERATION_BITS) - 1;
+
+const _: () = assert!(OWN_AT == 30);
+const _: () = assert!(crate::collective::LANES <= 1 << LANE_BITS);
+const _: () = assert!(Operation::ALL.len() < 1 << OPERATION_BITS);
+
+/// The tag of the call with this number.
+#[inline]
+pub(crate) const fn of_call(number: Tag, operation: Operation, root: u32) -> Tag {
+    let root = (root << (u32::BITS - ROOT_BITS)) >> (u32::BITS - ROOT_BITS - ROOT_AT);
+    Tag(number.0 | root | (operation as u32) << OPERATION_AT)
+}
+
+/// The tag of the persistent collective with this number, which is not taken modulo anything.
+#[cfg(not(feature = "compact"))]
+pub(crate) const fn of_persistent(number: u32, operation: Operation, root: u32) -> Tag {
+    let low = Tag(number & NUMBER);
+    let Some(round) = (number >> NUMBER_BITS).checked_sub(1) else {
+        return Tag(PERSISTENT | of_call(low, operation, root).0);
+    };
+    let first = (Operation::ALL.len() as u32) << ROOT_BITS;
+    Tag(PERSISTENT | (first + round % ((AGAIN << ROOT_BITS) - first)) << ROOT_AT | low.0)
+}
+
+/// The tag of a call's collective when it is started again. Ranks do that in any order, when the number may have come round.
+#[cfg(not(feature = "compact"))]
+pub(crate) const fn again(tag: Tag) -> Tag {
+    if is_persistent(tag) { tag } else { Tag(tag.0 | PERSISTENT | AGAIN << OPERATION_AT) }
+}
+
+/// That of a lane of a call.
+#[inline]
+pub(crate) const fn in_lane(tag: Tag, lane: u32) -> Tag {
+    Tag(tag.0 ^ lane << LANE_AT)
+}
+
+/// That of a call's refusals.
+pub(crate) const fn refusal(tag: Tag) -> Tag {
+    Tag(tag.0 | REFUSAL)
+}
+
+/// That of a call that names its own.
+///
+/// # Errors
+/// [`Cause::TagOutOfRange`] from 2^29 on.
+pub(crate) const fn own(tag: Tag) -> Result<Tag, Cause> {
+    if tag.0 < REFUSAL {
+        Ok(Tag(tag.0 | OWN))
+    } else {
+        Err(Cause::TagOutOfRange { tag: tag.0, max: REFUSAL - 1 })
+    }
+}
+
+/// Whether it is that of a collective that keeps its number, while those of calls come round.
+#[cfg(not(feature = "compact"))]
+pub(crate) const fn is_persistent(tag: Tag) -> bool {
+    tag.0 & PERSISTENT != 0
+}
+
+/// The operation and the root, if the tag is one that tells them.
+#[cfg(not(feature = "compact"))]
+pub(crate) fn call(tag: Tag) -> Option<(Operation, u8)> {
+    if tag.0 >= REFUSAL {
+        return None;
+    }
+    let (operation, root) = (tag.0 >> OPERATION_AT & AGAIN, tag.0 >> ROOT_AT & (ROOTS - 1));
+    let operation = Operation::from_number(operation as u8).filter(|known| *known != Operation::None)?;
+    Some((operation, root as u8))
+}
+
+/// Whether two tags are of calls with one number that are not the same.
+#[cfg(not(feature = "compact"))]
+pub(crate) fn are_unlike(own: Tag, theirs: Tag) -> bool {
+    let differ = own.0 ^ theirs.0;
+    differ & (NUMBER | PERSISTENT) == 0
+        && differ & CALL << ROOT_AT != 0
+        && call(own).is_some()
+        && call(theirs).is_some()
+}
+
+/// Whether a tag is of the call with this number, and not of a persistent collective.
+#[cfg(not(feature = "compact"))]
+pub(crate) const fn has_number(tag: Tag, number: Tag) -> bool {
+    tag.0 & (NUMBER | PERSISTENT | REFUSAL | OWN) == number.0
+}
+
+#[cfg(all(test, not(feature = "compact")))]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn fields_do_not_overlap() {
+        let fields = [NUMBER, CALL << ROOT_AT, PERSISTENT, ((1 << LANE_BITS) - 1) << LANE_AT, REFUSAL, OWN];
+        assert_eq!(fields.iter().fold(0, |all, field| all | field), Tag::MAX.0);
+        assert_eq!(fields.iter().map(|field| field.count_ones()).sum::<u32>(), Tag::MAX.0.count_ones());
+        let last = Operation::ALL[Operation::ALL.len() - 1];
+        let highest = [
+            of_call(Tag(NUMBER), last, u32::MAX),
+            of_persistent(u32::MAX, last, u32::MAX),
+            again(of_call(Tag(NUMBER), last, u32::MAX)),
+        ];
+        for tag in highest {
+            for lane in 0..4 {
+                assert_eq!(in_lane(tag, lane).0 >> LANE_AT, lane);
+                assert!(refusal(in_lane(tag, lane)).0 < OWN);
+            }
+        }
+    }
+
+    #[test]
+    fn a_tag_tells_the_call() {
+        for (number, root) in [(0, 0), (1, 3), (NUMBER, 31), (7, 32), (NUMBER, u32::MAX)] {
+            for operation in Operation::ALL.into_iter().skip(1) {
+                let tag = of_call(Tag(number), operation, root);
+                assert_eq!(call(tag), Some((operation, (root % 32) as u8)));
+                assert!(has_number(tag, Tag(number)) && has_number(in_lane(tag, 3), Tag(number)));
+                for alike in
+                    [tag, in_lane(tag, 3), refusal(tag), Tag(tag.0 | OWN), Tag(tag.0 ^ 1), again(tag)]
+                {
+                    assert!(!are_unlike(tag, alike) && !are_unlike(alike, tag), "{operation}");
+                }
+                assert!(are_unlike(tag, in_lane(of_call(Tag(number), operation, root ^ 1), 2)));
+                let persistent = of_persistent(number, operation, root);
+                assert_eq!(call(persistent), call(tag));
+                assert!(!has_number(persistent, Tag(number)) && !are_unlike(tag, persistent));
+                assert!(are_unlike(persistent, of_persistent(number, operation, root ^ 1)));
+                assert_eq!(again(persistent), persistent);
+            }
+        }
+        assert!(are_unlike(of_call(Tag(5), Operation::Dup, 0), of_call(Tag(5), Operation::Reduce, 0)));
+        // A call of somebody's own has a number alone.
+        assert!(!are_unlike(Tag(5), of_call(Tag(5), Operation::Reduce, 0)));
+    }
+
+    /// Beyond the first 2^15 they are told apart, but not compared.
+    #[test]
+    fn persistent_collectives_have_tags_of_their_own() {
+        let one = |number| of_persistent(number, Operation::Bcast, 3);
+        let rounds = (AGAIN - Operation::ALL.len() as u32) << ROOT_BITS;
+        let numbers = (0..=rounds).flat_map(|round| [0, 1, NUMBER].map(|low| round << NUMBER_BITS | low));
+        let tags: BTreeSet<u32> = numbers.clone().map(|number| one(number).0).collect();
+        assert_eq!(tags.len(), numbers.clone().count());
+        assert!(tags.iter().all(|tag| is_persistent(Tag(*tag)) && *tag < 1 << LANE_AT));
+        for number in numbers {
+            assert_eq!(call(one(number)).is_some(), number < COLLECTIVES_MAX);
+            assert_ne!(one(number), again(of_call(Tag(number & NUMBER), Operation::Bcast, 3)));
+        }
+    }
+}
