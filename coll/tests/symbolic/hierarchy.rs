@@ -1,11 +1,11 @@
 //! Algorithms in two levels, with nodes of all sizes.
 
 use aldis_coll::hierarchy::{TwoLevel, algorithm};
-use aldis_coll::schedule::{Instance, Schedule, Step, Work, least_scratch, log2_ceil};
+use aldis_coll::schedule::{IN_FLIGHT_MAX, Instance, Schedule, Step, Work, least_scratch, log2_ceil};
 use aldis_kernel::hal::Operation;
 
 use crate::model::Job;
-use crate::{OPERATIONS, check, counts_for, depends_on_root};
+use crate::{OPERATIONS, check, counts_for, depends_on_root, messages};
 
 /// An algorithm on nodes of so many ranks.
 #[derive(Clone, Copy)]
@@ -47,14 +47,16 @@ fn together([near, far]: [Work; 2]) -> [u64; 5] {
 }
 
 fn check_on_nodes(on: On, size: u32, root: u32) {
-    for count in counts_for(on.operation(), size, root) {
+    // All elements of a block go the same way, and an all-to-all has blocks enough.
+    let is_all_to_all = on.operation() == Operation::Alltoall;
+    let counts = if is_all_to_all { vec![0, 1, 3] } else { counts_for(on.operation(), size, root) };
+    for count in counts {
         let case = format!("{} size {size} node {} root {root} count {count}", on.operation(), on.node);
         let job = check(&on, size, root, count).unwrap_or_else(|fault| panic!("{case}: {fault:?}"));
         let (seen, price) =
             (together([job.work(), Work::default()]), together(on.inner.work(size, on.node, count)));
         // What the ranks of a shorter last node carry is told roughly.
-        let is_shorter =
-            !size.is_multiple_of(on.node.clamp(1, size)) && on.operation() == Operation::Alltoall;
+        let is_shorter = is_all_to_all && !size.is_multiple_of(on.node.clamp(1, size));
         if is_shorter || depends_on_root(on.operation()) && root + 1 != size {
             assert!(seen.iter().zip(price).all(|(seen, price)| *seen <= price), "{case}: {seen:?} {price:?}");
         } else {
@@ -82,6 +84,38 @@ fn every_two_level_algorithm_up_to_64_on_nodes_of_many_sizes() {
                     false => vec![0],
                 };
                 roots.into_iter().for_each(|root| check_on_nodes(on, size, root));
+            }
+        }
+    }
+}
+
+/// Beyond the sizes that are run with values, the all-to-all is sampled: what is sent in a round is received in it, by few enough at a
+/// time.
+#[test]
+fn large_two_level_exchanges_pair_up() {
+    for (size, node) in [(65, 8), (129, 16), (129, 64)] {
+        check_on_nodes(all(Operation::Alltoall, node).unwrap(), size, 0);
+    }
+    for (size, node) in [(1000, 48), (1025, 1024), (1025, 2), (3000, 128), (4095, 64), (4096, 64), (4096, 7)]
+    {
+        let on = all(Operation::Alltoall, node).unwrap();
+        let instance = |rank| Instance::new(rank, size, 0, 2).unwrap();
+        let rounds = on.rounds(&instance(0));
+        let sampled = (0..rounds).filter(|round| rounds < 40 || round % (rounds / 20) < 2);
+        let ranks = || (0..size).step_by(37).chain([size - 1]);
+        for (round, rank) in sampled.flat_map(|round| ranks().map(move |rank| (round, rank))) {
+            let both = [true, false].map(|sends| messages(&on, &instance(rank), round, sends));
+            assert!(both.concat().len() <= IN_FLIGHT_MAX, "size {size} node {node} round {round}");
+            for (sends, (other, len, cut)) in [true, false]
+                .into_iter()
+                .zip(both)
+                .flat_map(|(sends, all)| all.into_iter().map(move |one| (sends, one)))
+            {
+                let back = messages(&on, &instance(other), round, !sends);
+                assert!(
+                    back.contains(&(rank, len, cut)),
+                    "size {size} node {node} round {round}: {rank} {other}"
+                );
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Collectives over two groups of all sizes and orders, by every algorithm.
 
+use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use aldis_coll::comm::{self, Choice};
@@ -373,7 +374,7 @@ fn a_reduction_of_the_other_group_is_scattered_in_the_order_of_its_ranks() {
             }
             for scratch in [2 * nominal as usize * total, 2 * nominal as usize + 1, 2, 0] {
                 let mut spare = vec![Affine { a: 1, b: 0 }; scratch];
-                each(Operation::ReduceScatterBlock, nominal, |options| {
+                let mut check = |options: &Options| {
                     let count = total / here as usize;
                     let mut data = vec![Affine { a: 7, b: 7 }; count];
                     let call = inter::reduce_scatter_block(Compose, &input, &mut data, &mut spare);
@@ -385,7 +386,9 @@ fn a_reduction_of_the_other_group_is_scattered_in_the_order_of_its_ranks() {
                     if !is_refused(call.by(options).run(endpoint, &between)) {
                         assert_eq!(data, reduced[before..][..lens[own]], "{options:?}");
                     }
-                });
+                };
+                each(Operation::ReduceScatterBlock, nominal, &mut check);
+                check(&Options { segment: NonZeroUsize::new(7), ..Options::default() });
             }
         }
     });
