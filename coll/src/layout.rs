@@ -179,7 +179,7 @@ impl Place<'_> {
     #[inline]
     pub(crate) fn piece(&self, span: Span, number: u32) -> Option<Range<usize>> {
         if matches!(self.data, Layout::Whole) || span.len == 0 {
-            return (number == 0).then(|| stretch(span, self.base));
+            return (number == 0 && !self.is_void(span)).then(|| stretch(span, self.base));
         }
         let (nth, _) = divide(span.start, self.segment);
         let (layout, first) = match span.buffer {
@@ -193,6 +193,13 @@ impl Place<'_> {
         } else {
             self.part(span, (layout, first), number)
         }
+    }
+
+    /// Whether a message without elements is about a block of which the segment has nothing: whose block that is sends nothing
+    /// and waits for nothing.
+    fn is_void(&self, span: Span) -> bool {
+        let is_about_block = span.buffer == Buffer::Scratch && matches!(self.data, Layout::Listed(_));
+        is_about_block && self.stretch_of(Layout::Whole, span.first_held()).is_empty()
     }
 
     /// The piece of a span that is sent a block at a time.

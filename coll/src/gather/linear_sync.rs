@@ -5,7 +5,7 @@ use aldis_kernel::hal::Operation;
 use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, fan};
 
 /// The linear gather in which nobody sends before the root is ready for it: it tells [`IN_FLIGHT_MAX`](crate::schedule::IN_FLIGHT_MAX) ranks at a time by an
-/// empty message. So long blocks never wait unexpected, however late the root is.
+/// empty message. So long blocks never wait unexpected, however late the root is. Whose block is empty takes no part.
 ///
 /// No scratch, hence for blocks of any lengths.
 #[derive(Clone, Copy, Debug)]
@@ -31,16 +31,18 @@ impl Schedule for LinearSync {
         }
         let (place, turn, block) = (instance.from_root(), round / 2, |rank| instance.block(rank));
         let tells = round.is_multiple_of(2);
+        // It is about a block.
+        let go_ahead = |rank| Span::scratch(0).of_block(rank);
         if place == 0 {
             let rank = instance.at_place(fan::place(instance.size(), turn, index)?);
             return Some(match tells {
-                true => Step::Send { to: rank, from: Span::EMPTY },
+                true => Step::Send { to: rank, from: go_ahead(rank) },
                 false => Step::Recv { from: rank, into: block(rank) },
             });
         }
         let mine = index == 0 && fan::turn(place) == turn;
         mine.then(|| match tells {
-            true => Step::Recv { from: instance.root(), into: Span::EMPTY },
+            true => Step::Recv { from: instance.root(), into: go_ahead(instance.rank()) },
             false => Step::Send { to: instance.root(), from: block(instance.rank()) },
         })
     }

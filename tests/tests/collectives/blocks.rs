@@ -2,6 +2,8 @@
 //! blocks of unlike lengths.
 
 use aldis_coll::alltoall::InPlace;
+use aldis_coll::barrier::Linear;
+use aldis_coll::gather::LinearSync;
 use aldis_coll::layout::Block;
 use aldis_coll::select::algorithms;
 use aldis_coll::{
@@ -216,6 +218,24 @@ fn every_algorithm_that_can_moves_blocks_of_unlike_lengths() {
             }
         });
     }
+}
+
+/// Whose block is empty is not told to send it: no message is left.
+#[test]
+fn nobody_is_told_to_send_nothing() {
+    let left = run(4, |endpoint| {
+        let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
+        let list = Block::packed([3, 0, 10, 2]);
+        let mut data = vec![rank; if rank == 0 { 15 } else { list[rank as usize].len }];
+        Options::using(&LinearSync).gatherv(endpoint, &world, &mut data, &list, Rank(0)).unwrap();
+        if rank == 0 {
+            assert_eq!(data, [0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3]);
+        }
+        // What rank 0 sends here comes after all that it has sent before.
+        Options::using(&Linear).barrier(endpoint, &world).unwrap();
+        endpoint.queue_depths()
+    });
+    assert_eq!(left, [(0, 0); 4]);
 }
 
 /// The length of what two ranks swap in place: nothing, little, or more than the longest block of some.
