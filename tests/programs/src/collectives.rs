@@ -1,5 +1,7 @@
-//! Every collective, over lengths from nothing to several messages, by every algorithm; each rank verifies all it gets,
+//! Collectives of most kinds, over lengths from nothing to several messages, by every algorithm; each rank verifies all it gets,
 //! and that sums of fractions have the same bits on all ranks.
+
+mod blocks;
 
 use core::fmt::Write;
 use core::time::Duration;
@@ -28,7 +30,7 @@ struct Part<'e, 's, T, P> {
     digest: u64,
 }
 
-/// Runs every collective `count` times, by every algorithm. The digest is of all results.
+/// Runs them `count` times, by every algorithm. The digest is of all results that are the same on every rank.
 ///
 /// # Errors
 /// A call that fails, or a result that is not right.
@@ -46,6 +48,7 @@ pub fn run<T: Transport, P: Platform>(
         part.broadcasts(round)?;
         part.reductions(round)?;
         part.same_bits()?;
+        part.blocks(round)?;
     }
     let (calls, ns) = (part.calls, part.ep.platform().now().since(start));
     if world.rank() == Rank(0) && calls > 0 {

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | [`pingpong`] | messages there and back between pairs of ranks, timed | - |
 //! | [`heat`] | the heat equation on strips of a plate, halos by `isend` and `irecv`; its digest is that of one rank | 8 requests |
-//! | [`collectives`] | barriers, broadcasts and all-reductions of several types, lengths and algorithms | 8 requests |
+//! | [`collectives`] | barriers, broadcasts and all-reductions of several types, lengths and algorithms; of up to 16 ranks gatherv, alltoallw and reduce_scatter | 8 requests |
 //! | [`flood`] | every rank sends rank 0 more than it has room for, and rank 0 reads late | [`flood::BURST`] + 5 requests |
 //!
 //! [`run`] runs one by name and ends the job: with good-bye, or with an abort that frees whoever waits. Its last line is

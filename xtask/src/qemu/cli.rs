@@ -63,7 +63,8 @@ Examples:
   cargo xtask qemu run --arch cortex-m --link serial --program pingpong --count 10
       two microcontrollers on a serial line
 
-Programs: pingpong, heat (halo exchange; digest of the field), collectives (barrier, bcast, allreduce), flood.
+Programs: pingpong, heat (halo exchange; digest of the field), collectives (barrier, bcast, allreduce, gatherv,
+alltoallw, reduce_scatter), flood.
 Emulators: apt-get install qemu-system-x86 qemu-system-arm qemu-system-misc";
 
 /// Runs one job on Linux processes and on firmware of several architectures.
