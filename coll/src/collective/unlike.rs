@@ -88,6 +88,10 @@ impl<'scope> Collective<'scope> {
                 }
             }
             Progress::Done if self.watch.is_open && scope.has_strays() => self.look(scope, progress, AT_END),
+            // The other one was told first, and has taken back what was still to come.
+            Progress::Failed if self.watch.is_open && self.error.cause == Cause::Withdrawn => {
+                self.look(scope, progress, AT_END)
+            }
             _ => progress,
         };
         if self.watch.is_open && matches!(progress, Progress::Done | Progress::Failed) {
