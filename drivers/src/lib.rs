@@ -62,7 +62,6 @@
 extern crate std;
 
 mod aligned;
-mod copy;
 #[cfg(all(target_has_atomic = "32", not(loom)))]
 pub mod direct;
 pub mod discovery;

@@ -2,10 +2,9 @@
 
 use core::fmt;
 
+use aldis_hal::copy::copy;
 use aldis_hal::transport::{Quiesce, Sink, Slot, Transport};
 use aldis_hal::{Again, Caps, Cause, Cost, Features, Instant, Limits, PeerId, Post, Refusal};
-
-use crate::copy::copy;
 
 /// Bytes before each message: its length, padded so that messages start 8-byte aligned.
 const HEAD_BYTES: usize = 8;

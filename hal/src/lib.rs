@@ -13,6 +13,7 @@
 //! | [`nic`] | frames: the contract below an Ethernet transport |
 //! | [`platform`] | clock, idle policy, entropy, and the note of what a rank is doing |
 //! | [`mmio`], [`memory`] | device registers and memory that a device reads or writes |
+//! | [`copy`](mod@copy) | copying bytes: no way to panic, no slow way |
 //! | [`id`], [`time`], [`cause`] | value types everyone shares |
 //!
 //! Invariants: no heap, no `std`, nothing here blocks, and no type names a driver or a protocol.
@@ -26,6 +27,7 @@ mod fmt;
 
 pub mod caps;
 pub mod cause;
+pub mod copy;
 pub mod id;
 pub mod lines;
 pub mod memory;

@@ -11,6 +11,7 @@ use core::hint::black_box;
 use core::ptr::NonNull;
 
 use aldis_drivers::direct::{CopyEngine, Place};
+use aldis_hal::copy::{copy, copy_raw, is_slow_in_linux};
 use aldis_hal::memory::{Mapped, Memory};
 use aldis_hal::{Cause, Cost, PeerId};
 
@@ -56,7 +57,7 @@ pub const COST_VARIABLE: &str = "ALDIS_MAPPED_COST";
 pub(crate) fn mapped_cost() -> Result<Cost, JoinError> {
     cma::cost_of(COST_VARIABLE, || {
         cma::measured(|from, into| {
-            into.copy_from_slice(black_box(from));
+            copy(into, black_box(from));
             black_box(into);
             true
         })
@@ -149,6 +150,11 @@ unsafe impl CopyEngine for Copier {
         self.cma.writes(peer)
     }
 
+    fn shares(&self, peer: PeerId, from: u64, into: u64) -> bool {
+        let is_mapped = self.window(peer).is_some_and(|window| window.find(from, 1).is_some());
+        self.writes(peer) && (is_mapped || !is_slow_in_linux(into as usize, from as usize))
+    }
+
     #[inline]
     unsafe fn read(&mut self, peer: PeerId, from: u64, into: *mut u8, len: usize) -> Result<(), Cause> {
         match self.window(peer).and_then(|window| window.find(from, len)) {
@@ -156,7 +162,7 @@ unsafe impl CopyEngine for Copier {
                 // SAFETY: the caller vouches for `into`, and the other memory is mapped, of another process's, and so apart.
                 // That one may write there meanwhile, once it has taken the memory back: what has been read is void then,
                 // and is told from what was asked for by the entry's generation.
-                unsafe { into.copy_from_nonoverlapping(found.as_ptr(), len) };
+                unsafe { copy_raw(found.as_ptr(), into, len) };
                 Ok(())
             }
             // SAFETY: as the caller vouches.

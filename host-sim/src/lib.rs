@@ -74,6 +74,7 @@ pub mod entropy;
 mod error;
 pub mod job;
 mod memory;
+pub mod paged;
 pub mod platform;
 mod run;
 pub mod segment;

@@ -2,12 +2,12 @@
 //! return is recorded and said by [`injection`](crate::injection) after the poll.
 
 use aldis_hal::cause::Malformed;
+use aldis_hal::copy::copy;
 use aldis_hal::{Cause, PeerId, Sink, Token, Transport};
 use aldis_protocols::header::{Body, Header, Kind, Label, Packet};
 use aldis_protocols::rendezvous::Announcement;
 use aldis_protocols::{Control, INLINE_BYTES, LENDS};
 
-use crate::buffer::copy;
 use crate::comm::{is_freed, is_tag};
 use crate::counters::count;
 use crate::engine::Engine;

@@ -2,12 +2,13 @@
 //! function without calls, where no error is made and nothing is copied twice; if anything is unusual, or wrong, it
 //! does nothing, and the general function for the step finds out what. `cargo xtask bench instructions` counts them.
 
+use aldis_hal::copy::copy;
 use aldis_hal::{Handle, PeerId, Post, Slot, Transport};
 use aldis_protocols::INLINE_BYTES;
 use aldis_protocols::header::{HEADER_BYTES, Header, Kind};
 
 use crate::arrival::key;
-use crate::buffer::{Buffer, copy};
+use crate::buffer::Buffer;
 use crate::comm::{Comm, PARTITIONED};
 use crate::counters::count;
 use crate::engine::{Engine, Target, status};

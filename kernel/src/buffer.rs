@@ -7,6 +7,7 @@
 use core::ops::Range;
 use core::ptr::NonNull;
 
+use aldis_hal::copy::copy_raw;
 use aldis_hal::memory::Memory;
 use aldis_protocols::INLINE_BYTES;
 
@@ -90,7 +91,7 @@ impl Buffer {
         if count > 0 {
             // SAFETY: `offset + count` is within the buffer's length; `new`'s caller promised valid writable memory
             // that nothing else touches now, so it cannot overlap with `bytes`.
-            unsafe { start.add(offset).copy_from_nonoverlapping(NonNull::from(bytes).cast(), count) }
+            unsafe { copy_raw(bytes.as_ptr(), start.add(offset).as_ptr(), count) }
         }
         true
     }
@@ -155,14 +156,6 @@ impl Buffer {
         // SAFETY: `offset + count` is within the buffer's length; `new`'s caller promised valid readable memory.
         unsafe { core::slice::from_raw_parts(start.add(offset).as_ptr(), count) }
     }
-}
-
-/// Copies as much as both have. One call of `memcpy` in every build, and no way to panic.
-#[inline]
-pub(crate) fn copy(to: &mut [u8], from: &[u8]) {
-    let count = to.len().min(from.len());
-    // SAFETY: neither is shorter, and what is borrowed exclusively overlaps with nothing.
-    unsafe { to.as_mut_ptr().copy_from_nonoverlapping(from.as_ptr(), count) }
 }
 
 /// Copies `count` bytes, at most three words, without a loop and without a call: pieces that may overlap.
@@ -350,16 +343,6 @@ mod tests {
             }
         }
         assert!(!Buffer::scattered(100).write_all(&payload));
-    }
-
-    #[test]
-    fn the_shorter_of_two_slices_is_copied() {
-        let mut memory = [0u8; 4];
-        copy(&mut memory[..2], b"abc");
-        assert_eq!(memory, *b"ab\0\0");
-        copy(&mut memory, b"x");
-        copy(&mut memory, b"");
-        assert_eq!(memory, *b"xb\0\0");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! have been matched already, so their order is free, and they take turns fragment by fragment. Credits go first,
 //! then one turn of `owed`, then `ordered`: answers never wait behind new messages.
 
+use aldis_hal::copy::copy;
 use aldis_hal::{Cause, Handle, PeerId, Post, Refusal, Slot, Transport};
 
 use aldis_protocols::header::{Kind, about};
@@ -12,7 +13,7 @@ use aldis_protocols::rendezvous::Sender;
 use aldis_protocols::{LENDS, Protocol};
 
 use crate::at_once::ARE_THERE;
-use crate::buffer::{Buffer, copy};
+use crate::buffer::Buffer;
 use crate::counters::count;
 use crate::engine::{Engine, Started, Target};
 use crate::peer::Presence;

@@ -13,6 +13,7 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::{Ordering, compiler_fence};
 
+use aldis_hal::copy::copy_raw;
 use aldis_hal::memory::Mapped;
 use aldis_hal::transport::Remote;
 use aldis_hal::{Cause, Handle, Operation, PeerId, Platform, Transport};
@@ -312,7 +313,10 @@ impl<'a, E: FromBytes> Elements<'a, E> {
         }
         // SAFETY: they are inside, any bytes are elements, and what is borrowed exclusively is apart from a peer's memory
         // and from a fallback that is borrowed too.
-        unsafe { self.start.add(first).copy_to_nonoverlapping(NonNull::from(&mut *into).cast(), into.len()) };
+        unsafe {
+            let from = self.start.add(first).cast().as_ptr();
+            copy_raw(from, into.as_mut_ptr().cast(), size_of_val(into));
+        }
         // What is looked at from here on is the copy.
         compiler_fence(Ordering::SeqCst);
         true

@@ -3,12 +3,13 @@
 use core::ops::{Deref, DerefMut};
 
 use aldis_host_sim::arena::{Arena, ArenaError, Block};
+use aldis_host_sim::paged::Paged;
 
 /// Bytes on the heap or in the rank's arena.
 #[derive(Debug)]
 pub enum Bytes {
     /// On the heap.
-    Heap(Vec<u8>),
+    Heap(Paged),
     /// In the arena.
     Arena(Block<u8>),
 }
@@ -20,7 +21,9 @@ impl Bytes {
     /// The arena is full.
     pub fn new(arena: &'static Arena, len: usize, byte: u8) -> Result<Self, ArenaError> {
         if arena.bytes() == 0 {
-            return Ok(Self::Heap(vec![byte; len]));
+            let mut bytes = Paged::new(len);
+            bytes.fill(byte);
+            return Ok(Self::Heap(bytes));
         }
         let mut block = arena.allocate(len)?;
         block.fill(byte);
@@ -31,13 +34,10 @@ impl Bytes {
     ///
     /// # Errors
     /// The arena is full.
-    pub fn of(arena: &'static Arena, bytes: Vec<u8>) -> Result<Self, ArenaError> {
-        if arena.bytes() == 0 {
-            return Ok(Self::Heap(bytes));
-        }
-        let mut block = arena.allocate(bytes.len())?;
-        block.copy_from_slice(&bytes);
-        Ok(Self::Arena(block))
+    pub fn of(arena: &'static Arena, bytes: &[u8]) -> Result<Self, ArenaError> {
+        let mut block = Self::new(arena, bytes.len(), 0)?;
+        block.copy_from_slice(bytes);
+        Ok(block)
     }
 }
 

@@ -3,7 +3,7 @@
 use core::marker::PhantomData;
 use core::num::NonZeroU32;
 
-use aldis_kernel::hal::Cause;
+use aldis_kernel::hal::{self, Cause};
 use aldis_kernel::vector::{self, Work};
 use zerocopy::FromBytes;
 
@@ -82,8 +82,7 @@ impl Kernel {
     }
 }
 
-/// Copies `from` into `into`: what a collective does that reduces nothing. Without a way to a panic, which the library's own
-/// copying of slices leaves in small builds.
+/// Copies `from` into `into`: what a collective does that reduces nothing.
 ///
 /// # Errors
 /// [`Cause::LengthMismatch`].
@@ -91,7 +90,7 @@ pub(crate) fn copy(into: &mut [u8], from: &[u8]) -> Result<(), Cause> {
     if into.len() != from.len() {
         return Err(Cause::LengthMismatch { left: into.len() as u64, right: from.len() as u64 });
     }
-    into.iter_mut().zip(from).for_each(|(into, from)| *into = *from);
+    hal::copy::copy(into, from);
     Ok(())
 }
 

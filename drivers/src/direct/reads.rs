@@ -333,9 +333,10 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
             (SHARED_BYTES_MIN, AT_ONCE_BYTES_MAX)
         };
         let at_once = read.len <= at_once_max;
-        if read.len >= shared_min && self.engine.writes(peer) {
-            // Halves of a read that is alone; but one chunk of a short one among others, of which each side does some.
-            let (len, alone) = (read.len as u64, self.reading == 0);
+        if read.len >= shared_min && self.engine.shares(peer, read.from, target) {
+            // Halves of a read that is alone; but one chunk of a short one among others, of which each side does some, or where
+            // the owner has something to read here meanwhile.
+            let (len, alone) = (read.len as u64, self.reading == 0 && !self.shows_to(peer));
             let wanted = match (is_mapped, alone) {
                 (true, _) => len / MAPPED_CHUNKS_MIN,
                 (false, true) => len.div_ceil(2),
@@ -346,6 +347,12 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         self.keep(index, read);
         self.reading |= bit(index);
         if at_once { self.step(index) } else { Step::On }
+    }
+
+    /// Whether anything is shown to a peer.
+    fn shows_to(&self, peer: PeerId) -> bool {
+        let is_shown = |(index, slot): (u32, &Slot)| self.shown & bit(index) != 0 && slot.peer == peer;
+        self.shown != 0 && (0..ENTRIES).zip(&self.slots.0).any(is_shown)
     }
 
     /// Offers a read to the owner in chunks of about `wanted` bytes.

@@ -1,6 +1,7 @@
 //! From frames of the device to messages. Everything here is said by strangers until it has been checked.
 
 use aldis_hal::cause::Malformed;
+use aldis_hal::copy::copy;
 use aldis_hal::{Cause, PeerId, Sink};
 use aldis_protocols::connect::{Message, slot};
 use aldis_protocols::reliable::{Fate, Frame, FrameKind, Taken, open};
@@ -9,7 +10,6 @@ use super::engine::Engine;
 use super::framing::Station;
 use super::header::{Foreign, SUBTYPE};
 use super::peer::Presence;
-use crate::copy::copy;
 
 impl Engine<'_> {
     /// Takes a frame in; at most `budget` events come of it, and one at least: the frame itself.

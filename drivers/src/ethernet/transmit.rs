@@ -1,6 +1,7 @@
 //! From what is due to frames of the device.
 
 use aldis_hal::Nic;
+use aldis_hal::copy::copy;
 use aldis_hal::nic::TxFrame;
 use aldis_protocols::connect::{MESSAGE_BYTES_MAX, Message};
 use aldis_protocols::reliable::{Frame, FrameKind, Transmit, seal};
@@ -10,7 +11,6 @@ use super::engine::Engine;
 use super::framing::Station;
 use super::header::SUBTYPE;
 use super::transport::Ethernet;
-use crate::copy::copy;
 
 /// What came of a row's turn.
 enum Turn {

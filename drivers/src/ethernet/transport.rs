@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use aldis_hal::copy::copy;
 use aldis_hal::nic::RxFrame;
 use aldis_hal::transport::{Quiesce, Sink, Slot, Transport};
 use aldis_hal::{Caps, Cause, Epoch, Features, Instant, Limits, Nic, PeerId, Post, Refusal};
@@ -11,7 +12,6 @@ use super::engine::Engine;
 use super::framing::Address;
 use super::storage::Memory;
 use super::{Config, Counters};
-use crate::copy::copy;
 
 /// The transport of one rank over an Ethernet device. See the [module](super).
 pub struct Ethernet<'m, N> {

@@ -4,7 +4,7 @@ use aldis_protocols::reliable::Crc32c;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::copy::copy;
+use aldis_hal::copy::copy;
 
 /// Bytes of a block in front of the piece.
 pub const HEADER_BYTES: usize = size_of::<BlockHeader>();

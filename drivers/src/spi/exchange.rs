@@ -1,7 +1,7 @@
 //! The machine of either side: frames in pieces, blocks in and out, no bus.
 
 use super::block::{BlockHeader, HEADER_BYTES};
-use crate::copy::copy;
+use aldis_hal::copy::copy;
 
 /// What a side has seen. Counts wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -66,6 +66,27 @@ fn bytes_are_read_and_what_is_not_there_is_refused() {
     assert!(!cma.is_within(PeerId(1), i32::MAX as u32), "there is no such thread");
 }
 
+/// Where Linux is slow to read, it is read elsewhere first: the same bytes, and none beside them.
+#[test]
+fn reads_that_would_be_slow_go_a_way_around() {
+    let (mut cma, _) = reading(Allowed::On);
+    let len = 2 * ASIDE_BYTES + 777;
+    let from: Vec<u8> = (0..len + 4096).map(|at| (at % 251) as u8 + 1).collect();
+    for (first, len) in [(0, len), (5, ASIDE_BYTES), (4095, ASIDE_BYTES_MIN), (100, ASIDE_BYTES_MIN - 1)] {
+        let mut into = vec![0; len + 2 * 4096];
+        let address = from[first..].as_ptr().addr();
+        let ahead = address.wrapping_add(16).wrapping_sub(into.as_ptr().addr()) % 4096;
+        assert_eq!(is_slow_in_linux(into[ahead..].as_ptr().addr(), address), cfg!(target_arch = "x86_64"));
+        // SAFETY: there are as many bytes.
+        let read = unsafe { cma.read(PeerId(1), address as u64, into[ahead..].as_mut_ptr(), len) };
+        assert_eq!((read, &into[ahead..ahead + len]), (Ok(()), &from[first..first + len]));
+        assert!(into[..ahead].iter().chain(&into[ahead + len..]).all(|&byte| byte == 0));
+        // SAFETY: nothing is there to be read.
+        let read = unsafe { cma.read(PeerId(1), 64 + ahead as u64 % 4096, into[ahead..].as_mut_ptr(), len) };
+        assert_eq!(read, Err(Cause::Device));
+    }
+}
+
 #[test]
 fn measuring_takes_no_nonsense() {
     let cost = read_cost().unwrap();

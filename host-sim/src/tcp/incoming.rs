@@ -3,6 +3,7 @@
 use aldis_hal::cause::Malformed;
 
 use super::frame::{Frame, HEAD_BYTES};
+use crate::paged::Paged;
 
 /// Bytes that a read asks for when it is not known what comes.
 pub(super) const READ_BYTES: usize = 64 << 10;
@@ -11,7 +12,7 @@ pub(super) const READ_BYTES: usize = 64 << 10;
 /// alone, so that the next frame begins at the front again and long messages are never moved.
 #[derive(Debug)]
 pub(super) struct Incoming {
-    memory: Box<[u8]>,
+    memory: Paged,
     /// Where the next frame begins.
     start: usize,
     /// Where what has been read ends.
@@ -22,7 +23,7 @@ pub(super) struct Incoming {
 impl Incoming {
     /// For messages of so many bytes at most. The memory is taken from the system as it is first used.
     pub(super) fn new(message_bytes_max: usize) -> Self {
-        let memory = vec![0; READ_BYTES + HEAD_BYTES + message_bytes_max].into_boxed_slice();
+        let memory = Paged::new(READ_BYTES + HEAD_BYTES + message_bytes_max);
         Self { memory, start: 0, end: 0, message_bytes_max }
     }
 

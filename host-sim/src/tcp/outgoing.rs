@@ -7,6 +7,7 @@ use aldis_hal::{RegionId, Token};
 
 use super::frame::HEAD_BYTES;
 use super::lent::Lent;
+use crate::paged::Paged;
 
 /// Pieces of lent memory that wait at a time, at most.
 const LENT_MAX: usize = 64;
@@ -18,7 +19,7 @@ pub(super) const SLICES: usize = 2 * LENT_MAX + 1;
 /// stand in it as they are sent, so that a message can be packed where it is sent from.
 #[derive(Debug)]
 pub(super) struct Outgoing {
-    memory: Box<[u8]>,
+    memory: Paged,
     /// Where the bytes that wait begin.
     start: usize,
     /// Where they end.
@@ -30,7 +31,7 @@ pub(super) struct Outgoing {
 impl Outgoing {
     /// Memory of so many bytes, which is taken from the system as it is first used.
     pub(super) fn new(bytes: usize) -> Self {
-        Self { memory: vec![0; bytes].into_boxed_slice(), start: 0, end: 0, lent: VecDeque::new() }
+        Self { memory: Paged::new(bytes), start: 0, end: 0, lent: VecDeque::new() }
     }
 
     /// Whether nothing waits.

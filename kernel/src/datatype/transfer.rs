@@ -1,6 +1,7 @@
 //! Moving the bytes of runs between memory and a piece of the packed stream, in either direction and form.
 
 use aldis_hal::Cause;
+use aldis_hal::copy::copy;
 
 use super::Form;
 use super::external::Element;
@@ -55,7 +56,7 @@ impl Transfer for Gather<'_> {
     #[inline]
     fn copy(&mut self, address: usize, len: usize) -> Option<()> {
         let from = self.memory.get(address..address.checked_add(len)?)?;
-        self.take(len)?.copy_from_slice(from);
+        copy(self.take(len)?, from);
         Some(())
     }
 
@@ -104,7 +105,7 @@ impl Transfer for Scatter<'_> {
     #[inline]
     fn copy(&mut self, address: usize, len: usize) -> Option<()> {
         let from = self.take(len)?;
-        self.memory.get_mut(address..address.checked_add(len)?)?.copy_from_slice(from);
+        copy(self.memory.get_mut(address..address.checked_add(len)?)?, from);
         Some(())
     }
 

@@ -5,6 +5,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
+use aldis_hal::copy::copy;
 use aldis_hal::{Cause, Handle, Operation, Platform, Resource, Transport};
 use aldis_protocols::rendezvous::ReceiverStep;
 
@@ -104,10 +105,7 @@ impl<'s, T: Transport, P: Platform> Operate<'s, T, P> for Receive<'_> {
 /// Copies `bytes` to `start`; what does not fit is cut off.
 fn fill(buffer: &mut [u8], start: u64, bytes: &[u8]) {
     let room = usize::try_from(start).ok().and_then(|start| buffer.get_mut(start..)).unwrap_or_default();
-    let count = room.len().min(bytes.len());
-    if let (Some(to), Some(from)) = (room.get_mut(..count), bytes.get(..count)) {
-        to.copy_from_slice(from);
-    }
+    copy(room, bytes);
 }
 
 impl Engine<'_> {

@@ -6,6 +6,7 @@
 use aldis_coll::layout::Block;
 use aldis_coll::{allgather, allgatherv, alltoall, alltoallv, gather, gatherv, scatter, scatterv};
 use aldis_host_sim::HostEndpoint;
+use aldis_host_sim::paged::Paged;
 use aldis_kernel::{Comm, Rank};
 use aldis_tests::bench::{Batch, Workload, uneven, uniform};
 
@@ -60,7 +61,7 @@ struct Turn<'e> {
     reversed: &'e Comm,
     out: &'e mut [u8],
     back: &'e mut [u8],
-    scratch: Vec<u8>,
+    scratch: Paged,
     blocks: Blocks,
 }
 
@@ -72,7 +73,7 @@ impl Measured<'_> {
         self.room(blocks.stride * size)?;
         let Self { endpoint, world, reversed, control, out, back } = self;
         // With as much several blocks can share a message.
-        let scratch = vec![0; batch.bytes * (size + 1)];
+        let scratch = Paged::new(batch.bytes * (size + 1));
         let mut turn = Turn { endpoint, world, reversed, out, back, scratch, blocks };
         control.run(batch, |number| turn.take(number))?;
         turn.verify(rank, size)

@@ -2,10 +2,18 @@
 
 use aldis_coll::op::Sum;
 use aldis_coll::{allreduce, barrier, bcast, exscan, reduce, reduce_scatter_block, scan};
+use aldis_host_sim::paged::Paged;
 use aldis_kernel::Rank;
 use aldis_tests::bench::{Batch, Workload, mark, uniform};
 
 use crate::{Measured, Outcome};
+
+/// So many times this one.
+fn numbers(count: usize, value: f64) -> Paged<f64> {
+    let mut numbers = Paged::new(count);
+    numbers.fill(value);
+    numbers
+}
 
 impl Measured<'_> {
     pub(crate) fn barrier(&mut self, batch: Batch) -> Outcome<()> {
@@ -29,7 +37,7 @@ impl Measured<'_> {
     /// Every element is one at first. What is at the other ranks afterwards, and what the next root adds up, depends on the
     /// algorithm; it never becomes less.
     pub(crate) fn reduce(&mut self, batch: Batch) -> Outcome<()> {
-        let (mut data, mut scratch) = (vec![1.0_f64; batch.bytes / 8], vec![0.0_f64; batch.bytes / 8]);
+        let [mut data, mut scratch] = [1.0, 0.0].map(|value| numbers(batch.bytes / 8, value));
         let (rank, size) = (self.world.rank().0, self.world.size());
         let Self { endpoint, world, control, .. } = self;
         control.run(batch, |number| -> Outcome<()> {
@@ -46,7 +54,7 @@ impl Measured<'_> {
 
     /// Every element is one at first and grows by the number of ranks each turn.
     pub(crate) fn allreduce(&mut self, batch: Batch) -> Outcome<()> {
-        let (mut data, mut scratch) = (vec![1.0_f64; batch.bytes / 8], vec![0.0_f64; batch.bytes / 8]);
+        let [mut data, mut scratch] = [1.0, 0.0].map(|value| numbers(batch.bytes / 8, value));
         let size = f64::from(self.world.size());
         let Self { endpoint, world, control, .. } = self;
         control.run(batch, |_| -> Outcome<()> {
@@ -61,7 +69,7 @@ impl Measured<'_> {
 
     /// The sums grow as the numbers of Fibonacci do. One more turn, on known numbers, is verified.
     pub(crate) fn scan(&mut self, batch: Batch) -> Outcome<()> {
-        let (mut data, mut scratch) = (vec![1.0_f64; batch.bytes / 8], vec![0.0_f64; batch.bytes / 8]);
+        let [mut data, mut scratch] = [1.0, 0.0].map(|value| numbers(batch.bytes / 8, value));
         let (rank, before) = (self.world.rank().0, batch.workload == Workload::Exscan);
         let Self { endpoint, world, reversed, control, .. } = self;
         let mut turn = |number: u32, data: &mut [f64]| -> Outcome<()> {
@@ -88,9 +96,10 @@ impl Measured<'_> {
     pub(crate) fn reduce_scatter_block(&mut self, batch: Batch) -> Outcome<()> {
         let (rank, size) = (self.world.rank().0 as usize, self.world.size() as usize);
         let each = batch.bytes / 8;
-        let (mut data, mut sums) = (vec![1.0_f64; each * size], vec![0.0_f64; each]);
+        let [mut data, mut sums] =
+            [(each * size, 1.0), (each, 0.0)].map(|(count, value)| numbers(count, value));
         // With as much every algorithm has what it needs.
-        let mut scratch = vec![0.0_f64; 2 * data.len()];
+        let mut scratch = numbers(2 * data.len(), 0.0);
         let Self { endpoint, world, reversed, control, .. } = self;
         let mut turn = |number: u32, data: &mut [f64]| -> Outcome<()> {
             let way = if number.is_multiple_of(2) { &*world } else { &*reversed };

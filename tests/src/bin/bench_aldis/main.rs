@@ -10,6 +10,7 @@ use core::error::Error;
 use std::process::ExitCode;
 
 use aldis_coll::comm::{Choice, split};
+use aldis_host_sim::paged::Paged;
 use aldis_host_sim::{HostEndpoint, ShmArena};
 use aldis_kernel::Comm;
 use aldis_tests::bench::{Batch, Control, Setup, Workload};
@@ -35,7 +36,7 @@ fn main() -> ExitCode {
         let (key, mut scratch) = (-(world.rank().0 as i32), vec![Choice::NONE; world.size() as usize]);
         let reversed = split(endpoint, &world, Some(0), key, &mut scratch)?.ok_or("one colour")?;
         let control = Control::join(&Setup::from_arguments(0)?, world.rank().0 as usize)?;
-        let [out, back] = [Vec::new(), Vec::new()].map(Bytes::Heap);
+        let [out, back] = [0; 2].map(Paged::new).map(Bytes::Heap);
         let mut measured = Measured { endpoint, world, reversed, control, out, back };
         while let Some(batch) = measured.control.next_batch()? {
             measured.run(batch)?;
@@ -82,7 +83,7 @@ impl Measured<'_> {
         for (buffer, byte) in [(&mut self.out, 1), (&mut self.back, 0)] {
             if buffer.len() != len {
                 // Gives back what it had first.
-                *buffer = Bytes::Heap(Vec::new());
+                *buffer = Bytes::Heap(Paged::new(0));
                 *buffer = Bytes::new(arena, len, byte)?;
             }
         }

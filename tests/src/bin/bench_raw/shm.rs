@@ -6,6 +6,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
+use aldis_host_sim::paged::Paged;
 use aldis_tests::bench::{Batch, Control, Setup, Workload, mark, uniform};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
@@ -18,7 +19,7 @@ struct Player {
     shared: Shared,
     sequence: u64,
     received: [u64; WORDS],
-    back: Vec<u8>,
+    back: Paged,
 }
 
 pub(crate) fn play(setup: &Setup, inherited: Option<OwnedFd>) -> Outcome<()> {
@@ -36,7 +37,7 @@ pub(crate) fn play(setup: &Setup, inherited: Option<OwnedFd>) -> Outcome<()> {
 impl Player {
     fn new(memory: &File, rank: usize) -> Outcome<Self> {
         let shared = Shared::map(memory, rank)?;
-        Ok(Self { first: rank == 0, shared, sequence: 0, received: [0; WORDS], back: Vec::new() })
+        Ok(Self { first: rank == 0, shared, sequence: 0, received: [0; WORDS], back: Paged::new(0) })
     }
 
     fn serve(mut self, setup: &Setup) -> Outcome<()> {
@@ -95,7 +96,7 @@ impl Player {
     }
 
     fn bandwidth(&mut self, control: &mut Control, batch: Batch) -> Outcome<()> {
-        self.back.resize(batch.bytes * batch.each, 0);
+        self.back = Paged::new(batch.bytes * batch.each);
         control.run_parts(batch, |number| -> Outcome<Duration> {
             self.sequence += 1;
             if !self.first {
@@ -114,7 +115,7 @@ impl Player {
     }
 
     fn both(&mut self, control: &mut Control, batch: Batch) -> Outcome<()> {
-        self.back.resize(batch.bytes * batch.each, 0);
+        self.back = Paged::new(batch.bytes * batch.each);
         control.run_parts(batch, |number| -> Outcome<Duration> {
             self.shared.write(self.back.len(), mark(number));
             self.meet();

@@ -7,6 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
+use aldis_host_sim::paged::Paged;
 use aldis_tests::bench::{Batch, Control, Setup, TOKEN_BYTES, Workload, mark, uniform};
 
 use crate::{Outcome, serve, start_second};
@@ -15,8 +16,8 @@ use crate::{Outcome, serve, start_second};
 struct Player {
     first: bool,
     stream: TcpStream,
-    out: Vec<u8>,
-    back: Vec<u8>,
+    out: Paged,
+    back: Paged,
 }
 
 pub(crate) fn play(setup: &Setup, inherited: Option<OwnedFd>) -> Outcome<()> {
@@ -36,14 +37,13 @@ impl Player {
     fn new(stream: TcpStream, rank: usize) -> Outcome<Self> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
-        Ok(Self { first: rank == 0, stream, out: Vec::new(), back: Vec::new() })
+        Ok(Self { first: rank == 0, stream, out: Paged::new(0), back: Paged::new(0) })
     }
 
     fn serve(mut self, setup: &Setup) -> Outcome<()> {
         serve(setup, usize::from(!self.first), |control, batch| {
             let len = batch.bytes * batch.each;
-            self.out.resize(len, 1);
-            self.back.resize(len, 0);
+            (self.out, self.back) = (Paged::new(len), Paged::new(len));
             match batch.workload {
                 Workload::Latency => self.latency(control, batch),
                 Workload::Bandwidth => self.bandwidth(control, batch),
@@ -56,8 +56,7 @@ impl Player {
     fn latency(&mut self, control: &mut Control, batch: Batch) -> Outcome<()> {
         // A stream has no empty messages: the shortest is a byte.
         let len = batch.bytes.max(1);
-        self.out.resize(len, 1);
-        self.back.resize(len, 0);
+        (self.out, self.back) = (Paged::new(len), Paged::new(len));
         self.out.fill(mark(batch.turns));
         let Self { first, stream, out, back } = self;
         control.run(batch, |_| -> Outcome<()> {

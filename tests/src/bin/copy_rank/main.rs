@@ -83,7 +83,7 @@ fn check(what: &str, got: &[u8], expected: &[u8]) -> Outcome {
 /// Both ways at a time, and one way in synchronous mode to a receive that comes late.
 fn exchange(ep: &mut HostEndpoint, world: &Comm, round: u32, len: usize) -> Outcome {
     let (me, other) = (world.rank(), Rank(1 - world.rank().0));
-    let data = Bytes::of(ep.shm_arena(), pattern(me, round, len))?;
+    let data = Bytes::of(ep.shm_arena(), &pattern(me, round, len))?;
     let mut buffer = Bytes::new(ep.shm_arena(), len, 0xEE)?;
     ep.sendrecv(world, &data[..], other, Tag(1), &mut buffer[..], other, Tag(1))?;
     check("both ways", &buffer, &pattern(other, round, len))?;
@@ -102,7 +102,7 @@ fn exchange(ep: &mut HostEndpoint, world: &Comm, round: u32, len: usize) -> Outc
 fn apart(ep: &mut HostEndpoint, world: &Comm) -> Outcome {
     const SPAN: usize = 70_000;
     let other = Rank(1 - world.rank().0);
-    let whole = Bytes::of(ep.shm_arena(), pattern(Rank(0), 98, SPAN + 64))?;
+    let whole = Bytes::of(ep.shm_arena(), &pattern(Rank(0), 98, SPAN + 64))?;
     for place in 0..64 {
         let (to, len) = ((place * 7) % 64, SPAN - 61 * place);
         if world.rank() == Rank(0) {
@@ -120,7 +120,7 @@ fn apart(ep: &mut HostEndpoint, world: &Comm) -> Outcome {
 
 /// A message longer than the buffer: its first bytes, and nothing behind them.
 fn truncated(ep: &mut HostEndpoint, world: &Comm) -> Outcome {
-    let data = Bytes::of(ep.shm_arena(), pattern(Rank(0), 99, 300_000))?;
+    let data = Bytes::of(ep.shm_arena(), &pattern(Rank(0), 99, 300_000))?;
     if world.rank() == Rank(0) {
         ep.send(world, &data[..], Rank(1), Tag(3))?;
         return Ok(());
@@ -138,7 +138,7 @@ fn truncated(ep: &mut HostEndpoint, world: &Comm) -> Outcome {
 fn many(ep: &mut HostEndpoint, world: &Comm) -> Outcome {
     let (me, other) = (world.rank(), Rank(1 - world.rank().0));
     let arena = ep.shm_arena();
-    let data = (0..80).map(|round| Bytes::of(arena, pattern(me, round, 70_000)));
+    let data = (0..80).map(|round| Bytes::of(arena, &pattern(me, round, 70_000)));
     let data = data.collect::<Result<Vec<_>, _>>()?;
     let buffers = (0..80).map(|_| Bytes::new(arena, 70_000, 0xEE));
     let mut buffers = buffers.collect::<Result<Vec<_>, _>>()?;
@@ -185,7 +185,7 @@ fn abandoned(ep: &mut HostEndpoint, world: &Comm) -> Outcome {
 /// Sends for a time, and says that this is over.
 fn send_for(ep: &mut HostEndpoint, world: &Comm, round: u32, limit: Duration) -> Outcome {
     let (me, other) = (world.rank(), Rank(1 - world.rank().0));
-    let mut bytes = Bytes::of(ep.shm_arena(), pattern(me, round, LEN))?;
+    let mut bytes = Bytes::of(ep.shm_arena(), &pattern(me, round, LEN))?;
     match ep.within(limit).send(world, &bytes[..], other, Tag(100 + round)) {
         Err(error) if error.cause != Cause::TimedOut => return Err(error.into()),
         _ => {}

@@ -39,7 +39,7 @@ pub(crate) fn views(ep: &mut HostEndpoint, world: &Comm) -> Result<u32, Box<dyn 
 /// Sends from the arena, if there is one, and from the heap; before the other has said that it receives, or after.
 fn send(ep: &mut HostEndpoint, world: &Comm, round: u32, len: usize, early: bool) -> Outcome {
     let (me, other) = (world.rank(), Rank(1 - world.rank().0));
-    let mut data = Bytes::of(ep.shm_arena(), pattern(me, round, len))?;
+    let mut data = Bytes::of(ep.shm_arena(), &pattern(me, round, len))?;
     let heap = pattern(me, round + 50, len);
     let mut token = [0u8];
     if !early {
@@ -105,7 +105,7 @@ fn look(
 
 /// One that is longer than the fallback is truncated, wherever it is.
 fn truncated(ep: &mut HostEndpoint, world: &Comm) -> Outcome {
-    let data = Bytes::of(ep.shm_arena(), pattern(Rank(0), 99, 100_000))?;
+    let data = Bytes::of(ep.shm_arena(), &pattern(Rank(0), 99, 100_000))?;
     if world.rank() == Rank(0) {
         ep.send(world, &data[..], Rank(1), VIEWED)?;
         return Ok(());
@@ -123,7 +123,7 @@ fn truncated(ep: &mut HostEndpoint, world: &Comm) -> Outcome {
 fn withdrawn(ep: &mut HostEndpoint, world: &Comm) -> Outcome {
     const LEN: usize = 500_000;
     if world.rank() == Rank(0) {
-        let mut data = Bytes::of(ep.shm_arena(), pattern(Rank(0), 97, LEN))?;
+        let mut data = Bytes::of(ep.shm_arena(), &pattern(Rank(0), 97, LEN))?;
         let late = match ep.within(PATIENCE).send(world, &data[..], Rank(1), VIEWED) {
             Ok(_) => 0u8,
             Err(error) if error.cause == Cause::TimedOut => 1,
@@ -162,7 +162,7 @@ fn withdrawn(ep: &mut HostEndpoint, world: &Comm) -> Outcome {
 
 /// Rank 1 dies while it looks at a message of rank 0, which waits.
 pub(crate) fn die(ep: &mut HostEndpoint, world: &Comm) -> Outcome {
-    let data = Bytes::of(ep.shm_arena(), pattern(Rank(0), 1, 100_000))?;
+    let data = Bytes::of(ep.shm_arena(), &pattern(Rank(0), 1, 100_000))?;
     if world.rank() == Rank(0) {
         ep.send(world, &data[..], Rank(1), VIEWED)?;
         return Err("it was not even looked at".into());
