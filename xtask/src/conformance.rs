@@ -15,7 +15,7 @@ use crate::workspace::{self, Workspace};
 /// Seeds of a campaign.
 const SEEDS: u64 = 1000;
 /// Those of the step of `cargo xtask test`: a minute and a half on two cores.
-const STEP_SEEDS: u64 = 500;
+const STEP_SEEDS: u64 = 300;
 /// What the measured program takes for every case and every medium.
 const ALL: &str = "all";
 

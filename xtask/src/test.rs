@@ -18,7 +18,7 @@ use crate::{arrows, bench, conformance, endian, fences, licences, limit, qemu, s
 ///
 /// Formatting, dependency arrows, fences of unsafe code, licences, clippy for each package and feature, documentation, unit and
 /// integration tests, bugs planted for them; then, unless skipped as slow, a campaign of the simulator, the conformance suite
-/// on 500 seeds, the loom models, a check for every firmware target, the firmware's size and contents, a job with an
+/// on 300 seeds, the loom models, a check for every firmware target, the firmware's size and contents, a job with an
 /// emulated big-endian machine, jobs of firmware in emulators, and a short run of the benchmark against the peers. A step that
 /// does not come to its end is ended, and what it ran is told. Needs no root and no package.
 #[derive(Args)]
