@@ -2,7 +2,7 @@
 //!
 //! Long copies on x86-64 are string moves: glibc's `memcpy` takes `rep movsb` from 2,112 bytes on where the processor says
 //! that it is fast, and Linux takes it for all that its calls move. On AMD Zen 3 and 4 that is slow in one case: where the
-//! target begins less than a cache line [behind](behind) the source, as seen within pages of 4 KiB. Then it moves 2.2 GB/s
+//! target begins less than a cache line [behind] the source, as seen within pages of 4 KiB. Then it moves 2.2 GB/s
 //! instead of 40 (EPYC 9004, second-level cache, glibc 2.36; glibc bug 30994). Pieces of a heap lie so often: 64 KiB and 16
 //! bytes apart.
 

@@ -1,7 +1,7 @@
 //! How ranks find out that they have made unlike calls.
 //!
 //! All ranks of a communicator make the same collective calls in the same order, so they number them alike. A message's
-//! [tag](crate::tag) has that number and, above it, the root and the operation: a message of another call with the same number
+//! [tag] has that number and, above it, the root and the operation: a message of another call with the same number
 //! meets no receive. Who waits in vain looks for such messages now and then, and once more when a collective ends, also for
 //! what was left of the one before, as a root is done when it has sent.
 //!
