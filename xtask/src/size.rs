@@ -22,7 +22,7 @@ use image::{Image, Outline};
 use stack::Depth;
 
 /// The target whose image has limits.
-pub(crate) const TARGET: &str = "thumbv7em-none-eabihf";
+const TARGET: &str = "thumbv7em-none-eabihf";
 
 /// The package and binary of the image: `tests/firmware`.
 const PACKAGE: &str = "aldis-firmware";

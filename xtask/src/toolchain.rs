@@ -223,11 +223,6 @@ fn capitals(target: &str) -> String {
     target.to_uppercase().replace('-', "_")
 }
 
-/// The variable that tells cargo `what` of a target.
-fn variable_of(target: &str, what: &str) -> String {
-    format!("CARGO_TARGET_{}_{what}", capitals(target))
-}
-
 /// Toolchains in groups of those that cargo can build for at once: the first of each, and the others.
 pub(crate) fn groups<'t>(toolchains: &[&'t Toolchain]) -> Vec<(&'t Toolchain, Vec<&'t Toolchain>)> {
     let mut groups: Vec<(&Toolchain, Vec<&Toolchain>)> = Vec::new();
@@ -248,7 +243,7 @@ impl Toolchain {
 
     /// The variable by which cargo is told the target's `LINKER` or `RUNNER`.
     pub(crate) fn variable(&self, what: &str) -> String {
-        variable_of(&self.triple, what)
+        format!("CARGO_TARGET_{}_{what}", capitals(&self.triple))
     }
 
     /// A cargo command that builds for this target with this compiler.

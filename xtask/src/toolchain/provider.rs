@@ -6,8 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use crate::shell;
 use crate::workspace::{self, parse_version};
-use crate::{shell, size};
 
 /// What brings a compiler with the library's source on Debian, and the linker for images.
 pub(crate) const DEBIAN_PACKAGES: &str = "rustc-web cargo-web rust-web-src lld";
@@ -47,18 +47,23 @@ impl Library {
         }
     }
 
-    /// What it is compiled with for a target. Of firmware that is measured, core is as it ships; all else serves checks and
-    /// tests under emulators, where compiling less well saves more time than it costs.
-    fn flags(self, target: &str) -> String {
+    /// Firmware is measured with core as it ships; std only serves tests under an emulator.
+    const fn opt_level(self) -> &'static str {
         match self {
-            Self::Core if target == size::TARGET => format!("{CORE_FLAGS} -Copt-level=3"),
-            Self::Core => CORE_FLAGS.into(),
-            Self::Std => String::new(),
+            Self::Core => "3",
+            Self::Std => "1",
+        }
+    }
+
+    const fn flags(self) -> &'static str {
+        match self {
+            Self::Core => CORE_FLAGS,
+            Self::Std => "",
         }
     }
 }
 
-/// Core with bitcode for link-time optimisation, and with its frames stated for
+/// Core as the toolchains ship it, with bitcode for link-time optimisation, and with its frames stated for
 /// `cargo xtask size`.
 const CORE_FLAGS: &str = "-Cembed-bitcode=yes -Zemit-stack-sizes";
 
@@ -153,7 +158,6 @@ impl Provider {
         cargo.args(["build", "--quiet", "--offline", "--release", library.crates()]);
         for target in targets {
             cargo.args(["--target", target]);
-            cargo.env(super::variable_of(target, "RUSTFLAGS"), library.flags(target));
         }
         cargo
             .current_dir(&scratch)
@@ -161,8 +165,8 @@ impl Provider {
             .env("RUSTC", &self.rustc)
             .env("CARGO_HOME", cargo_home)
             .env("CARGO_TARGET_DIR", scratch.join("target"))
-            .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
-            .env_remove("RUSTFLAGS")
+            .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", library.opt_level())
+            .env("RUSTFLAGS", library.flags())
             .env_remove("RUSTC_WRAPPER")
             .env_remove("RUSTUP_TOOLCHAIN");
         shell::output(&mut cargo).with_context(|| format!("building {library:?} for {names}"))?;
