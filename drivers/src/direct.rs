@@ -93,8 +93,8 @@ pub unsafe trait CopyEngine {
     /// Whether memory of `peer` can be written.
     fn writes(&self, peer: PeerId) -> bool;
 
-    /// Whether it also writes what a reader wants of its memory at `from` to `into`, in that reader's. Not where writing is so
-    /// slow that the reader had better do all of it.
+    /// Whether an owner is to write a part of what a reader wants of its memory at `from`, which is not mapped, to `into` in that
+    /// reader's. Not where writing is so slow that the reader had better do all of it.
     fn shares(&self, peer: PeerId, from: u64, into: u64) -> bool {
         let _ = (from, into);
         self.writes(peer)

@@ -23,7 +23,13 @@ pub const fn behind(to: usize, from: usize) -> usize {
 /// Whether Linux is slow to move bytes between these addresses of any processes.
 #[inline]
 pub const fn is_slow_in_linux(to: usize, from: usize) -> bool {
-    cfg!(target_arch = "x86_64") && behind(to, from).wrapping_sub(1) < SLOW_LONG_BYTES - 1
+    is_slow(to, from, SLOW_LONG_BYTES)
+}
+
+/// Whether the target is behind the source by less than so many bytes, and string moves may be taken.
+#[inline]
+const fn is_slow(to: usize, from: usize, below: usize) -> bool {
+    cfg!(target_arch = "x86_64") && behind(to, from).wrapping_sub(1) < below - 1
 }
 
 /// Copies as much as both have, which is all of it wherever this is called.
@@ -40,10 +46,7 @@ pub fn copy(to: &mut [u8], from: &[u8]) {
 /// `from` is valid for reads and `to` for writes of so many bytes, and they are apart.
 #[inline]
 pub unsafe fn copy_raw(from: *const u8, to: *mut u8, count: usize) {
-    if cfg!(target_arch = "x86_64")
-        && count > PIECE_BYTES
-        && behind(to.addr(), from.addr()).wrapping_sub(1) < SLOW_BYTES - 1
-    {
+    if count > PIECE_BYTES && is_slow(to.addr(), from.addr(), SLOW_BYTES) {
         // SAFETY: as the caller vouches.
         return unsafe { copy_in_pieces(from, to, count) };
     }

@@ -151,8 +151,7 @@ unsafe impl CopyEngine for Copier {
     }
 
     fn shares(&self, peer: PeerId, from: u64, into: u64) -> bool {
-        let is_mapped = self.window(peer).is_some_and(|window| window.find(from, 1).is_some());
-        self.writes(peer) && (is_mapped || !is_slow_in_linux(into as usize, from as usize))
+        self.writes(peer) && !is_slow_in_linux(into as usize, from as usize)
     }
 
     #[inline]

@@ -333,7 +333,11 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
             (SHARED_BYTES_MIN, AT_ONCE_BYTES_MAX)
         };
         let at_once = read.len <= at_once_max;
-        if read.len >= shared_min && self.engine.shares(peer, read.from, target) {
+        let shares = |engine: &E| match is_mapped {
+            true => engine.writes(peer),
+            false => engine.shares(peer, read.from, target),
+        };
+        if read.len >= shared_min && shares(&self.engine) {
             // Halves of a read that is alone; but one chunk of a short one among others, of which each side does some, or where
             // the owner has something to read here meanwhile.
             let (len, alone) = (read.len as u64, self.reading == 0 && !self.shows_to(peer));
