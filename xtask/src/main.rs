@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 mod arrows;
 mod bench;
 mod board;
+mod children;
 mod conformance;
 mod demo;
 mod endian;
@@ -24,6 +25,7 @@ mod steps;
 mod table;
 mod test;
 mod toolchain;
+mod verbs;
 mod workspace;
 
 /// The chores of Aldis.
@@ -48,6 +50,8 @@ enum Command {
     Sim(sim::Sim),
     Size(size::Size),
     Test(test::Test),
+    #[command(subcommand)]
+    Verbs(verbs::Command),
 }
 
 fn main() -> ExitCode {
@@ -63,6 +67,7 @@ fn main() -> ExitCode {
         Command::Sim(sim) => sim.run(),
         Command::Size(size) => size.run(),
         Command::Test(test) => test.run(),
+        Command::Verbs(command) => command.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

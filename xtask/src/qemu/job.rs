@@ -10,13 +10,13 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::children::{Child, Folder};
 use super::cli::{Faults, Framing, Link};
 use super::defmt::Decoded;
 use super::machine::{self, Arch, Place};
 use super::programs::Programs;
 use super::rank::Rank;
 use super::report::Report;
+use crate::children::{Child, Folder, lines_of};
 
 /// Once a rank has failed, how long the others may take to say what they think of it.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -260,17 +260,4 @@ impl Switch {
         let figures = self.line().context("the switch's figures")?;
         serde_json::from_str(&figures).context("the switch's figures")
     }
-}
-
-/// The lines of a stream, read in a thread that ends with it.
-fn lines_of(stream: Box<dyn Read + Send>) -> Receiver<String> {
-    let (sender, receiver) = mpsc::channel();
-    std::thread::spawn(move || {
-        for line in BufReader::new(stream).lines().map_while(Result::ok) {
-            if sender.send(line).is_err() {
-                return;
-            }
-        }
-    });
-    receiver
 }

@@ -67,7 +67,7 @@ impl Arch {
     }
 
     /// The emulator, if it is not installed here.
-    pub(super) fn missing(self) -> Option<Outcome> {
+    pub(crate) fn missing(self) -> Option<Outcome> {
         let (program, package) = self.emulator()?;
         (!shell::has(program)).then(|| Outcome::Skipped {
             why: format!("no {program}"),
@@ -114,8 +114,7 @@ pub(super) fn command(arch: Arch, place: &Place<'_>) -> Command {
         host.arg(place.folder).args(place.words.split(' '));
         return host;
     };
-    let mut qemu = Command::new(emulator);
-    qemu.args(["-accel", "tcg", "-display", "none", "-no-reboot", "-monitor", "none"]);
+    let mut qemu = self::emulator(emulator);
     board(&mut qemu, arch);
     qemu.arg("-kernel").arg(place.program);
     match arch {
@@ -132,6 +131,13 @@ pub(super) fn command(arch: Arch, place: &Place<'_>) -> Command {
         }
     }
     plug(&mut qemu, arch, place);
+    qemu
+}
+
+/// An emulator without anything to look at, which ends when its machine would start again.
+pub(crate) fn emulator(program: &str) -> Command {
+    let mut qemu = Command::new(program);
+    qemu.args(["-accel", "tcg", "-display", "none", "-no-reboot", "-monitor", "none"]);
     qemu
 }
 
@@ -192,7 +198,7 @@ fn plug(qemu: &mut Command, arch: Arch, place: &Place<'_>) {
 }
 
 /// The address of a rank's card.
-fn mac(rank: usize) -> String {
+pub(crate) fn mac(rank: usize) -> String {
     format!("02:a1:d1:00:{:02x}:{:02x}", (rank >> 8) & 0xFF, rank & 0xFF)
 }
 

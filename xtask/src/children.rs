@@ -3,9 +3,10 @@
 
 use core::time::Duration;
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
 use std::sync::{Mutex, Once, PoisonError};
 use std::time::Instant;
 
@@ -54,14 +55,14 @@ fn take_care_of_interrupts() {
 
 /// A process and all that it starts.
 #[derive(Debug)]
-pub(super) struct Child {
+pub(crate) struct Child {
     process: std::process::Child,
     group: Pid,
 }
 
 impl Child {
     /// Starts `command` in a process group of its own. Its output is to be read by the caller.
-    pub(super) fn start(command: &Command) -> Result<Self> {
+    pub(crate) fn start(command: &Command) -> Result<Self> {
         take_care_of_interrupts();
         let mut tied = tied(command);
         std::os::unix::process::CommandExt::process_group(&mut tied, 0);
@@ -73,19 +74,19 @@ impl Child {
     }
 
     /// Its output and its errors; once.
-    pub(super) fn streams(&mut self) -> impl Iterator<Item = Box<dyn Read + Send>> + use<> {
+    pub(crate) fn streams(&mut self) -> impl Iterator<Item = Box<dyn Read + Send>> + use<> {
         let out = self.process.stdout.take().map(|stream| Box::new(stream) as Box<dyn Read + Send>);
         let err = self.process.stderr.take().map(|stream| Box::new(stream) as Box<dyn Read + Send>);
         out.into_iter().chain(err)
     }
 
     /// Ends its input.
-    pub(super) fn end_input(&mut self) {
+    pub(crate) fn end_input(&mut self) {
         self.process.stdin.take();
     }
 
     /// How it ended, if it does so before `until`.
-    pub(super) fn wait(&mut self, until: Instant) -> Option<ExitStatus> {
+    pub(crate) fn wait(&mut self, until: Instant) -> Option<ExitStatus> {
         // Whoever has closed its output is about to end; there is nothing to wait on with a limit but to look.
         loop {
             if let Some(status) = self.process.try_wait().ok()? {
@@ -122,11 +123,11 @@ fn tied(command: &Command) -> Command {
 
 /// A folder that is removed with all in it.
 #[derive(Debug)]
-pub(super) struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
     /// Paths of sockets are short (107 bytes), so it stands in the system's folder for such things.
-    pub(super) fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         take_care_of_interrupts();
         let time = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH)?;
         let name = format!("aldis-{}-{:x}", std::process::id(), time.as_nanos());
@@ -136,7 +137,7 @@ impl Folder {
         Ok(Self(path))
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 }
@@ -146,6 +147,19 @@ impl Drop for Folder {
         let _ = fs::remove_dir_all(&self.0);
         live(|live| live.folders.retain(|folder| *folder != self.0));
     }
+}
+
+/// The lines of a stream, read in a thread that ends with it.
+pub(crate) fn lines_of(stream: Box<dyn Read + Send>) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
 }
 
 #[cfg(test)]

@@ -1,0 +1,159 @@
+//! What the user types.
+
+use core::time::Duration;
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
+
+use super::pingpong::{self, Place};
+use super::session::Session;
+
+/// Soft RoCE in emulated machines: RDMA without a device
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    Test(Test),
+    Run(Run),
+}
+
+impl Command {
+    pub(crate) fn run(self) -> Result<()> {
+        match self {
+            Self::Test(test) => test.run(),
+            Self::Run(run) => run.run(),
+        }
+    }
+}
+
+/// What both need.
+const NEEDS: &str = "\
+Needs Debian, and nothing but the emulator installed: apt-get install qemu-system-x86. The kernel and the programs of the
+guests are packages that are fetched once (80 MB) and unpacked below target/verbs; no step needs root.";
+
+/// Measures the stack itself: `ibv_rc_pingpong`, in one guest and between two.
+///
+/// Each guest is a PC with Debian's kernel, one processor, and an RDMA device `rxe0` (soft RoCE v2). A boot takes 10 s on
+/// a quiet machine and a minute on a busy one. What fails is told with what the guest said; a guest that hangs shows its
+/// processes, queue pairs and kernel messages.
+#[derive(Args)]
+#[command(after_long_help = NEEDS)]
+pub(crate) struct Test {
+    #[command(flatten)]
+    options: Options,
+    /// Print one JSON object a line instead of the table
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs commands in guests that have an RDMA device, and passes on how they ended.
+///
+/// A COMMAND is a line of the shell. Commands run one after the other; the first that ends with a code other than zero is
+/// an error, once all have run. `N: COMMAND` is for guest N alone, others are for all. Guest N has the address 10.0.0.(N+1),
+/// the device rxe0 and this address at GID index 1. There are busybox, rdma, ibv_devinfo, ibv_rc_pingpong, ibv_ud_pingpong,
+/// ibv_srq_pingpong, and `retry COMMAND..`, which repeats a command until it succeeds, for 20 s.
+#[derive(Args)]
+#[command(after_long_help = RUN_EXAMPLES)]
+pub(crate) struct Run {
+    /// Guests; two are joined by a virtual Ethernet
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+    guests: u8,
+    /// A program of this machine to put into /usr/bin, with the libraries that it needs
+    #[arg(long = "with", value_name = "FILE")]
+    programs: Vec<PathBuf>,
+    #[command(flatten)]
+    options: Options,
+    /// What the guests run
+    #[arg(required = true, value_name = "COMMAND")]
+    commands: Vec<String>,
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  cargo xtask verbs run 'ibv_devinfo -v' 'rdma link'
+      what the device can do
+  cargo xtask verbs run 'ibv_rc_pingpong -g 1 -e & retry ibv_rc_pingpong -g 1 -e 10.0.0.1'
+      two processes of one guest
+  cargo xtask verbs run --guests 2 '0: ibv_rc_pingpong -g 1' '1: retry ibv_rc_pingpong -g 1 10.0.0.1'
+      a process in each of two guests
+  cargo xtask verbs run --with target/debug/my-program 'my-program --verbose'
+      a program of your own";
+
+#[derive(Args)]
+struct Options {
+    /// End the commands of a guest after so many seconds, and show what it is doing
+    #[arg(long, value_name = "S", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..))]
+    deadline: u64,
+    /// Show what the guests say while they run, on standard error
+    #[arg(long, short)]
+    verbose: bool,
+}
+
+impl Options {
+    const fn limit(&self) -> Duration {
+        Duration::from_secs(self.deadline)
+    }
+}
+
+impl Test {
+    fn run(self) -> Result<()> {
+        let mut figures = Vec::new();
+        for place in [Place::OneGuest, Place::TwoGuests] {
+            figures.extend(place.measure(self.options.limit(), self.options.verbose)?);
+        }
+        if self.json {
+            figures.iter().for_each(|figure| println!("{}", pingpong::json(figure)));
+        } else {
+            println!(
+                "{}\nverdict: ibv_rc_pingpong runs in one guest and between two",
+                pingpong::table(&figures)
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Run {
+    fn run(self) -> Result<()> {
+        let commands = by_guest(&self.commands, usize::from(self.guests))?;
+        let (limit, loud) = (self.options.limit(), self.options.verbose);
+        let session = Session { programs: self.programs, commands: commands.clone(), limit, loud };
+        for (guest, ran) in session.play()?.iter().enumerate() {
+            for (command, ran) in commands[guest].iter().zip(ran) {
+                println!("[guest {guest}] $ {command}\n{}", ran.text());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Which commands each guest runs.
+fn by_guest(commands: &[String], guests: usize) -> Result<Vec<Vec<String>>> {
+    let mut lists = vec![Vec::new(); guests];
+    for command in commands {
+        let number =
+            command.split_once(':').and_then(|(number, rest)| Some((number.parse::<usize>().ok()?, rest)));
+        match number {
+            None => lists.iter_mut().for_each(|list| list.push(command.clone())),
+            Some((number, rest)) => match lists.get_mut(number) {
+                Some(list) => list.push(rest.trim().into()),
+                None => bail!(
+                    "`{command}` is for guest {number}; there are {guests} guests, counted from 0: --guests"
+                ),
+            },
+        }
+    }
+    Ok(lists)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_in_front_names_the_guest() {
+        let commands = ["0: a b", "1: c", "d:e"].map(String::from);
+        assert_eq!(by_guest(&commands, 2).unwrap(), [["a b", "d:e"], ["c", "d:e"]]);
+        let error = by_guest(&commands, 1).unwrap_err().to_string();
+        assert!(error.contains("`1: c` is for guest 1"), "{error}");
+    }
+}

@@ -1,0 +1,145 @@
+//! Guests from boot to their last word.
+
+use core::time::Duration;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+use super::console::{Console, Ran};
+use super::guest::{self, Guest};
+use super::image::{self, Contents};
+use super::packages::{self, Packages};
+use crate::children::{Child, Folder, lines_of};
+use crate::steps::Outcome;
+use crate::workspace::Workspace;
+
+/// How long to wait for the next line of one guest before another one is heard.
+const LOOK: Duration = Duration::from_millis(20);
+/// What a guest has after its own limit, to boot and to show what it was doing; an emulator on busy cores is slow.
+const GRACE: Duration = Duration::from_secs(60);
+/// Once one guest has failed, what the others may take: nobody answers them any more.
+const LAST_WORDS: Duration = Duration::from_secs(10);
+
+/// What is missing here to start guests, if anything is.
+pub(super) fn missing() -> Option<Outcome> {
+    guest::MACHINE.missing().or_else(packages::missing)
+}
+
+/// Guests and what they are to do.
+#[derive(Debug)]
+pub(super) struct Session {
+    /// Programs of this machine that they run.
+    pub(super) programs: Vec<PathBuf>,
+    /// What each guest runs, one command after the other; as many guests as there are lists, one or two.
+    pub(super) commands: Vec<Vec<String>>,
+    /// What all commands of a guest may take from its start.
+    pub(super) limit: Duration,
+    /// Whether what the guests say is shown on standard error while they run.
+    pub(super) loud: bool,
+}
+
+impl Session {
+    /// Plays it to the end. What each command of each guest said; an error if one did not end well.
+    pub(super) fn play(&self) -> Result<Vec<Vec<Ran>>> {
+        if let Some(Outcome::Skipped { why, enable }) = missing() {
+            bail!("{why}; to enable: {enable}");
+        }
+        let packages = Packages::fetch(&Workspace::members()?.target)?;
+        let contents = Contents { programs: &self.programs, commands: &self.commands };
+        let (bytes, kernel) = image::pack(&packages, &contents)?;
+        let folder = Folder::new()?;
+        let image = folder.path().join("initramfs");
+        fs::write(&image, bytes).with_context(|| format!("writing {}", image.display()))?;
+        let mut guests = Vec::new();
+        for number in 0..self.commands.len() {
+            guests.push(self.start(number, &kernel, &folder)?);
+        }
+        self.watch(&mut guests);
+        self.judge(&guests)?;
+        Ok(guests.into_iter().map(|guest| guest.console.ran).collect())
+    }
+
+    fn start(&self, number: usize, kernel: &Path, folder: &Folder) -> Result<Running> {
+        let [image, wire] = ["initramfs", "wire.sock"].map(|name| folder.path().join(name));
+        let has_neighbour = self.commands.len() > 1;
+        let guest = Guest { number, has_neighbour, kernel, image: &image, wire: &wire, limit: self.limit };
+        let running = Running::start(number, &guest)?;
+        if has_neighbour && number == 0 {
+            let until = Instant::now() + LAST_WORDS;
+            while !wire.exists() && Instant::now() < until {
+                thread::sleep(LOOK);
+            }
+        }
+        Ok(running)
+    }
+
+    /// Hears all guests until each has ended, or time is up.
+    fn watch(&self, guests: &mut [Running]) {
+        let mut until = Instant::now() + self.limit + GRACE;
+        while guests.iter().any(|guest| !guest.ended) && Instant::now() < until {
+            for (guest, commands) in guests.iter_mut().zip(&self.commands).filter(|(guest, _)| !guest.ended) {
+                guest.listen(self.loud);
+                if guest.ended && guest.console.fault(commands).is_some() {
+                    until = until.min(Instant::now() + LAST_WORDS);
+                }
+            }
+        }
+    }
+
+    /// One guest that failed makes others fail, which then do not end: those that did end are told first.
+    fn judge(&self, guests: &[Running]) -> Result<()> {
+        let faults = guests.iter().zip(&self.commands).filter_map(|(guest, commands)| {
+            let fault = guest.console.fault(commands)?;
+            Some((!guest.ended, format!("guest {}: {fault}", guest.number)))
+        });
+        let mut faults: Vec<_> = faults.collect();
+        faults.sort();
+        if !faults.is_empty() {
+            bail!("{}", faults.into_iter().map(|(_, fault)| fault).collect::<Vec<_>>().join("\n"));
+        }
+        Ok(())
+    }
+}
+
+/// A guest that was started. Its emulator ends with it.
+#[derive(Debug)]
+struct Running {
+    number: usize,
+    _child: Child,
+    /// Its console, and the emulator's errors.
+    streams: Vec<Receiver<String>>,
+    console: Console,
+    /// Whether both are at their end.
+    ended: bool,
+}
+
+impl Running {
+    fn start(number: usize, guest: &Guest<'_>) -> Result<Self> {
+        let mut child = Child::start(&guest.command())?;
+        let streams = child.streams().map(lines_of).collect();
+        Ok(Self { number, _child: child, streams, console: Console::default(), ended: false })
+    }
+
+    /// Hears what it has said.
+    fn listen(&mut self, loud: bool) {
+        let (console, number) = (&mut self.console, self.number);
+        self.streams.retain(|stream| {
+            loop {
+                match stream.recv_timeout(LOOK) {
+                    Ok(line) => {
+                        if loud {
+                            eprintln!("[guest {number}] {}", line.trim_end());
+                        }
+                        console.hear(&line);
+                    }
+                    Err(why) => return why == RecvTimeoutError::Timeout,
+                }
+            }
+        });
+        self.ended = self.streams.is_empty();
+    }
+}
