@@ -144,9 +144,11 @@ fn job(workspace: &Workspace, machine: &Machine) -> Result<Outcome> {
         Err(skipped) => return Ok(skipped),
     };
     eprintln!("  {}: {toolchain}", machine.target);
-    let program = ["-p", "aldis-endian"];
-    shell::run(cargo(&toolchain, machine, "build").args(program))?;
-    shell::run(workspace::cargo().args(["build", "--quiet", "--locked"]).args(program))?;
+    shell::run(cargo(&toolchain, machine, "build").args(["-p", "aldis-endian"]))?;
+    // With the workspace's features: most of what it needs was built with those for the tests.
+    let mut native = workspace::cargo();
+    native.args(["build", "--quiet", "--locked", "--workspace", "--bin", "aldis-endian"]);
+    shell::run(&mut native)?;
     let cable = Cable::lay()?;
     let mut native = Command::new(workspace.target.join("debug/aldis-endian"));
     let mut foreign = Command::new(machine.emulator);

@@ -251,8 +251,6 @@ fn build() -> Result<()> {
     eprintln!("building aldis-sim in release");
     let mut cargo = workspace::cargo();
     cargo.args(["build", "--release", "--locked", "--quiet", "-p", "aldis-host-sim", "--bin", "aldis-sim"]);
-    // With these the crates below have the features that the conformance suite and the benchmark build them with.
-    cargo.args(["-p", "aldis-tests"]);
     shell::run(&mut cargo)
 }
 

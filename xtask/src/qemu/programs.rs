@@ -25,9 +25,10 @@ impl Programs {
         if let Some(Outcome::Skipped { why, enable }) = missing(&workspace, members)? {
             bail!("{why}; to enable: {enable}");
         }
+        // As `cargo test --workspace` builds them, for one test of either package: so they are built once for both.
         let mut cargo = workspace::cargo();
-        cargo.args(["build", "--locked", "--quiet", "-p", "aldis-host-sim", "--bin", "aldis-switch"]);
-        shell::run(cargo.args(["-p", "aldis-tests", "--bin", "aldis-rank"]))?;
+        cargo.args(["test", "--no-run", "--locked", "--quiet", "--workspace"]);
+        shell::run(cargo.args(["--test", "aldis_switch", "--test", "programs"]))?;
         let debug = workspace.target.join("debug");
         let emulated = emulated(members);
         let built = board::build(&workspace, &emulated.iter().map(|(_, image)| *image).collect::<Vec<_>>())?;
