@@ -67,6 +67,12 @@ impl Error {
         Self { context: comm.context(), ..self }
     }
 
+    /// The same failure, about a rank of a communicator and no message in particular.
+    #[must_use]
+    pub const fn about_rank(self, rank: Rank, comm: &Comm) -> Self {
+        Self { peer: rank.0, ..self.on(comm) }
+    }
+
     /// The rank at the other side, in the operation's communicator; `None` for any or none.
     pub const fn peer(&self) -> Option<Rank> {
         if self.peer == WILD { None } else { Some(Rank(self.peer)) }

@@ -66,6 +66,7 @@ use crate::rank::Mode;
 
 mod calls;
 mod layout;
+mod local;
 mod parts;
 mod receiving;
 mod sending;
@@ -112,16 +113,13 @@ impl<'m> Typed<'m> {
     where
         E: IntoBytes + Immutable,
     {
-        Self::of(Sample::new(memory.as_bytes()), count, datatype)
+        Self::lent(Sample::new(memory.as_bytes()), count, datatype)
     }
 
     /// The same of lent memory.
-    pub fn lent(memory: Loan<'m>, count: u64, datatype: impl Into<Committed>) -> Self {
-        Self::of(memory.into(), count, datatype)
-    }
-
-    fn of(memory: Sample<'m>, count: u64, datatype: impl Into<Committed>) -> Self {
-        Self { memory, place: Place::new(count, datatype), mode: Mode::Standard, checked: false }
+    pub fn lent(memory: impl Into<Sample<'m>>, count: u64, datatype: impl Into<Committed>) -> Self {
+        let (memory, place) = (memory.into(), Place::new(count, datatype));
+        Self { memory, place, mode: Mode::Standard, checked: false }
     }
 
     /// With displacement zero of the first element at byte `origin` of the memory instead of its start.

@@ -283,8 +283,23 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
         to: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
-        let started = self.within.endpoint.start_send_typed(comm, &data, to, tag);
-        self.within.told(started).map(|started| self.keep(started))
+        let sending = self.start_send_typed(comm, &data, to, tag);
+        self.within.told(sending)
+    }
+
+    /// [`isend_typed`](Self::isend_typed) for those who implement calls of their own.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start_send_typed(
+        &mut self,
+        comm: &Comm,
+        data: &Typed<'scope>,
+        to: Rank,
+        tag: Tag,
+    ) -> Result<Request<'scope>, Failed> {
+        let started = self.within.endpoint.start_send_typed(comm, data, to, tag)?;
+        Ok(self.keep(started))
     }
 
     /// Starts a receive of elements of a datatype (MPI_Irecv).
@@ -298,8 +313,23 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
         from: impl Into<Source>,
         tag: impl Into<TagMatch>,
     ) -> Result<Request<'scope>, Error> {
-        let started = self.within.endpoint.start_recv_typed(comm, &into, from.into(), tag.into());
-        self.within.told(started).map(|started| self.keep(started))
+        let receiving = self.start_recv_typed(comm, &into, from, tag);
+        self.within.told(receiving)
+    }
+
+    /// [`irecv_typed`](Self::irecv_typed) for those who implement calls of their own.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start_recv_typed(
+        &mut self,
+        comm: &Comm,
+        into: &TypedMut<'scope>,
+        from: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+    ) -> Result<Request<'scope>, Failed> {
+        let started = self.within.endpoint.start_recv_typed(comm, into, from.into(), tag.into())?;
+        Ok(self.keep(started))
     }
 
     /// Starts the receive of a matched message as elements of a datatype (MPI_Imrecv).

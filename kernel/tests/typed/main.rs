@@ -3,6 +3,7 @@
 
 mod kept;
 mod labels;
+mod local;
 #[path = "../datatype/naive.rs"]
 mod naive;
 mod parts;
