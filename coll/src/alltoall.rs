@@ -6,6 +6,7 @@ mod linear;
 mod linear_sync;
 mod pairwise;
 mod two_processes;
+mod typed;
 mod unlike;
 
 use aldis_kernel::hal::{Operation, Platform, Transport};
@@ -16,6 +17,7 @@ pub use linear::Linear;
 pub use linear_sync::LinearSync;
 pub use pairwise::Pairwise;
 pub use two_processes::TwoProcesses;
+pub use typed::{alltoallw_typed, ialltoallw_typed};
 pub use unlike::{
     alltoallv_in_place, alltoallw, alltoallw_in_place, ialltoallv_in_place, ialltoallw, ialltoallw_in_place,
 };

@@ -37,6 +37,8 @@ mod rounds;
 mod row;
 mod several;
 #[cfg(not(feature = "compact"))]
+mod typed;
+#[cfg(not(feature = "compact"))]
 mod unlike;
 
 use core::fmt;
@@ -235,6 +237,8 @@ impl Planned {
         }
         let done = caller.enter(|scope| {
             let memory = Memory::new(scope, &planned, lent);
+            #[cfg(not(feature = "compact"))]
+            memory.check_types(scope, comm, planned.call.operation)?;
             let ready = planned.ready(scope, comm)?;
             let mut started = Collective::new(comm, ready, planned.call.operation, memory);
             started.launch(scope)?;
@@ -293,6 +297,10 @@ impl<'scope> Collective<'scope> {
         #[cfg(not(feature = "compact"))]
         let planned = planned.by_rules(scope.tuning(comm));
         let memory = Memory::new(scope, &planned, lent);
+        #[cfg(not(feature = "compact"))]
+        let checked = memory.check_types(scope, comm, planned.call.operation);
+        #[cfg(not(feature = "compact"))]
+        checked.map_err(|Failed| *scope.failure())?;
         #[cfg(not(feature = "compact"))]
         if planned.persistent {
             return Self::make(scope, comm, &planned, memory);

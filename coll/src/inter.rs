@@ -31,7 +31,7 @@
 //! | [`gather`], [`gatherv`] | MPI_Gather, MPI_Gatherv | at the root: a block of every rank of the other group |
 //! | [`scatter`], [`scatterv`] | MPI_Scatter, MPI_Scatterv | a block of the root's, on every rank of the other group |
 //! | [`allgather()`], [`allgatherv`] | MPI_Allgather, MPI_Allgatherv | a block of every rank of the other group |
-//! | [`alltoall()`], [`alltoallv`], [`alltoallw`] | MPI_Alltoall, MPI_Alltoallv, MPI_Alltoallw | what every rank of the other group has for it |
+//! | [`alltoall()`], [`alltoallv`], [`alltoallw`], [`alltoallw_typed`] | MPI_Alltoall, MPI_Alltoallv, MPI_Alltoallw | what every rank of the other group has for it |
 //! | [`reduce()`] | MPI_Reduce | at the root: the reduction of the other group's data |
 //! | [`allreduce()`] | MPI_Allreduce | the reduction of the other group's data |
 //! | [`reduce_scatter_block`], [`reduce_scatter()`] | MPI_Reduce_scatter_block, MPI_Reduce_scatter | its block of the reduction of the other group's data |
@@ -65,7 +65,7 @@ pub use crossing::Crossing;
 use zerocopy::IntoBytes;
 
 use crate::collective::{Input, Lent, Over};
-use crate::layout::{Block, Layout};
+use crate::layout::{Block, Layout, TypedBlock};
 use crate::op::{Element, Kernel, Reduce};
 use crate::schedule::Candidate;
 
@@ -199,6 +199,20 @@ pub fn alltoallw<'m>(
     blocks: &'m [Block],
 ) -> Crossing<'m> {
     listed(Operation::Alltoallw, (input.into(), given), (data, blocks))
+}
+
+/// Sends every rank of the other group its block of `input`, as listed by `given`; `data` have a block of each of them, as listed by
+/// `blocks`, each of a datatype of its own (MPI_Alltoallw, MPI_Ialltoallw): see [`alltoallw_typed`](crate::alltoallw_typed), also for
+/// its errors.
+pub fn alltoallw_typed<'m, E: Element>(
+    input: impl Into<Input<'m, E>>,
+    given: &'m [TypedBlock],
+    data: &'m mut [E],
+    blocks: &'m [TypedBlock],
+) -> Crossing<'m> {
+    let layouts = [Layout::Typed(blocks), Layout::Typed(given)];
+    let lent = Lent::stretch(data.as_mut_bytes(), &mut []).divided(layouts);
+    Crossing::new::<u8>(Operation::Alltoallw, Over::Groups, lent.given(input.into().into_bytes()))
 }
 
 /// Reduces `data` of all ranks of the other group element by element into `data` of the root (MPI_Reduce, MPI_Ireduce), in the order

@@ -3,12 +3,15 @@
 //! A schedule sees blocks of one length in a circle. In memory they may have lengths of their own and any place, and where
 //! the data is cut into segments, each segment is a stretch of every block. A span is then sent a block at a time, else
 //! in one piece, or two where it goes past the last block. Both sides cut alike, as this depends on nothing but what both
-//! know: whether the blocks are listed, and the segments.
+//! know: whether the blocks are listed, and the segments. Blocks of datatypes are never cut.
 
 use core::ops::Range;
 
 #[cfg(not(feature = "compact"))]
-use aldis_kernel::hal::Cause;
+use aldis_kernel::{
+    datatype::{Basic, Committed},
+    hal::Cause,
+};
 
 use crate::schedule::{Buffer, Instance, Span, divide};
 
@@ -37,6 +40,32 @@ impl Block {
     }
 }
 
+/// A block of elements of a datatype, which may lie scattered between those of other blocks.
+#[cfg(not(feature = "compact"))]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct TypedBlock {
+    /// The byte of the buffer that displacement zero of the first element falls on.
+    pub origin: usize,
+    /// Elements.
+    pub count: u64,
+    /// What they are.
+    pub datatype: Committed,
+}
+
+#[cfg(not(feature = "compact"))]
+impl TypedBlock {
+    /// `count` elements of `datatype`, from byte `origin` of the buffer on.
+    pub fn new(origin: usize, count: u64, datatype: impl Into<Committed>) -> Self {
+        Self { origin, count, datatype: datatype.into() }
+    }
+
+    /// Nothing, for a rank that there is nothing for.
+    pub fn empty() -> Self {
+        Self::new(0, 0, Basic::Byte)
+    }
+}
+
 /// How a buffer is divided.
 #[cfg_attr(feature = "compact", expect(dead_code, reason = "no operation on blocks is there to use them"))]
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +83,9 @@ pub(crate) enum Layout<'b> {
     One(usize),
     /// As listed, by rank.
     Listed(&'b [Block]),
+    /// As listed, by rank, each block one element: it is sent as a whole.
+    #[cfg(not(feature = "compact"))]
+    Typed(&'b [TypedBlock]),
 }
 
 impl Layout<'_> {
@@ -80,6 +112,11 @@ impl Layout<'_> {
                 let outside = Cause::TooBig { len: end as u64, max: len as u64 };
                 if end <= len { Ok(block.len.max(longest)) } else { Err(outside) }
             }),
+            // Where they lie is looked at with the table of types at hand.
+            Self::Typed(blocks) if blocks.len() != size as usize => {
+                Err(mismatch(blocks.len(), size as usize))
+            }
+            Self::Typed(_) => Ok(1),
         }
     }
 
@@ -88,7 +125,7 @@ impl Layout<'_> {
         match self {
             Self::Whole | Self::Even | Self::Own => false,
             #[cfg(not(feature = "compact"))]
-            Self::Each(_) => true,
+            Self::Each(_) | Self::Typed(_) => true,
             Self::One(_) | Self::Listed(_) => true,
         }
     }
@@ -100,6 +137,7 @@ impl Layout<'_> {
             Self::Whole | Self::Own | Self::Even => count,
             Self::One(len) | Self::Each(len) => len,
             Self::Listed(blocks) => blocks.get(index as usize).map_or(0, |block| block.len),
+            Self::Typed(_) => 1,
         }
     }
 
@@ -107,6 +145,8 @@ impl Layout<'_> {
     fn blocks(&self, size: usize) -> usize {
         match *self {
             Self::Listed(blocks) => blocks.len(),
+            #[cfg(not(feature = "compact"))]
+            Self::Typed(blocks) => blocks.len(),
             _ => size,
         }
     }
@@ -172,6 +212,8 @@ impl Place<'_> {
             #[cfg(not(feature = "compact"))]
             Layout::Each(len) => Block { start: (rank as usize).saturating_mul(len), len },
             Layout::Listed(blocks) => blocks.get(rank as usize).copied().unwrap_or_default(),
+            #[cfg(not(feature = "compact"))]
+            Layout::Typed(_) => Block { start: rank as usize, len: 1 },
         })
     }
 

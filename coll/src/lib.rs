@@ -65,7 +65,8 @@
 //!
 //! Numbers are not converted: on a communicator with ranks of both byte orders, collectives of elements of more than a byte,
 //! and making communicators of all of them, are refused ([`Cause::UnlikeOrder`]). Barriers and bytes work;
-//! [`comm::create_group`] makes communicators of those who are alike. A `compact` kernel does not refuse: its peers do.
+//! [`comm::create_group`] makes communicators of those who are alike. A `compact` kernel does not refuse: its peers do. Datatypes are
+//! converted: [`alltoallw_typed`].
 //!
 //! # How to add a collective
 //!
@@ -148,8 +149,9 @@ pub use allgather::{allgather, allgatherv, iallgather, iallgatherv};
 pub use allreduce::{allreduce, iallreduce};
 #[cfg(not(feature = "compact"))]
 pub use alltoall::{
-    alltoall, alltoall_in_place, alltoallv, alltoallv_in_place, alltoallw, alltoallw_in_place, ialltoall,
-    ialltoall_in_place, ialltoallv, ialltoallv_in_place, ialltoallw, ialltoallw_in_place,
+    alltoall, alltoall_in_place, alltoallv, alltoallv_in_place, alltoallw, alltoallw_in_place,
+    alltoallw_typed, ialltoall, ialltoall_in_place, ialltoallv, ialltoallv_in_place, ialltoallw,
+    ialltoallw_in_place, ialltoallw_typed,
 };
 pub use barrier::{barrier, ibarrier};
 pub use bcast::{bcast, ibcast};
@@ -162,7 +164,8 @@ pub use gather::{gather, gatherv, igather, igatherv};
 #[cfg(not(feature = "compact"))]
 pub use neighbor::{
     ineighbor_allgather, ineighbor_allgatherv, ineighbor_alltoall, ineighbor_alltoallv, ineighbor_alltoallw,
-    neighbor_allgather, neighbor_allgatherv, neighbor_alltoall, neighbor_alltoallv, neighbor_alltoallw,
+    ineighbor_alltoallw_typed, neighbor_allgather, neighbor_allgatherv, neighbor_alltoall,
+    neighbor_alltoallv, neighbor_alltoallw, neighbor_alltoallw_typed,
 };
 pub use reduce::{ireduce, reduce};
 #[cfg(not(feature = "compact"))]

@@ -29,6 +29,7 @@ mod linear;
 mod lines;
 #[cfg(test)]
 mod tests;
+mod typed;
 
 use aldis_kernel::hal::{Cause, Operation, Resource};
 use aldis_kernel::{Comm, Error, Rank};
@@ -40,6 +41,7 @@ pub use alltoall::{
 pub use linear::Linear;
 pub use lines::Line;
 use lines::arrange;
+pub use typed::{ineighbor_alltoallw_typed, neighbor_alltoallw_typed};
 
 use crate::comm::{Topology, TopologyKind};
 use crate::schedule::{Candidate, IN_FLIGHT_MAX};

@@ -43,7 +43,7 @@ pub fn ialltoallv_in_place<'scope, E: Element, T: Transport, P: Platform>(
 
 /// Sends block r of `input` to rank r of `comm`, for every r, and receives into block r of `data` what rank r has sent, where
 /// blocks are of elements of unlike sizes: all are bytes, as are their places and lengths (MPI_Alltoallw of contiguous types).
-/// Bytes are not converted between ranks of unlike byte orders.
+/// Bytes are not converted between ranks of unlike byte orders. Of other types: [`alltoallw_typed`](super::alltoallw_typed).
 ///
 /// ```
 /// # use aldis_coll::{alltoallw, layout::Block};

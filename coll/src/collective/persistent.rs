@@ -83,6 +83,8 @@ impl<'scope> Collective<'scope> {
             Stage::Done if self.meeting.is_some() => return Err(self.refused(scope, Cause::Unsupported)),
             Stage::Done => {}
         }
+        let checked = self.memory.check_types(scope, &self.comm, self.operation());
+        checked.map_err(|Failed| *scope.failure())?;
         self.tag = tag::again(self.tag);
         let is_idle = self.schedule().rounds(&self.whole.with_count(self.plan.segment)) == 0;
         self.lanes = Lanes::new(&self.plan, is_idle);

@@ -45,7 +45,7 @@ impl<'scope> Memory<'scope> {
     }
 
     /// What is written to where this stretch of a buffer is; nothing where only reading is allowed.
-    fn target(&self, buffer: Buffer) -> Option<Loan<'scope>> {
+    pub(super) fn target(&self, buffer: Buffer) -> Option<Loan<'scope>> {
         match buffer {
             Buffer::Data => Some(self.data),
             Buffer::Input if BLOCKS => None,
@@ -54,7 +54,7 @@ impl<'scope> Memory<'scope> {
     }
 
     /// What is read where this stretch of a buffer is.
-    fn source(&self, buffer: Buffer) -> Sample<'scope> {
+    pub(super) fn source(&self, buffer: Buffer) -> Sample<'scope> {
         if self.is_given_in_place() && buffer == Buffer::Input {
             return self.data.into();
         }
@@ -99,7 +99,12 @@ impl<'scope> Memory<'scope> {
         bytes(elements.start)..bytes(elements.end)
     }
 
+    /// Bytes of a span; none are told of blocks of datatypes.
     pub(super) fn bytes(&self, span: Span) -> u64 {
+        #[cfg(not(feature = "compact"))]
+        if self.is_typed() {
+            return 0;
+        }
         (span.len as u64).saturating_mul(self.element_bytes.into())
     }
 }
@@ -231,6 +236,18 @@ impl<'scope> Collective<'scope> {
         };
         let (comm, tag, peer) = way(&self.peers, (&self.comm, tag), place);
         let started = match self.memory.target(span.buffer) {
+            #[cfg(not(feature = "compact"))]
+            _ if self.memory.is_typed() => {
+                let block = (span.buffer, range.start);
+                match self.memory.start_typed(scope, (comm, tag, peer), block, receives) {
+                    Ok(Some(request)) => Ok(request),
+                    Ok(None) => {
+                        message.set_piece(0);
+                        return Ok(());
+                    }
+                    Err(Failed) => Err(Failed),
+                }
+            }
             Some(loan) if receives => scope.start_recv_part(comm, loan, range, peer, tag),
             None if receives => return Err(self.refuse(Cause::Unsupported)),
             _ => scope.start_send_part(comm, self.memory.source(span.buffer), range, peer, tag),
@@ -332,6 +349,11 @@ impl<'scope> Collective<'scope> {
     ) -> Result<(), Failed> {
         let Step::Recv { from, into } = step else { return Ok(()) };
         let own = match self.piece(into, number) {
+            // What is not there any more is not compared.
+            #[cfg(not(feature = "compact"))]
+            Some((_, range)) if self.memory.is_typed() => {
+                self.memory.typed_bytes(scope, (into.buffer, range.start)).unwrap_or(theirs)
+            }
             Some((_, range)) if BLOCKS => range.len() as u64,
             _ => self.memory.bytes(into),
         };
@@ -382,6 +404,10 @@ impl<'scope> Collective<'scope> {
         (from, source): (Buffer, Range<usize>),
         order: Option<Order>,
     ) -> Result<(), Failed> {
+        #[cfg(not(feature = "compact"))]
+        if self.memory.is_typed() {
+            return self.copy_own(scope, (into, target.start), (from, source.start));
+        }
         let (kernel, memory, mut result) = (self.memory.kernel, &self.memory, Ok(()));
         // In place, what is given stands where the result does.
         if memory.is_given_in_place() && (into, from) == (Buffer::Data, Buffer::Input) && target == source {
@@ -426,7 +452,7 @@ impl<'scope> Collective<'scope> {
     /// Stops for an error of its own.
     #[cold]
     #[inline(never)]
-    fn refuse(&mut self, cause: Cause) -> Failed {
+    pub(super) fn refuse(&mut self, cause: Cause) -> Failed {
         self.error = Error::new(self.operation(), cause).on(&self.comm);
         Failed
     }

@@ -73,7 +73,8 @@ pub fn ineighbor_alltoallv<'scope, E: Element, T: Transport, P: Platform>(
 
 /// Sends block n of `input` to destination n, for every n, and receives what source n has sent into block n of `data`, where blocks
 /// are of elements of unlike sizes: all are bytes, as are their places and lengths, listed by `given` and `blocks`
-/// (MPI_Neighbor_alltoallw of contiguous types). Bytes are not converted between ranks of unlike byte orders.
+/// (MPI_Neighbor_alltoallw of contiguous types). Bytes are not converted between ranks of unlike byte orders. Of other types:
+/// [`neighbor_alltoallw_typed`](super::neighbor_alltoallw_typed).
 ///
 /// # Errors
 /// As [`neighbor_alltoallv`].

@@ -5,6 +5,7 @@ mod messages;
 mod packing;
 
 use aldis_hal::{Platform, Transport};
+pub(super) use messages::attach;
 
 use super::chapter::Case;
 

@@ -7,18 +7,22 @@ use aldis_coll::allreduce::RecursiveDoubling;
 use aldis_coll::barrier::Dissemination;
 use aldis_coll::bcast::Binomial;
 use aldis_coll::comm::{Choice, dup, free, split};
+use aldis_coll::layout::TypedBlock;
 use aldis_coll::op::Sum;
-use aldis_coll::{Options, allreduce, barrier, iallreduce, ibcast, wait_all};
+use aldis_coll::{Options, allreduce, alltoallw_typed, barrier, iallreduce, ibcast, wait_all};
 use aldis_hal::{Cause, Operation, Platform, Transport};
+use aldis_kernel::datatype::Basic;
 use aldis_kernel::{Comm, Endpoint, Error, Rank, Source, Tag, TagMatch};
 
 use super::Outcome;
+use super::chapter_05_datatypes::attach;
 
 cases! {
     "6.3", 5: nobody_leaves_a_barrier_before_the_last_has_come;
     "6.1", 4: collectives_and_messages_do_not_meet;
     "6.13", 5: persistent_collectives_are_started_in_any_order;
     "6.1", 6: collectives_of_different_communicators_do_not_meet;
+    "6.8", 4: rows_become_columns_by_datatypes;
     "6.14", 2: unlike_calls_are_told_with_both_sides;
 }
 
@@ -117,6 +121,46 @@ fn collectives_of_different_communicators_do_not_meet<T: Transport, P: Platform>
         }
     }
     Ok(free(ep, part)?)
+}
+
+/// Every rank has rows of a square matrix and gets as many columns of it: blocks lie between each other, and are short or long.
+fn rows_become_columns_by_datatypes<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
+    let world = ep.world();
+    let (me, size) = (world.rank().0 as usize, world.size() as usize);
+    attach(ep)?;
+    for edge in [0, 1, 3, 16] {
+        let side = edge * size;
+        let types = ep.types()?;
+        let part = types.vector(edge as u64, edge as u64, side as i64, Basic::U32)?;
+        let column = types.vector(edge as u64, 1, side as i64, Basic::U32)?;
+        let next = types.resized(column, 0, size_of::<u32>() as i64)?;
+        types.free(column)?;
+        let (part, next) = (types.commit(part)?, types.commit(next)?);
+        let number = |row: usize, column: usize| (row * side + column) as u32;
+        let rows: Vec<u32> = (0..edge * side).map(|at| number(me * edge + at / side, at % side)).collect();
+        let columns: Vec<u32> = (0..edge * side).map(|at| number(at % side, me * edge + at / side)).collect();
+        let places = (0..size).map(|other| other * edge * size_of::<u32>());
+        let given: Vec<_> = places.clone().map(|origin| TypedBlock::new(origin, 1, part)).collect();
+        let blocks: Vec<_> = places.map(|origin| TypedBlock::new(origin, edge as u64, next)).collect();
+        let mut came = vec![0; edge * side];
+        alltoallw_typed(ep, &world, &rows, &given, &mut came, &blocks)?;
+        assert_eq!(came, columns);
+        let mut again = vec![0; edge * side];
+        ep.scope(|scope| {
+            let options = Options::default().persistent();
+            let mut made = options.ialltoallw_typed(scope, &world, &rows, &given, &mut again, &blocks)?;
+            for _ in 0..2 {
+                made.edit(scope, |came: &mut [u32]| came.fill(u32::MAX))?;
+                made.start(scope)?;
+                made.wait(scope)?;
+                made.edit(scope, |came: &mut [u32]| assert_eq!(came, columns))?;
+            }
+            Ok::<_, Error>(())
+        })?;
+        ep.types()?.free(part)?;
+        ep.types()?.free(next)?;
+    }
+    Ok(())
 }
 
 /// A call: its operation, its root, and elements.

@@ -29,14 +29,14 @@ fn block(is_upper: bool, from: u32, to: u32, len: usize) -> Vec<u32> {
 }
 
 /// What a rank knows of its two groups.
-struct Sides {
-    between: Comm,
+pub(crate) struct Sides {
+    pub(crate) between: Comm,
     is_upper: bool,
 }
 
 impl Sides {
     /// Splits the world at `middle`. Ranks of the lower group stand backwards in it, so that its first process is the highest.
-    fn new(endpoint: &mut Endpoint<'_, '_>, middle: u32) -> Self {
+    pub(crate) fn new(endpoint: &mut Endpoint<'_, '_>, middle: u32) -> Self {
         let (world, mut scratch) = (endpoint.world(), [Choice::NONE; 9]);
         let is_upper = world.rank().0 >= middle;
         let key = world.rank().0.cast_signed() * if is_upper { 1 } else { -1 };

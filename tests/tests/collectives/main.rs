@@ -7,13 +7,18 @@ mod erased;
 mod hierarchy;
 mod inter;
 mod lanes;
+#[path = "../../../kernel/tests/datatype/naive.rs"]
+mod naive;
 mod neighbors;
 mod oracle;
 mod persistent;
+#[path = "../../../kernel/tests/datatype/recipes.rs"]
+mod recipes;
 mod rig;
 mod rules;
 mod scattered;
 mod shared;
+mod typed;
 mod unlike;
 
 use core::num::NonZeroUsize;
