@@ -15,7 +15,7 @@ use aldis_tests::conformance::{MEDIA, cases, run};
 mod harness;
 
 /// Seeds of which each case has one on each medium, in turn: one for each size of storage. The step "conformance" of
-/// `cargo xtask test` runs 500 of each case, and so all of these.
+/// `cargo xtask test` runs 300 of each case, and so all of these.
 const SEEDS: u64 = 3;
 /// Jobs at once: most wait for each other's threads and processes.
 const WORKERS: usize = 6;

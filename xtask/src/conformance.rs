@@ -14,9 +14,12 @@ use crate::workspace::{self, Workspace};
 
 /// Seeds of a campaign.
 const SEEDS: u64 = 1000;
-/// Those of the step of `cargo xtask test`: a minute and a half on two cores.
+/// Those of the step of `cargo xtask test`: a minute on two cores.
 const STEP_SEEDS: u64 = 300;
-/// What the measured program takes for every case and every medium.
+/// What cargo is to build: the suite, and what it starts for jobs of processes.
+pub(crate) const PROGRAMS: [&str; 8] =
+    ["-p", "aldis-tests", "--bin", "conformance", "-p", "aldis-host-sim", "--bin", "aldis-run"];
+/// What that program takes for every case and every medium.
 const ALL: &str = "all";
 
 /// Runs the conformance suite: small rank programs by chapter of MPI 4.1, each over every transport and combination of
@@ -166,10 +169,7 @@ fn judge(went: &[Went]) -> Result<()> {
 fn build() -> Result<String> {
     eprintln!("building conformance in release");
     let mut cargo = workspace::cargo();
-    cargo.args(["build", "--release", "--locked", "--quiet", "-p", "aldis-tests", "--bin", "conformance"]);
-    // It starts this one for jobs of processes.
-    cargo.args(["-p", "aldis-host-sim", "--bin", "aldis-run"]);
-    shell::run(&mut cargo)?;
+    shell::run(cargo.args(["build", "--release", "--locked", "--quiet"]).args(PROGRAMS))?;
     let program = Workspace::members()?.target.join("release").join("conformance");
     Ok(program.display().to_string())
 }

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
+use crate::conformance;
 use crate::shell;
 use crate::steps::Outcome;
 use crate::table::Table;
@@ -103,7 +104,7 @@ struct Shrunk {
 impl Sim {
     pub(crate) fn run(self) -> Result<()> {
         let workspace = Workspace::members()?;
-        build()?;
+        build(&[])?;
         let went = self.campaign(&workspace)?;
         self.judge(&went)
     }
@@ -247,17 +248,19 @@ fn list(workspace: &Workspace) -> Result<List> {
     serde_json::from_str(&text).context("what `aldis-sim list --json` says")
 }
 
-fn build() -> Result<()> {
+/// Builds the simulator and other programs of the workspace.
+fn build(others: &[&str]) -> Result<()> {
     eprintln!("building aldis-sim in release");
     let mut cargo = workspace::cargo();
     cargo.args(["build", "--release", "--locked", "--quiet", "-p", "aldis-host-sim", "--bin", "aldis-sim"]);
-    shell::run(&mut cargo)
+    shell::run(cargo.args(others))
 }
 
 /// A step of `cargo xtask test`: always the same seeds, so that what fails fails everywhere.
 pub(crate) fn step() -> Result<Outcome> {
     let workspace = Workspace::members()?;
-    build()?;
+    // With what the next step runs: the last crates of both, each one core's work, are compiled side by side.
+    build(&conformance::PROGRAMS)?;
     let start = Instant::now();
     let sim = Sim {
         seeds: Some(STEP_SEEDS),
