@@ -47,11 +47,11 @@ impl Library {
         }
     }
 
-    /// Firmware is measured with core as it ships; std only serves tests under an emulator.
+    /// Firmware is measured with core as it ships; std only serves tests under an emulator, and is built soonest so.
     const fn opt_level(self) -> &'static str {
         match self {
             Self::Core => "3",
-            Self::Std => "1",
+            Self::Std => "0",
         }
     }
 
