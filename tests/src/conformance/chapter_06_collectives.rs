@@ -23,6 +23,7 @@ cases! {
     "6.13", 5: persistent_collectives_are_started_in_any_order;
     "6.1", 6: collectives_of_different_communicators_do_not_meet;
     "6.8", 4: rows_become_columns_by_datatypes;
+    "6.8", 4: blocks_for_ranks_of_another_node_go_together;
     "6.14", 2: unlike_calls_are_told_with_both_sides;
 }
 
@@ -161,6 +162,33 @@ fn rows_become_columns_by_datatypes<T: Transport, P: Platform>(ep: &mut Endpoint
         ep.types()?.free(next)?;
     }
     Ok(())
+}
+
+/// Where ranks of a node share memory, others do not, and the call says how many a node has, selection takes the all-to-all in two
+/// levels; elsewhere it takes another one.
+fn blocks_for_ranks_of_another_node_go_together<T: Transport, P: Platform>(
+    ep: &mut Endpoint<'_, T, P>,
+) -> Outcome {
+    let (world, mut scratch) = (ep.world(), [Choice::NONE; 4]);
+    let (me, size) = (world.rank().0, world.size());
+    // Every other rank is of one node, where there are nodes: as runs of ranks.
+    let key = (me % 2 * size + me).cast_signed();
+    let runs = split(ep, &world, Some(0), key, &mut scratch)?.ok_or("everybody is in it")?;
+    let is_far = ep.lines(&runs).is_err_and(|cause| cause == Cause::Unreachable);
+    let (rank, options) = (runs.rank().0, Options { node: size / 2, ..Options::default() });
+    for count in [1, 30] {
+        let block = |from: u32, to: u32| (0..count).map(move |at| from << 16 | to << 8 | at);
+        let input: Vec<u32> = (0..size).flat_map(|to| block(rank, to)).collect();
+        let expected: Vec<u32> = (0..size).flat_map(|from| block(from, rank)).collect();
+        let (mut data, mut scratch) = (vec![0; input.len()], vec![0; 2 * input.len()]);
+        ep.scope(|scope| {
+            let mut swapping = options.ialltoall(scope, &runs, &input, &mut data, &mut scratch)?;
+            assert_eq!(swapping.plan().algorithm.name() == "two_level", is_far);
+            swapping.wait(scope)
+        })?;
+        assert_eq!(data, expected);
+    }
+    Ok(free(ep, runs)?)
 }
 
 /// A call: its operation, its root, and elements.

@@ -1,5 +1,7 @@
 //! Collectives over two groups of all sizes and orders, by every algorithm.
 
+mod again;
+
 use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicU32, Ordering};
 
