@@ -1,7 +1,7 @@
 //! What the calls on blocks have in common: what they lend, checked, planned and started.
 
 use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
-use aldis_kernel::{Comm, Error, Rank, Scope};
+use aldis_kernel::{Comm, Endpoint, Error, Rank, Scope};
 use zerocopy::IntoBytes;
 
 use crate::alltoall::InPlace;
@@ -11,6 +11,7 @@ use crate::layout::Layout;
 use crate::op::{Element, Kernel};
 use crate::schedule::Schedule;
 use crate::select::{Call, Options, algorithms};
+use crate::shared::{self, Portions};
 
 /// A call on blocks and all that it lends.
 pub(crate) struct Blockwise<'m, E> {
@@ -64,17 +65,21 @@ impl<'m, E: Element> Blockwise<'m, E> {
         }
     }
 
-    fn planned(&self, options: &Options, comm: &Comm) -> Planned {
-        let (operation, size, count) = (self.operation, comm.size(), self.count(comm));
-        let call = Call {
-            operation,
-            size,
-            count: count.unwrap_or(0),
+    fn call(&self, comm: &Comm, count: usize) -> Call {
+        Call {
+            operation: self.operation,
+            size: comm.size(),
+            count,
             element_bytes: size_of::<E>() as u32,
             scratch: self.scratch.len(),
             commutes: self.kernel.is_none_or(|kernel| kernel.commutes()),
-        };
-        let planned = Planned::new(call, self.root.0, algorithms(operation), options, self.kernel);
+        }
+    }
+
+    fn planned(&self, options: &Options, comm: &Comm) -> Planned {
+        let count = self.count(comm);
+        let call = self.call(comm, count.unwrap_or(0));
+        let planned = Planned::new(call, self.root.0, algorithms(call.operation), options, self.kernel);
         match count {
             // It would leave the input unread.
             Ok(_) if !self.input.0.is_empty() && planned.is_by(InPlace.name()) => {
@@ -93,12 +98,45 @@ impl<'m, E: Element> Blockwise<'m, E> {
 
     /// Carries it out.
     pub(crate) fn run<'s, T: Transport, P: Platform>(
-        self,
+        mut self,
         options: &Options,
         caller: &mut impl Caller<'s, T, P>,
         comm: &Comm,
     ) -> Result<(), Error> {
-        self.planned(options, comm).run_on(caller, comm, self.lent())
+        match self.at_once(options, caller, comm) {
+            Some(done) => done,
+            None => self.planned(options, comm).run_on(caller, comm, self.lent()),
+        }
+    }
+
+    /// Carries it out by control lines, if it is for them; `None` if it, or what is left of it, is for messages.
+    #[inline]
+    fn at_once<'s, T: Transport, P: Platform>(
+        &mut self,
+        options: &Options,
+        caller: &mut impl Caller<'s, T, P>,
+        comm: &Comm,
+    ) -> Option<Result<(), Error>> {
+        if !T::HAS_LINES || !shared::is_in_lines(self.operation) {
+            return None;
+        }
+        let call = self.call(comm, self.count(comm).ok()?);
+        let given = Some(&*self.input.0).filter(|_| !matches!(self.input.1, Layout::Whole));
+        let (what, layouts) = ((self.root.0, self.kernel), [self.data.1, self.input.1]);
+        let portions = Portions::new(&call, comm, what, layouts, given.map(IntoBytes::as_bytes)).ok()?;
+        let done = options.at_once_in_portions(caller, comm, &call, &portions, self.data.0.as_mut_bytes())?;
+        let is_gatherv = self.operation == Operation::Gatherv;
+        match done {
+            Ok(()) if portions.is_long() => {
+                if let (Layout::Listed(blocks), true) = (self.data.1, is_gatherv) {
+                    self.data.1 = Layout::Longer(blocks, shared::line_elements(call.element_bytes));
+                }
+                None
+            }
+            // Others may have messages for the root.
+            Ok(()) if is_gatherv => Some(skip(caller.endpoint(), comm)),
+            done => Some(done),
+        }
     }
 
     /// Starts it.
@@ -110,4 +148,9 @@ impl<'m, E: Element> Blockwise<'m, E> {
     ) -> Result<Collective<'m>, Error> {
         Collective::begin(scope, comm, self.planned(options, comm), self.lent())
     }
+}
+
+/// Goes on to the number of the call after this one, which had no message.
+fn skip<T: Transport, P: Platform>(endpoint: &mut Endpoint<'_, T, P>, comm: &Comm) -> Result<(), Error> {
+    endpoint.skip_collective(comm).map_err(|cause| Error::new(Operation::Gatherv, cause).on(comm))
 }

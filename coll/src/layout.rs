@@ -86,6 +86,9 @@ pub(crate) enum Layout<'b> {
     /// As listed, by rank, each block one element: it is sent as a whole.
     #[cfg(not(feature = "compact"))]
     Typed(&'b [TypedBlock]),
+    /// As [`Listed`](Self::Listed), but for those of at most so many elements: nobody gives or takes them.
+    #[cfg(not(feature = "compact"))]
+    Longer(&'b [Block], usize),
 }
 
 impl Layout<'_> {
@@ -104,10 +107,10 @@ impl Layout<'_> {
                 (count, 0) => Ok(count),
                 (count, _) => Err(mismatch(len, count.saturating_mul(size as usize))),
             },
-            Self::Listed(blocks) if blocks.len() != size as usize => {
+            Self::Listed(blocks) | Self::Longer(blocks, _) if blocks.len() != size as usize => {
                 Err(mismatch(blocks.len(), size as usize))
             }
-            Self::Listed(blocks) => blocks.iter().try_fold(0, |longest, block| {
+            Self::Listed(blocks) | Self::Longer(blocks, _) => blocks.iter().try_fold(0, |longest, block| {
                 let end = block.start.saturating_add(block.len);
                 let outside = Cause::TooBig { len: end as u64, max: len as u64 };
                 if end <= len { Ok(block.len.max(longest)) } else { Err(outside) }
@@ -125,7 +128,7 @@ impl Layout<'_> {
         match self {
             Self::Whole | Self::Even | Self::Own => false,
             #[cfg(not(feature = "compact"))]
-            Self::Each(_) | Self::Typed(_) => true,
+            Self::Each(_) | Self::Typed(_) | Self::Longer(..) => true,
             Self::One(_) | Self::Listed(_) => true,
         }
     }
@@ -136,9 +139,22 @@ impl Layout<'_> {
         match *self {
             Self::Whole | Self::Own | Self::Even => count,
             Self::One(len) | Self::Each(len) => len,
-            Self::Listed(blocks) => blocks.get(index as usize).map_or(0, |block| block.len),
+            Self::Listed(_) | Self::Longer(..) => self.listed(index).map_or(0, |block| block.len),
             Self::Typed(_) => 1,
         }
+    }
+
+    /// The block of a rank, where blocks are listed.
+    fn listed(&self, rank: u32) -> Option<Block> {
+        let (blocks, left_out) = match *self {
+            Self::Listed(blocks) => (blocks, None),
+            #[cfg(not(feature = "compact"))]
+            Self::Longer(blocks, than) => (blocks, Some(than)),
+            _ => return None,
+        };
+        let block = blocks.get(rank as usize).copied().unwrap_or_default();
+        let is_left_out = left_out.is_some_and(|than| block.len <= than);
+        Some(if is_left_out { Block { len: 0, ..block } } else { block })
     }
 
     /// Blocks there are, if even ones are as many as ranks.
@@ -147,6 +163,8 @@ impl Layout<'_> {
             Self::Listed(blocks) => blocks.len(),
             #[cfg(not(feature = "compact"))]
             Self::Typed(blocks) => blocks.len(),
+            #[cfg(not(feature = "compact"))]
+            Self::Longer(blocks, _) => blocks.len(),
             _ => size,
         }
     }
@@ -189,10 +207,9 @@ impl Place<'_> {
                 let number = rank.checked_sub(others.start).filter(|_| others.contains(&rank));
                 number.map_or(own, |number| given.len(number, self.whole.count()))
             }
-            (Layout::Listed(blocks), _) | (_, Layout::Listed(blocks)) => {
-                blocks.get(rank as usize).map_or(0, |block| block.len)
+            (data, input) => {
+                data.listed(rank).or(input.listed(rank)).map_or(self.whole.count(), |block| block.len)
             }
-            _ => self.whole.count(),
         }
     }
 
@@ -211,10 +228,19 @@ impl Place<'_> {
             Layout::Even => Block { start: (rank as usize).saturating_mul(count), len: count },
             #[cfg(not(feature = "compact"))]
             Layout::Each(len) => Block { start: (rank as usize).saturating_mul(len), len },
-            Layout::Listed(blocks) => blocks.get(rank as usize).copied().unwrap_or_default(),
+            Layout::Listed(_) => layout.listed(rank).unwrap_or_default(),
             #[cfg(not(feature = "compact"))]
             Layout::Typed(_) => Block { start: rank as usize, len: 1 },
+            #[cfg(not(feature = "compact"))]
+            Layout::Longer(..) => layout.listed(rank).unwrap_or_default(),
         })
+    }
+
+    /// Where the block of `rank` stands in a buffer of this layout, in bytes of elements of so many.
+    #[cfg(not(feature = "compact"))]
+    pub(crate) fn bytes_of(&self, layout: Layout<'_>, rank: u32, element_bytes: u32) -> Range<usize> {
+        let (elements, bytes) = (self.stretch_of(layout, rank), element_bytes as usize);
+        elements.start.saturating_mul(bytes)..elements.end.saturating_mul(bytes)
     }
 
     /// The piece of `span` with this number, as elements of its buffer; `None` past the last one.
@@ -240,7 +266,7 @@ impl Place<'_> {
     /// Whether a message without elements is about a block of which the segment has nothing: whose block that is sends nothing
     /// and waits for nothing.
     fn is_void(&self, span: Span) -> bool {
-        let is_about_block = span.buffer == Buffer::Scratch && matches!(self.data, Layout::Listed(_));
+        let is_about_block = span.buffer == Buffer::Scratch && self.data.listed(0).is_some();
         is_about_block && self.stretch_of(Layout::Whole, span.first_held()).is_empty()
     }
 

@@ -38,6 +38,7 @@ use aldis_kernel::{Comm, Endpoint, Error, Tuning};
 
 use crate::schedule::alike;
 use crate::select::{Call, Choice, Options, Selected, Shares, algorithms};
+use crate::shared;
 
 /// The most rules that a list from outside may have: what bounds the look at them in a call.
 pub const RULES_MAX: usize = 256;
@@ -126,6 +127,10 @@ impl Rule {
         }
         let shares = match own.shares(call, &Ok(selected)) {
             Shares::Never if is_shared => return Err(Cause::Unsupported),
+            Shares::Named if shared::is_in_lines(call.operation) && !shared::stands_in_lines(call) => {
+                let len = (call.count as u64).saturating_mul(call.element_bytes.into());
+                return Err(Cause::TooBig { len, max: shared::LINE_BYTES });
+            }
             Shares::Named => Shares::IfThere,
             shares => shares,
         };

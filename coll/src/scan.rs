@@ -77,6 +77,14 @@ impl Options {
         data: &mut [E],
         scratch: &mut [E],
     ) -> Result<(), Error> {
+        #[cfg(not(feature = "compact"))]
+        if T::HAS_LINES {
+            let call = Call::scan::<R, E>(comm.size(), data.len(), scratch.len());
+            let done = self.at_once_alone(caller, comm, &call, Kernel::of::<R, E>(), data.as_mut_bytes());
+            if let Some(done) = done {
+                return done;
+            }
+        }
         let planned = self.plan_scan::<R, E>(comm, data.len(), scratch.len());
         planned.run(caller, comm, data.as_mut_bytes(), scratch.as_mut_bytes())
     }

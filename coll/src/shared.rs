@@ -8,9 +8,13 @@
 //! |---|---|---|
 //! | none (barrier) | its line | everybody's |
 //! | up to a line's | its line, the bytes in it | the root's, or everybody's, which it reduces itself |
-//! | up to [`FLAT_BYTES_MAX`] | its line, and a chunk | the same |
 //! | more, allreduce | each segment: what the others reduce of it; then what it has reduced | its own part of everybody's; then everybody's parts |
 //! | more, bcast and reduce | segments, as the root's, or for the root | the root's, or everybody's |
+//! | up to [`LINE_BYTES`], blocks and scans | its line, with all that it gives | those of whom it takes |
+//!
+//! **Blocks and scans** are for blocking calls whose blocks stand in lines. Where a rank does not know what others give - blocks
+//! of unlike lengths - it writes its line in any case; one that says that it gives more than a line holds sends all to
+//! messages.
 //!
 //! **Segments.** More than a chunk is cut into segments of at most that; ranks that write are ahead of those who read by a
 //! few, so that both copy at a time. An allreduce is a reduce-scatter and an allgather (Thakur, Rabenseifner, Gropp
@@ -27,9 +31,12 @@
 //!
 //! **What goes wrong.** A rank that has left or is lost ends it with the cause and that rank's name; a deadline names the
 //! first rank that is missing. Lengths that differ are found before anything is copied. What other ranks write is never
-//! taken for a length or a place: those are worked out from this rank's own arguments.
+//! taken for a length or a place: those are worked out from this rank's own arguments, and where a line tells how blocks stand
+//! in it, that must be inside of it and as long as this rank expects.
 
 mod at_once;
+#[cfg(not(feature = "compact"))]
+mod blocks;
 mod chunks;
 mod drive;
 mod price;
@@ -37,17 +44,24 @@ mod price;
 use aldis_kernel::hal::lines::{LinesShape, Note, START_BYTES};
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId};
 use aldis_kernel::{Comm, Lines, Withheld};
+#[cfg(not(feature = "compact"))]
+pub(crate) use blocks::Portions;
 use chunks::Run;
 pub(crate) use drive::{CROWDED, check, run};
 pub use price::NAME;
-pub(crate) use price::{ONCE_BYTES, algorithm, serves, work};
+#[cfg(not(feature = "compact"))]
+pub(crate) use price::line_elements;
+pub(crate) use price::{algorithm, is_in_lines, serves, stands_in_lines, work};
 
 use crate::op::{Kernel, copy};
 use crate::schedule::Order;
 use crate::tag::ROOTS;
 
-/// An allreduce of at most so many bytes, the same on all ranks, is reduced by every rank for itself: one journey instead
-/// of two, for more reading.
+/// Bytes that stand in a line, wherever there are any.
+pub const LINE_BYTES: u64 = 8192;
+
+/// An allreduce of at most so many bytes is reduced by every rank for itself, as that of two ranks which stands in a line: one
+/// journey instead of two, for more reading.
 pub const FLAT_BYTES_MAX: u64 = 4096;
 
 /// More bytes than anybody gives.
@@ -88,22 +102,34 @@ impl Task {
 
     /// Whether this rank ends with a result.
     const fn receives(&self) -> bool {
+        use Operation::{Bcast, Gather, Gatherv, Reduce, Scatter, Scatterv};
         match self.operation {
-            Operation::Reduce => self.rank == self.root,
-            Operation::Bcast => self.rank != self.root,
+            Reduce | Gather | Gatherv => self.rank == self.root,
+            Bcast | Scatter | Scatterv => self.rank != self.root,
             _ => true,
         }
     }
 
     /// Whether this rank gives its data to others.
     const fn gives(&self) -> bool {
-        !matches!(self.operation, Operation::Bcast) || self.rank == self.root
+        use Operation::{Bcast, Gather, Gatherv, Scatter, Scatterv};
+        match self.operation {
+            Bcast | Scatter | Scatterv => self.rank == self.root,
+            Gather | Gatherv => self.rank != self.root,
+            _ => true,
+        }
     }
 
     /// Whether this rank must hear of another, whose line says all.
     #[inline]
     const fn listens_to(&self, rank: u32) -> bool {
-        rank != self.rank && self.receives() && (self.is_of_all() || rank == self.root)
+        use Operation::{Bcast, Exscan, Scan, Scatter, Scatterv};
+        let is_heard = match self.operation {
+            Bcast | Scatter | Scatterv => rank == self.root,
+            Scan | Exscan => rank < self.rank,
+            _ => true,
+        };
+        rank != self.rank && self.receives() && is_heard
     }
 
     #[inline]
@@ -123,16 +149,15 @@ impl Task {
         Cause::UnlikeCall { own, own_root, theirs, their_root, is_exact }
     }
 
-    /// The result of what stands in lines, all of which have been heard.
+    /// Refuses what a rank says that makes another call.
     #[inline]
-    fn settle(&self, lines: &Lines<'_>, number: u32, data: &mut [u8]) -> Result<(), Cause> {
-        let line = |rank| Ok(lines.look(number, rank)?.ok_or(Cause::Stale)?.payload);
-        match self.operation {
-            Operation::Barrier => Ok(()),
-            _ if !self.receives() => Ok(()),
-            Operation::Bcast => copy(data, line(self.root)?),
-            _ => self.fold(data, line),
+    fn check_call(&self, Note { operation, root, .. }: Note) -> Result<(), Cause> {
+        let own = self.note();
+        if (operation, root) == (own.operation, own.root) {
+            return Ok(());
         }
+        let unlike = Operation::from_number(operation).map(|theirs| self.unlike((theirs, root)));
+        Err(unlike.unwrap_or(Cause::Incompatible))
     }
 
     /// What a rank does that waits for `missing`.
@@ -141,9 +166,11 @@ impl Task {
         Activity { operation: self.operation, peer, tag: None, context, bytes: self.bytes as u64 }
     }
 
-    /// Whether there is anything to do.
+    /// Whether there is nothing to do, on any rank.
     const fn is_idle(&self) -> bool {
-        self.size < 2 || (self.bytes == 0 && !matches!(self.operation, Operation::Barrier))
+        use Operation::{Allgatherv, Alltoallv, Barrier, Gatherv, Scatterv};
+        let is_for_all = matches!(self.operation, Allgatherv | Alltoallv | Gatherv | Scatterv);
+        self.size < 2 || (self.bytes == 0 && !is_for_all && !matches!(self.operation, Barrier))
     }
 
     /// Reduces the operands of all ranks, in their order, into `data`, which holds this rank's own. From the third rank on
@@ -164,6 +191,70 @@ impl Task {
             _ => copy(data, operand(0)?)?,
         }
         (next..self.size).try_for_each(|rank| kernel.run(data, operand(rank)?, Order::IntoFirst))
+    }
+}
+
+/// What a rank does with lines, and with memory of its own beside the data.
+pub(crate) trait Role: Copy {
+    /// Who it is, and in what.
+    fn task(&self) -> &Task;
+
+    /// Whether what it gives is for a line of so many bytes.
+    fn fits(&self, line_bytes: u32) -> bool;
+
+    /// Writes this rank's line.
+    ///
+    /// # Errors
+    /// As [`Lines::publish`].
+    fn give(&self, lines: &mut Lines<'_>, number: u32, data: &[u8]) -> Result<(), Withheld>;
+
+    /// Takes note of what `rank` says.
+    ///
+    /// # Errors
+    /// What is wrong with that.
+    fn hear(&self, rank: u32, note: Note) -> Result<(), Cause>;
+
+    /// The result of what stands in lines, all of which have been heard.
+    ///
+    /// # Errors
+    /// What cannot be, and whose line says so if it is about one.
+    fn settle(&self, lines: &Lines<'_>, number: u32, data: &mut [u8]) -> Result<(), (Cause, Option<u32>)>;
+}
+
+impl Role for Task {
+    #[inline]
+    fn task(&self) -> &Task {
+        self
+    }
+
+    #[inline]
+    fn fits(&self, line_bytes: u32) -> bool {
+        let is_apart = matches!(self.operation, Operation::Allreduce) && self.size > 2;
+        self.bytes <= if is_apart { FLAT_BYTES_MAX as usize } else { line_bytes as usize }
+    }
+
+    #[inline]
+    fn give(&self, lines: &mut Lines<'_>, number: u32, data: &[u8]) -> Result<(), Withheld> {
+        lines.publish(number, self.note(), data)
+    }
+
+    #[inline]
+    fn hear(&self, _rank: u32, note: Note) -> Result<(), Cause> {
+        self.check_call(note)?;
+        let (own, theirs) = (self.bytes as u64, note.bytes);
+        if own == theirs { Ok(()) } else { Err(Cause::UnlikeLength { own, theirs }) }
+    }
+
+    #[inline]
+    fn settle(&self, lines: &Lines<'_>, number: u32, data: &mut [u8]) -> Result<(), (Cause, Option<u32>)> {
+        let line = |rank| Ok(lines.look(number, rank)?.ok_or(Cause::Stale)?.payload);
+        let settled = match self.operation {
+            Operation::Barrier => Ok(()),
+            _ if !self.receives() => Ok(()),
+            Operation::Bcast => line(self.root).and_then(|line| copy(data, line)),
+            _ => self.fold(data, line),
+        };
+        settled.map_err(|cause| (cause, None))
     }
 }
 
@@ -218,8 +309,8 @@ enum Stage {
 }
 
 /// A collective by control lines under way.
-pub(crate) struct Meeting {
-    task: Task,
+pub(crate) struct Meeting<R = Task> {
+    role: R,
     /// Its number on the communicator.
     number: u32,
     stage: Stage,
@@ -243,10 +334,16 @@ impl Meeting {
     /// [`Cause::TooBig`] for an element that is larger than a chunk.
     pub(crate) fn new(task: Task, number: u32, shape: &LinesShape) -> Result<Option<Self>, Cause> {
         let Some(_here) = HERE else { return Ok(None) };
-        let is_long = !task.is_idle() && task.bytes > shape.line_bytes as usize;
+        let is_long = !task.is_idle() && !task.fits(shape.line_bytes);
         let run = if is_long { Some(Run::new(&task, shape)?) } else { None };
         let stage = if task.is_idle() { Stage::Over } else { Stage::Enter };
-        Ok(Some(Self { task, number, stage, next: 0, idle: 0, missing: None, said: false, run, _here }))
+        Ok(Some(Self { role: task, number, stage, next: 0, idle: 0, missing: None, said: false, run, _here }))
+    }
+}
+
+impl<R: Role> Meeting<R> {
+    fn task(&self) -> &Task {
+        self.role.task()
     }
 
     /// Whether it is complete.
@@ -284,18 +381,13 @@ impl Meeting {
         if !lines.admits(self.number) {
             return Err(Turn::Crowded);
         }
-        let note = self.task.note();
-        let first;
-        let payload = match &mut self.run {
-            Some(run) => {
-                run.first = lines.take_chunks(self.number).ok_or(Turn::Crowded)?;
-                first = run.first.to_le_bytes();
-                &first
-            }
-            None => data,
-        };
-        if self.task.gives() {
-            lines.publish(self.number, note, payload)?;
+        if let Some(run) = &mut self.run {
+            run.first = lines.take_chunks(self.number).ok_or(Turn::Crowded)?;
+        }
+        match &self.run {
+            _ if !self.task().gives() => {}
+            Some(run) => lines.publish(self.number, self.task().note(), &run.first.to_le_bytes())?,
+            None => self.role.give(lines, self.number, data)?,
         }
         self.stage = Stage::Hear;
         Ok(())
@@ -304,23 +396,23 @@ impl Meeting {
     /// Lets the others know what this rank waits for, if its line says nothing: who waits for it in turn sees that they make
     /// unlike calls.
     fn say(&mut self, lines: &mut Lines<'_>) {
-        if self.stage == Stage::Hear && !self.task.gives() && !self.said {
+        if self.stage == Stage::Hear && !self.task().gives() && !self.said {
             // Once, as it may be read from now on.
             self.said = true;
             // Nobody need read it, so what keeps it from being written does not matter.
-            let _ = lines.publish(self.number, self.task.waiting(), &[]);
+            let _ = lines.publish(self.number, self.task().waiting(), &[]);
         }
     }
 
     /// Whether this rank must hear of another: also where that gives only its chunks.
     fn listens_to(&self, rank: u32) -> bool {
-        let passes = self.run.is_some() && self.task.is_of_all() && rank != self.task.rank;
-        passes || self.task.listens_to(rank)
+        let passes = self.run.is_some() && self.task().is_of_all() && rank != self.task().rank;
+        passes || self.task().listens_to(rank)
     }
 
     /// Reads the others' lines, and is over unless there are chunks to pass.
     fn hear(&mut self, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<(), Stopped> {
-        while self.next < self.task.size {
+        while self.next < self.task().size {
             if self.listens_to(self.next) {
                 self.hear_of(lines, self.next)?;
             }
@@ -332,7 +424,8 @@ impl Meeting {
                 self.stage = Stage::Pass;
             }
             None => {
-                self.task.settle(lines, self.number, data)?;
+                let settled = self.role.settle(lines, self.number, data);
+                settled.map_err(|(cause, rank)| Turn::Failed(cause, rank))?;
                 self.give_up(lines);
             }
         }
@@ -340,24 +433,17 @@ impl Meeting {
     }
 
     fn hear_of(&mut self, lines: &Lines<'_>, rank: u32) -> Result<(), Stopped> {
-        let own = self.task.note();
         let notice = lines.look(self.number, rank).map_err(about(rank))?.ok_or(Turn::Missing(rank))?;
-        let Note { operation, root, bytes: theirs } = notice.note;
-        if (operation, root) != (own.operation, own.root) {
-            let unlike = Operation::from_number(operation).map(|theirs| self.task.unlike((theirs, root)));
-            return Err(Turn::Failed(unlike.unwrap_or(Cause::Incompatible), Some(rank)));
-        }
-        if theirs != own.bytes {
-            return Err(Turn::Failed(Cause::UnlikeLength { own: own.bytes, theirs }, Some(rank)));
-        }
+        self.role.hear(rank, notice.note).map_err(about(rank))?;
+        let is_of_all = self.task().is_of_all();
         if let Some(run) = &mut self.run {
-            let theirs = <[u8; START_BYTES]>::try_from(notice.payload).map(u32::from_le_bytes);
-            let ahead = theirs.map_err(|_| Turn::Failed(Cause::Incompatible, Some(rank)))?;
+            let theirs = notice.payload.first_chunk::<START_BYTES>().map(|start| u32::from_le_bytes(*start));
+            let ahead = theirs.ok_or(Turn::Failed(Cause::Incompatible, Some(rank)))?;
             let ahead = ahead.wrapping_sub(run.first);
             // Ranks that a failed collective has left behind catch up with the others.
             if (ahead as i32) > 0 {
                 run.first = run.first.wrapping_add(ahead);
-            } else if ahead != 0 && !self.task.is_of_all() {
+            } else if ahead != 0 && !is_of_all {
                 return Err(Turn::Failed(Cause::Incompatible, Some(rank)));
             }
         }
@@ -366,7 +452,7 @@ impl Meeting {
 
     fn pass(&mut self, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<(), Stopped> {
         let Some(run) = &mut self.run else { return Err(Turn::Over) };
-        if run.step(&self.task, lines, data)? {
+        if run.step(self.role.task(), lines, data)? {
             self.give_up(lines);
         }
         Ok(())

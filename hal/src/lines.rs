@@ -74,7 +74,8 @@ pub const fn is_earlier(one: u32, other: u32) -> bool {
     (one.wrapping_sub(other) as i32) < 0
 }
 
-/// Bytes in the line of a rank whose contribution is in chunks: the first position, little-endian.
+/// Bytes in the line of a rank whose contribution is in chunks: the first position, little-endian. What stands after them, if
+/// that contribution could be in the line, is of no meaning.
 pub const START_BYTES: usize = 4;
 
 /// The lines of this rank and, to be read, those of others. A set is used by whoever has opened it, and only then.
@@ -109,6 +110,13 @@ pub trait Lines {
     /// # Errors
     /// [`Cause::TooBig`] for a payload that does not fit into a line.
     fn publish(&mut self, set: u32, number: u32, note: Note, payload: &[u8]) -> Result<bool, Cause>;
+
+    /// What stands in this rank's line of a collective, all of it, to be written before it is [told](Self::tell); `None` as
+    /// [`publish`](Self::publish) is false.
+    fn line(&mut self, set: u32, number: u32) -> Option<&mut [u8]>;
+
+    /// Lets everybody read this rank's line of a collective, which was there to be written.
+    fn tell(&mut self, set: u32, number: u32, note: Note);
 
     /// Looks at the line of `peer`, which may be this rank itself, for a collective that is not finished here; `None` if
     /// it is not written yet.

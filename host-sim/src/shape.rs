@@ -36,7 +36,8 @@ impl Plan {
             1..=8 => (128, 16, 32 << 10),
             9..=16 => (64, 8, 32 << 10),
             17..=32 => (64, 8, 16 << 10),
-            33..=MAX_RANKS => (32, 8, 8 << 10),
+            // What the largest job has for all of its memory.
+            33..=MAX_RANKS => (32, 8, (8 << 10) - 256),
             _ => return None,
         };
         let shape = Shape { slots, blocks, block_bytes };
@@ -54,8 +55,8 @@ impl Plan {
     }
 }
 
-/// Sets of control lines: the world and three more communicators have collectives by them. A set takes eight blocks of
-/// each rank, 1 MiB for all of them in a job of up to 16 ranks.
+/// Sets of control lines: the world and three more communicators have collectives by them. A set takes 65 KiB and eight blocks
+/// of each rank, 1.3 MiB for all of them in a job of up to 16 ranks.
 const SETS: u32 = 4;
 
 /// The driver's form of a shape.

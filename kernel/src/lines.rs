@@ -87,6 +87,25 @@ impl Lines<'_> {
         Err(Withheld::By(finishing))
     }
 
+    /// As [`publish`](Self::publish), of what `pack` writes into the line.
+    ///
+    /// # Errors
+    /// As there, and what `pack` returns: nothing is told then.
+    pub fn pack(
+        &mut self,
+        number: u32,
+        note: Note,
+        pack: impl FnOnce(&mut [u8]) -> Result<(), Cause>,
+    ) -> Result<(), Withheld> {
+        let mut finishing = self.rank;
+        if self.lines.line(self.set, number).is_none() {
+            (finishing, _) = self.refresh()?;
+        }
+        pack(self.lines.line(self.set, number).ok_or(Withheld::By(finishing))?)?;
+        self.lines.tell(self.set, number, note);
+        Ok(())
+    }
+
     /// What `rank` says of a collective that is not finished here; `None` if nothing yet.
     ///
     /// # Errors
@@ -231,6 +250,15 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         lines.open(set, comm.user().context())?;
         let lines = Lines { lines, row, pieces: comms.pieces, rank: comm.rank().0, set };
         Ok((lines, &mut self.platform))
+    }
+
+    /// Leaves out the number of a collective of which this rank had no message, but others may have.
+    ///
+    /// # Errors
+    /// [`Cause::Stale`], [`Cause::Intercommunicator`].
+    #[cfg(not(feature = "compact"))]
+    pub fn skip_collective(&mut self, comm: &Comm) -> Result<(), Cause> {
+        self.engine.comms.next_collective(comm, false).map(drop)
     }
 
     /// Nothing that was begun by lines goes on: its memory is not there any more.

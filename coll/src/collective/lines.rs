@@ -19,10 +19,33 @@ impl Planned {
         if self.shares == Shares::Never {
             return Ok(None);
         }
+        if shared::is_in_lines(self.call.operation) {
+            // Where that could be, it was done at once.
+            let refused = |cause| Error::new(self.call.operation, cause);
+            return if self.shares == Shares::Named {
+                Err(refused(self.unshared(endpoint, comm)))
+            } else {
+                Ok(None)
+            };
+        }
         let task = self.task(comm);
         match task.and_then(|task| shared::check(endpoint, comm, task)) {
             Err(cause) if self.shares == Shares::Named => Err(Error::new(self.call.operation, cause)),
             went => Ok(went.and(task).ok()),
+        }
+    }
+
+    /// Why a call that names control lines, and is for lines alone, is not carried out by them.
+    #[cold]
+    fn unshared<T: Transport, P: Platform>(&self, endpoint: &mut Endpoint<'_, T, P>, comm: &Comm) -> Cause {
+        let Call { count, element_bytes, .. } = self.call;
+        let len = (count as u64).saturating_mul(element_bytes.into());
+        match endpoint.lines(comm) {
+            Err(cause) => cause,
+            Ok(_) if !shared::stands_in_lines(&self.call) || len > shared::LINE_BYTES => {
+                Cause::TooBig { len, max: shared::LINE_BYTES }
+            }
+            Ok(_) => self.plan.err().unwrap_or(Cause::Unsupported),
         }
     }
 
@@ -45,6 +68,9 @@ impl<'scope> Collective<'scope> {
     ) -> Result<Self, Error> {
         let Call { operation, count, .. } = planned.call;
         let refused = |cause| Error::new(operation, cause);
+        if shared::is_in_lines(operation) {
+            return Err(refused(Cause::Unsupported));
+        }
         let begun = planned.task(comm).and_then(|task| Meeting::begin(scope, comm, task));
         let algorithm = shared::algorithm(operation).ok_or(Cause::Unsupported).map_err(refused)?;
         let whole = Instance::new(comm.rank().0, comm.size(), planned.root, count).map_err(refused)?;

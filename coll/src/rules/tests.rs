@@ -43,7 +43,11 @@ fn control_lines_are_for_those_who_have_them() {
     let ruling = |call: Call| InForce::everywhere(&RULES).ruling(&call, &open);
     let (_, broadcast) = ruling(Call::bcast::<u8>(4, 1 << 20)).unwrap();
     assert!(broadcast.shares == Shares::IfThere && broadcast.options.open().is_some());
-    assert!(ruling(Call::scan::<Sum, f64>(4, 1, 1)).is_none(), "a scan has none");
+    let (_, scan) = ruling(Call::scan::<Sum, f64>(4, 1024, 1)).unwrap();
+    assert!(scan.shares == Shares::IfThere);
+    assert!(ruling(Call::scan::<Sum, f64>(4, 1025, 1)).is_none(), "a scan has no chunks");
+    let among = Call { operation: Operation::NeighborAllgather, ..Call::bcast::<u8>(4, 1) };
+    assert!(ruling(among).is_none(), "neighbours have none");
 }
 
 #[test]

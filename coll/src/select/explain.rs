@@ -116,6 +116,13 @@ impl Explanation {
             _ if self.options.fixes_bits(&self.call) => {
                 return write!(f, "refused: {}", Cause::Irreproducible);
             }
+            _ if shared::is_in_lines(self.call.operation) && !shared::stands_in_lines(&self.call) => {
+                return write!(
+                    f,
+                    "refused: only where all that a rank gives is up to {} bytes",
+                    shared::LINE_BYTES
+                );
+            }
             _ => write!(f, "{} ns: by control lines", self.call.shared_ns(&self.options.prices))?,
         }
         match (self.options.choice, self.is_shared()) {

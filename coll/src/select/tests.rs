@@ -217,20 +217,19 @@ fn no_cliffs(call: fn(u32, usize) -> Call) {
     }
 }
 
-/// Between two ranks a message is read where it is; more ranks read the same chunks.
 #[test]
-fn long_data_pass_through_chunks_only_where_several_read_them() {
+fn long_data_pass_through_chunks_unless_a_root_would_reduce_all_of_several_ranks() {
     let options = Options::default();
     let shares = |call: Call| options.shares(&call, &call.select(algorithms(call.operation), &options));
     let expected = if cfg!(target_pointer_width = "64") { Shares::IfThere } else { Shares::Never };
-    for (size, bytes, taken) in [(2, 64 << 10, expected), (2, 1 << 20, Shares::Never), (4, 1 << 20, expected)]
-    {
+    for (size, bytes, taken) in [(2, 64 << 10, expected), (2, 1 << 20, expected), (4, 1 << 20, expected)] {
         assert_eq!(shares(Call::bcast::<u8>(size, bytes)), taken);
         assert_eq!(shares(Call::allreduce::<Sum, f64>(size, bytes / 8, bytes / 8)), taken);
     }
     // A root that reduces everything alone is slower than ranks that reduce their parts; but those send more messages.
     for (size, bytes, taken) in [
         (2, 64 << 10, expected),
+        (2, 1 << 20, expected),
         (4, 64 << 10, expected),
         (4, 1 << 20, Shares::Never),
         (64, 64 << 10, Shares::Never),

@@ -5,13 +5,17 @@
 use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Lines};
 
-use super::{HERE, Here, Meeting, Stage, Task, drive};
+#[cfg(not(feature = "compact"))]
+use super::Portions;
+use super::{HERE, Here, Meeting, Role, Stage, Task, drive};
 use crate::caller::Caller;
 use crate::op::Kernel;
 #[cfg(not(feature = "compact"))]
 use crate::rules::InForce;
 use crate::schedule::Candidate;
 use crate::select::{Call, Choice, Options, Shares};
+#[cfg(not(feature = "compact"))]
+use crate::{layout::Layout, select::reduces, shared};
 
 /// Looks for what is missing, before the wait is one with a deadline: a line's journey and its writer's work many times over.
 const LOOKS: u32 = 64;
@@ -56,25 +60,56 @@ impl Options {
         let &Call { operation, size, element_bytes, .. } = call;
         let rank = comm.rank().0;
         let task = Task { operation, rank, size, root, bytes: data.len(), element_bytes, kernel };
-        let endpoint = caller.endpoint();
-        let (mut lines, platform) = endpoint.lines_beside(comm).ok()?;
-        let mut encounter = Encounter::begin(&mut lines, task, data)?;
-        let mut settled = encounter.look(&mut lines, platform, data);
-        while settled.is_none() && encounter.looks < LOOKS {
-            endpoint.poll(BUDGET);
-            settled = encounter.look_again(endpoint, comm, data);
+        meet(here, caller, comm, task, data)
+    }
+
+    /// The same of an operation on blocks, or a scan.
+    #[cfg(not(feature = "compact"))]
+    #[inline]
+    pub(crate) fn at_once_in_portions<'s, T: Transport, P: Platform>(
+        &self,
+        caller: &mut impl Caller<'s, T, P>,
+        comm: &Comm,
+        call: &Call,
+        portions: &Portions<'_>,
+        data: &mut [u8],
+    ) -> Option<Result<(), Error>> {
+        if !T::HAS_LINES {
+            return None;
         }
-        if encounter.number.is_multiple_of(CALLS_A_POLL) {
-            endpoint.poll(BUDGET);
-        }
-        match settled {
-            Some(Ok(())) => Some(Ok(())),
-            Some(Err(cause)) => {
-                let error = encounter.meeting(here).error(comm, cause, None);
-                endpoint.raise(&error);
-                Some(Err(error))
-            }
-            None => Some(drive::go_on(caller, comm, encounter.meeting(here), encounter.looks, data)),
+        let meets = match self.ruled(caller.endpoint(), comm, call) {
+            Some(shares) => shares != Shares::Never,
+            None => self.meets_in_portions(call),
+        };
+        let (Some(here), true) = (HERE, meets) else { return None };
+        meet(here, caller, comm, portions, data)
+    }
+
+    /// The same of a scan, which has nothing but its data.
+    #[cfg(not(feature = "compact"))]
+    #[inline]
+    pub(crate) fn at_once_alone<'s, T: Transport, P: Platform>(
+        &self,
+        caller: &mut impl Caller<'s, T, P>,
+        comm: &Comm,
+        call: &Call,
+        kernel: Kernel,
+        data: &mut [u8],
+    ) -> Option<Result<(), Error>> {
+        let portions = Portions::new(call, comm, (0, Some(kernel)), [Layout::Whole; 2], None).ok()?;
+        self.at_once_in_portions(caller, comm, call, &portions, data)
+    }
+
+    /// Whether an operation on blocks, or a scan, is for control lines, if they are there.
+    #[cfg(not(feature = "compact"))]
+    #[inline]
+    fn meets_in_portions(&self, call: &Call) -> bool {
+        match self.choice {
+            _ if self.fixes_bits(call) => false,
+            Choice::Named(_) => false,
+            // A mistake that the call is told of elsewhere.
+            Choice::Auto if reduces(call.operation) && call.scratch == 0 => false,
+            Choice::Auto | Choice::Shared => shared::stands_in_lines(call),
         }
     }
 
@@ -117,9 +152,40 @@ impl Options {
     }
 }
 
+/// Carries out a call whose lines say all; `None`, and nothing done, if it has none, or its bytes do not stand in them.
+#[inline(always)]
+fn meet<'s, R: Role, T: Transport, P: Platform>(
+    here: Here,
+    caller: &mut impl Caller<'s, T, P>,
+    comm: &Comm,
+    role: R,
+    data: &mut [u8],
+) -> Option<Result<(), Error>> {
+    let endpoint = caller.endpoint();
+    let (mut lines, platform) = endpoint.lines_beside(comm).ok()?;
+    let mut encounter = Encounter::begin(&mut lines, role, data)?;
+    let mut settled = encounter.look(&mut lines, platform, data);
+    while settled.is_none() && encounter.looks < LOOKS {
+        endpoint.poll(BUDGET);
+        settled = encounter.look_again(endpoint, comm, data);
+    }
+    if encounter.number.is_multiple_of(CALLS_A_POLL) {
+        endpoint.poll(BUDGET);
+    }
+    match settled {
+        Some(Ok(())) => Some(Ok(())),
+        Some(Err((cause, rank))) => {
+            let error = encounter.meeting(here).error(comm, cause, rank);
+            endpoint.raise(&error);
+            Some(Err(error))
+        }
+        None => Some(drive::go_on(caller, comm, encounter.meeting(here), encounter.looks, data)),
+    }
+}
+
 /// A collective whose bytes stand in a line, under way.
-struct Encounter {
-    task: Task,
+struct Encounter<R> {
+    role: R,
     number: u32,
     stage: Stage,
     /// The first rank that has not been heard.
@@ -128,22 +194,39 @@ struct Encounter {
     looks: u32,
 }
 
-impl Encounter {
+impl<R: Role> Encounter<R> {
     /// Starts the communicator's next collective by lines and writes this rank's line; `None`, and nothing done, for what
     /// does not stand in lines.
     #[inline(always)]
-    fn begin(lines: &mut Lines<'_>, task: Task, data: &[u8]) -> Option<Self> {
-        if task.is_idle() || task.root >= task.size || task.bytes > lines.shape().line_bytes as usize {
+    fn begin(lines: &mut Lines<'_>, role: R, data: &[u8]) -> Option<Self> {
+        let task = role.task();
+        if task.is_idle() || task.root >= task.size || !role.fits(lines.shape().line_bytes) {
             return None;
         }
-        let number = lines.begin();
-        let is_in = if task.gives() {
-            lines.publish(number, task.note(), data).is_ok()
+        let mut this = Self { role, number: lines.begin(), stage: Stage::Enter, next: 0, looks: 0 };
+        if lines.admits(this.number) {
+            this.enter(lines, data);
         } else {
-            lines.admits(number)
-        };
-        let (stage, looks) = if is_in { (Stage::Hear, 0) } else { (Stage::Enter, LOOKS) };
-        Some(Self { task, number, stage, next: 0, looks })
+            // Not before another of this rank's own is over.
+            this.looks = LOOKS;
+        }
+        Some(this)
+    }
+
+    /// Writes this rank's line, if others read it and nobody reads it still for what stood there.
+    #[inline(always)]
+    fn enter(&mut self, lines: &mut Lines<'_>, data: &[u8]) {
+        if !self.role.task().gives() || self.role.give(lines, self.number, data).is_ok() {
+            self.stage = Stage::Hear;
+        }
+    }
+
+    /// Counts a look that found nothing; whether others are to have their turn.
+    #[inline(always)]
+    fn rests(&mut self, platform: &mut impl Platform) -> bool {
+        self.looks += 1;
+        platform.relax(self.looks * POLLS_A_LOOK);
+        self.looks.is_multiple_of(LOOKS_A_POLL)
     }
 
     /// Looks for the others' lines, for a while: `None` if one is not there, or not as expected.
@@ -153,15 +236,16 @@ impl Encounter {
         lines: &mut Lines<'_>,
         platform: &mut impl Platform,
         data: &mut [u8],
-    ) -> Option<Result<(), Cause>> {
-        if self.stage == Stage::Enter {
-            return None;
+    ) -> Option<Result<(), (Cause, Option<u32>)>> {
+        while self.stage == Stage::Enter {
+            if self.looks >= LOOKS || self.rests(platform) {
+                return None;
+            }
+            self.enter(lines, data);
         }
-        while self.next < self.task.size {
-            if self.task.listens_to(self.next) && !self.hears(lines) {
-                self.looks += 1;
-                platform.relax(self.looks * POLLS_A_LOOK);
-                if self.looks.is_multiple_of(LOOKS_A_POLL) {
+        while self.next < self.role.task().size {
+            if self.role.task().listens_to(self.next) && !self.hears(lines) {
+                if self.rests(platform) {
                     return None;
                 }
                 continue;
@@ -169,7 +253,7 @@ impl Encounter {
             self.next += 1;
         }
         let finishing = Finishing { lines, number: self.number };
-        Some(self.task.settle(finishing.lines, self.number, data))
+        Some(self.role.settle(finishing.lines, self.number, data))
     }
 
     /// The same, after the endpoint was polled.
@@ -180,7 +264,7 @@ impl Encounter {
         endpoint: &mut Endpoint<'_, T, P>,
         comm: &Comm,
         data: &mut [u8],
-    ) -> Option<Result<(), Cause>> {
+    ) -> Option<Result<(), (Cause, Option<u32>)>> {
         match endpoint.lines_beside(comm) {
             Ok((mut lines, platform)) => self.look(&mut lines, platform, data),
             Err(_) => {
@@ -192,16 +276,15 @@ impl Encounter {
 
     #[inline(always)]
     fn hears(&self, lines: &Lines<'_>) -> bool {
-        lines
-            .look(self.number, self.next)
-            .is_ok_and(|said| said.is_some_and(|said| said.note == self.task.note()))
+        let said = lines.look(self.number, self.next);
+        said.is_ok_and(|said| said.is_some_and(|said| self.role.hear(self.next, said.note).is_ok()))
     }
 
     /// What goes on with it.
     #[cold]
-    fn meeting(&self, here: Here) -> Meeting {
-        let &Self { task, number, stage, next, .. } = self;
-        Meeting { task, number, stage, next, idle: 0, missing: None, said: false, run: None, _here: here }
+    fn meeting(&self, here: Here) -> Meeting<R> {
+        let &Self { role, number, stage, next, .. } = self;
+        Meeting { role, number, stage, next, idle: 0, missing: None, said: false, run: None, _here: here }
     }
 }
 

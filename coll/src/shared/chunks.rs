@@ -6,7 +6,7 @@ use aldis_kernel::Lines;
 use aldis_kernel::hal::lines::LinesShape;
 use aldis_kernel::hal::{Cause, Operation};
 
-use super::{FLAT_BYTES_MAX, Stopped, Task, Turn, about};
+use super::{Stopped, Task, Turn, about};
 use crate::op::copy;
 use crate::schedule::divide;
 
@@ -44,10 +44,9 @@ pub(super) struct Run {
 impl Run {
     pub(super) fn new(task: &Task, shape: &LinesShape) -> Result<Self, Cause> {
         let chunk = shape.chunk_bytes as usize;
-        let is_flat = task.bytes as u64 <= FLAT_BYTES_MAX && task.bytes <= chunk;
         let way = match task.operation {
             Operation::Bcast => Way::Copy,
-            Operation::Allreduce if !is_flat => Way::Split,
+            Operation::Allreduce => Way::Split,
             _ => Way::Fold,
         };
         let element = task.element_bytes as usize;
@@ -56,7 +55,7 @@ impl Run {
             return Err(Cause::TooBig { len: element as u64, max: chunk as u64 });
         }
         let (wanted, _) = divide(task.bytes.div_ceil(SEGMENTS).max(SEGMENT_BYTES_MIN), element);
-        let segment = if is_flat { task.bytes } else { wanted.clamp(1, elements).saturating_mul(element) };
+        let segment = wanted.clamp(1, elements).saturating_mul(element);
         let segments = u32::try_from(task.bytes.div_ceil(segment.max(1)));
         // Positions are compared across half of their range.
         let segments = segments.ok().filter(|segments| *segments < 1 << 28);

@@ -8,7 +8,7 @@ use aldis_kernel::{Comm, Endpoint, Error, Loan, Rank, Scope, Tag};
 
 #[cfg(not(feature = "compact"))]
 use super::Stage;
-use super::{Meeting, Task, Turn};
+use super::{Meeting, Role, Task, Turn};
 use crate::caller::Caller;
 #[cfg(not(feature = "compact"))]
 use crate::collective::next_call_of;
@@ -32,7 +32,9 @@ impl Meeting {
         let number = scope.begin_by_lines(comm)?;
         Ok(meeting.map(|meeting| Self { number, ..meeting }))
     }
+}
 
+impl<R: Role> Meeting<R> {
     /// One turn, on the memory that was lent for it. Now and then it looks whether the rank that is missing is still there.
     #[inline]
     pub(crate) fn turn<'scope, T: Transport, P: Platform>(
@@ -72,7 +74,7 @@ impl Meeting {
         comm: &Comm,
         data: Loan<'scope>,
     ) -> Turn {
-        let whole = 0..self.task.bytes;
+        let whole = 0..data.len();
         let went = scope.at_lines(comm, (data, whole), |lines, data| Ok(self.advance(lines, data)));
         went.unwrap_or_else(Turn::from)
     }
@@ -93,7 +95,7 @@ impl Meeting {
     /// What ended it, told.
     #[cold]
     pub(crate) fn error(&self, comm: &Comm, cause: Cause, rank: Option<u32>) -> Error {
-        let mut error = Error::new(self.task.operation, cause);
+        let mut error = Error::new(self.task().operation, cause);
         error.context = comm.collective().context();
         match rank {
             Some(rank) => error.with(Rank(rank), error.context, Tag(self.number & Tag::MAX.0)),
@@ -103,7 +105,7 @@ impl Meeting {
 
     /// What this rank waits for.
     pub(crate) fn activity(&self, comm: &Comm) -> Activity {
-        self.task.activity(comm, self.missing)
+        self.task().activity(comm, self.missing)
     }
 }
 
@@ -155,10 +157,10 @@ pub(crate) fn run<'s, T: Transport, P: Platform>(
 /// Goes on with a collective that was begun at once, after so many looks that found nothing.
 #[cold]
 #[inline(never)]
-pub(super) fn go_on<'s, T: Transport, P: Platform>(
+pub(super) fn go_on<'s, R: Role, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
-    mut meeting: Meeting,
+    mut meeting: Meeting<R>,
     looks: u32,
     data: &mut [u8],
 ) -> Result<(), Error> {
@@ -169,7 +171,7 @@ pub(super) fn go_on<'s, T: Transport, P: Platform>(
     })
 }
 
-impl Meeting {
+impl<R: Role> Meeting<R> {
     /// Waits until it is complete.
     fn complete<'scope, T: Transport, P: Platform>(
         &mut self,
@@ -178,7 +180,7 @@ impl Meeting {
         looks: u32,
         data: Loan<'scope>,
     ) -> Result<(), Error> {
-        let (task, missing) = (self.task, Cell::new(None));
+        let (task, missing) = (*self.task(), Cell::new(None));
         scope.watch_until(
             looks,
             || task.activity(comm, missing.get()),
@@ -221,7 +223,7 @@ impl Meeting {
             && let Some(theirs) = next_call_of(scope, comm, Rank(rank))
         {
             self.leave(scope, comm);
-            return Err(self.failed(scope, comm, (self.task.unlike(theirs), Some(rank))));
+            return Err(self.failed(scope, comm, (self.task().unlike(theirs), Some(rank))));
         }
         let _ = (scope, comm, rank);
         Ok(None)

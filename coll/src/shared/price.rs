@@ -2,7 +2,10 @@
 
 use aldis_kernel::hal::Operation;
 
-use crate::schedule::{Algorithm, Instance, Schedule, Step, Work};
+use super::LINE_BYTES;
+use crate::layout::BLOCKS;
+use crate::schedule::{Algorithm, Instance, Schedule, Step, Work, on_blocks};
+use crate::select::Call;
 
 /// The name of these algorithms where an [`Algorithm`] is asked for. There is nothing to schedule.
 struct Unscheduled(Operation);
@@ -30,41 +33,82 @@ pub const NAME: &str = "shared";
 
 /// Whether the operation has this algorithm.
 pub(crate) const fn serves(operation: Operation) -> bool {
-    matches!(operation, Operation::Barrier | Operation::Bcast | Operation::Reduce | Operation::Allreduce)
+    use Operation::{Allreduce, Barrier, Bcast, Reduce};
+    matches!(operation, Barrier | Bcast | Reduce | Allreduce) || is_in_lines(operation)
+}
+
+/// Whether it is for blocking calls alone, and for what stands in lines: an operation on blocks, or a scan.
+pub(crate) const fn is_in_lines(operation: Operation) -> bool {
+    // An all-to-all of datatypes is by messages, and so is one of bytes, which may meet it.
+    let is_on_blocks = on_blocks(operation) && !matches!(operation, Operation::Alltoallw);
+    BLOCKS && (is_on_blocks || matches!(operation, Operation::Scan | Operation::Exscan))
+}
+
+/// Whether what each rank gives in such a call stands in a line. Where lengths are unlike and no rank knows them all, that is
+/// only seen there.
+pub(crate) const fn stands_in_lines(call: &Call) -> bool {
+    use Operation::{Allgather, Allgatherv, Alltoallv, Exscan, Gather, Gatherv, Scan, Scatterv};
+    let block = (call.count as u64).saturating_mul(call.element_bytes as u64);
+    let bytes = match call.operation {
+        Gatherv | Scatterv | Alltoallv => 0,
+        Allgather | Allgatherv | Gather | Scan | Exscan => block,
+        _ => block.saturating_mul(call.size as u64),
+    };
+    is_in_lines(call.operation) && bytes <= LINE_BYTES
+}
+
+/// Elements that stand in a line.
+#[cfg(not(feature = "compact"))]
+pub(crate) fn line_elements(element_bytes: u32) -> usize {
+    (LINE_BYTES as usize).checked_div(element_bytes as usize).unwrap_or(usize::MAX)
 }
 
 /// The algorithm of an operation, to be named.
 pub(crate) fn algorithm(operation: Operation) -> Option<Algorithm> {
-    static ALL: [Unscheduled; 4] = [
+    static ALL: [Unscheduled; 16] = [
         Unscheduled(Operation::Barrier),
         Unscheduled(Operation::Bcast),
         Unscheduled(Operation::Reduce),
         Unscheduled(Operation::Allreduce),
+        Unscheduled(Operation::Gather),
+        Unscheduled(Operation::Gatherv),
+        Unscheduled(Operation::Scatter),
+        Unscheduled(Operation::Scatterv),
+        Unscheduled(Operation::Allgather),
+        Unscheduled(Operation::Allgatherv),
+        Unscheduled(Operation::Alltoall),
+        Unscheduled(Operation::Alltoallv),
+        Unscheduled(Operation::ReduceScatterBlock),
+        Unscheduled(Operation::ReduceScatter),
+        Unscheduled(Operation::Scan),
+        Unscheduled(Operation::Exscan),
     ];
-    ALL.iter().find(|one| one.0 == operation).map(|one| -> Algorithm { one })
+    let known = ALL.iter().find(|one| one.0 == operation && serves(operation));
+    known.map(|one| -> Algorithm { one })
 }
-
-/// More bytes count as copied once more: all that passes through the chunks is written and read again there, while a long
-/// message is read where it is. Two ranks, 1 MiB (AMD EPYC, two cores of one cache): a broadcast takes 102 us, by messages
-/// 65; a reduction 101 and 79, an all-reduce 150 and 123; at 64 KiB the chunks are as fast or twice as fast.
-pub(crate) const ONCE_BYTES: u64 = 128 << 10;
 
 /// Its cost on the critical path, a journey of a line or of a chunk counted as a message: what is written and what is read
 /// of each byte are done at a time.
-pub(crate) fn work(operation: Operation, size: u32, count: usize, element_bytes: u32) -> Work {
-    let is_long = (count as u64).saturating_mul(element_bytes.into()) > ONCE_BYTES;
+pub(crate) fn work(operation: Operation, size: u32, count: usize) -> Work {
     let (count, size) = (count as u64, u64::from(size.max(1)));
-    let copied = if is_long { count } else { 0 };
     let part = count.div_ceil(size);
     let others = size.saturating_sub(1);
     let reduced = match operation {
         Operation::Bcast => 0,
+        Operation::Scan | Operation::Exscan | Operation::ReduceScatterBlock | Operation::ReduceScatter => {
+            count.saturating_mul(others)
+        }
+        operation if on_blocks(operation) => 0,
         Operation::Reduce => count.saturating_mul(others),
         _ => part.saturating_mul(others),
     };
     match operation {
         Operation::Barrier => Work { rounds: 1, ..Work::default() },
+        // A rank reads a block, or what it reduces, of every other.
+        operation if is_in_lines(operation) && size >= 2 => {
+            Work { rounds: 1, elements: count.saturating_mul(others), reduced, ..Work::default() }
+        }
         _ if count == 0 || size < 2 => Work::default(),
-        _ => Work { rounds: 1, elements: count, reduced, copied, ..Work::default() },
+        _ => Work { rounds: 1, elements: count, reduced, ..Work::default() },
     }
 }

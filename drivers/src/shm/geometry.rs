@@ -34,7 +34,7 @@ pub struct Geometry {
     pub blocks: u32,
     /// Bytes of a block, a multiple of 64: 64..=[`BLOCK_BYTES_MAX`](Self::BLOCK_BYTES_MAX).
     pub block_bytes: u32,
-    /// Sets of control lines for collectives, a communicator each: 0..=[`SETS_MAX`](Self::SETS_MAX). 2176 bytes each, and
+    /// Sets of control lines for collectives, a communicator each: 0..=[`SETS_MAX`](Self::SETS_MAX). 66,688 bytes each, and
     /// eight chunks as large as a block.
     pub sets: u32,
 }
@@ -53,7 +53,7 @@ impl Geometry {
     /// Most sets of control lines. None where words have 32 bits: a small core does not hold the code.
     pub const SETS_MAX: u32 = if cfg!(target_pointer_width = "64") { 8 } else { 0 };
     /// Lines of a set, and so the most collectives of one communicator under way at a time.
-    pub const LINES: u32 = 16;
+    pub const LINES: u32 = 8;
     /// Chunks of a set.
     pub const CHUNKS: u32 = 8;
 
@@ -117,7 +117,8 @@ impl Geometry {
 
     /// Bytes of a set: its control line, lines and chunks.
     const fn set_bytes(&self) -> u64 {
-        SLOT_BYTES as u64 * (1 + Self::LINES as u64) + Self::CHUNKS as u64 * self.block_bytes as u64
+        let lines = Self::LINES as u64 * super::lines::BYTES as u64;
+        SLOT_BYTES as u64 + lines + Self::CHUNKS as u64 * self.block_bytes as u64
     }
 
     /// Offset of the control line of `set` from the first set's; its lines follow, and those its chunks. Within the inbox for

@@ -21,24 +21,26 @@ use aldis_hal::lines::{Note, Notice, Progress, START_BYTES, is_earlier};
 
 use crate::sync::{Ordering, UnsafeCell, Word};
 
-/// Bytes that stand in a line: 64 less what is said about them.
-pub(super) const LINE_PAYLOAD: usize = 48;
+/// Bytes of a line: two pages and one pair of cache lines more, so that the first ones of all lines do not share their place in
+/// a cache. Fewer in the models.
+pub(super) const BYTES: usize = if cfg!(loom) { 64 } else { 8192 + 128 };
 
-/// A line: one cache line, so that a small contribution is one line's journey from core to core; its neighbour, which some
-/// processors fetch with it, is left empty.
+/// Bytes that stand in a line: all but what is said about them.
+pub(super) const LINE_PAYLOAD: usize = BYTES - 16;
+
+/// A line. What is said and 48 bytes are one cache line, so that a small contribution is one line's journey from core to core.
 #[repr(C, align(64))]
 pub(super) struct Line {
-    /// 8-byte aligned; 64-byte aligned in fact, so that elements of any type can be read in place.
-    payload: UnsafeCell<[u64; LINE_PAYLOAD / 8]>,
-    /// The low half of the number of bytes contributed.
-    bytes: UnsafeCell<u32>,
-    /// The operation, the root, and the next 16 bits of the bytes.
-    about: UnsafeCell<u32>,
     /// Whose line it is: set when the set is opened.
     context: Word,
     /// Number + 1 of the collective; stored last.
     sequence: Word,
-    _neighbour: [u64; 8],
+    /// The low half of the number of bytes contributed.
+    bytes: UnsafeCell<u32>,
+    /// The operation, the root, and the next 16 bits of the bytes.
+    about: UnsafeCell<u32>,
+    /// 16-byte aligned, so that elements of any type can be read in place.
+    payload: UnsafeCell<[u64; LINE_PAYLOAD / 8]>,
 }
 
 /// How far the owner of a set has come.
@@ -56,18 +58,17 @@ pub(super) struct Control {
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Line>() == 128 && size_of::<Control>() == 128);
+const _: () = assert!(size_of::<Line>() == BYTES && size_of::<Control>() == 128);
 
 #[cfg(loom)]
 impl Line {
     pub(super) fn new(context: u32, start: u32) -> Self {
         Self {
-            payload: UnsafeCell::new([0; LINE_PAYLOAD / 8]),
-            bytes: UnsafeCell::new(0),
-            about: UnsafeCell::new(0),
             context: Word::new(context),
             sequence: Word::new(start),
-            _neighbour: [0; 8],
+            bytes: UnsafeCell::new(0),
+            about: UnsafeCell::new(0),
+            payload: UnsafeCell::new([0; LINE_PAYLOAD / 8]),
         }
     }
 }
@@ -163,6 +164,8 @@ impl<O: LineOrders> Theirs<O> {
             let what = Malformed::Sequence { got: got as u16, need: need as u16 };
             return if overran { Err(Cause::Malformed(what)) } else { Ok(None) };
         }
+        // Who is ahead has written the next one already.
+        prefetch(self.place.line(need));
         // SAFETY: the sequence has been seen, and the owner leaves the line alone until `own` has finished.
         let (bytes, about) =
             unsafe { (line.bytes.with(|cell| cell.read()), line.about.with(|cell| cell.read())) };
@@ -305,28 +308,53 @@ impl<O: LineOrders> Own<O> {
         after < begun && self.finished.checked_shr(after).unwrap_or(0) & 1 == 0
     }
 
+    /// The line of a collective that is admitted, if nobody reads it: everybody has finished the one whose line it was.
+    #[inline]
+    fn free_line(&self, number: u32) -> Option<&Line> {
+        if !self.is_open(number) || number.wrapping_sub(self.cleared) >= self.place.size {
+            return None;
+        }
+        // SAFETY: `at`'s caller vouched for the place, of which this is a line.
+        Some(unsafe { &*self.place.line(number) })
+    }
+
     /// Writes the line of a collective that is admitted; false while it is not free.
     #[inline]
     pub(super) fn publish(&mut self, number: u32, note: Note, payload: &[u8]) -> Result<bool, Cause> {
         if payload.len() > LINE_PAYLOAD {
             return Err(Cause::TooBig { len: payload.len() as u64, max: LINE_PAYLOAD as u64 });
         }
-        if !self.is_open(number) || number.wrapping_sub(self.cleared) >= self.place.size {
-            return Ok(false);
+        let Some(line) = self.free_line(number) else { return Ok(false) };
+        // SAFETY: nobody reads it; the payload fits, and it is memory of the caller, not of the place.
+        line.payload.with_mut(|to| unsafe { copy_few(payload.as_ptr(), to.cast(), payload.len()) });
+        Self::say(line, number, note);
+        Ok(true)
+    }
+
+    /// What stands in the line of a collective that is admitted, to be written; `None` while it is not free.
+    pub(super) fn line(&mut self, number: u32) -> Option<&mut [u8]> {
+        let start = self.free_line(number)?.payload.with_mut(|payload| payload.cast());
+        // SAFETY: nobody reads it, all of it has been initialised, and the borrow keeps this value from telling of it.
+        Some(unsafe { slice::from_raw_parts_mut(start, LINE_PAYLOAD) })
+    }
+
+    /// Lets everybody read the line of a collective, if it was free.
+    pub(super) fn tell(&mut self, number: u32, note: Note) {
+        if let Some(line) = self.free_line(number) {
+            Self::say(line, number, note);
         }
-        // SAFETY: `at`'s caller vouched for the place, of which this is a line.
-        let line = unsafe { &*self.place.line(number) };
+    }
+
+    /// Lets everybody read a line that nobody reads.
+    #[inline(always)]
+    fn say(line: &Line, number: u32, note: Note) {
         let about = u32::from(note.operation) | u32::from(note.root) << 8 | ((note.bytes >> 32) as u32) << 16;
-        // SAFETY: everybody has finished the collective whose line this was, so nobody reads it; the payload fits, and it is
-        // memory of the caller, not of the place.
+        // SAFETY: nobody reads it.
         unsafe {
-            let from = payload.as_ptr();
-            line.payload.with_mut(|to| copy_few(from, to.cast(), payload.len()));
             line.bytes.with_mut(|cell| cell.write((note.bytes as u32).to_le()));
             line.about.with_mut(|cell| cell.write(about.to_le()));
         }
         line.sequence.store(number.wrapping_add(1), O::TELL);
-        Ok(true)
     }
 
     /// Notes that a collective is finished here.
@@ -408,7 +436,18 @@ impl<O: LineOrders> Own<O> {
     }
 }
 
-/// Copies up to [`LINE_PAYLOAD`] bytes: in words as far as possible, since most contributions are words.
+/// Has the first bytes of a line brought here, where the processor can be told to.
+#[inline(always)]
+fn prefetch(line: *const Line) {
+    #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
+    // SAFETY: it reads nothing that can be seen, whatever the address; every x86-64 has it.
+    unsafe {
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(line.cast());
+    }
+    let _ = line;
+}
+
+/// Copies up to [`LINE_PAYLOAD`] bytes, one word at once, since most contributions are one.
 ///
 /// # Safety
 /// `from` and `to` are valid for `len` bytes and apart.
@@ -419,7 +458,7 @@ unsafe fn copy_few(from: *const u8, to: *mut u8, len: usize) {
         if len == 8 {
             to.cast::<[u8; 8]>().write(from.cast::<[u8; 8]>().read());
         } else {
-            from.copy_to_nonoverlapping(to, len);
+            aldis_hal::copy::copy_raw(from, to, len);
         }
     }
 }

@@ -346,7 +346,7 @@ fn place_of_set(geometry: Geometry, sets: *const u8, set: u32) -> Option<lines::
     }
     let control = sets.cast_mut().wrapping_add(geometry.set_at(set));
     let lines = control.wrapping_add(SLOT_BYTES as usize);
-    let chunks = lines.wrapping_add((SLOT_BYTES * Geometry::LINES) as usize);
+    let chunks = lines.wrapping_add(lines::BYTES.wrapping_mul(Geometry::LINES as usize));
     Some(lines::Place {
         control: control.cast_const().cast(),
         lines: lines.cast_const().cast(),

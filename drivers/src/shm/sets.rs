@@ -79,6 +79,16 @@ impl Lines for Shm<'_> {
         self.own_mut(set).ok_or(Cause::Unsupported)?.publish(number, note, payload)
     }
 
+    fn line(&mut self, set: u32, number: u32) -> Option<&mut [u8]> {
+        self.own_mut(set)?.line(number)
+    }
+
+    fn tell(&mut self, set: u32, number: u32, note: Note) {
+        if let Some(own) = self.own_mut(set) {
+            own.tell(number, note);
+        }
+    }
+
     #[inline]
     fn look(&self, set: u32, number: u32, peer: PeerId) -> Result<Option<Notice<'_>>, Cause> {
         self.their(set, peer)?.look(self.own(set)?, number)

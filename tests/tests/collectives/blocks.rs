@@ -126,9 +126,9 @@ fn every_algorithm_moves_blocks_of_one_length() {
     }
 }
 
-/// The length of the block that rank `from` has for rank `to`: some have none.
-fn len(from: u32, to: u32) -> usize {
-    ((from * 7 + to * 3) % 5) as usize * 40
+/// The length of the block that rank `from` has for rank `to`, in units of so many elements: some have none.
+fn len_in(unit: usize, from: u32, to: u32) -> usize {
+    ((from * 7 + to * 3) % 5) as usize * unit
 }
 
 /// Blocks of these lengths with a gap before each, so that they do not follow each other, backwards on odd ranks.
@@ -158,9 +158,13 @@ fn memory((list, end): &(Vec<Block>, usize), of: impl Fn(u32) -> Option<Vec<u32>
 
 #[test]
 fn every_algorithm_that_can_moves_blocks_of_unlike_lengths() {
-    for size in [1, 2, 3, 4, 7, 9] {
+    // Blocks that stand in control lines, some that do not, and none that does.
+    for (size, unit) in
+        [1, 2, 3, 4, 7, 9].into_iter().flat_map(|size| [40, 800, 2200].map(|unit| (size, unit)))
+    {
         run(size, |endpoint| {
             let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
+            let len = |from, to| len_in(unit, from, to);
             for root in [0, size - 1] {
                 let list = layout(rank, (0..size).map(|from| len(from, root)).collect());
                 let (at_root, mine) = (rank == root, block(rank, root, len(rank, root)));
@@ -358,7 +362,14 @@ fn bad_divisions_are_refused_before_anything_is_sent() {
         let two =
             algorithms(Operation::Allgather).iter().find(|known| known.name() == "two_processes").unwrap();
         assert_eq!(named(Options::using(*two), endpoint), Cause::Unsupported);
-        assert_eq!(named(Options::shared(), endpoint), Cause::Unsupported);
+        let long = Options::shared().allgather(endpoint, &world, &mut [0u8; 3 * 9000]).unwrap_err();
+        assert_eq!(long.cause, Cause::TooBig { len: 9000, max: 8192 });
+        let mut data = [0u8; 3];
+        let lent = &mut data;
+        let started = endpoint
+            .scope(|scope| Options::shared().iallgather(scope, &world, lent).map(|_| ()))
+            .unwrap_err();
+        assert_eq!(started.cause, Cause::Unsupported, "nonblocking calls take messages");
         let in_place = Options::using(&InPlace).alltoall(endpoint, &world, &[0u8; 3], &mut [0; 3], &mut [0]);
         assert_eq!(in_place.unwrap_err().cause, Cause::Unsupported, "it would not read the input");
         // All ranks are still in step.

@@ -140,8 +140,14 @@ fn scans_leave_every_rank_what_stands_before_it() {
         let sum = |ranks: u32| ranks * (ranks + 1) / 2;
         // Before rank 0 is none: its data are as they were.
         assert_eq!((upto, before), ([sum(rank + 1); 3], [sum(rank).max(1); 3]));
-        let shared = Options::shared().scan(endpoint, &world, Sum, &mut upto, &mut scratch);
-        assert_eq!(shared.unwrap_err().cause, Cause::Unsupported);
+        let (mut upto, mut before) = ([rank + 1; 3], [rank + 1; 3]);
+        for options in [Options::using(&aldis_coll::scan::Linear), Options::shared()] {
+            options.scan(endpoint, &world, Sum, &mut upto, &mut scratch).unwrap();
+            assert_eq!(upto, [sum(rank + 1); 3]);
+            upto = [rank + 1; 3];
+        }
+        Options::shared().exscan(endpoint, &world, Sum, &mut before, &mut []).unwrap();
+        assert_eq!(before, [sum(rank).max(1); 3]);
         let none = exscan(endpoint, &world, Sum, &mut before, &mut []).unwrap_err();
         assert_eq!(none.cause, Cause::TooSmall { what: Resource::Scratch, need: 4, have: 0 });
     });

@@ -5,19 +5,23 @@ use core::time::Duration;
 use std::panic::catch_unwind;
 
 use aldis_coll::allreduce::RecursiveDoubling;
+use aldis_coll::layout::Block;
 use aldis_coll::op::{Reduce, Sum};
 use aldis_coll::select::{Call as Selected, Choice};
-use aldis_coll::{Options, allreduce, barrier, bcast, comm, iallreduce, ibarrier, ibcast, wait_all};
+use aldis_coll::{
+    Options, allreduce, barrier, bcast, comm, exscan, iallreduce, ibarrier, ibcast, reduce_scatter, scan,
+    wait_all,
+};
 use aldis_kernel::hal::lines::Note;
 use aldis_kernel::hal::{Cause, Operation, Resource};
-use aldis_kernel::{Rank, Tag};
+use aldis_kernel::{Comm, Rank, Tag};
 use proptest::prelude::*;
 
-use super::oracle::{Affine, Compose, fold, inputs};
+use super::oracle::{Affine, Compose, fold, inputs, noise};
 use super::rig::run;
 
 /// Lines of a set.
-const LINES: usize = 16;
+const LINES: usize = 8;
 const FULL: Cause = Cause::Full(Resource::ControlLines);
 
 /// A step of a random program: on which communicator, what, how much, from or to whom.
@@ -31,7 +35,7 @@ proptest! {
     #[test]
     fn programs_on_several_communicators_agree_with_the_oracle(
         size in 2..=8u32,
-        steps in prop::collection::vec((0..5usize, 0..5u8, prop_oneof![0..20usize, 20..5000usize], 0..8u32), 1..40),
+        steps in prop::collection::vec((0..5usize, 0..11u8, prop_oneof![0..20usize, 20..5000usize], 0..8u32), 1..40),
         seed: u64,
     ) {
         run(size, |endpoint| program(endpoint, size, &steps, seed));
@@ -69,6 +73,7 @@ fn program(endpoint: &mut super::rig::Endpoint<'_, '_>, size: u32, steps: &[Step
                 aldis_coll::reduce(endpoint, &on, Sum, &mut data, &mut spare, Rank(root)).unwrap();
                 assert!(rank != root || data == fold::<u16, _>(Sum, seed, members, count));
             }
+            5..11 => portions(endpoint, &on, what, seed, (count / members as usize, root)),
             _ => {
                 let (out, mut into) = ([rank; 3], [0; 3]);
                 let (to, from) = (Rank((rank + 1) % members), Rank((rank + members - 1) % members));
@@ -81,6 +86,118 @@ fn program(endpoint: &mut super::rig::Endpoint<'_, '_>, size: u32, steps: &[Step
         comm::free(endpoint, made).unwrap();
     }
     assert_eq!(size, world.size());
+}
+
+/// A call on blocks of unlike lengths, up to `most` elements, or a scan: in lines, by messages, or both.
+fn portions(
+    endpoint: &mut super::rig::Endpoint<'_, '_>,
+    on: &Comm,
+    what: u8,
+    seed: u64,
+    (most, root): (usize, u32),
+) {
+    let (rank, members) = (on.rank().0, on.size());
+    let len = |from: u32, to: u32| noise(seed, from, to as usize) as usize % (most + 1);
+    let block = |from: u32, to: u32| inputs::<u64>(seed ^ u64::from(to), from, len(from, to));
+    let of_all = |block: &dyn Fn(u32) -> Vec<u64>| {
+        let all: Vec<Vec<u64>> = (0..members).map(block).collect();
+        let mut end = 0;
+        let list = all.iter().map(|part| Block { start: (end, end += part.len()).0, len: part.len() });
+        (list.collect::<Vec<_>>(), all.concat())
+    };
+    let own = |all: &dyn Fn(u32) -> Vec<u64>, mine: u32| {
+        of_all(&|from| if from == mine { all(from) } else { vec![0; all(from).len()] })
+    };
+    match what {
+        5 => {
+            let ((list, mut data), (_, all)) =
+                (own(&|from| block(from, 0), rank), of_all(&|from| block(from, 0)));
+            aldis_coll::allgatherv(endpoint, on, &mut data, &list).unwrap();
+            assert_eq!(data, all);
+        }
+        6 => {
+            let ((list, mut data), (_, all)) =
+                (own(&|from| block(from, 0), rank), of_all(&|from| block(from, 0)));
+            if rank != root {
+                data = block(rank, 0);
+            }
+            aldis_coll::gatherv(endpoint, on, &mut data, &list, Rank(root)).unwrap();
+            assert!(rank != root || data == all);
+        }
+        7 => {
+            let (list, mut data) = of_all(&|to| block(root, to));
+            if rank != root {
+                data = vec![0; len(root, rank)];
+            }
+            aldis_coll::scatterv(endpoint, on, &mut data, &list, Rank(root)).unwrap();
+            assert!(rank == root || data == block(root, rank));
+        }
+        8 => {
+            let ((given, input), (list, all)) =
+                (of_all(&|to| block(rank, to)), of_all(&|from| block(from, rank)));
+            let mut data = vec![0; all.len()];
+            aldis_coll::alltoallv(endpoint, on, &input, &given, &mut data, &list).unwrap();
+            assert_eq!(data, all);
+        }
+        9 => {
+            let (list, all) = of_all(&|to| block(0, to));
+            let input = inputs::<Affine>(seed, rank, all.len());
+            let Block { start, len } = list[rank as usize];
+            let mut data = inputs(seed, 0, len);
+            let mut scratch = inputs(seed, 0, 2 * all.len() + 1);
+            reduce_scatter(endpoint, on, Compose, (&input, &list), &mut data, &mut scratch).unwrap();
+            assert_eq!(data, fold::<Affine, _>(Compose, seed, members, all.len())[start..][..len]);
+        }
+        _ => {
+            let (mut upto, mut before) =
+                (inputs::<Affine>(seed, rank, most), inputs::<Affine>(seed, rank, most));
+            let mut scratch = inputs(seed, 0, most + 1);
+            scan(endpoint, on, Compose, &mut upto, &mut scratch).unwrap();
+            exscan(endpoint, on, Compose, &mut before, &mut scratch).unwrap();
+            assert_eq!(upto, fold::<Affine, _>(Compose, seed, rank + 1, most));
+            assert!(rank == 0 || before == fold::<Affine, _>(Compose, seed, rank, most));
+        }
+    }
+}
+
+/// Who gives and who takes may think otherwise of a block's length: that is told, by the name of the other.
+#[test]
+fn blocks_of_another_length_than_expected_are_found() {
+    let errors = run(2, |endpoint| {
+        let (world, rank) = (endpoint.world(), endpoint.world().rank().0 as usize);
+        let (list, other) = (Block::packed([2, 2]), Block::packed([2, 3]));
+        let mut causes = Vec::new();
+        let mut note = |error: aldis_kernel::Error| causes.push((error.operation, error.cause, error.peer()));
+        // Rank 1 has three elements for rank 0, which expects two.
+        let (given, input) = if rank == 1 { (Block::packed([3, 2]), [1u16; 5]) } else { (list, [1; 5]) };
+        let mut data = [0u16; 4];
+        if let Err(error) = aldis_coll::alltoallv(endpoint, &world, &input, &given, &mut data, &list) {
+            note(error);
+        }
+        // Rank 1 gives three elements to the root, which expects two; the root has three for rank 1, which expects two.
+        let mut data = vec![0u16; [4, 3][rank]];
+        if let Err(error) = aldis_coll::gatherv(endpoint, &world, &mut data, &list, Rank(0)) {
+            note(error);
+        }
+        let mut data = vec![0u16; [5, 2][rank]];
+        if let Err(error) = aldis_coll::scatterv(endpoint, &world, &mut data, &other, Rank(0)) {
+            note(error);
+        }
+        // And all are in step.
+        let mut data = [rank; 2];
+        aldis_coll::allgather(endpoint, &world, &mut data).unwrap();
+        assert_eq!(data, [0, 1]);
+        causes
+    });
+    let cause = |own, theirs| Cause::UnlikeLength { own, theirs };
+    assert_eq!(
+        errors[0],
+        [
+            (Operation::Alltoallv, cause(4, 6), Some(Rank(1))),
+            (Operation::Gatherv, cause(4, 6), Some(Rank(1)))
+        ]
+    );
+    assert_eq!(errors[1], [(Operation::Scatterv, cause(4, 6), Some(Rank(0)))]);
 }
 
 /// World and the next two communicators have lines, the one after them has not and takes messages; a set goes on to the

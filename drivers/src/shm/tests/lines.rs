@@ -16,10 +16,12 @@ const FINISHED: usize = 4;
 const FILLED: usize = 8;
 const DONE: usize = 12;
 const LINES: usize = 128;
-const BYTES: usize = 48;
-const ABOUT: usize = 52;
-const LINE_CONTEXT: usize = 56;
-const SEQUENCE: usize = 60;
+const LINE: usize = 8320;
+const PAYLOAD: usize = LINE - 16;
+const LINE_CONTEXT: usize = 0;
+const SEQUENCE: usize = 4;
+const BYTES: usize = 8;
+const ABOUT: usize = 12;
 
 /// Whatever a word can hold, mostly close to what is expected.
 fn word() -> impl Strategy<Value = u32> {
@@ -51,7 +53,7 @@ proptest! {
         let first = shm.take_chunks(0, number).unwrap();
         shm.run(0, first, 100);
         let set = LINED.sets_at() as usize + LINED.set_at(0);
-        let line = set + LINES + LINES * (number % Geometry::LINES) as usize;
+        let line = set + LINES + LINE * (number % Geometry::LINES) as usize;
         for (offset, value) in [(FINISHED, finished), (FILLED, filled), (DONE, done)] {
             world.set_word(0, set + offset, start.wrapping_add(value));
         }
@@ -67,7 +69,7 @@ proptest! {
                 let said = u64::from(about >> 16) << 32 | u64::from(bytes);
                 let (operation, root) = (about as u8, (about >> 8) as u8);
                 prop_assert_eq!(notice.note, Note { operation, root, bytes: said });
-                let len = if said <= BYTES as u64 { said as usize } else { START_BYTES };
+                let len = if said <= PAYLOAD as u64 { said as usize } else { START_BYTES };
                 prop_assert!(notice.payload.len() == len && is_within(&world, 0, notice.payload.as_ptr(), len));
             }
             Err(cause) => prop_assert!(matches!(cause, Cause::Malformed(Malformed::Sequence { .. })), "{}", cause),
@@ -86,10 +88,13 @@ proptest! {
         let progress = world.ranks[1].progress(0, PeerId(0)).unwrap();
         world.ranks[1].clear(0, progress);
         // However far rank 0 says that it has come, rank 1 itself has finished none, and its line is in use from the
-        // seventeenth on.
-        let note = Note { operation: 1, root: 5, bytes: 48 };
-        let wrote = world.ranks[1].publish(0, number, note, &[7; BYTES]).unwrap();
+        // ninth on.
+        let note = Note { operation: 1, root: 5, bytes: PAYLOAD as u64 };
+        let lent = world.ranks[1].line(0, number).map(|line| (line.as_ptr(), line.len()));
+        let wrote = world.ranks[1].publish(0, number, note, &[7; PAYLOAD]).unwrap();
         prop_assert!(!wrote || begun <= Geometry::LINES);
+        prop_assert_eq!(lent.is_some(), wrote);
+        prop_assert!(lent.is_none_or(|(at, len)| len == PAYLOAD && is_within(&world, 1, at, len)));
         for position in (0..100).map(|index| first.wrapping_add(index)) {
             let Some(chunk) = world.ranks[1].fill(0, position) else { continue };
             let (at, len) = (chunk.as_ptr(), chunk.len());

@@ -1,0 +1,281 @@
+//! Operations on blocks, and scans, of which a line holds all that a rank gives.
+//!
+//! Blocks stand in a line one behind the other, in the order of the ranks that they are for. Where a rank does not know how long
+//! those are that others give, the line begins with a table, for every rank the end of its block, 16 bits each; a rank's own
+//! block is empty there.
+
+use core::cell::Cell;
+
+use aldis_kernel::hal::lines::Note;
+use aldis_kernel::hal::{Cause, Operation};
+use aldis_kernel::{Comm, Lines, Withheld};
+
+use super::{LINE_BYTES, Role, Task};
+use crate::layout::{Layout, Place};
+use crate::op::{Kernel, copy};
+use crate::schedule::{Instance, Order};
+use crate::select::Call;
+
+/// Bytes of an entry of a line's table.
+const ENTRY_BYTES: usize = 2;
+
+/// Bytes that a line has for a table beside those for blocks.
+const TABLE_BYTES: u64 = 64;
+
+/// Such a call as one rank sees it, but for its data.
+pub(crate) struct Portions<'m> {
+    task: Task,
+    place: Place<'m>,
+    /// What it gives, if that are not its data.
+    input: Option<&'m [u8]>,
+    /// Somebody gives more than a line holds: messages are to follow.
+    is_long: Cell<bool>,
+}
+
+impl<'m> Portions<'m> {
+    /// The call with this root, for data and input that are divided like this.
+    ///
+    /// # Errors
+    /// [`Cause::RankOutOfRange`] for the root.
+    pub(crate) fn new(
+        call: &Call,
+        comm: &Comm,
+        (root, kernel): (u32, Option<Kernel>),
+        [data, input]: [Layout<'m>; 2],
+        given: Option<&'m [u8]>,
+    ) -> Result<Self, Cause> {
+        let &Call { operation, size, element_bytes, count, .. } = call;
+        let whole = Instance::new(comm.rank().0, size, root, count)?;
+        let place = Place { data, input, whole, base: 0, segment: count };
+        let task = Task { operation, rank: whole.rank(), size, root, bytes: 0, element_bytes, kernel };
+        let this = Self { task, place, input: given, is_long: Cell::new(false) };
+        let bytes = this.given_bytes();
+        // Of all others it is known that a line holds them.
+        this.is_long.set(this.task.gives() && this.is_too_long(bytes as u64));
+        Ok(Self { task: Task { bytes, ..task }, ..this })
+    }
+
+    /// Whether messages are to follow, once it was carried out: for all blocks, or, of a gather, for those that no line holds.
+    pub(crate) fn is_long(&self) -> bool {
+        self.is_long.get()
+    }
+
+    /// Whether a line does not hold so many bytes.
+    const fn is_too_long(&self, bytes: u64) -> bool {
+        bytes > if self.has_table() { LINE_BYTES + TABLE_BYTES } else { LINE_BYTES }
+    }
+
+    /// Whether a table says how long blocks are.
+    const fn has_table(&self) -> bool {
+        matches!(self.task.operation, Operation::Scatterv | Operation::Alltoallv)
+    }
+
+    /// Whether a rank gives every rank a block, or the one that is the root.
+    const fn gives_each(&self) -> bool {
+        use Operation::{Alltoall, ReduceScatter, ReduceScatterBlock, Scatter};
+        self.has_table()
+            || matches!(self.task.operation, Alltoall | Scatter | ReduceScatterBlock | ReduceScatter)
+    }
+
+    /// How what this rank gives is divided.
+    const fn divided(&self) -> Layout<'m> {
+        if self.input.is_some() { self.place.input } else { self.place.data }
+    }
+
+    /// The part of memory that is the block of `rank`.
+    fn block<'b>(&self, layout: Layout<'_>, rank: u32, memory: &'b [u8]) -> Result<&'b [u8], Cause> {
+        memory.get(self.place.bytes_of(layout, rank, self.task.element_bytes)).ok_or(Cause::Stale)
+    }
+
+    fn block_mut<'b>(&self, rank: u32, data: &'b mut [u8]) -> Result<&'b mut [u8], Cause> {
+        data.get_mut(self.place.bytes_of(self.place.data, rank, self.task.element_bytes)).ok_or(Cause::Stale)
+    }
+
+    /// Bytes of the block for `rank` in this rank's line.
+    fn len_for(&self, rank: u32) -> usize {
+        let is_left_out = self.has_table() && rank == self.task.rank;
+        let len = self.place.bytes_of(self.divided(), rank, self.task.element_bytes).len();
+        if is_left_out { 0 } else { len }
+    }
+
+    /// Where the block for `rank` stands in a line that has no table.
+    fn start_for(&self, rank: u32) -> usize {
+        match self.divided() {
+            Layout::Listed(_) => {
+                (0..rank).fold(0, |start: usize, rank| start.saturating_add(self.len_for(rank)))
+            }
+            _ => self.len_for(rank).saturating_mul(rank as usize),
+        }
+    }
+
+    const fn table_bytes(&self) -> usize {
+        if self.has_table() { ENTRY_BYTES.saturating_mul(self.task.size as usize) } else { 0 }
+    }
+
+    /// Bytes of this rank's line.
+    fn given_bytes(&self) -> usize {
+        let Task { rank, size, element_bytes, .. } = self.task;
+        match self.gives_each() {
+            // Who only takes expects as much as is given.
+            true if !self.has_table() || self.task.gives() => {
+                let blocks = match self.divided() {
+                    Layout::Listed(_) => self.start_for(size),
+                    _ => self
+                        .place
+                        .whole
+                        .count()
+                        .saturating_mul(size as usize)
+                        .saturating_mul(element_bytes as usize),
+                };
+                blocks.saturating_add(self.table_bytes())
+            }
+            true => 0,
+            false => self.place.bytes_of(self.place.data, rank, element_bytes).len(),
+        }
+    }
+
+    /// Writes all blocks into a line.
+    fn pack(&self, line: &mut [u8], from: &[u8]) -> Result<(), Cause> {
+        let (mut table, mut rest) = line.split_at_mut_checked(self.table_bytes()).ok_or(Cause::Stale)?;
+        let mut end = 0_usize;
+        for rank in 0..self.task.size {
+            let len = self.len_for(rank);
+            end = end.saturating_add(len);
+            if let Some((entry, after)) = core::mem::take(&mut table).split_first_chunk_mut() {
+                (*entry, table) = ((end as u16).to_le_bytes(), after);
+            }
+            let (into, after) = core::mem::take(&mut rest).split_at_mut_checked(len).ok_or(Cause::Stale)?;
+            rest = after;
+            if len > 0 {
+                copy(into, self.block(self.divided(), rank, from)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The block for `rank` in a line.
+    fn unpack<'l>(&self, line: &'l [u8], rank: u32) -> Result<&'l [u8], Cause> {
+        if !self.has_table() {
+            let (start, len) = (self.start_for(rank), self.len_for(rank));
+            return line.get(start..).and_then(|rest| rest.get(..len)).ok_or(Cause::Incompatible);
+        }
+        let (table, blocks) = line.split_at_checked(self.table_bytes()).ok_or(Cause::Incompatible)?;
+        let end = |rank: usize| {
+            let entry = table.get(rank.saturating_mul(ENTRY_BYTES)..)?.first_chunk()?;
+            Some(u16::from_le_bytes(*entry) as usize)
+        };
+        let start = (rank as usize).checked_sub(1).map_or(Some(0), end);
+        let range = start.zip(end(rank as usize)).map(|(start, end)| start..end);
+        range.and_then(|range| blocks.get(range)).ok_or(Cause::Incompatible)
+    }
+
+    /// Takes the block that stands in the line of `from`.
+    fn take_of(&self, from: u32, line: &[u8], data: &mut [u8]) -> Result<(), Cause> {
+        let rank = self.task.rank;
+        let is_scattered = matches!(self.task.operation, Operation::Scatter | Operation::Scatterv);
+        let into = self.block_mut(if is_scattered { rank } else { from }, data)?;
+        let given = if self.gives_each() { self.unpack(line, rank)? } else { line };
+        if into.len() != given.len() {
+            return Err(Cause::UnlikeLength { own: into.len() as u64, theirs: given.len() as u64 });
+        }
+        copy(into, given)
+    }
+
+    /// Takes the blocks that stand in lines, and this rank's own.
+    fn take<'l>(
+        &self,
+        line: impl Fn(u32) -> Result<&'l [u8], Cause>,
+        data: &mut [u8],
+    ) -> Result<(), (Cause, Option<u32>)> {
+        let Task { operation, rank, size, .. } = self.task;
+        // Those are still to come.
+        let is_in_line =
+            |from| operation != Operation::Gatherv || !self.is_too_long(self.taken_bytes(from) as u64);
+        for from in (0..size).filter(|&from| self.task.listens_to(from) && is_in_line(from)) {
+            let taken = line(from).and_then(|line| self.take_of(from, line, data));
+            taken.map_err(|cause| (cause, Some(from)))?;
+        }
+        let Some(input) = self.input else { return Ok(()) };
+        let own = self.block(self.place.input, rank, input);
+        own.and_then(|own| copy(self.block_mut(rank, data)?, own)).map_err(|cause| (cause, None))
+    }
+
+    /// Bytes of the block that `from` gives to this rank, as it stands in the data.
+    fn taken_bytes(&self, from: u32) -> usize {
+        self.place.bytes_of(self.place.data, from, self.task.element_bytes).len()
+    }
+
+    /// Reduces what stands in lines for this rank.
+    fn fold<'l>(&self, line: impl Fn(u32) -> Result<&'l [u8], Cause>, data: &mut [u8]) -> Result<(), Cause> {
+        let rank = self.task.rank;
+        match self.task.operation {
+            // Those before this rank are all that there are.
+            Operation::Scan => Task { size: rank.saturating_add(1), ..self.task }.fold(data, line),
+            Operation::Exscan if rank == 0 => Ok(()),
+            Operation::Exscan => {
+                let kernel = self.task.kernel.ok_or(Cause::Unsupported)?;
+                copy(data, line(0)?)?;
+                (1..rank).try_for_each(|before| kernel.run(data, line(before)?, Order::IntoFirst))
+            }
+            _ => {
+                let own = self.block_mut(rank, data)?;
+                if let Some(input) = self.input {
+                    copy(own, self.block(self.place.input, rank, input)?)?;
+                }
+                self.task.fold(own, |from| self.unpack(line(from)?, rank))
+            }
+        }
+    }
+}
+
+impl Role for &Portions<'_> {
+    #[inline]
+    fn task(&self) -> &Task {
+        &self.task
+    }
+
+    fn fits(&self, line_bytes: u32) -> bool {
+        u64::from(line_bytes) >= LINE_BYTES + TABLE_BYTES
+    }
+
+    fn give(&self, lines: &mut Lines<'_>, number: u32, data: &[u8]) -> Result<(), Withheld> {
+        let (note, from) = (self.task.note(), self.input.unwrap_or(data));
+        if self.is_too_long(note.bytes) {
+            return lines.publish(number, note, &[]);
+        }
+        match self.divided() {
+            _ if !self.gives_each() => {
+                lines.publish(number, note, self.block(self.place.data, self.task.rank, data)?)
+            }
+            Layout::Listed(_) => lines.pack(number, note, |line| self.pack(line, from)),
+            _ => lines.publish(number, note, from),
+        }
+    }
+
+    fn hear(&self, rank: u32, note: Note) -> Result<(), Cause> {
+        self.task.check_call(note)?;
+        let own = match self.task.operation {
+            _ if self.has_table() => note.bytes,
+            Operation::Gatherv | Operation::Allgatherv => self.taken_bytes(rank) as u64,
+            _ => self.task.bytes as u64,
+        };
+        if note.bytes != own {
+            return Err(Cause::UnlikeLength { own, theirs: note.bytes });
+        }
+        if self.is_too_long(note.bytes) {
+            self.is_long.set(true);
+        }
+        Ok(())
+    }
+
+    fn settle(&self, lines: &Lines<'_>, number: u32, data: &mut [u8]) -> Result<(), (Cause, Option<u32>)> {
+        let line = |rank| Ok(lines.look(number, rank)?.ok_or(Cause::Stale)?.payload);
+        if !self.task.receives() || self.has_table() && self.is_long() {
+            return Ok(());
+        }
+        match self.task.kernel {
+            Some(_) => self.fold(line, data).map_err(|cause| (cause, None)),
+            None => self.take(line, data),
+        }
+    }
+}
