@@ -127,7 +127,7 @@ impl Rule {
         }
         let shares = match own.shares(call, &Ok(selected)) {
             Shares::Never if is_shared => return Err(Cause::Unsupported),
-            Shares::Named if shared::is_in_lines(call.operation) && !shared::stands_in_lines(call) => {
+            Shares::Named if shared::is_too_long(call) => {
                 let len = (call.count as u64).saturating_mul(call.element_bytes.into());
                 return Err(Cause::TooBig { len, max: shared::LINE_BYTES });
             }

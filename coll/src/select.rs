@@ -291,10 +291,10 @@ impl Options {
         match (self.choice, selected) {
             (Choice::Shared, _) => Shares::Named,
             (Choice::Auto, _) if shared::is_in_lines(call.operation) => {
-                if shared::stands_in_lines(call) {
-                    Shares::IfThere
-                } else {
+                if shared::is_too_long(call) {
                     Shares::Never
+                } else {
+                    Shares::IfThere
                 }
             }
             (Choice::Auto, Ok(selected)) if call.prefers_lines(selected, &self.prices) => Shares::IfThere,

@@ -11,10 +11,11 @@
 //! | more, allreduce | each segment: what the others reduce of it; then what it has reduced | its own part of everybody's; then everybody's parts |
 //! | more, bcast and reduce | segments, as the root's, or for the root | the root's, or everybody's |
 //! | up to [`LINE_BYTES`], blocks and scans | its line, with all that it gives | those of whom it takes |
+//! | more, allgather and all-to-all of two | segments of what the other takes | the other's |
 //!
-//! **Blocks and scans** are for blocking calls whose blocks stand in lines. Where a rank does not know what others give - blocks
-//! of unlike lengths - it writes its line in any case; one that says that it gives more than a line holds sends all to
-//! messages.
+//! **Blocks and scans** are for blocking calls whose blocks stand in lines, or two ranks pass in chunks. Where a rank does not
+//! know what others give - blocks of unlike lengths - it writes its line in any case; one that says that it gives more than a
+//! line holds sends all to messages, unless there are but two and the other does so too.
 //!
 //! **Segments.** More than a chunk is cut into segments of at most that; ranks that write are ahead of those who read by a
 //! few, so that both copy at a time. An allreduce is a reduce-scatter and an allgather (Thakur, Rabenseifner, Gropp
@@ -39,6 +40,8 @@ mod at_once;
 mod blocks;
 mod chunks;
 mod drive;
+#[cfg(not(feature = "compact"))]
+mod pairs;
 mod price;
 
 use aldis_kernel::hal::lines::{LinesShape, Note, START_BYTES};
@@ -46,12 +49,14 @@ use aldis_kernel::hal::{Activity, Cause, Operation, PeerId};
 use aldis_kernel::{Comm, Lines, Withheld};
 #[cfg(not(feature = "compact"))]
 pub(crate) use blocks::Portions;
-use chunks::Run;
+use chunks::{Run, Way};
 pub(crate) use drive::{CROWDED, check, run};
 pub use price::NAME;
 #[cfg(not(feature = "compact"))]
 pub(crate) use price::line_elements;
-pub(crate) use price::{algorithm, is_in_lines, serves, stands_in_lines, work};
+pub(crate) use price::{
+    algorithm, is_in_lines, is_too_long, passes_in_chunks, serves, stands_in_lines, work,
+};
 
 use crate::op::{Kernel, copy};
 use crate::schedule::Order;
@@ -132,6 +137,15 @@ impl Task {
         rank != self.rank && self.receives() && is_heard
     }
 
+    /// How its chunks are passed.
+    const fn way(&self) -> Way {
+        match self.operation {
+            Operation::Bcast => Way::Copy,
+            Operation::Allreduce => Way::Split,
+            _ => Way::Fold,
+        }
+    }
+
     #[inline]
     const fn note(&self) -> Note {
         let root = (self.root % ROOTS) as u8;
@@ -202,6 +216,18 @@ pub(crate) trait Role: Copy {
     /// Whether what it gives is for a line of so many bytes.
     fn fits(&self, line_bytes: u32) -> bool;
 
+    /// How it passes chunks, if its line does not say all.
+    ///
+    /// # Errors
+    /// [`Cause::TooBig`] for an element that is larger than a chunk, and for too many chunks.
+    fn run(&self, shape: &LinesShape) -> Result<Option<Run>, Cause>;
+
+    /// What its line says.
+    #[inline]
+    fn note(&self) -> Note {
+        self.task().note()
+    }
+
     /// Writes this rank's line.
     ///
     /// # Errors
@@ -219,6 +245,15 @@ pub(crate) trait Role: Copy {
     /// # Errors
     /// What cannot be, and whose line says so if it is about one.
     fn settle(&self, lines: &Lines<'_>, number: u32, data: &mut [u8]) -> Result<(), (Cause, Option<u32>)>;
+
+    /// Positions that its chunks take, once all lines have been heard; `None` if it passes none after all.
+    fn positions(&self, run: &Run) -> Option<u32>;
+
+    /// Takes a step of its chunks, if it can be taken now; true after the last one.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn pass(&self, run: &mut Run, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<bool, Stopped>;
 }
 
 impl Role for Task {
@@ -231,6 +266,10 @@ impl Role for Task {
     fn fits(&self, line_bytes: u32) -> bool {
         let is_apart = matches!(self.operation, Operation::Allreduce) && self.size > 2;
         self.bytes <= if is_apart { FLAT_BYTES_MAX as usize } else { line_bytes as usize }
+    }
+
+    fn run(&self, shape: &LinesShape) -> Result<Option<Run>, Cause> {
+        if self.fits(shape.line_bytes) { Ok(None) } else { Run::new(self, shape).map(Some) }
     }
 
     #[inline]
@@ -255,6 +294,14 @@ impl Role for Task {
             _ => self.fold(data, line),
         };
         settled.map_err(|cause| (cause, None))
+    }
+
+    fn positions(&self, run: &Run) -> Option<u32> {
+        Some(if self.way() == Way::Split { 2 * run.segments } else { run.segments })
+    }
+
+    fn pass(&self, run: &mut Run, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<bool, Stopped> {
+        run.step(self, lines, data)
     }
 }
 
@@ -327,21 +374,19 @@ pub(crate) struct Meeting<R = Task> {
     _here: Here,
 }
 
-impl Meeting {
+impl<R: Role> Meeting<R> {
     /// The collective that has this number, for lines of this shape; `None` on a machine that has none of this.
     ///
     /// # Errors
-    /// [`Cause::TooBig`] for an element that is larger than a chunk.
-    pub(crate) fn new(task: Task, number: u32, shape: &LinesShape) -> Result<Option<Self>, Cause> {
+    /// As [`Role::run`].
+    pub(crate) fn new(role: R, number: u32, shape: &LinesShape) -> Result<Option<Self>, Cause> {
         let Some(_here) = HERE else { return Ok(None) };
-        let is_long = !task.is_idle() && !task.fits(shape.line_bytes);
-        let run = if is_long { Some(Run::new(&task, shape)?) } else { None };
-        let stage = if task.is_idle() { Stage::Over } else { Stage::Enter };
-        Ok(Some(Self { role: task, number, stage, next: 0, idle: 0, missing: None, said: false, run, _here }))
+        let is_idle = role.task().is_idle();
+        let run = if is_idle { None } else { role.run(shape)? };
+        let stage = if is_idle { Stage::Over } else { Stage::Enter };
+        Ok(Some(Self { role, number, stage, next: 0, idle: 0, missing: None, said: false, run, _here }))
     }
-}
 
-impl<R: Role> Meeting<R> {
     fn task(&self) -> &Task {
         self.role.task()
     }
@@ -386,7 +431,7 @@ impl<R: Role> Meeting<R> {
         }
         match &self.run {
             _ if !self.task().gives() => {}
-            Some(run) => lines.publish(self.number, self.task().note(), &run.first.to_le_bytes())?,
+            Some(run) => lines.publish(self.number, self.role.note(), &run.first.to_le_bytes())?,
             None => self.role.give(lines, self.number, data)?,
         }
         self.stage = Stage::Hear;
@@ -418,11 +463,14 @@ impl<R: Role> Meeting<R> {
             }
             self.next += 1;
         }
-        match &mut self.run {
-            Some(run) => {
-                lines.run(run.first, run.positions());
-                self.stage = Stage::Pass;
-            }
+        match &self.run {
+            Some(run) => match self.role.positions(run) {
+                Some(positions) => {
+                    lines.run(run.first, positions);
+                    self.stage = Stage::Pass;
+                }
+                None => self.give_up(lines),
+            },
             None => {
                 let settled = self.role.settle(lines, self.number, data);
                 settled.map_err(|(cause, rank)| Turn::Failed(cause, rank))?;
@@ -452,7 +500,7 @@ impl<R: Role> Meeting<R> {
 
     fn pass(&mut self, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<(), Stopped> {
         let Some(run) = &mut self.run else { return Err(Turn::Over) };
-        if run.step(self.role.task(), lines, data)? {
+        if self.role.pass(run, lines, data)? {
             self.give_up(lines);
         }
         Ok(())

@@ -42,7 +42,7 @@ impl Planned {
         let len = (count as u64).saturating_mul(element_bytes.into());
         match endpoint.lines(comm) {
             Err(cause) => cause,
-            Ok(_) if !shared::stands_in_lines(&self.call) || len > shared::LINE_BYTES => {
+            Ok(_) if shared::is_too_long(&self.call) || len > shared::LINE_BYTES => {
                 Cause::TooBig { len, max: shared::LINE_BYTES }
             }
             Ok(_) => self.plan.err().unwrap_or(Cause::Unsupported),

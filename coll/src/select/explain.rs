@@ -116,7 +116,7 @@ impl Explanation {
             _ if self.options.fixes_bits(&self.call) => {
                 return write!(f, "refused: {}", Cause::Irreproducible);
             }
-            _ if shared::is_in_lines(self.call.operation) && !shared::stands_in_lines(&self.call) => {
+            _ if shared::is_too_long(&self.call) => {
                 return write!(
                     f,
                     "refused: only where all that a rank gives is up to {} bytes",

@@ -37,10 +37,6 @@ const BUDGET: u32 = 16;
 impl Options {
     /// Carries a blocking call out at once; `None`, and nothing done, if it is not for this.
     #[inline]
-    #[cfg_attr(
-        not(target_pointer_width = "64"),
-        expect(unreachable_code, unused_variables, reason = "nothing meets where words have 32 bits")
-    )]
     pub(crate) fn at_once<'s, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -82,6 +78,10 @@ impl Options {
             None => self.meets_in_portions(call),
         };
         let (Some(here), true) = (HERE, meets) else { return None };
+        if portions.passes_chunks() {
+            let has_lines = caller.endpoint().lines(comm).is_ok();
+            return has_lines.then(|| drive::run(caller, comm, portions, data));
+        }
         meet(here, caller, comm, portions, data)
     }
 
@@ -109,7 +109,9 @@ impl Options {
             Choice::Named(_) => false,
             // A mistake that the call is told of elsewhere.
             Choice::Auto if reduces(call.operation) && call.scratch == 0 => false,
-            Choice::Auto | Choice::Shared => shared::stands_in_lines(call),
+            Choice::Auto | Choice::Shared => {
+                !shared::is_too_long(call) && shared::is_in_lines(call.operation)
+            }
         }
     }
 
@@ -153,6 +155,10 @@ impl Options {
 }
 
 /// Carries out a call whose lines say all; `None`, and nothing done, if it has none, or its bytes do not stand in them.
+#[cfg_attr(
+    not(target_pointer_width = "64"),
+    expect(unreachable_code, unused_variables, reason = "nothing meets where words have 32 bits")
+)]
 #[inline(always)]
 fn meet<'s, R: Role, T: Transport, P: Platform>(
     here: Here,

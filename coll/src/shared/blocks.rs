@@ -6,11 +6,12 @@
 
 use core::cell::Cell;
 
-use aldis_kernel::hal::lines::Note;
+use aldis_kernel::hal::lines::{LinesShape, Note};
 use aldis_kernel::hal::{Cause, Operation};
 use aldis_kernel::{Comm, Lines, Withheld};
 
-use super::{LINE_BYTES, Role, Task};
+use super::chunks::Run;
+use super::{LINE_BYTES, Role, Stopped, Task, pairs, passes_in_chunks, stands_in_lines};
 use crate::layout::{Layout, Place};
 use crate::op::{Kernel, copy};
 use crate::schedule::{Instance, Order};
@@ -19,17 +20,24 @@ use crate::select::Call;
 /// Bytes of an entry of a line's table.
 const ENTRY_BYTES: usize = 2;
 
+/// What a line says that does not hold what is given, but goes before chunks: so many bytes and those that are given.
+const IN_CHUNKS: u64 = 1 << 46;
+
 /// Bytes that a line has for a table beside those for blocks.
 const TABLE_BYTES: u64 = 64;
 
 /// Such a call as one rank sees it, but for its data.
 pub(crate) struct Portions<'m> {
-    task: Task,
-    place: Place<'m>,
+    pub(super) task: Task,
+    pub(super) place: Place<'m>,
     /// What it gives, if that are not its data.
-    input: Option<&'m [u8]>,
+    pub(super) input: Option<&'m [u8]>,
     /// Somebody gives more than a line holds: messages are to follow.
-    is_long: Cell<bool>,
+    pub(super) is_long: Cell<bool>,
+    /// Two ranks pass chunks, and so does this one unless the other's block stands in its line.
+    passes: bool,
+    /// What the other one of two gives in chunks, in bytes, once that is known.
+    pub(super) heard: Cell<Option<u64>>,
 }
 
 impl<'m> Portions<'m> {
@@ -48,16 +56,25 @@ impl<'m> Portions<'m> {
         let whole = Instance::new(comm.rank().0, size, root, count)?;
         let place = Place { data, input, whole, base: 0, segment: count };
         let task = Task { operation, rank: whole.rank(), size, root, bytes: 0, element_bytes, kernel };
-        let this = Self { task, place, input: given, is_long: Cell::new(false) };
+        let (is_long, heard) = (Cell::new(false), Cell::new(None));
+        let this = Self { task, place, input: given, is_long, passes: false, heard };
         let bytes = this.given_bytes();
         // Of all others it is known that a line holds them.
-        this.is_long.set(this.task.gives() && this.is_too_long(bytes as u64));
-        Ok(Self { task: Task { bytes, ..task }, ..this })
+        let is_long = this.task.gives() && this.is_too_long(bytes as u64);
+        this.is_long.set(is_long);
+        let is_known = !this.has_table();
+        let passes = passes_in_chunks(call) && if is_known { !stands_in_lines(call) } else { is_long };
+        Ok(Self { task: Task { bytes, ..task }, passes, ..this })
     }
 
     /// Whether messages are to follow, once it was carried out: for all blocks, or, of a gather, for those that no line holds.
     pub(crate) fn is_long(&self) -> bool {
         self.is_long.get()
+    }
+
+    /// Whether it passes chunks, unless it hears otherwise.
+    pub(crate) const fn passes_chunks(&self) -> bool {
+        self.passes
     }
 
     /// Whether a line does not hold so many bytes.
@@ -66,28 +83,33 @@ impl<'m> Portions<'m> {
     }
 
     /// Whether a table says how long blocks are.
-    const fn has_table(&self) -> bool {
+    pub(super) const fn has_table(&self) -> bool {
         matches!(self.task.operation, Operation::Scatterv | Operation::Alltoallv)
     }
 
     /// Whether a rank gives every rank a block, or the one that is the root.
-    const fn gives_each(&self) -> bool {
+    pub(super) const fn gives_each(&self) -> bool {
         use Operation::{Alltoall, ReduceScatter, ReduceScatterBlock, Scatter};
         self.has_table()
             || matches!(self.task.operation, Alltoall | Scatter | ReduceScatterBlock | ReduceScatter)
     }
 
     /// How what this rank gives is divided.
-    const fn divided(&self) -> Layout<'m> {
+    pub(super) const fn divided(&self) -> Layout<'m> {
         if self.input.is_some() { self.place.input } else { self.place.data }
     }
 
     /// The part of memory that is the block of `rank`.
-    fn block<'b>(&self, layout: Layout<'_>, rank: u32, memory: &'b [u8]) -> Result<&'b [u8], Cause> {
+    pub(super) fn block<'b>(
+        &self,
+        layout: Layout<'_>,
+        rank: u32,
+        memory: &'b [u8],
+    ) -> Result<&'b [u8], Cause> {
         memory.get(self.place.bytes_of(layout, rank, self.task.element_bytes)).ok_or(Cause::Stale)
     }
 
-    fn block_mut<'b>(&self, rank: u32, data: &'b mut [u8]) -> Result<&'b mut [u8], Cause> {
+    pub(super) fn block_mut<'b>(&self, rank: u32, data: &'b mut [u8]) -> Result<&'b mut [u8], Cause> {
         data.get_mut(self.place.bytes_of(self.place.data, rank, self.task.element_bytes)).ok_or(Cause::Stale)
     }
 
@@ -108,7 +130,7 @@ impl<'m> Portions<'m> {
         }
     }
 
-    const fn table_bytes(&self) -> usize {
+    pub(super) const fn table_bytes(&self) -> usize {
         if self.has_table() { ENTRY_BYTES.saturating_mul(self.task.size as usize) } else { 0 }
     }
 
@@ -187,7 +209,7 @@ impl<'m> Portions<'m> {
         line: impl Fn(u32) -> Result<&'l [u8], Cause>,
         data: &mut [u8],
     ) -> Result<(), (Cause, Option<u32>)> {
-        let Task { operation, rank, size, .. } = self.task;
+        let Task { operation, size, .. } = self.task;
         // Those are still to come.
         let is_in_line =
             |from| operation != Operation::Gatherv || !self.is_too_long(self.taken_bytes(from) as u64);
@@ -195,13 +217,18 @@ impl<'m> Portions<'m> {
             let taken = line(from).and_then(|line| self.take_of(from, line, data));
             taken.map_err(|cause| (cause, Some(from)))?;
         }
+        self.take_own(data).map_err(|cause| (cause, None))
+    }
+
+    /// Takes this rank's own block, if it is not there already.
+    pub(super) fn take_own(&self, data: &mut [u8]) -> Result<(), Cause> {
         let Some(input) = self.input else { return Ok(()) };
-        let own = self.block(self.place.input, rank, input);
-        own.and_then(|own| copy(self.block_mut(rank, data)?, own)).map_err(|cause| (cause, None))
+        let own = self.block(self.place.input, self.task.rank, input)?;
+        copy(self.block_mut(self.task.rank, data)?, own)
     }
 
     /// Bytes of the block that `from` gives to this rank, as it stands in the data.
-    fn taken_bytes(&self, from: u32) -> usize {
+    pub(super) fn taken_bytes(&self, from: u32) -> usize {
         self.place.bytes_of(self.place.data, from, self.task.element_bytes).len()
     }
 
@@ -238,6 +265,10 @@ impl Role for &Portions<'_> {
         u64::from(line_bytes) >= LINE_BYTES + TABLE_BYTES
     }
 
+    fn run(&self, shape: &LinesShape) -> Result<Option<Run>, Cause> {
+        Ok(self.passes.then(|| pairs::run(shape)))
+    }
+
     fn give(&self, lines: &mut Lines<'_>, number: u32, data: &[u8]) -> Result<(), Withheld> {
         let (note, from) = (self.task.note(), self.input.unwrap_or(data));
         if self.is_too_long(note.bytes) {
@@ -252,15 +283,27 @@ impl Role for &Portions<'_> {
         }
     }
 
+    fn note(&self) -> Note {
+        let note = self.task.note();
+        let beside = if self.passes { IN_CHUNKS } else { 0 };
+        Note { bytes: note.bytes.saturating_add(beside), ..note }
+    }
+
     fn hear(&self, rank: u32, note: Note) -> Result<(), Cause> {
         self.task.check_call(note)?;
+        let theirs = note.bytes & (IN_CHUNKS - 1);
         let own = match self.task.operation {
-            _ if self.has_table() => note.bytes,
+            _ if self.has_table() => theirs,
             Operation::Gatherv | Operation::Allgatherv => self.taken_bytes(rank) as u64,
             _ => self.task.bytes as u64,
         };
-        if note.bytes != own {
-            return Err(Cause::UnlikeLength { own, theirs: note.bytes });
+        if self.passes && theirs != note.bytes {
+            // The other one is to have its chunks before this rank says that they are too many, or too few.
+            self.heard.set(Some(self.block_bytes(theirs)));
+            return Ok(());
+        }
+        if theirs != own || self.passes && !self.has_table() {
+            return Err(Cause::UnlikeLength { own, theirs });
         }
         if self.is_too_long(note.bytes) {
             self.is_long.set(true);
@@ -276,6 +319,78 @@ impl Role for &Portions<'_> {
         match self.task.kernel {
             Some(_) => self.fold(line, data).map_err(|cause| (cause, None)),
             None => self.take(line, data),
+        }
+    }
+
+    fn positions(&self, run: &Run) -> Option<u32> {
+        self.positions_of_two(run)
+    }
+
+    fn pass(&self, run: &mut Run, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<bool, Stopped> {
+        self.pass_of_two(run, lines, data)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::layout::Block;
+
+    /// An all-to-all of blocks of unlike bytes.
+    fn unlike(rank: u32, blocks: &[Block]) -> Portions<'_> {
+        let (operation, size, layout) = (Operation::Alltoallv, blocks.len() as u32, Layout::Listed(blocks));
+        let place = Place {
+            data: layout,
+            input: layout,
+            whole: Instance::new(rank, size, 0, 0).unwrap(),
+            base: 0,
+            segment: usize::MAX,
+        };
+        let task = Task { operation, rank, size, root: 0, bytes: 0, element_bytes: 1, kernel: None };
+        let (is_long, heard) = (Cell::new(false), Cell::new(None));
+        Portions { task, place, input: None, is_long, passes: false, heard }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_packed_for_a_rank_is_unpacked_there(
+            lens in prop::collection::vec(0..40usize, 2..9),
+            rank in 0..9u32,
+            seed: u8,
+        ) {
+            let (rank, size) = (rank % lens.len() as u32, lens.len() as u32);
+            let mut end = 0;
+            let blocks = lens.iter().map(|&len| Block { start: (end, end += len).0, len });
+            let blocks: Vec<Block> = blocks.collect();
+            let memory: Vec<u8> = (0..end).map(|at| seed.wrapping_add(at as u8)).collect();
+            let giver = unlike(rank, &blocks);
+            let mut line = std::vec![0; giver.given_bytes()];
+            giver.pack(&mut line, &memory).unwrap();
+            for taker in (0..size).filter(|taker| *taker != rank) {
+                let Block { start, len } = blocks[taker as usize];
+                let taken = unlike(taker, &blocks).unpack(&line, taker).unwrap().to_vec();
+                prop_assert_eq!(taken, memory[start..][..len].to_vec());
+            }
+            prop_assert!(giver.unpack(&line, rank).unwrap().is_empty(), "its own block stays where it is");
+        }
+
+        /// A line that another rank has written anyhow.
+        #[test]
+        fn whatever_a_table_says_is_inside_or_refused(
+            line in prop::collection::vec(prop_oneof![any::<u8>(), 0..30u8, Just(0)], 0..60),
+            size in 2..9u32,
+            rank in 0..9u32,
+        ) {
+            let blocks = std::vec![Block { start: 0, len: 5 }; size as usize];
+            let taken = unlike(rank % size, &blocks).unpack(&line, rank % size);
+            match taken {
+                Ok(block) => prop_assert!(block.len() + 2 * size as usize <= line.len()),
+                Err(cause) => prop_assert_eq!(cause, Cause::Incompatible),
+            }
         }
     }
 }

@@ -18,7 +18,7 @@ const SEGMENTS: usize = 4;
 
 /// How the ranks share the work.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+pub(super) enum Way {
     /// The root writes, the others copy.
     Copy,
     /// All write, those who receive reduce everything.
@@ -28,15 +28,14 @@ enum Way {
 }
 
 /// The chunks of one collective.
-pub(super) struct Run {
+pub(crate) struct Run {
     /// Its first position.
     pub(super) first: u32,
-    way: Way,
-    /// Bytes of every segment but the last: a whole number of elements.
-    segment: usize,
-    segments: u32,
+    /// Bytes of every segment but the last: a whole number of elements, where those are reduced.
+    pub(super) segment: usize,
+    pub(super) segments: u32,
     /// The step at hand.
-    step: u32,
+    pub(super) step: u32,
     /// The first rank whose chunk is not there yet in this step.
     next: u32,
 }
@@ -44,11 +43,6 @@ pub(super) struct Run {
 impl Run {
     pub(super) fn new(task: &Task, shape: &LinesShape) -> Result<Self, Cause> {
         let chunk = shape.chunk_bytes as usize;
-        let way = match task.operation {
-            Operation::Bcast => Way::Copy,
-            Operation::Allreduce => Way::Split,
-            _ => Way::Fold,
-        };
         let element = task.element_bytes as usize;
         let (elements, _) = divide(chunk, element);
         if elements == 0 {
@@ -61,15 +55,12 @@ impl Run {
         let segments = segments.ok().filter(|segments| *segments < 1 << 28);
         let max = (segment as u64) << 28;
         let segments = segments.ok_or(Cause::TooBig { len: task.bytes as u64, max })?;
-        Ok(Self { first: 0, way, segment, segments, step: 0, next: 0 })
+        Ok(Self::of(segment, segments))
     }
 
-    /// Positions that it takes.
-    pub(super) const fn positions(&self) -> u32 {
-        match self.way {
-            Way::Split => 2 * self.segments,
-            _ => self.segments,
-        }
+    /// So many segments of this length.
+    pub(super) const fn of(segment: usize, segments: u32) -> Self {
+        Self { first: 0, segment, segments, step: 0, next: 0 }
     }
 
     /// The bytes of a segment.
@@ -85,7 +76,7 @@ impl Run {
         lines: &mut Lines<'_>,
         data: &mut [u8],
     ) -> Result<bool, Stopped> {
-        let steps = match self.way {
+        let steps = match task.way() {
             Way::Copy => {
                 self.pass_on(task, lines, data)?;
                 self.segments
@@ -228,7 +219,12 @@ fn piece(task: &Task, len: usize, rank: u32) -> Range<usize> {
 }
 
 /// Writes `part` to this rank's chunk at `position`, but for those bytes that nobody reads.
-fn fill(lines: &mut Lines<'_>, position: u32, part: &[u8], unread: Range<usize>) -> Result<(), Stopped> {
+pub(super) fn fill(
+    lines: &mut Lines<'_>,
+    position: u32,
+    part: &[u8],
+    unread: Range<usize>,
+) -> Result<(), Stopped> {
     let chunk = lines.fill(position)?;
     for range in [0..unread.start, unread.end..part.len()] {
         let (into, from) = (chunk.get_mut(range.clone()), part.get(range));

@@ -14,7 +14,7 @@ use crate::caller::Caller;
 use crate::collective::next_call_of;
 
 /// On an endpoint.
-impl Meeting {
+impl<R: Role> Meeting<R> {
     /// Starts the communicator's next collective by lines.
     ///
     /// # Errors
@@ -22,19 +22,17 @@ impl Meeting {
     pub(crate) fn begin<T: Transport, P: Platform>(
         scope: &mut Scope<'_, '_, '_, T, P>,
         comm: &Comm,
-        task: Task,
+        role: R,
     ) -> Result<Option<Self>, Cause> {
-        if task.is_idle() {
-            return Self::new(task, 0, &LinesShape::default());
+        if role.task().is_idle() {
+            return Self::new(role, 0, &LinesShape::default());
         }
         let shape = scope.lines(comm)?.shape();
-        let meeting = Self::new(task, 0, &shape)?;
+        let meeting = Self::new(role, 0, &shape)?;
         let number = scope.begin_by_lines(comm)?;
         Ok(meeting.map(|meeting| Self { number, ..meeting }))
     }
-}
 
-impl<R: Role> Meeting<R> {
     /// One turn, on the memory that was lent for it. Now and then it looks whether the rank that is missing is still there.
     #[inline]
     pub(crate) fn turn<'scope, T: Transport, P: Platform>(
@@ -140,16 +138,16 @@ pub(crate) fn check<T: Transport, P: Platform>(
 }
 
 /// Carries out a collective: a scope, a start and a wait.
-pub(crate) fn run<'s, T: Transport, P: Platform>(
+pub(crate) fn run<'s, R: Role, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
-    task: Task,
+    role: R,
     data: &mut [u8],
 ) -> Result<(), Error> {
     caller.enter(|scope| {
         let data = scope.lend(data);
-        let refused = |cause| Error::new(task.operation, cause);
-        let begun = Meeting::begin(scope, comm, task).and_then(|begun| begun.ok_or(Cause::Unsupported));
+        let refused = |cause| Error::new(role.task().operation, cause);
+        let begun = Meeting::begin(scope, comm, role).and_then(|begun| begun.ok_or(Cause::Unsupported));
         begun.map_err(refused)?.complete(scope, comm, 0, data)
     })
 }

@@ -57,6 +57,17 @@ pub(crate) const fn stands_in_lines(call: &Call) -> bool {
     is_in_lines(call.operation) && bytes <= LINE_BYTES
 }
 
+/// Whether, where that is not so, two ranks hand each other what is in chunks. More ranks would have to keep pace.
+pub(crate) const fn passes_in_chunks(call: &Call) -> bool {
+    use Operation::{Allgather, Allgatherv, Alltoall, Alltoallv};
+    call.size == 2 && matches!(call.operation, Allgather | Allgatherv | Alltoall | Alltoallv)
+}
+
+/// Whether it is for control lines but for its length.
+pub(crate) const fn is_too_long(call: &Call) -> bool {
+    is_in_lines(call.operation) && !stands_in_lines(call) && !passes_in_chunks(call)
+}
+
 /// Elements that stand in a line.
 #[cfg(not(feature = "compact"))]
 pub(crate) fn line_elements(element_bytes: u32) -> usize {

@@ -17,7 +17,7 @@ use crate::rig::{Endpoint, run};
 use zerocopy::IntoBytes;
 
 /// Elements of a block.
-const COUNTS: [usize; 4] = [0, 1, 5, 700];
+const COUNTS: [usize; 5] = [0, 1, 5, 700, 9000];
 /// A number that was in memory before.
 const OLD: u32 = u32::MAX;
 

@@ -200,6 +200,34 @@ fn blocks_of_another_length_than_expected_are_found() {
     assert_eq!(errors[1], [(Operation::Scatterv, cause(4, 6), Some(Rank(0)))]);
 }
 
+/// The same of blocks that two ranks pass in chunks, or one of them.
+#[test]
+fn long_blocks_of_another_length_than_expected_are_found() {
+    let errors = run(2, |endpoint| {
+        let (world, rank) = (endpoint.world(), endpoint.world().rank().0 as usize);
+        [70_000, 40_000, 7].map(|theirs| {
+            // Rank 1 has so many bytes for rank 0, which expects 50,000 of it.
+            let lens = [[8, 50_000], [8, 30_000]];
+            let given = Block::packed([[8, 30_000], [theirs, 30_000]][rank]);
+            let list = Block::packed([lens[0], [30_000, 30_000]][rank]);
+            let input = vec![rank as u8; given.iter().map(|block| block.len).sum()];
+            let mut data = vec![9; list.iter().map(|block| block.len).sum()];
+            let done = aldis_coll::alltoallv(endpoint, &world, &input, &given, &mut data, &list);
+            assert!(rank == 0 || done.is_err() || data[..30_000].iter().all(|byte| *byte == 0));
+            // And all are in step.
+            let mut data = vec![rank; 5000];
+            data[2500 * (1 - rank)..][..2500].fill(9);
+            aldis_coll::allgather(endpoint, &world, &mut data).unwrap();
+            assert_eq!(data, [[0; 2500], [1; 2500]].concat());
+            done.err().map(|error| (error.cause, error.peer()))
+        })
+    });
+    let cause = |theirs| Some((Cause::UnlikeLength { own: 50_000, theirs }, Some(Rank(1))));
+    // What is in a line sends both to messages: there the one that is right is left alone by the other.
+    let withdrawn = Some((Cause::Withdrawn, Some(Rank(0))));
+    assert_eq!(errors, [[cause(70_000), cause(40_000), cause(7)], [None, None, withdrawn]]);
+}
+
 /// World and the next two communicators have lines, the one after them has not and takes messages; a set goes on to the
 /// next communicator, and what was left in it is not taken for that one's.
 #[test]
