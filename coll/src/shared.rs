@@ -52,11 +52,9 @@ pub(crate) use blocks::Portions;
 use chunks::{Run, Way};
 pub(crate) use drive::{CROWDED, check, run};
 pub use price::NAME;
+pub(crate) use price::{algorithm, is_in_lines, is_too_long, serves, work};
 #[cfg(not(feature = "compact"))]
-pub(crate) use price::line_elements;
-pub(crate) use price::{
-    algorithm, is_in_lines, is_too_long, passes_in_chunks, serves, stands_in_lines, work,
-};
+pub(crate) use price::{line_elements, passes_in_chunks, stands_in_lines};
 
 use crate::op::{Kernel, copy};
 use crate::schedule::Order;
