@@ -101,24 +101,20 @@ impl Layout<'_> {
     pub(crate) fn count(&self, size: u32, len: usize) -> Result<usize, Cause> {
         let mismatch =
             |left: usize, right: usize| Cause::LengthMismatch { left: left as u64, right: right as u64 };
+        let blocks = self.blocks(size as usize);
         match *self {
+            _ if blocks != size as usize => Err(mismatch(blocks, size as usize)),
             Self::Whole | Self::Own | Self::One(_) => Ok(len),
             Self::Even | Self::Each(_) => match divide(len, size as usize) {
                 (count, 0) => Ok(count),
                 (count, _) => Err(mismatch(len, count.saturating_mul(size as usize))),
             },
-            Self::Listed(blocks) | Self::Longer(blocks, _) if blocks.len() != size as usize => {
-                Err(mismatch(blocks.len(), size as usize))
-            }
             Self::Listed(blocks) | Self::Longer(blocks, _) => blocks.iter().try_fold(0, |longest, block| {
                 let end = block.start.saturating_add(block.len);
                 let outside = Cause::TooBig { len: end as u64, max: len as u64 };
                 if end <= len { Ok(block.len.max(longest)) } else { Err(outside) }
             }),
             // Where they lie is looked at with the table of types at hand.
-            Self::Typed(blocks) if blocks.len() != size as usize => {
-                Err(mismatch(blocks.len(), size as usize))
-            }
             Self::Typed(_) => Ok(1),
         }
     }

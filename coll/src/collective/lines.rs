@@ -21,11 +21,9 @@ impl Planned {
         }
         if shared::is_in_lines(self.call.operation) {
             // Where that could be, it was done at once.
-            let refused = |cause| Error::new(self.call.operation, cause);
-            return if self.shares == Shares::Named {
-                Err(refused(self.unshared(endpoint, comm)))
-            } else {
-                Ok(None)
+            return match self.shares {
+                Shares::Named => Err(Error::new(self.call.operation, self.unshared(endpoint, comm))),
+                _ => Ok(None),
             };
         }
         let task = self.task(comm);

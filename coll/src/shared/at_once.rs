@@ -9,13 +9,14 @@ use aldis_kernel::{Comm, Endpoint, Error, Lines};
 use super::Portions;
 use super::{HERE, Here, Meeting, Role, Stage, Task, drive};
 use crate::caller::Caller;
+#[cfg(not(feature = "compact"))]
+use crate::layout::Layout;
 use crate::op::Kernel;
 #[cfg(not(feature = "compact"))]
 use crate::rules::InForce;
 use crate::schedule::Candidate;
-use crate::select::{Call, Choice, Options, Shares};
-#[cfg(not(feature = "compact"))]
-use crate::{layout::Layout, select::reduces, shared};
+use crate::select::{Call, Choice, Options, Shares, reduces};
+use crate::shared;
 
 /// Looks for what is missing, before the wait is one with a deadline: a line's journey and its writer's work many times over.
 const LOOKS: u32 = 64;
@@ -45,13 +46,7 @@ impl Options {
         (root, kernel): (u32, Option<Kernel>),
         data: &mut [u8],
     ) -> Option<Result<(), Error>> {
-        if !T::HAS_LINES {
-            return None;
-        }
-        let meets = match self.ruled(caller.endpoint(), comm, call) {
-            Some(shares) => shares != Shares::Never,
-            None => self.meets(call, candidates),
-        };
+        let meets = self.decide(caller.endpoint(), comm, call, candidates);
         let (Some(here), true) = (HERE, meets) else { return None };
         let &Call { operation, size, element_bytes, .. } = call;
         let rank = comm.rank().0;
@@ -59,7 +54,7 @@ impl Options {
         meet(here, caller, comm, task, data)
     }
 
-    /// The same of an operation on blocks, or a scan.
+    /// The same of a call of which every rank gives and takes portions.
     #[cfg(not(feature = "compact"))]
     #[inline]
     pub(crate) fn at_once_in_portions<'s, T: Transport, P: Platform>(
@@ -70,13 +65,7 @@ impl Options {
         portions: &Portions<'_>,
         data: &mut [u8],
     ) -> Option<Result<(), Error>> {
-        if !T::HAS_LINES {
-            return None;
-        }
-        let meets = match self.ruled(caller.endpoint(), comm, call) {
-            Some(shares) => shares != Shares::Never,
-            None => self.meets_in_portions(call),
-        };
+        let meets = self.decide(caller.endpoint(), comm, call, &[]);
         let (Some(here), true) = (HERE, meets) else { return None };
         if portions.passes_chunks() {
             let has_lines = caller.endpoint().lines(comm).is_ok();
@@ -100,18 +89,21 @@ impl Options {
         self.at_once_in_portions(caller, comm, call, &portions, data)
     }
 
-    /// Whether an operation on blocks, or a scan, is for control lines, if they are there.
-    #[cfg(not(feature = "compact"))]
-    #[inline]
-    fn meets_in_portions(&self, call: &Call) -> bool {
-        match self.choice {
-            _ if self.fixes_bits(call) => false,
-            Choice::Named(_) => false,
-            // A mistake that the call is told of elsewhere.
-            Choice::Auto if reduces(call.operation) && call.scratch == 0 => false,
-            Choice::Auto | Choice::Shared => {
-                !shared::is_too_long(call) && shared::is_in_lines(call.operation)
-            }
+    /// Whether a call is to be carried out by control lines, by a rule or else by these options.
+    #[inline(always)]
+    fn decide<T: Transport, P: Platform>(
+        &self,
+        endpoint: &Endpoint<'_, T, P>,
+        comm: &Comm,
+        call: &Call,
+        candidates: &[Candidate],
+    ) -> bool {
+        if !T::HAS_LINES {
+            return false;
+        }
+        match self.ruled(endpoint, comm, call) {
+            Some(shares) => shares != Shares::Never,
+            None => self.meets(call, candidates),
         }
     }
 
@@ -141,13 +133,13 @@ impl Options {
     /// prices are asked only where a root reduces more than it would otherwise.
     #[inline]
     fn meets(&self, call: &Call, candidates: &[Candidate]) -> bool {
-        let reduces = matches!(call.operation, Operation::Reduce | Operation::Allreduce);
         match self.choice {
             _ if self.fixes_bits(call) => false,
             Choice::Named(_) => false,
-            Choice::Shared => true,
             // A mistake that the call is told of elsewhere.
-            Choice::Auto if reduces && call.scratch == 0 => false,
+            Choice::Auto if reduces(call.operation) && call.scratch == 0 => false,
+            _ if shared::is_in_lines(call.operation) => !shared::is_too_long(call),
+            Choice::Shared => true,
             Choice::Auto if call.size == 2 || call.operation != Operation::Reduce => true,
             Choice::Auto => self.shares(call, &call.select(candidates, self)) != Shares::Never,
         }

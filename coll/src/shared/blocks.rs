@@ -11,7 +11,7 @@ use aldis_kernel::hal::{Cause, Operation};
 use aldis_kernel::{Comm, Lines, Withheld};
 
 use super::chunks::Run;
-use super::{LINE_BYTES, Role, Stopped, Task, pairs, passes_in_chunks, stands_in_lines};
+use super::{LINE_BYTES, Role, Stopped, Task, passes_in_chunks, stands_in_lines};
 use crate::layout::{Layout, Place};
 use crate::op::{Kernel, copy};
 use crate::schedule::{Instance, Order};
@@ -245,11 +245,8 @@ impl<'m> Portions<'m> {
                 (1..rank).try_for_each(|before| kernel.run(data, line(before)?, Order::IntoFirst))
             }
             _ => {
-                let own = self.block_mut(rank, data)?;
-                if let Some(input) = self.input {
-                    copy(own, self.block(self.place.input, rank, input)?)?;
-                }
-                self.task.fold(own, |from| self.unpack(line(from)?, rank))
+                self.take_own(data)?;
+                self.task.fold(self.block_mut(rank, data)?, |from| self.unpack(line(from)?, rank))
             }
         }
     }
@@ -266,7 +263,7 @@ impl Role for &Portions<'_> {
     }
 
     fn run(&self, shape: &LinesShape) -> Result<Option<Run>, Cause> {
-        Ok(self.passes.then(|| pairs::run(shape)))
+        if self.passes { self.run_of_two(shape).map(Some) } else { Ok(None) }
     }
 
     fn give(&self, lines: &mut Lines<'_>, number: u32, data: &[u8]) -> Result<(), Withheld> {

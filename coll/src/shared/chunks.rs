@@ -16,6 +16,9 @@ const SEGMENT_BYTES_MIN: usize = 8 << 10;
 /// Segments that the data is cut into at least, if they are not too small then.
 const SEGMENTS: usize = 4;
 
+/// Segments of a collective are fewer: positions are compared across half of their range.
+pub(super) const SEGMENTS_MAX: u32 = 1 << 28;
+
 /// How the ranks share the work.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
@@ -50,23 +53,22 @@ impl Run {
         }
         let (wanted, _) = divide(task.bytes.div_ceil(SEGMENTS).max(SEGMENT_BYTES_MIN), element);
         let segment = wanted.clamp(1, elements).saturating_mul(element);
-        let segments = u32::try_from(task.bytes.div_ceil(segment.max(1)));
-        // Positions are compared across half of their range.
-        let segments = segments.ok().filter(|segments| *segments < 1 << 28);
-        let max = (segment as u64) << 28;
-        let segments = segments.ok_or(Cause::TooBig { len: task.bytes as u64, max })?;
-        Ok(Self::of(segment, segments))
+        Self::of(segment, task.bytes)
     }
 
-    /// So many segments of this length.
-    pub(super) const fn of(segment: usize, segments: u32) -> Self {
-        Self { first: 0, segment, segments, step: 0, next: 0 }
+    /// For so many bytes in segments of this length.
+    pub(super) fn of(segment: usize, bytes: usize) -> Result<Self, Cause> {
+        let segments = u32::try_from(bytes.div_ceil(segment.max(1)));
+        let segments = segments.ok().filter(|segments| *segments < SEGMENTS_MAX);
+        let max = (segment as u64).saturating_mul(SEGMENTS_MAX.into());
+        let segments = segments.ok_or(Cause::TooBig { len: bytes as u64, max })?;
+        Ok(Self { first: 0, segment, segments, step: 0, next: 0 })
     }
 
-    /// The bytes of a segment.
-    fn span(&self, task: &Task, segment: u32) -> Range<usize> {
-        let start = self.segment.saturating_mul(segment as usize).min(task.bytes);
-        start..start.saturating_add(self.segment).min(task.bytes)
+    /// Where a segment of so many bytes of data stands.
+    pub(super) fn span(&self, bytes: usize, segment: u32) -> Range<usize> {
+        let start = self.segment.saturating_mul(segment as usize).min(bytes);
+        start..start.saturating_add(self.segment).min(bytes)
     }
 
     /// Takes the step at hand, if it can be taken now; true after the last one.
@@ -98,7 +100,7 @@ impl Run {
     /// A segment from the root to the others.
     fn pass_on(&self, task: &Task, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<(), Stopped> {
         let position = self.first.wrapping_add(self.step);
-        let part = data.get_mut(self.span(task, self.step)).unwrap_or_default();
+        let part = data.get_mut(self.span(task.bytes, self.step)).unwrap_or_default();
         if task.rank == task.root {
             fill(lines, position, part, part.len()..part.len())?;
         } else {
@@ -114,7 +116,7 @@ impl Run {
     fn fold(&mut self, task: &Task, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<(), Stopped> {
         let (segment, reduces) = (self.step / 2, self.step % 2 == 1);
         let position = self.first.wrapping_add(segment);
-        let part = data.get_mut(self.span(task, segment)).unwrap_or_default();
+        let part = data.get_mut(self.span(task.bytes, segment)).unwrap_or_default();
         if !reduces {
             let read_by_others = task.operation == Operation::Allreduce || task.rank != task.root;
             if read_by_others || task.rank > 1 {
@@ -138,7 +140,7 @@ impl Run {
         let Some(segment) = turn.checked_sub(what).filter(|segment| *segment < self.segments) else {
             return Ok(());
         };
-        let span = self.span(task, segment);
+        let span = self.span(task.bytes, segment);
         let own = piece(task, span.len(), task.rank);
         let part = data.get_mut(span).unwrap_or_default();
         let (written, reduced) = (self.written_at(segment), self.reduced_at(segment));

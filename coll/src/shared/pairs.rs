@@ -1,39 +1,37 @@
 //! Two ranks that hand each other a block which no line holds: through chunks, a segment at a time, the next one written before
 //! one is read. Where both cores share a cache that is faster than to let the system read the other's memory.
 
-use core::ops::Range;
-
 use aldis_kernel::Lines;
 use aldis_kernel::hal::lines::LinesShape;
 use aldis_kernel::hal::{Cause, Operation};
 
 use super::blocks::Portions;
-use super::chunks::{Run, fill};
+use super::chunks::{Run, SEGMENTS_MAX, fill};
 use super::{Stopped, Turn, about};
 use crate::op::copy;
 
 /// Bytes of a segment: small enough that several are under way, and stay in a cache.
 const SEGMENT_BYTES: usize = 16 << 10;
 
-/// Positions are compared across half of their range.
-const SEGMENTS_MAX: u32 = 1 << 28;
-
-/// Before the first segment.
-pub(super) fn run(shape: &LinesShape) -> Run {
-    Run::of(SEGMENT_BYTES.min(shape.chunk_bytes as usize), 0)
-}
-
-/// Segments of so many bytes: too many to be passed are one too many.
+/// Segments of a block of so many bytes, which the other rank has told: too many to be passed are one too many.
 fn segments(bytes: u64, segment: usize) -> u32 {
     let segments = bytes.div_ceil(segment.max(1) as u64);
     u32::try_from(segments).unwrap_or(u32::MAX).min(SEGMENTS_MAX)
 }
 
 impl Portions<'_> {
+    /// Before the first segment of what this rank hands over.
+    ///
+    /// # Errors
+    /// [`Cause::TooBig`] for too many segments.
+    pub(super) fn run_of_two(&self, shape: &LinesShape) -> Result<Run, Cause> {
+        let handed = self.block_bytes(self.task.bytes as u64) as usize;
+        Run::of(SEGMENT_BYTES.min(shape.chunk_bytes as usize), handed)
+    }
+
     /// Positions that their chunks take; `None` if the other's block stands in its line.
     pub(super) fn positions_of_two(&self, run: &Run) -> Option<u32> {
-        let segments = |bytes: u64| segments(bytes, run.segment);
-        Some(segments(self.handed_bytes()).max(segments(self.heard.get()?)))
+        Some(run.segments.max(segments(self.heard.get()?, run.segment)))
     }
 
     /// A step: in turn a segment is written, and the one before it is read.
@@ -67,11 +65,6 @@ impl Portions<'_> {
         1_u32.wrapping_sub(self.task.rank)
     }
 
-    /// Bytes of the block that this rank hands to the other.
-    fn handed_bytes(&self) -> u64 {
-        self.block_bytes(self.task.bytes as u64)
-    }
-
     /// Bytes of the block of the two that a line with so many would hand over.
     pub(super) fn block_bytes(&self, given: u64) -> u64 {
         match self.task.operation {
@@ -87,7 +80,7 @@ impl Portions<'_> {
             (self.place.data, self.task.rank)
         };
         let block = self.block(layout, rank, self.input.unwrap_or(data))?;
-        match block.get(span(run, segment, block.len())) {
+        match block.get(run.span(block.len(), segment)) {
             Some(part) if !part.is_empty() => {
                 fill(lines, run.first.wrapping_add(segment), part, part.len()..part.len())
             }
@@ -107,7 +100,7 @@ impl Portions<'_> {
         if segment < segments(theirs, run.segment) {
             let chunk = lines.chunk(position, other).map_err(about(other))?.ok_or(Turn::Missing(other))?;
             let into = self.block_mut(other, data)?;
-            let part = span(run, segment, into.len());
+            let part = run.span(into.len(), segment);
             if into.len() as u64 == theirs
                 && let (Some(into), Some(from)) = (into.get_mut(part.clone()), chunk.get(..part.len()))
             {
@@ -117,10 +110,4 @@ impl Portions<'_> {
         lines.done(position);
         Ok(())
     }
-}
-
-/// The bytes of a segment of a block of `len` bytes.
-fn span(run: &Run, segment: u32, len: usize) -> Range<usize> {
-    let start = run.segment.saturating_mul(segment as usize).min(len);
-    start..start.saturating_add(run.segment).min(len)
 }
