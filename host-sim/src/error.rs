@@ -47,6 +47,13 @@ pub enum JoinError {
         /// Why.
         error: TcpError,
     },
+    /// A rank cannot be reached over verbs.
+    Verbs {
+        /// Which: this one.
+        rank: u32,
+        /// Why.
+        text: String,
+    },
     /// A rank's card does not decode, or introduces another rank.
     Card {
         /// Whose it should be.
@@ -87,6 +94,7 @@ impl fmt::Display for JoinError {
             Self::Variable { name, value } => write!(f, "{name} cannot be {value:?}"),
             Self::Inbox { rank, cause } => write!(f, "inbox of rank {rank}: {cause}"),
             Self::Tcp { rank, error } => write!(f, "rank {rank} over TCP: {error}"),
+            Self::Verbs { rank, text } => write!(f, "rank {rank} over verbs: {text}"),
             Self::Card { rank, found: Some(found) } => {
                 write!(f, "the card of rank {rank} introduces rank {found}")
             }

@@ -20,7 +20,7 @@ use crate::platform::{HostPlatform, Patience, allowed_cores};
 use crate::segment::{self, Segment};
 use crate::shape::{self, Plan};
 use crate::tcp::{JobKey, Tcp};
-use crate::transport::{self, HostEndpoint, Segments};
+use crate::transport::{self, Far, HostEndpoint, Segments};
 use crate::wireup::{
     Channel, FromLauncher, FromRank, Node, SOCKET_VARIABLE, Shape, TcpTerms, VERSION, WireError, bounded,
 };
@@ -265,26 +265,45 @@ fn assemble(
     let (me, epoch) = (PeerId(rank), Epoch::from_entropy(entropy::random()));
     let geometry = shape::geometry(segments.mapped.len() as u32, terms.shape);
     let mut inboxes = transport::Inboxes::format(segments, geometry, job, epoch)?;
-    let tcp = listen(terms, epoch)?;
+    let (far, address) = far(terms, epoch)?;
     let mut card = Card::new(me, epoch, memory.room());
-    // What a TCP address cannot be: longer than a card has room for.
-    card.address = tcp.address().iter().copied().take(ADDRESS_BYTES_MAX).collect();
+    // What an address cannot be: longer than a card has room for.
+    card.address = address.iter().copied().take(ADDRESS_BYTES_MAX).collect();
     let cards = exchange(&card)?;
     for card in cards.iter().filter(|card| card.peer() != me && segments.of(card.peer()).is_some()) {
         inboxes.attach(card)?;
     }
     let Node { ranks, cores, .. } = terms.node;
-    let patience = Patience::of(ranks, cores.min(allowed_or_bound(cores)), terms.tcp.is_some());
+    let patience = Patience::of(ranks, cores.min(allowed_or_bound(cores)), reaches_far(terms));
     let platform = HostPlatform::new(segments.own()?.board(), patience);
     let mut endpoint =
-        HostEndpoint::new(memory, inboxes.transport(tcp)?, platform, Config { me, size, epoch })?;
+        HostEndpoint::new(memory, inboxes.transport(far)?, platform, Config { me, size, epoch })?;
     for card in cards.iter().filter(|card| card.peer() != me) {
         endpoint.connect(card)?;
     }
     Ok(endpoint)
 }
 
-/// The transport to ranks with whom no memory is shared; a vacant one if there are none.
+/// Whether any messages go by the system or a device.
+fn reaches_far(terms: &Terms) -> bool {
+    terms.tcp.is_some() || is_over_verbs(terms)
+}
+
+fn is_over_verbs(terms: &Terms) -> bool {
+    terms.label.size > 1 && transport::wants_verbs()
+}
+
+/// The transport to ranks with whom no memory is shared, and the address by which they reach this one.
+fn far(terms: &Terms, epoch: Epoch) -> Result<(Far, Vec<u8>), JoinError> {
+    if is_over_verbs(terms) {
+        return transport::over_verbs(PeerId(terms.label.rank), epoch, terms.label.size);
+    }
+    let tcp = listen(terms, epoch)?;
+    let address = tcp.address();
+    Ok((transport::over_tcp(tcp), address))
+}
+
+/// Their transport over TCP; a vacant one if there are none.
 fn listen(terms: &Terms, epoch: Epoch) -> Result<Tcp, JoinError> {
     let Label { rank, size, .. } = terms.label;
     let Some(TcpTerms { key, config }) = terms.tcp.as_deref() else { return Ok(Tcp::vacant(PeerId(rank))) };

@@ -30,9 +30,10 @@
 //! | [`shape`], [`storage`] | how large everything is |
 //! | [`arena`] | memory that long messages are sent from with one copy and without the system |
 //! | [`cma`], [`copier`] | copies between processes by the system, and what says whether they are allowed |
-//! | [`transport`] | loopback, shared memory and TCP put together |
+//! | [`transport`] | loopback, shared memory and TCP, or verbs, put together |
 //! | [`cores`] | ranks that are threads of one process |
 //! | [`tcp`] | a rank's connections to ranks of other machines |
+//! | `verbs` | the same over RDMA: feature `verbs`, docs/verbs.md |
 //! | [`platform`] | clock, idle policy, entropy, notes |
 //! | [`whatif`] | collective schedules in virtual time under a cost model |
 //! | [`sim`] | the simulator: virtual nodes under virtual time, one seed one history |
@@ -86,6 +87,8 @@ pub mod switch;
 pub mod tcp;
 pub mod topology;
 pub mod transport;
+#[cfg(feature = "verbs")]
+pub mod verbs;
 pub mod whatif;
 pub mod wireup;
 
@@ -94,7 +97,7 @@ pub use error::JoinError;
 pub use job::Job;
 pub use platform::HostPlatform;
 pub use run::{Abort, run};
-pub use transport::{HostEndpoint, HostShm, HostTransport};
+pub use transport::{Far, HostEndpoint, HostShm, HostTransport};
 
 /// The programs of the manual, compiled and run with the documentation tests.
 #[cfg(doctest)]

@@ -1,5 +1,5 @@
 //! UNSAFE: declares mapped segments as the driver's regions and as arenas. The transport of a rank: itself, shared memory on its node, TCP
-//! beyond.
+//! or verbs beyond.
 
 use aldis_drivers::direct::{Direct, Slots};
 use aldis_drivers::shm::{self, Geometry, Identity, Lane, Region};
@@ -15,16 +15,65 @@ use crate::error::JoinError;
 use crate::platform::HostPlatform;
 use crate::segment::{Parts, Segment};
 use crate::tcp::Tcp;
+#[cfg(feature = "verbs")]
+use crate::verbs::{Config, Verbs};
 
 /// Shared memory between the ranks of a node, long messages read where they are.
 pub type HostShm = Direct<'static, Shm<'static>, Copier>;
 
+/// How those are reached with whom no memory is shared: over TCP.
+#[cfg(not(feature = "verbs"))]
+pub type Far = Tcp;
+/// How those are reached with whom no memory is shared: over TCP or verbs; one of them is vacant.
+#[cfg(feature = "verbs")]
+pub type Far = Composite<Tcp, Verbs>;
+
 /// How a rank's messages travel: to itself through its own memory, to those of its node through shared memory, to all others
-/// over TCP.
-pub type HostTransport = Composite<Loopback<'static>, Composite<HostShm, Tcp>>;
+/// over TCP or verbs.
+pub type HostTransport = Composite<Loopback<'static>, Composite<HostShm, Far>>;
 
 /// A rank's endpoint on a host.
 pub type HostEndpoint = Endpoint<'static, HostTransport, HostPlatform>;
+
+/// The variable in which the launcher tells its ranks what it was told of transports.
+pub const VARIABLE: &str = "ALDIS_TRANSPORT";
+
+/// The value of [`VARIABLE`] by which those with whom no memory is shared are reached over verbs.
+const OVER_VERBS: &str = "verbs";
+
+/// Whether the launcher wants verbs.
+pub(crate) fn wants_verbs() -> bool {
+    std::env::var(VARIABLE).is_ok_and(|value| value == OVER_VERBS)
+}
+
+/// TCP for those with whom no memory is shared.
+#[cfg(not(feature = "verbs"))]
+pub(crate) const fn over_tcp(tcp: Tcp) -> Far {
+    tcp
+}
+
+/// TCP for those with whom no memory is shared.
+#[cfg(feature = "verbs")]
+pub(crate) const fn over_tcp(tcp: Tcp) -> Far {
+    Composite::new(tcp, Verbs::vacant())
+}
+
+/// Verbs for them, which this program does not have.
+#[cfg(not(feature = "verbs"))]
+pub(crate) fn over_verbs(me: PeerId, _epoch: Epoch, _ranks: u32) -> Result<(Far, Vec<u8>), JoinError> {
+    let text = "this program is built without the feature `verbs` of aldis-host-sim".into();
+    Err(JoinError::Verbs { rank: me.0, text })
+}
+
+/// Verbs for them, and the address to be told.
+#[cfg(feature = "verbs")]
+pub(crate) fn over_verbs(me: PeerId, epoch: Epoch, ranks: u32) -> Result<(Far, Vec<u8>), JoinError> {
+    let config = Config::from_environment()?;
+    let opened = Verbs::open(me, epoch, ranks, &config);
+    let verbs = opened.map_err(|error| JoinError::Verbs { rank: me.0, text: error.to_string() })?;
+    let address = verbs.address();
+    Ok((Composite::new(Tcp::vacant(me), verbs), address))
+}
 
 /// Bytes of a loopback frame and how many there are.
 pub(crate) const FRAME_BYTES: u32 = 32 << 10;
@@ -135,11 +184,11 @@ impl<'a> Inboxes<'a> {
         }
     }
 
-    /// The finished transport, with `tcp` for those that share no memory with this rank.
-    pub(crate) fn transport(self, tcp: Tcp) -> Result<HostTransport, JoinError> {
+    /// The finished transport, with `far` for those that share no memory with this rank.
+    pub(crate) fn transport(self, far: Far) -> Result<HostTransport, JoinError> {
         let memory = vec![0; FRAMES * (FRAME_BYTES as usize + 16)].leak();
         let loopback = Loopback::new(PeerId(self.segments.me), memory, FRAME_BYTES);
         let loopback = loopback.map_err(|cause| JoinError::Inbox { rank: self.segments.me, cause })?;
-        Ok(Composite::new(loopback, Composite::new(self.shm, tcp)))
+        Ok(Composite::new(loopback, Composite::new(self.shm, far)))
     }
 }

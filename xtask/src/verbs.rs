@@ -16,5 +16,7 @@ mod modules;
 mod packages;
 mod pingpong;
 mod session;
+mod transport;
 
 pub(crate) use cli::Command;
+pub(crate) use transport::{FEATURE, can_build};

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 
 use super::pingpong::{self, Place};
 use super::session::Session;
+use super::transport;
 
 /// Soft RoCE in emulated machines: RDMA without a device
 #[derive(Subcommand)]
@@ -27,10 +28,13 @@ impl Command {
 
 /// What both need.
 const NEEDS: &str = "\
-Needs Debian, and nothing but the emulator installed: apt-get install qemu-system-x86. The kernel and the programs of the
-guests are packages that are fetched once (80 MB) and unpacked below target/verbs; no step needs root.";
+Needs Debian and apt-get install qemu-system-x86; for the transport also libibverbs-dev libclang-dev cmake. The kernel and the
+programs of the guests are packages that are fetched once (80 MB) and unpacked below target/verbs; no step needs root.";
 
-/// Measures the stack itself: `ibv_rc_pingpong`, in one guest and between two.
+/// Tests the transport over verbs, and measures it beside the stack itself: `ibv_rc_pingpong`.
+///
+/// In one guest: the transport's own tests, and ping-pong of two ranks under `aldis-run --transport verbs`. In one guest and
+/// between two: `ibv_rc_pingpong`, which with --baseline is all.
 ///
 /// Each guest is a PC with Debian's kernel, one processor, and an RDMA device `rxe0` (soft RoCE v2). A boot takes 10 s on
 /// a quiet machine and a minute on a busy one. What fails is told with what the guest said; a guest that hangs shows its
@@ -40,6 +44,9 @@ guests are packages that are fetched once (80 MB) and unpacked below target/verb
 pub(crate) struct Test {
     #[command(flatten)]
     options: Options,
+    /// Measure `ibv_rc_pingpong` alone, and build nothing
+    #[arg(long)]
+    baseline: bool,
     /// Print one JSON object a line instead of the table
     #[arg(long)]
     json: bool,
@@ -96,17 +103,22 @@ impl Options {
 
 impl Test {
     fn run(self) -> Result<()> {
+        let (limit, loud) = (self.options.limit(), self.options.verbose);
+        let tests = if self.baseline { None } else { Some(transport::test(limit, loud)?) };
         let mut figures = Vec::new();
         for place in [Place::OneGuest, Place::TwoGuests] {
-            figures.extend(place.measure(self.options.limit(), self.options.verbose)?);
+            figures.extend(place.measure(limit, loud)?);
+        }
+        if !self.baseline {
+            figures.extend(pingpong::measure_ranks(limit, loud)?);
         }
         if self.json {
             figures.iter().for_each(|figure| println!("{}", pingpong::json(figure)));
         } else {
-            println!(
-                "{}\nverdict: ibv_rc_pingpong runs in one guest and between two",
-                pingpong::table(&figures)
-            );
+            println!("{}", pingpong::table(&figures));
+            let tests =
+                tests.map_or_else(String::new, |count| format!("; {count} tests of the transport are good"));
+            println!("verdict: ibv_rc_pingpong runs in one guest and between two{tests}");
         }
         Ok(())
     }

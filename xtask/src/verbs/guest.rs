@@ -6,8 +6,8 @@ use std::process::Command;
 
 use crate::qemu;
 
-/// Memory of a guest, MiB: what is registered is locked.
-const MEMORY_MIB: u32 = 256;
+/// Memory of a guest, MiB: programs stand in it too, and what is registered is locked.
+const MEMORY_MIB: u32 = 512;
 /// The device that all guests have, over a card of no network, or over the one that joins two guests.
 pub(super) const DEVICE: &str = "rxe0";
 /// Where in the device's table the address that a guest is given below stands.

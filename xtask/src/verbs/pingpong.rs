@@ -1,4 +1,5 @@
-//! `ibv_rc_pingpong`, which comes with the verbs library: what the stack itself needs for a message and its answer.
+//! A message and its answer: by `ibv_rc_pingpong`, which comes with the verbs library and shows what the stack itself needs,
+//! and by two ranks under `aldis-run`.
 
 use core::time::Duration;
 
@@ -8,10 +9,14 @@ use serde_json::{Value, json};
 use super::console::Ran;
 use super::guest::{DEVICE, GID_INDEX, address};
 use super::session::Session;
+use super::transport;
 use crate::table::Table;
 
 /// Sizes of messages, and how many there are of each.
-const SIZES: [(u32, u32); 3] = [(8, 1000), (4096, 500), (65536, 100)];
+const SIZES: [(u32, u32); 3] = [(8, 1000), (4096, 500), (32768, 100)];
+
+/// What shows what the stack needs.
+const BASE: &str = "ibv_rc_pingpong";
 
 /// Where the two sides are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,6 +30,7 @@ pub(super) enum Place {
 /// One line of the table.
 #[derive(Debug)]
 pub(super) struct Figure {
+    program: &'static str,
     place: Place,
     bytes: u32,
     /// Half of a round trip.
@@ -45,7 +51,7 @@ impl Place {
     fn commands(self) -> Vec<Vec<String>> {
         let pingpong = |(bytes, count)| {
             // It sleeps while it waits: on one processor who polls keeps the driver from running, until the next tick of the clock.
-            format!("ibv_rc_pingpong -d {DEVICE} -g {GID_INDEX} -e -s {bytes} -n {count}")
+            format!("{BASE} -d {DEVICE} -g {GID_INDEX} -e -s {bytes} -n {count}")
         };
         let server = address(0);
         match self {
@@ -75,8 +81,32 @@ impl Place {
     fn figure(self, bytes: u32, ran: &Ran) -> Result<Figure> {
         let round_us = number(ran, "usec/iter").with_context(|| unclear(ran))?;
         let mbit_per_second = number(ran, "Mbit/sec").with_context(|| unclear(ran))?;
-        Ok(Figure { place: self, bytes, half_us: round_us / 2.0, mbit_per_second })
+        Ok(Figure { program: BASE, place: self, bytes, half_us: round_us / 2.0, mbit_per_second })
     }
+}
+
+/// Measures two ranks in one guest, at the same sizes.
+pub(super) fn measure_ranks(limit: Duration, loud: bool) -> Result<Vec<Figure>> {
+    let programs = transport::build_pingpong()?;
+    let most = SIZES.iter().map(|(bytes, _)| *bytes).max().unwrap_or(0);
+    let command = format!(
+        "aldis-run -n 2 --transport verbs --output plain --timeout {} pingpong --json --millis 500 --max-bytes {most}",
+        limit.as_secs()
+    );
+    let session = Session { programs, commands: vec![vec![command]], limit, loud };
+    let guests = session.play().context("two ranks over verbs in one guest")?;
+    let ran = guests.first().and_then(|ran| ran.first()).context("nothing was run")?;
+    SIZES.iter().map(|(bytes, _)| rank_figure(*bytes, ran)).collect()
+}
+
+/// The line of a size: one JSON object each.
+fn rank_figure(bytes: u32, ran: &Ran) -> Result<Figure> {
+    let objects = ran.lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let object = objects.into_iter().find(|object| object["bytes"] == bytes);
+    let half_ns = object.and_then(|object| object["p50_ns"].as_f64());
+    let half_us = half_ns.with_context(|| format!("no figure for {bytes} bytes:\n{}", ran.text()))? / 1e3;
+    let mbit_per_second = f64::from(8 * bytes) / half_us;
+    Ok(Figure { program: "aldis", place: Place::OneGuest, bytes, half_us, mbit_per_second })
 }
 
 /// The number in front of a unit.
@@ -91,9 +121,10 @@ fn unclear(ran: &Ran) -> String {
 
 /// The figures for people.
 pub(super) fn table(figures: &[Figure]) -> Table {
-    let mut table = Table::new(["place", "bytes", "half round trip us", "Mbit/s"]);
-    for Figure { place, bytes, half_us, mbit_per_second } in figures {
+    let mut table = Table::new(["program", "place", "bytes", "half round trip us", "Mbit/s"]);
+    for Figure { program, place, bytes, half_us, mbit_per_second } in figures {
         table.row([
+            (*program).into(),
             place.name().into(),
             bytes.to_string(),
             format!("{half_us:.1}"),
@@ -105,9 +136,9 @@ pub(super) fn table(figures: &[Figure]) -> Table {
 
 /// A figure for programs.
 pub(super) fn json(figure: &Figure) -> Value {
-    let Figure { place, bytes, half_us, mbit_per_second } = figure;
+    let Figure { program, place, bytes, half_us, mbit_per_second } = figure;
     json!({
-        "program": "ibv_rc_pingpong",
+        "program": program,
         "place": place.name(),
         "bytes": bytes,
         "half_round_trip_us": half_us,
@@ -130,7 +161,16 @@ mod tests {
         let figure = Place::TwoGuests.figure(8, &ran).unwrap();
         assert_eq!((figure.half_us, figure.mbit_per_second), (99.75, 0.64));
         assert_eq!(json(&figure)["half_round_trip_us"], 99.75);
-        assert!(table(&[figure]).to_string().contains("two guests      8"));
+        assert!(table(&[figure]).to_string().contains("ibv_rc_pingpong  two guests      8"));
+    }
+
+    #[test]
+    fn figures_of_ranks_are_read() {
+        let ran =
+            ran("[launcher] x\n{\"bytes\": 8, \"p50_ns\": 64000.0}\n{\"bytes\": 4096, \"p50_ns\": 1.0}");
+        let figure = rank_figure(8, &ran).unwrap();
+        assert_eq!((figure.half_us, figure.mbit_per_second), (64.0, 1.0));
+        assert!(rank_figure(9, &ran).unwrap_err().to_string().contains("no figure for 9 bytes"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use aldis_host_sim::coll_rules::{self, Question, RuleFile};
 use aldis_host_sim::shape::Plan;
 use aldis_host_sim::storage::MAX_RANKS;
 use aldis_host_sim::tcp::KEY_BYTES;
+use aldis_host_sim::transport;
 use aldis_host_sim::wireup::TcpTerms;
 use clap::error::ErrorKind;
 use clap::{ArgAction, CommandFactory, Parser, ValueEnum};
@@ -121,6 +122,8 @@ pub(crate) enum TransportName {
     Shm,
     /// TCP alone, also on one host
     Tcp,
+    /// RDMA alone, also on one host: for programs that are built with it (docs/verbs.md)
+    Verbs,
 }
 
 /// Where ranks run.
@@ -224,7 +227,11 @@ impl Options {
 
     /// Whether any two ranks of these hosts talk over TCP.
     pub(crate) fn uses_tcp(&self, shares: &[Share]) -> bool {
-        self.transport == TransportName::Tcp || shares.len() > 1
+        match self.transport {
+            TransportName::Tcp => true,
+            TransportName::Verbs => false,
+            TransportName::Auto | TransportName::Shm => shares.len() > 1,
+        }
     }
 
     /// What the host of this share is to start, with so long left for the ranks to join.
@@ -242,7 +249,7 @@ impl Options {
             size: self.plan.ranks,
             first: share.first,
             ranks: share.ranks,
-            shares_memory: self.transport != TransportName::Tcp,
+            shares_memory: !matches!(self.transport, TransportName::Tcp | TransportName::Verbs),
             arena_bytes: self.arena as u64,
             join_ms: u32::try_from(left.as_millis()).unwrap_or(u32::MAX),
             binds: self.bind == Bind::Core,
@@ -257,11 +264,14 @@ impl Options {
 }
 
 impl Options {
-    /// What every rank finds in its environment: what the user says, then the rules, which nobody's own can replace.
+    /// What every rank finds in its environment: what the user says, then the rules and the transport, which nobody's own can
+    /// replace.
     fn environment(&self) -> Vec<(OsString, OsString)> {
         let rules = self.coll_rules.as_ref().map_or_else(String::new, RuleFile::carried);
         let own = (coll_rules::TEXT_VARIABLE.into(), rules.into());
-        self.environment.iter().cloned().chain([own]).collect()
+        let name = self.transport.to_possible_value().map(|value| value.get_name().to_owned());
+        let chosen = (transport::VARIABLE.into(), name.unwrap_or_default().into());
+        self.environment.iter().cloned().chain([own, chosen]).collect()
     }
 }
 
@@ -340,6 +350,8 @@ mod tests {
             copier::COST_VARIABLE,
             SOCKET_VARIABLE,
             coll_rules::TEXT_VARIABLE,
+            transport::VARIABLE,
+            "ALDIS_VERBS",
         ] {
             assert!(page.contains(&format!("| `{variable}` |")), "no row for {variable}");
         }
@@ -361,7 +373,7 @@ mod tests {
             ("aldis-run -n many prog", "from 1 to 64"),
             ("aldis-run prog", "-n <N>"),
             ("aldis-run -n 2", "PROGRAM"),
-            ("aldis-run -n 2 --transport pigeon prog", "[possible values: auto, shm, tcp]"),
+            ("aldis-run -n 2 --transport pigeon prog", "[possible values: auto, shm, tcp, verbs]"),
             ("aldis-run -n 2 --arena lots prog", "not a number of bytes, such as 256K"),
             ("aldis-run -n 2 --bogus prog", "unexpected argument '--bogus'"),
             ("aldis-run -n 2 --timeout 0 prog", "positive number of seconds"),

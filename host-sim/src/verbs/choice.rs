@@ -1,0 +1,250 @@
+//! Which device, port and address to use.
+
+use super::error::VerbsError;
+use crate::error::JoinError;
+
+/// The variable that says which device, port and address a rank uses: see [`Config::parse`].
+pub const VARIABLE: &str = "ALDIS_VERBS";
+
+/// A version of RoCE: how RDMA is framed on Ethernet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RoceVersion {
+    /// Ethernet frames of a type of its own, which no router passes on.
+    V1,
+    /// UDP over IPv4 or IPv6.
+    V2,
+}
+
+/// What the user asks for. Whatever is `None` is chosen: the first active port that fits, RoCE v2 before v1, IPv4 before
+/// IPv6, and addresses of links last.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Config {
+    /// A device's name.
+    pub device: Option<String>,
+    /// The number of a port, from 1.
+    pub port: Option<u8>,
+    /// An index in the port's table of addresses.
+    pub gid_index: Option<u32>,
+    /// A version of RoCE.
+    pub version: Option<RoceVersion>,
+    /// The largest packet, bytes: 256, 512, 1024, 2048 or 4096; no larger than the port's.
+    pub mtu: Option<u16>,
+}
+
+impl Config {
+    /// What [`VARIABLE`] says; everything is chosen without it.
+    ///
+    /// # Errors
+    /// [`JoinError::Variable`] for what cannot be read.
+    pub fn from_environment() -> Result<Self, JoinError> {
+        let Ok(value) = std::env::var(VARIABLE) else { return Ok(Self::default()) };
+        Self::parse(&value).ok_or(JoinError::Variable { name: VARIABLE, value })
+    }
+
+    /// `DEVICE,port=N,gid=INDEX,version=1|2,mtu=BYTES`, of which each can be left out.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut config = Self::default();
+        for word in text.split(',').filter(|word| !word.is_empty()) {
+            match word.split_once('=') {
+                None => config.device = Some(word.into()),
+                Some(("port", value)) => config.port = Some(value.parse().ok()?),
+                Some(("gid", value)) => config.gid_index = Some(value.parse().ok()?),
+                Some(("mtu", value)) => config.mtu = Some(value.parse().ok()?),
+                Some(("version", "1")) => config.version = Some(RoceVersion::V1),
+                Some(("version", "2")) => config.version = Some(RoceVersion::V2),
+                Some(_) => return None,
+            }
+        }
+        Some(config)
+    }
+}
+
+/// What an address is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Infiniband,
+    Roce(RoceVersion),
+}
+
+/// One address of a port.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Gid {
+    pub(super) index: u32,
+    pub(super) raw: [u8; 16],
+    pub(super) kind: Kind,
+}
+
+/// A port as the device describes it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Port {
+    pub(super) number: u8,
+    pub(super) is_active: bool,
+    /// Bytes of the largest packet that goes now.
+    pub(super) mtu: u16,
+    pub(super) lid: u16,
+    pub(super) gids: Vec<Gid>,
+}
+
+/// A device as it describes itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Description {
+    pub(super) name: String,
+    pub(super) ports: Vec<Port>,
+}
+
+/// What was chosen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Choice {
+    /// The place in the list of devices.
+    pub(super) device: usize,
+    pub(super) port: u8,
+    pub(super) gid: Gid,
+    pub(super) mtu: u16,
+    pub(super) lid: u16,
+}
+
+/// The mark of an IPv4 address within one of 16 bytes.
+const IPV4: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF];
+/// Packets that there are.
+const MTUS: [u16; 5] = [256, 512, 1024, 2048, 4096];
+
+/// The first port of the first device that fits.
+pub(super) fn choose(devices: &[Description], config: &Config) -> Result<Choice, VerbsError> {
+    if devices.is_empty() {
+        return Err(VerbsError::NoDevice);
+    }
+    let mut rejected = Vec::new();
+    for (device, description) in devices.iter().enumerate() {
+        let name = &description.name;
+        if config.device.as_ref().is_some_and(|wanted| wanted != name) {
+            rejected.push(format!("{name} was not asked for"));
+            continue;
+        }
+        for port in &description.ports {
+            match fit(port, config) {
+                Ok((gid, mtu)) => {
+                    return Ok(Choice { device, port: port.number, gid: gid.clone(), mtu, lid: port.lid });
+                }
+                Err(why) => rejected.push(format!("{name} port {} {why}", port.number)),
+            }
+        }
+    }
+    Err(VerbsError::NoFit { rejected })
+}
+
+/// The address and the packet size to use at a port, or why it is none.
+fn fit<'a>(port: &'a Port, config: &Config) -> Result<(&'a Gid, u16), String> {
+    if config.port.is_some_and(|wanted| wanted != port.number) {
+        return Err("was not asked for".into());
+    }
+    if !port.is_active {
+        return Err("is not active".into());
+    }
+    let mtu = match config.mtu {
+        Some(mtu) if !MTUS.contains(&mtu) => {
+            return Err(format!("has packets of 256 to 4096 bytes by powers of two, not of {mtu}"));
+        }
+        Some(mtu) if mtu > port.mtu => {
+            return Err(format!("has packets of {} bytes at most, not of {mtu}", port.mtu));
+        }
+        mtu => mtu.unwrap_or(port.mtu),
+    };
+    let fits = |gid: &&Gid| {
+        config.gid_index.is_none_or(|index| index == gid.index)
+            && config.version.is_none_or(|version| gid.kind == Kind::Roce(version))
+    };
+    let gid = port.gids.iter().filter(fits).min_by_key(|gid| rank(gid));
+    gid.map(|gid| (gid, mtu)).ok_or_else(|| {
+        let there: Vec<String> =
+            port.gids.iter().map(|gid| format!("{} ({:?})", gid.index, gid.kind)).collect();
+        format!("has no such address; there are GID indices {}", there.join(", "))
+    })
+}
+
+/// Which of several addresses is better: the lower.
+fn rank(gid: &Gid) -> (u8, u8, u32) {
+    let version = match gid.kind {
+        Kind::Infiniband | Kind::Roce(RoceVersion::V2) => 0,
+        Kind::Roce(RoceVersion::V1) => 1,
+    };
+    let is_of_link = gid.raw.starts_with(&[0xFE, 0x80]) && gid.kind != Kind::Infiniband;
+    let form = match () {
+        () if gid.raw.starts_with(&IPV4) => 0,
+        () if is_of_link => 2,
+        () => 1,
+    };
+    (version, form, gid.index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gid(index: u32, first: &[u8], version: RoceVersion) -> Gid {
+        let mut raw = [0; 16];
+        raw[..first.len()].copy_from_slice(first);
+        Gid { index, raw, kind: Kind::Roce(version) }
+    }
+
+    fn devices() -> Vec<Description> {
+        let gids = vec![
+            gid(0, &[0xFE, 0x80], RoceVersion::V1),
+            gid(1, &[0xFE, 0x80], RoceVersion::V2),
+            gid(2, &IPV4, RoceVersion::V1),
+            gid(3, &IPV4, RoceVersion::V2),
+        ];
+        let port = |number, is_active| Port { number, is_active, mtu: 1024, lid: 0, gids: gids.clone() };
+        let device = |name: &str, ports| Description { name: name.into(), ports };
+        vec![device("down0", vec![port(1, false)]), device("mlx5_0", vec![port(1, false), port(2, true)])]
+    }
+
+    #[test]
+    fn the_first_active_port_and_the_best_address_are_taken() {
+        let choice = choose(&devices(), &Config::default()).unwrap();
+        assert_eq!((choice.device, choice.port, choice.gid.index, choice.mtu), (1, 2, 3, 1024));
+        let choice =
+            choose(&devices(), &Config { version: Some(RoceVersion::V1), ..Config::default() }).unwrap();
+        assert_eq!(choice.gid.index, 2);
+        let choice =
+            choose(&devices(), &Config { gid_index: Some(1), mtu: Some(512), ..Config::default() }).unwrap();
+        assert_eq!((choice.gid.index, choice.mtu), (1, 512));
+    }
+
+    #[test]
+    fn a_text_says_all_of_it() {
+        let all = Config {
+            device: Some("mlx5_0".into()),
+            port: Some(2),
+            gid_index: Some(3),
+            version: Some(RoceVersion::V2),
+            mtu: Some(4096),
+        };
+        assert_eq!(Config::parse("mlx5_0,port=2,gid=3,version=2,mtu=4096"), Some(all));
+        assert_eq!(Config::parse(""), Some(Config::default()));
+        for wrong in ["port=x", "rxe0,speed=1", "version=3"] {
+            assert_eq!(Config::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told_with_its_reason() {
+        for (config, told) in [
+            (Config { device: Some("rxe0".into()), ..Config::default() }, "mlx5_0 was not asked for"),
+            (
+                Config { port: Some(1), ..Config::default() },
+                "mlx5_0 port 1 is not active; mlx5_0 port 2 was not asked for",
+            ),
+            (Config { mtu: Some(4096), ..Config::default() }, "packets of 1024 bytes at most, not of 4096"),
+            (Config { mtu: Some(1000), ..Config::default() }, "not of 1000"),
+            (
+                Config { gid_index: Some(9), ..Config::default() },
+                "no such address; there are GID indices 0 (Roce(V1)), 1",
+            ),
+        ] {
+            let error = choose(&devices(), &config).unwrap_err().to_string();
+            assert!(error.starts_with("no RDMA device fits: down0") && error.contains(told), "{error}");
+        }
+        let error = choose(&[], &Config::default()).unwrap_err();
+        assert!(error.to_string().starts_with("no RDMA device found"), "{error}");
+    }
+}

@@ -1,0 +1,77 @@
+//! Why there is no transport.
+
+use core::fmt;
+
+use nix::errno::Errno;
+
+/// What kept a rank from its RDMA device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum VerbsError {
+    /// The machine has none, or its kernel no support for them.
+    NoDevice,
+    /// None of what there is fits what was asked for.
+    NoFit {
+        /// Every device and port, and why it is none: a line each.
+        rejected: Vec<String>,
+    },
+    /// More ranks than a card has room for.
+    Ranks {
+        /// Ranks of the job.
+        ranks: u32,
+        /// The most there can be.
+        max: u32,
+    },
+    /// A rank outside the job, or no life.
+    Identity,
+    /// The process may not lock so much memory.
+    Locked {
+        /// Bytes that were to be registered.
+        need: u64,
+        /// Bytes that may be locked in all.
+        have: u64,
+    },
+    /// The device can do less than is needed.
+    Limit {
+        /// Of what.
+        what: &'static str,
+        /// How much is needed.
+        need: u64,
+        /// How much it can do.
+        have: u64,
+    },
+    /// A call of the library failed.
+    Call {
+        /// Which.
+        call: &'static str,
+        /// How.
+        errno: Errno,
+    },
+}
+
+impl fmt::Display for VerbsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoDevice => f.write_str(
+                "no RDMA device found: /sys/class/infiniband is empty (`rdma link add rxe0 type rxe netdev DEVICE` makes one of a network card)",
+            ),
+            Self::NoFit { rejected } => {
+                write!(f, "no RDMA device fits: {}", rejected.join("; "))
+            }
+            Self::Ranks { ranks, max } => {
+                write!(f, "{ranks} ranks over verbs, where at most {max} are possible: use TCP between more")
+            }
+            Self::Identity => f.write_str("a rank outside the job, or an epoch of zero"),
+            Self::Locked { need, have } => write!(
+                f,
+                "{need} bytes are to be registered and {have} may be locked: raise RLIMIT_MEMLOCK (`ulimit -l`)"
+            ),
+            Self::Limit { what, need, have } => {
+                write!(f, "the device has {have} {what} where {need} are needed")
+            }
+            Self::Call { call, errno } => write!(f, "{call}: {}", errno.desc()),
+        }
+    }
+}
+
+impl core::error::Error for VerbsError {}
