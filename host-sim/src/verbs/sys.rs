@@ -1,6 +1,7 @@
 //! UNSAFE: calls libibverbs. The library's objects with their lifetimes: each holds those that it was made from, so that it is
 //! freed before them, and memory that the device may touch is out of reach until the device has given it back.
 
+use core::alloc::Layout;
 use core::ffi::CStr;
 use core::{ptr, slice};
 use std::rc::Rc;
@@ -179,7 +180,7 @@ impl Drop for Domain {
 struct Slab {
     region: *mut ffi::ibv_mr,
     memory: ptr::NonNull<u8>,
-    layout: std::alloc::Layout,
+    layout: Layout,
     slot_bytes: usize,
     lent: Vec<bool>,
     _domain: Rc<Domain>,
@@ -189,7 +190,7 @@ impl Slab {
     fn new(domain: &Rc<Domain>, slots: usize, slot_bytes: usize) -> Result<Self, VerbsError> {
         let too_large = VerbsError::Call { call: "ibv_reg_mr", errno: Errno::ENOMEM };
         let bytes = slots.checked_mul(slot_bytes).filter(|bytes| *bytes > 0).ok_or(too_large.clone())?;
-        let layout = std::alloc::Layout::from_size_align(bytes, PAGE_BYTES).map_err(|_| too_large.clone())?;
+        let layout = Layout::from_size_align(bytes, PAGE_BYTES).map_err(|_| too_large.clone())?;
         // SAFETY: the layout is not of size zero.
         let memory = ptr::NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) }).ok_or(too_large)?;
         let access = ffi::ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0.cast_signed();
