@@ -1,0 +1,95 @@
+//! UNSAFE: calls libibverbs. Where the device tells what it has done.
+
+use core::ptr;
+use std::rc::Rc;
+
+use ibverbs_sys as ffi;
+use nix::errno::Errno;
+
+use super::device::{Device, Domain};
+use super::failed;
+use crate::verbs::error::VerbsError;
+
+/// Completions taken by one call.
+pub(in crate::verbs) const BATCH: usize = 16;
+
+/// Where the device tells what it has done.
+#[derive(Debug)]
+pub(in crate::verbs) struct Completions {
+    pub(super) queue: *mut ffi::ibv_cq,
+    _device: Rc<Device>,
+}
+
+/// How a work request has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::verbs) enum Ending {
+    Good,
+    /// The other side did not answer, however often it was asked.
+    NoAnswer,
+    /// It had no receive.
+    NotReady,
+    /// The queue pair had failed before.
+    Flushed,
+    /// Anything else.
+    Failed,
+}
+
+/// One work request that is over.
+#[derive(Debug)]
+pub(in crate::verbs) struct Done {
+    pub(super) request: u64,
+    /// The number of the queue pair here.
+    pub(in crate::verbs) pair: u32,
+    pub(in crate::verbs) ending: Ending,
+    /// What came, in bytes, and the immediate value; of receives alone.
+    pub(in crate::verbs) len: usize,
+    pub(in crate::verbs) immediate: u32,
+}
+
+impl Completions {
+    pub(in crate::verbs) fn new(domain: &Domain, entries: u32) -> Result<Rc<Self>, VerbsError> {
+        let device = Rc::clone(&domain.device);
+        let entries = i32::try_from(entries).unwrap_or(i32::MAX);
+        // SAFETY: the context is open; no channel, no context of ours.
+        let queue =
+            unsafe { ffi::ibv_create_cq(device.context, entries, ptr::null_mut(), ptr::null_mut(), 0) };
+        if queue.is_null() {
+            Err(failed("ibv_create_cq"))
+        } else {
+            Ok(Rc::new(Self { queue, _device: device }))
+        }
+    }
+
+    /// Takes at most so many, and [`BATCH`].
+    pub(in crate::verbs) fn poll(&self, most: usize, mut each: impl FnMut(Done)) -> Result<(), VerbsError> {
+        let mut found = [ffi::ibv_wc::default(); BATCH];
+        let most = most.min(BATCH) as i32;
+        // SAFETY: the queue is open, its context has the operation, and there is room for `most` entries.
+        let count = unsafe {
+            let poll = (*(*self.queue).context).ops.poll_cq;
+            poll.map_or(-1, |poll| poll(self.queue, most, found.as_mut_ptr()))
+        };
+        let count = usize::try_from(count)
+            .map_err(|_| VerbsError::Call { call: "ibv_poll_cq", errno: Errno::EIO })?;
+        for entry in found.iter().take(count) {
+            use ffi::ibv_wc_status as status;
+            let ending = match entry.error().map(|(status, _)| status) {
+                None => Ending::Good,
+                Some(status::IBV_WC_RETRY_EXC_ERR) => Ending::NoAnswer,
+                Some(status::IBV_WC_RNR_RETRY_EXC_ERR) => Ending::NotReady,
+                Some(status::IBV_WC_WR_FLUSH_ERR) => Ending::Flushed,
+                Some(_) => Ending::Failed,
+            };
+            let (len, immediate) = (entry.len(), u32::from_be(entry.imm_data));
+            each(Done { request: entry.wr_id(), pair: entry.qp_num, ending, len, immediate });
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Completions {
+    fn drop(&mut self) {
+        // SAFETY: it is open, and what reports to it holds it.
+        unsafe { ffi::ibv_destroy_cq(self.queue) };
+    }
+}

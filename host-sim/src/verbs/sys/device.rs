@@ -1,0 +1,159 @@
+//! UNSAFE: calls libibverbs. Devices and what may work together on one.
+
+use core::ffi::CStr;
+use std::rc::Rc;
+
+use ibverbs_sys as ffi;
+use nix::errno::Errno;
+
+use super::{check, failed};
+use crate::verbs::choice::{Description, Gid, Kind, Port, RoceVersion};
+use crate::verbs::error::VerbsError;
+
+/// The addresses of a port that are looked at.
+const GIDS: usize = 256;
+
+/// An open device.
+#[derive(Debug)]
+pub(in crate::verbs) struct Device {
+    pub(super) context: *mut ffi::ibv_context,
+    name: String,
+}
+
+/// What of a device's limits matters here.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::verbs) struct Limits {
+    pub(in crate::verbs) pairs: u64,
+    pub(in crate::verbs) receives: u64,
+    pub(in crate::verbs) completions: u64,
+    pub(in crate::verbs) sends: u64,
+}
+
+impl Device {
+    /// Opens all that there are.
+    pub(in crate::verbs) fn all() -> Result<Vec<Self>, VerbsError> {
+        let mut count = 0;
+        // SAFETY: the call writes the number of entries of the list that it returns.
+        let list = unsafe { ffi::ibv_get_device_list(&mut count) };
+        if list.is_null() {
+            return match Errno::last() {
+                Errno::ENOSYS | Errno::ENOENT => Err(VerbsError::NoDevice),
+                errno => Err(VerbsError::Call { call: "ibv_get_device_list", errno }),
+            };
+        }
+        let open = |at: usize| {
+            // SAFETY: the list has `count` entries, each valid until the list is freed; its name ends with a zero byte.
+            let (context, name) = unsafe {
+                let device = *list.add(at);
+                (ffi::ibv_open_device(device), CStr::from_ptr(ffi::ibv_get_device_name(device)))
+            };
+            let name = name.to_string_lossy().into_owned();
+            if context.is_null() { Err(failed("ibv_open_device")) } else { Ok(Self { context, name }) }
+        };
+        let devices = (0..usize::try_from(count).unwrap_or(0)).map(open).collect();
+        // SAFETY: it is the list from above, and nothing of it is used any more: open devices outlive it.
+        unsafe { ffi::ibv_free_device_list(list) };
+        devices
+    }
+
+    pub(in crate::verbs) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(in crate::verbs) fn describe(&self) -> Result<Description, VerbsError> {
+        let (ports, gids) = (self.attributes()?.phys_port_cnt, self.gids()?);
+        let port = |number| {
+            let mut port = ffi::ibv_port_attr::default();
+            // SAFETY: the call fills in what is there of an attribute as large as this one or smaller.
+            let code = unsafe { ffi::ibv_query_port(self.context, number, (&raw mut port).cast()) };
+            check("ibv_query_port", code)?;
+            let of_port = |(at, gid): &(u8, Gid)| (*at == number).then(|| gid.clone());
+            Ok(Port {
+                number,
+                is_active: port.state == ffi::ibv_port_state::IBV_PORT_ACTIVE,
+                // The numbers stand for powers of two from 256.
+                mtu: 128_u16.checked_shl(port.active_mtu).unwrap_or(0),
+                lid: port.lid,
+                gids: gids.iter().filter_map(of_port).collect(),
+            })
+        };
+        let ports = (1..=ports).map(port).collect::<Result<_, VerbsError>>()?;
+        Ok(Description { name: self.name.clone(), ports })
+    }
+
+    pub(in crate::verbs) fn limits(&self) -> Result<Limits, VerbsError> {
+        let attributes = self.attributes()?;
+        let number = |value: i32| u64::try_from(value).unwrap_or(0);
+        Ok(Limits {
+            pairs: number(attributes.max_qp),
+            receives: number(attributes.max_srq_wr),
+            completions: number(attributes.max_cqe),
+            sends: number(attributes.max_qp_wr),
+        })
+    }
+
+    fn attributes(&self) -> Result<ffi::ibv_device_attr, VerbsError> {
+        // SAFETY: all of its fields are numbers, for which zero is a value.
+        let mut attributes: ffi::ibv_device_attr = unsafe { core::mem::zeroed() };
+        // SAFETY: the context is open, and the call fills in the attributes.
+        check("ibv_query_device", unsafe { ffi::ibv_query_device(self.context, &mut attributes) })?;
+        Ok(attributes)
+    }
+
+    /// All addresses, with the ports that they are of.
+    fn gids(&self) -> Result<Vec<(u8, Gid)>, VerbsError> {
+        // SAFETY: all of its fields are numbers, for which zero is a value.
+        let mut entries: Vec<ffi::ibv_gid_entry> = vec![unsafe { core::mem::zeroed() }; GIDS];
+        let size = size_of::<ffi::ibv_gid_entry>();
+        // SAFETY: there is room for so many entries of this size.
+        let count = unsafe { ffi::_ibv_query_gid_table(self.context, entries.as_mut_ptr(), GIDS, 0, size) };
+        let count = usize::try_from(count).map_err(|_| VerbsError::Call {
+            call: "ibv_query_gid_table",
+            errno: Errno::from_raw(i32::try_from(-count).unwrap_or(0)),
+        })?;
+        let gid = |entry: &ffi::ibv_gid_entry| {
+            let kind = match entry.gid_type {
+                ffi::IBV_GID_TYPE_ROCE_V1 => Kind::Roce(RoceVersion::V1),
+                ffi::IBV_GID_TYPE_ROCE_V2 => Kind::Roce(RoceVersion::V2),
+                _ => Kind::Infiniband,
+            };
+            // SAFETY: its bytes are those of either form.
+            let raw = unsafe { entry.gid.raw };
+            Some((u8::try_from(entry.port_num).ok()?, Gid { index: entry.gid_index, raw, kind }))
+        };
+        Ok(entries.iter().take(count).filter_map(gid).collect())
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // SAFETY: it is open, and what was made from it holds it.
+        unsafe { ffi::ibv_close_device(self.context) };
+    }
+}
+
+/// Objects that may work together.
+#[derive(Debug)]
+pub(in crate::verbs) struct Domain {
+    pub(super) domain: *mut ffi::ibv_pd,
+    pub(super) device: Rc<Device>,
+}
+
+impl Domain {
+    pub(in crate::verbs) fn new(device: Rc<Device>) -> Result<Rc<Self>, VerbsError> {
+        // SAFETY: the context is open.
+        let domain = unsafe { ffi::ibv_alloc_pd(device.context) };
+        if domain.is_null() { Err(failed("ibv_alloc_pd")) } else { Ok(Rc::new(Self { domain, device })) }
+    }
+
+    pub(in crate::verbs) fn device(&self) -> &Device {
+        &self.device
+    }
+}
+
+impl Drop for Domain {
+    fn drop(&mut self) {
+        // SAFETY: it is allocated, and what was made in it holds it.
+        unsafe { ffi::ibv_dealloc_pd(self.domain) };
+    }
+}
