@@ -47,6 +47,7 @@ impl<'m, E: Element> Blockwise<'m, E> {
     }
 
     /// The longest block.
+    #[inline(always)]
     fn count(&self, comm: &Comm) -> Result<usize, Cause> {
         let ((data, divided), (input, given)) = (&self.data, &self.input);
         let size = comm.size();
@@ -65,6 +66,7 @@ impl<'m, E: Element> Blockwise<'m, E> {
         }
     }
 
+    #[inline(always)]
     fn call(&self, comm: &Comm, count: usize) -> Call {
         Call {
             operation: self.operation,
@@ -97,6 +99,7 @@ impl<'m, E: Element> Blockwise<'m, E> {
     }
 
     /// Carries it out.
+    #[inline(always)]
     pub(crate) fn run<'s, T: Transport, P: Platform>(
         mut self,
         options: &Options,
@@ -105,12 +108,23 @@ impl<'m, E: Element> Blockwise<'m, E> {
     ) -> Result<(), Error> {
         match self.at_once(options, caller, comm) {
             Some(done) => done,
-            None => self.planned(options, comm).run_on(caller, comm, self.lent()),
+            None => self.run_planned(options, caller, comm),
         }
     }
 
+    /// Carries it out by what is selected: out of the way of what is done at once.
+    #[inline(never)]
+    fn run_planned<'s, T: Transport, P: Platform>(
+        self,
+        options: &Options,
+        caller: &mut impl Caller<'s, T, P>,
+        comm: &Comm,
+    ) -> Result<(), Error> {
+        self.planned(options, comm).run_on(caller, comm, self.lent())
+    }
+
     /// Carries it out by control lines, if it is for them; `None` if it, or what is left of it, is for messages.
-    #[inline]
+    #[inline(always)]
     fn at_once<'s, T: Transport, P: Platform>(
         &mut self,
         options: &Options,
@@ -121,10 +135,12 @@ impl<'m, E: Element> Blockwise<'m, E> {
             return None;
         }
         let call = self.call(comm, self.count(comm).ok()?);
-        let given = Some(&*self.input.0).filter(|_| !matches!(self.input.1, Layout::Whole));
-        let (what, layouts) = ((self.root.0, self.kernel), [self.data.1, self.input.1]);
-        let portions = Portions::new(&call, comm, what, layouts, given.map(IntoBytes::as_bytes)).ok()?;
-        let done = options.at_once_in_portions(caller, comm, &call, &portions, self.data.0.as_mut_bytes())?;
+        let (input, divided) = (&*self.input.0, self.input.1);
+        let given = Some(input).filter(|_| !matches!(divided, Layout::Whole));
+        let (what, data) = ((self.root.0, self.kernel), self.data.0.as_mut_bytes());
+        let given = given.map(|input| (input.as_bytes(), divided));
+        let portions = Portions::new(&call, comm, what, (data.len(), self.data.1), given);
+        let done = options.at_once_in_portions(caller, comm, &call, &portions, data)?;
         let is_gatherv = self.operation == Operation::Gatherv;
         match done {
             Ok(()) if portions.is_long() => {

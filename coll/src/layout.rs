@@ -232,13 +232,6 @@ impl Place<'_> {
         })
     }
 
-    /// Where the block of `rank` stands in a buffer of this layout, in bytes of elements of so many.
-    #[cfg(not(feature = "compact"))]
-    pub(crate) fn bytes_of(&self, layout: Layout<'_>, rank: u32, element_bytes: u32) -> Range<usize> {
-        let (elements, bytes) = (self.stretch_of(layout, rank), element_bytes as usize);
-        elements.start.saturating_mul(bytes)..elements.end.saturating_mul(bytes)
-    }
-
     /// The piece of `span` with this number, as elements of its buffer; `None` past the last one.
     #[inline]
     pub(crate) fn piece(&self, span: Span, number: u32) -> Option<Range<usize>> {

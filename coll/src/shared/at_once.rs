@@ -56,7 +56,7 @@ impl Options {
 
     /// The same of a call of which every rank gives and takes portions.
     #[cfg(not(feature = "compact"))]
-    #[inline]
+    #[inline(always)]
     pub(crate) fn at_once_in_portions<'s, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -76,7 +76,7 @@ impl Options {
 
     /// The same of a scan, which has nothing but its data.
     #[cfg(not(feature = "compact"))]
-    #[inline]
+    #[inline(always)]
     pub(crate) fn at_once_alone<'s, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -85,7 +85,7 @@ impl Options {
         kernel: Kernel,
         data: &mut [u8],
     ) -> Option<Result<(), Error>> {
-        let portions = Portions::new(call, comm, (0, Some(kernel)), [Layout::Whole; 2], None).ok()?;
+        let portions = Portions::new(call, comm, (0, Some(kernel)), (data.len(), Layout::Whole), None);
         self.at_once_in_portions(caller, comm, call, &portions, data)
     }
 
@@ -274,8 +274,10 @@ impl<R: Role> Encounter<R> {
 
     #[inline(always)]
     fn hears(&self, lines: &Lines<'_>) -> bool {
-        let said = lines.look(self.number, self.next);
-        said.is_ok_and(|said| said.is_some_and(|said| self.role.hear(self.next, said.note).is_ok()))
+        match lines.look(self.number, self.next) {
+            Ok(Some(said)) => self.role.hear(self.next, said.note).is_ok(),
+            _ => false,
+        }
     }
 
     /// What goes on with it.

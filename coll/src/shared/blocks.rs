@@ -5,6 +5,7 @@
 //! block is empty there.
 
 use core::cell::Cell;
+use core::ops::Range;
 
 use aldis_kernel::hal::lines::{LinesShape, Note};
 use aldis_kernel::hal::{Cause, Operation};
@@ -12,9 +13,9 @@ use aldis_kernel::{Comm, Lines, Withheld};
 
 use super::chunks::Run;
 use super::{LINE_BYTES, Role, Stopped, Task, passes_in_chunks, stands_in_lines};
-use crate::layout::{Layout, Place};
+use crate::layout::Layout;
 use crate::op::{Kernel, copy};
-use crate::schedule::{Instance, Order};
+use crate::schedule::Order;
 use crate::select::Call;
 
 /// Bytes of an entry of a line's table.
@@ -29,9 +30,14 @@ const TABLE_BYTES: u64 = 64;
 /// Such a call as one rank sees it, but for its data.
 pub(crate) struct Portions<'m> {
     pub(super) task: Task,
-    pub(super) place: Place<'m>,
-    /// What it gives, if that are not its data.
-    pub(super) input: Option<&'m [u8]>,
+    /// How its data are divided.
+    pub(super) data: Layout<'m>,
+    /// What it gives, and how that is divided, if that are not its data.
+    pub(super) input: Option<(&'m [u8], Layout<'m>)>,
+    /// Bytes of its data.
+    data_bytes: usize,
+    /// Bytes of the longest block.
+    longest_bytes: usize,
     /// Somebody gives more than a line holds: messages are to follow.
     pub(super) is_long: Cell<bool>,
     /// Two ranks pass chunks, and so does this one unless the other's block stands in its line.
@@ -41,33 +47,31 @@ pub(crate) struct Portions<'m> {
 }
 
 impl<'m> Portions<'m> {
-    /// The call with this root, for data and input that are divided like this.
-    ///
-    /// # Errors
-    /// [`Cause::RankOutOfRange`] for the root.
+    /// The call with this root, for so many bytes of data, and for input, that are divided like this.
+    #[inline(always)]
     pub(crate) fn new(
         call: &Call,
         comm: &Comm,
         (root, kernel): (u32, Option<Kernel>),
-        [data, input]: [Layout<'m>; 2],
-        given: Option<&'m [u8]>,
-    ) -> Result<Self, Cause> {
+        (data_bytes, data): (usize, Layout<'m>),
+        input: Option<(&'m [u8], Layout<'m>)>,
+    ) -> Self {
         let &Call { operation, size, element_bytes, count, .. } = call;
-        let whole = Instance::new(comm.rank().0, size, root, count)?;
-        let place = Place { data, input, whole, base: 0, segment: count };
-        let task = Task { operation, rank: whole.rank(), size, root, bytes: 0, element_bytes, kernel };
+        let task = Task { operation, rank: comm.rank().0, size, root, bytes: 0, element_bytes, kernel };
+        let longest_bytes = count.saturating_mul(element_bytes as usize);
         let (is_long, heard) = (Cell::new(false), Cell::new(None));
-        let this = Self { task, place, input: given, is_long, passes: false, heard };
-        let bytes = this.given_bytes();
+        let mut this = Self { task, data, input, data_bytes, longest_bytes, is_long, passes: false, heard };
+        this.task.bytes = this.given_bytes();
         // Of all others it is known that a line holds them.
-        let is_long = this.task.gives() && this.is_too_long(bytes as u64);
+        let is_long = task.gives() && this.is_too_long(this.task.bytes as u64);
         this.is_long.set(is_long);
         let is_known = !this.has_table();
-        let passes = passes_in_chunks(call) && if is_known { !stands_in_lines(call) } else { is_long };
-        Ok(Self { task: Task { bytes, ..task }, passes, ..this })
+        this.passes = passes_in_chunks(call) && if is_known { !stands_in_lines(call) } else { is_long };
+        this
     }
 
     /// Whether messages are to follow, once it was carried out: for all blocks, or, of a gather, for those that no line holds.
+    #[inline(always)]
     pub(crate) fn is_long(&self) -> bool {
         self.is_long.get()
     }
@@ -78,16 +82,19 @@ impl<'m> Portions<'m> {
     }
 
     /// Whether a line does not hold so many bytes.
+    #[inline(always)]
     const fn is_too_long(&self, bytes: u64) -> bool {
         bytes > if self.has_table() { LINE_BYTES + TABLE_BYTES } else { LINE_BYTES }
     }
 
     /// Whether a table says how long blocks are.
+    #[inline(always)]
     pub(super) const fn has_table(&self) -> bool {
         matches!(self.task.operation, Operation::Scatterv | Operation::Alltoallv)
     }
 
     /// Whether a rank gives every rank a block, or the one that is the root.
+    #[inline(always)]
     pub(super) const fn gives_each(&self) -> bool {
         use Operation::{Alltoall, ReduceScatter, ReduceScatterBlock, Scatter};
         self.has_table()
@@ -95,64 +102,89 @@ impl<'m> Portions<'m> {
     }
 
     /// How what this rank gives is divided.
-    pub(super) const fn divided(&self) -> Layout<'m> {
-        if self.input.is_some() { self.place.input } else { self.place.data }
+    #[inline(always)]
+    pub(super) fn divided(&self) -> Layout<'m> {
+        self.input.map_or(self.data, |(_, layout)| layout)
+    }
+
+    /// What this rank gives.
+    #[inline(always)]
+    pub(super) fn given<'b>(&self, data: &'b [u8]) -> &'b [u8]
+    where
+        'm: 'b,
+    {
+        self.input.map_or(data, |(input, _)| input)
+    }
+
+    /// Where in memory the block of `rank` stands.
+    #[inline(always)]
+    fn range(&self, layout: Layout<'_>, rank: u32) -> Range<usize> {
+        let bytes_of = |elements: usize| elements.saturating_mul(self.task.element_bytes as usize);
+        let (start, len) = match layout {
+            Layout::Even => ((rank as usize).saturating_mul(self.longest_bytes), self.longest_bytes),
+            Layout::Listed(blocks) => {
+                let block = blocks.get(rank as usize).copied().unwrap_or_default();
+                (bytes_of(block.start), bytes_of(block.len))
+            }
+            _ => (0, self.data_bytes),
+        };
+        start..start.saturating_add(len)
     }
 
     /// The part of memory that is the block of `rank`.
+    #[inline(always)]
     pub(super) fn block<'b>(
         &self,
         layout: Layout<'_>,
         rank: u32,
         memory: &'b [u8],
     ) -> Result<&'b [u8], Cause> {
-        memory.get(self.place.bytes_of(layout, rank, self.task.element_bytes)).ok_or(Cause::Stale)
+        memory.get(self.range(layout, rank)).ok_or(Cause::Stale)
     }
 
+    #[inline(always)]
     pub(super) fn block_mut<'b>(&self, rank: u32, data: &'b mut [u8]) -> Result<&'b mut [u8], Cause> {
-        data.get_mut(self.place.bytes_of(self.place.data, rank, self.task.element_bytes)).ok_or(Cause::Stale)
+        data.get_mut(self.range(self.data, rank)).ok_or(Cause::Stale)
     }
 
     /// Bytes of the block for `rank` in this rank's line.
+    #[inline(always)]
     fn len_for(&self, rank: u32) -> usize {
         let is_left_out = self.has_table() && rank == self.task.rank;
-        let len = self.place.bytes_of(self.divided(), rank, self.task.element_bytes).len();
-        if is_left_out { 0 } else { len }
+        match self.divided() {
+            _ if is_left_out => 0,
+            layout @ Layout::Listed(_) => self.range(layout, rank).len(),
+            _ => self.longest_bytes,
+        }
     }
 
     /// Where the block for `rank` stands in a line that has no table.
+    #[inline(always)]
     fn start_for(&self, rank: u32) -> usize {
         match self.divided() {
             Layout::Listed(_) => {
                 (0..rank).fold(0, |start: usize, rank| start.saturating_add(self.len_for(rank)))
             }
-            _ => self.len_for(rank).saturating_mul(rank as usize),
+            _ => self.longest_bytes.saturating_mul(rank as usize),
         }
     }
 
+    #[inline(always)]
     pub(super) const fn table_bytes(&self) -> usize {
         if self.has_table() { ENTRY_BYTES.saturating_mul(self.task.size as usize) } else { 0 }
     }
 
     /// Bytes of this rank's line.
+    #[inline(always)]
     fn given_bytes(&self) -> usize {
-        let Task { rank, size, element_bytes, .. } = self.task;
+        let Task { rank, size, .. } = self.task;
         match self.gives_each() {
             // Who only takes expects as much as is given.
             true if !self.has_table() || self.task.gives() => {
-                let blocks = match self.divided() {
-                    Layout::Listed(_) => self.start_for(size),
-                    _ => self
-                        .place
-                        .whole
-                        .count()
-                        .saturating_mul(size as usize)
-                        .saturating_mul(element_bytes as usize),
-                };
-                blocks.saturating_add(self.table_bytes())
+                self.start_for(size).saturating_add(self.table_bytes())
             }
             true => 0,
-            false => self.place.bytes_of(self.place.data, rank, element_bytes).len(),
+            false => self.taken_bytes(rank),
         }
     }
 
@@ -176,6 +208,7 @@ impl<'m> Portions<'m> {
     }
 
     /// The block for `rank` in a line.
+    #[inline(always)]
     fn unpack<'l>(&self, line: &'l [u8], rank: u32) -> Result<&'l [u8], Cause> {
         if !self.has_table() {
             let (start, len) = (self.start_for(rank), self.len_for(rank));
@@ -192,6 +225,7 @@ impl<'m> Portions<'m> {
     }
 
     /// Takes the block that stands in the line of `from`.
+    #[inline(always)]
     fn take_of(&self, from: u32, line: &[u8], data: &mut [u8]) -> Result<(), Cause> {
         let rank = self.task.rank;
         let is_scattered = matches!(self.task.operation, Operation::Scatter | Operation::Scatterv);
@@ -204,16 +238,20 @@ impl<'m> Portions<'m> {
     }
 
     /// Takes the blocks that stand in lines, and this rank's own.
+    #[inline(always)]
     fn take<'l>(
         &self,
         line: impl Fn(u32) -> Result<&'l [u8], Cause>,
         data: &mut [u8],
     ) -> Result<(), (Cause, Option<u32>)> {
         let Task { operation, size, .. } = self.task;
-        // Those are still to come.
-        let is_in_line =
-            |from| operation != Operation::Gatherv || !self.is_too_long(self.taken_bytes(from) as u64);
-        for from in (0..size).filter(|&from| self.task.listens_to(from) && is_in_line(from)) {
+        for from in 0..size {
+            // A long one of a gatherv is still to come.
+            let is_to_come =
+                || operation == Operation::Gatherv && self.is_too_long(self.taken_bytes(from) as u64);
+            if !self.task.listens_to(from) || is_to_come() {
+                continue;
+            }
             let taken = line(from).and_then(|line| self.take_of(from, line, data));
             taken.map_err(|cause| (cause, Some(from)))?;
         }
@@ -221,18 +259,21 @@ impl<'m> Portions<'m> {
     }
 
     /// Takes this rank's own block, if it is not there already.
+    #[inline(always)]
     pub(super) fn take_own(&self, data: &mut [u8]) -> Result<(), Cause> {
-        let Some(input) = self.input else { return Ok(()) };
-        let own = self.block(self.place.input, self.task.rank, input)?;
+        let Some((input, layout)) = self.input else { return Ok(()) };
+        let own = self.block(layout, self.task.rank, input)?;
         copy(self.block_mut(self.task.rank, data)?, own)
     }
 
     /// Bytes of the block that `from` gives to this rank, as it stands in the data.
+    #[inline(always)]
     pub(super) fn taken_bytes(&self, from: u32) -> usize {
-        self.place.bytes_of(self.place.data, from, self.task.element_bytes).len()
+        self.range(self.data, from).len()
     }
 
     /// Reduces what stands in lines for this rank.
+    #[inline(always)]
     fn fold<'l>(&self, line: impl Fn(u32) -> Result<&'l [u8], Cause>, data: &mut [u8]) -> Result<(), Cause> {
         let rank = self.task.rank;
         match self.task.operation {
@@ -258,6 +299,7 @@ impl Role for &Portions<'_> {
         &self.task
     }
 
+    #[inline(always)]
     fn fits(&self, line_bytes: u32) -> bool {
         u64::from(line_bytes) >= LINE_BYTES + TABLE_BYTES
     }
@@ -266,26 +308,29 @@ impl Role for &Portions<'_> {
         if self.passes { self.run_of_two(shape).map(Some) } else { Ok(None) }
     }
 
+    #[inline(always)]
     fn give(&self, lines: &mut Lines<'_>, number: u32, data: &[u8]) -> Result<(), Withheld> {
-        let (note, from) = (self.task.note(), self.input.unwrap_or(data));
+        let (note, from) = (self.task.note(), self.given(data));
         if self.is_too_long(note.bytes) {
             return lines.publish(number, note, &[]);
         }
         match self.divided() {
             _ if !self.gives_each() => {
-                lines.publish(number, note, self.block(self.place.data, self.task.rank, data)?)
+                lines.publish(number, note, self.block(self.data, self.task.rank, data)?)
             }
             Layout::Listed(_) => lines.pack(number, note, |line| self.pack(line, from)),
             _ => lines.publish(number, note, from),
         }
     }
 
+    #[inline(always)]
     fn note(&self) -> Note {
         let note = self.task.note();
         let beside = if self.passes { IN_CHUNKS } else { 0 };
         Note { bytes: note.bytes.saturating_add(beside), ..note }
     }
 
+    #[inline(always)]
     fn hear(&self, rank: u32, note: Note) -> Result<(), Cause> {
         self.task.check_call(note)?;
         let theirs = note.bytes & (IN_CHUNKS - 1);
@@ -308,6 +353,7 @@ impl Role for &Portions<'_> {
         Ok(())
     }
 
+    #[inline(always)]
     fn settle(&self, lines: &Lines<'_>, number: u32, data: &mut [u8]) -> Result<(), (Cause, Option<u32>)> {
         let line = |rank| Ok(lines.look(number, rank)?.ok_or(Cause::Stale)?.payload);
         if !self.task.receives() || self.has_table() && self.is_long() {
@@ -339,17 +385,10 @@ mod tests {
 
     /// An all-to-all of blocks of unlike bytes.
     fn unlike(rank: u32, blocks: &[Block]) -> Portions<'_> {
-        let (operation, size, layout) = (Operation::Alltoallv, blocks.len() as u32, Layout::Listed(blocks));
-        let place = Place {
-            data: layout,
-            input: layout,
-            whole: Instance::new(rank, size, 0, 0).unwrap(),
-            base: 0,
-            segment: usize::MAX,
-        };
+        let (operation, size, data) = (Operation::Alltoallv, blocks.len() as u32, Layout::Listed(blocks));
         let task = Task { operation, rank, size, root: 0, bytes: 0, element_bytes: 1, kernel: None };
         let (is_long, heard) = (Cell::new(false), Cell::new(None));
-        Portions { task, place, input: None, is_long, passes: false, heard }
+        Portions { task, data, input: None, data_bytes: 0, longest_bytes: 0, is_long, passes: false, heard }
     }
 
     proptest! {

@@ -74,12 +74,9 @@ impl Portions<'_> {
     }
 
     fn hand(&self, run: &Run, segment: u32, lines: &mut Lines<'_>, data: &[u8]) -> Result<(), Stopped> {
-        let (layout, rank) = if self.gives_each() {
-            (self.divided(), self.other())
-        } else {
-            (self.place.data, self.task.rank)
-        };
-        let block = self.block(layout, rank, self.input.unwrap_or(data))?;
+        let (layout, rank) =
+            if self.gives_each() { (self.divided(), self.other()) } else { (self.data, self.task.rank) };
+        let block = self.block(layout, rank, self.given(data))?;
         match block.get(run.span(block.len(), segment)) {
             Some(part) if !part.is_empty() => {
                 fill(lines, run.first.wrapping_add(segment), part, part.len()..part.len())

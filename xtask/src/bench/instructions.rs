@@ -12,13 +12,25 @@ use crate::table::Table;
 /// Repetitions of the longer and the shorter run; their difference leaves start-up and first touches out.
 const RUNS: [u32; 2] = [1100, 100];
 /// What is counted: the call, the function of `bench_instructions` that makes it, and how the message is received there.
-const CALLS: [(&str, &str, &str); 6] = [
+const CALLS: [(&str, &str, &str); 18] = [
     ("isend", "start_send", "blocking"),
     ("recv, the message in the ring", "take_receive", "blocking"),
     ("recv, the message taken in before", "take_receive", "unexpected"),
     ("irecv", "post_receive", "posted"),
     ("poll that takes the message in", "poll_arrival", "posted"),
     ("wait for what is complete", "finish_receive", "posted"),
+    ("bcast, who gives", "give_collective", "bcast"),
+    ("bcast, who takes", "take_collective", "bcast"),
+    ("gather, who gives", "give_collective", "gather"),
+    ("gather, who takes", "take_collective", "gather"),
+    ("gatherv, who gives", "give_collective", "gatherv"),
+    ("gatherv, who takes", "take_collective", "gatherv"),
+    ("scatter, who gives", "give_collective", "scatter"),
+    ("scatter, who takes", "take_collective", "scatter"),
+    ("scatterv, who gives", "give_collective", "scatterv"),
+    ("scatterv, who takes", "take_collective", "scatterv"),
+    ("exscan, who gives", "give_collective", "exscan"),
+    ("exscan, who takes", "take_collective", "exscan"),
 ];
 
 /// Counts the instructions of an 8-byte isend and of its receive over shared memory, under callgrind.
@@ -88,7 +100,7 @@ fn count(measured: &Command, function: &str, repetitions: u32, receive: &str) ->
     let mut command = Command::new("valgrind");
     command
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no"])
-        .arg(format!("--toggle-collect=bench_instructions::{function}*"))
+        .arg(format!("--toggle-collect=bench_instructions::*{function}*"))
         .arg(measured.get_program())
         .arg(repetitions.to_string())
         .arg(receive);

@@ -2,7 +2,10 @@
 //!
 //! What `cargo xtask bench instructions` counts under callgrind: the calls that an 8-byte message takes, each a function
 //! of its own here, in as many repetitions as the first argument says. The second says how it is received: by a blocking
-//! receive, by one that is called after the message has been taken in, or by one that was posted before it came.
+//! receive, by one that is called after the message has been taken in, or by one that was posted before it came; or it names
+//! a collective.
+
+mod collectives;
 
 use core::error::Error;
 use core::hint::black_box;
@@ -71,12 +74,16 @@ enum Receive {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let usage = "usage: REPETITIONS blocking|unexpected|posted";
+    let usage = "usage: REPETITIONS blocking|unexpected|posted|COLLECTIVE";
     let repetitions: u32 = std::env::args().nth(1).ok_or(usage)?.parse()?;
-    let receive = match std::env::args().nth(2).as_deref() {
-        Some("blocking") => Receive::Blocking,
-        Some("unexpected") => Receive::Unexpected,
-        Some("posted") => Receive::Posted,
+    let how = std::env::args().nth(2).ok_or(usage)?;
+    if let Some(kind) = collectives::Kind::named(&how) {
+        return collectives::run(kind, repetitions, &mut pair()?);
+    }
+    let receive = match how.as_str() {
+        "blocking" => Receive::Blocking,
+        "unexpected" => Receive::Unexpected,
+        "posted" => Receive::Posted,
         _ => return Err(usage.into()),
     };
     let [mut one, mut other] = pair()?;
@@ -105,7 +112,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Two ranks that reach each other over rings and themselves over a loopback, as on a host.
 fn pair() -> Result<[One; 2], Box<dyn Error>> {
-    let geometry = Geometry { peers: 2, slots: 64, blocks: 8, block_bytes: 8192, sets: 0 };
+    let geometry = Geometry { peers: 2, slots: 64, blocks: 8, block_bytes: 8192, sets: 1 };
     let bytes = geometry.inbox_bytes();
     let identity = |rank: u32| Identity { job: 1, owner: PeerId(rank), epoch: Epoch(rank + 1) };
     let inboxes = [inbox(bytes)?, inbox(bytes)?];

@@ -1,0 +1,95 @@
+//! Collectives of two ranks in which one gives and the other takes: each side's call a function of its own.
+
+use core::error::Error;
+use core::hint::black_box;
+
+use aldis_coll::layout::Block;
+use aldis_coll::op::Sum;
+use aldis_coll::{bcast, exscan, gather, gatherv, scatter, scatterv};
+use aldis_kernel::{Comm, Error as Refused, Rank};
+
+use super::One;
+
+/// Bytes that are given.
+const BYTES: usize = 8;
+
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    Bcast,
+    Gather,
+    Gatherv,
+    Scatter,
+    Scatterv,
+    Exscan,
+}
+
+impl Kind {
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "bcast" => Self::Bcast,
+            "gather" => Self::Gather,
+            "gatherv" => Self::Gatherv,
+            "scatter" => Self::Scatter,
+            "scatterv" => Self::Scatterv,
+            "exscan" => Self::Exscan,
+            _ => return None,
+        })
+    }
+
+    /// Rank 0 gives, and rank 1 takes.
+    #[inline(always)]
+    fn call(
+        self,
+        is_taker: bool,
+        rank: &mut One,
+        world: &Comm,
+        data: &mut [u8],
+        own: &mut [u8],
+    ) -> Result<(), Refused> {
+        let blocks = Block::packed([BYTES; 2]);
+        match self {
+            Self::Bcast => bcast(rank, world, own, Rank(0)),
+            Self::Gather => gather(rank, world, if is_taker { data } else { own }, &mut [], Rank(1)),
+            Self::Gatherv => gatherv(rank, world, if is_taker { data } else { own }, &blocks, Rank(1)),
+            Self::Scatter => scatter(rank, world, if is_taker { own } else { data }, &mut [], Rank(0)),
+            Self::Scatterv => scatterv(rank, world, if is_taker { own } else { data }, &blocks, Rank(0)),
+            Self::Exscan => exscan(rank, world, Sum, own, &mut [0_u8; BYTES]),
+        }
+    }
+}
+
+/// The call of the rank that gives.
+#[inline(never)]
+fn give_collective(
+    kind: Kind,
+    rank: &mut One,
+    world: &Comm,
+    data: &mut [u8],
+    own: &mut [u8],
+) -> Result<(), Refused> {
+    kind.call(false, rank, world, data, own)
+}
+
+/// The call of the rank that takes what has been given.
+#[inline(never)]
+fn take_collective(
+    kind: Kind,
+    rank: &mut One,
+    world: &Comm,
+    data: &mut [u8],
+    own: &mut [u8],
+) -> Result<(), Refused> {
+    kind.call(true, rank, world, data, own)
+}
+
+/// So many collectives, what is given in the last of them seen to arrive.
+pub(crate) fn run(kind: Kind, repetitions: u32, [one, other]: &mut [One; 2]) -> Result<(), Box<dyn Error>> {
+    let (here, there) = (one.world(), other.world());
+    let (mut given, mut taken) = (black_box([7_u8; 2 * BYTES]), [0_u8; 2 * BYTES]);
+    let (mut own, mut others) = ([7_u8; BYTES], [0_u8; BYTES]);
+    for _ in 0..repetitions {
+        give_collective(kind, one, &here, &mut given, &mut own)?;
+        take_collective(kind, other, &there, &mut taken, &mut others)?;
+    }
+    if taken.contains(&7) || others == [7; BYTES] { Ok(()) } else { Err("nothing arrived".into()) }
+}
