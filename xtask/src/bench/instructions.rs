@@ -1,4 +1,5 @@
-//! `cargo xtask bench instructions`: instructions of a message over shared memory, counted by callgrind.
+//! `cargo xtask bench instructions`: instructions of a message and of small collectives over shared memory, counted by
+//! callgrind.
 
 use std::process::Command;
 
@@ -11,7 +12,8 @@ use crate::table::Table;
 
 /// Repetitions of the longer and the shorter run; their difference leaves start-up and first touches out.
 const RUNS: [u32; 2] = [1100, 100];
-/// What is counted: the call, the function of `bench_instructions` that makes it, and how the message is received there.
+/// What is counted: the call, the function of `bench_instructions` that makes it, and how the message is received there or the
+/// name of the collective.
 const CALLS: [(&str, &str, &str); 18] = [
     ("isend", "start_send", "blocking"),
     ("recv, the message in the ring", "take_receive", "blocking"),
@@ -33,7 +35,7 @@ const CALLS: [(&str, &str, &str); 18] = [
     ("exscan, who takes", "take_collective", "exscan"),
 ];
 
-/// Counts the instructions of an 8-byte isend and of its receive over shared memory, under callgrind.
+/// Counts the instructions of an 8-byte message and of collectives of two ranks over shared memory, under callgrind.
 ///
 /// The count is of the calls as a user makes them, checks of their arguments and all, with their share of the credits that
 /// go back, and does not vary with the machine's mood. It needs valgrind (Debian: apt-get install valgrind).
@@ -70,7 +72,8 @@ pub(super) fn table() -> Result<(String, Table)> {
     Ok((TITLE.into(), tabulated(&counts()?)))
 }
 
-const TITLE: &str = "Instructions of a message of 8 bytes over shared memory";
+const TITLE: &str =
+    "Instructions of a message of 8 bytes, and of collectives of two ranks, over shared memory";
 
 fn tabulated(counts: &[(&str, &str, f64)]) -> Table {
     let mut table = Table::new(["call", "instructions"]);
