@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod arrows;
+mod aside;
 mod bench;
 mod board;
 mod children;

@@ -14,6 +14,6 @@ mod programs;
 mod rank;
 mod report;
 
-pub(crate) use check::step;
+pub(crate) use check::{images, step};
 pub(crate) use cli::Command;
 pub(crate) use machine::{Arch, emulator, mac};

@@ -1,6 +1,15 @@
-//! What came of one step of a longer chore.
+//! The steps of a longer chore: running them one after the other, and what came of each.
 
-use anyhow::Result;
+use core::time::Duration;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::limit;
 
 /// A step that did not fail.
 #[derive(Debug)]
@@ -29,4 +38,79 @@ impl Outcome {
             }
         }
     }
+}
+
+/// One step as it went.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Done {
+    pub(crate) step: String,
+    pub(crate) seconds: f64,
+    pub(crate) verdict: Verdict,
+    /// In words.
+    pub(crate) outcome: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Verdict {
+    Passed,
+    Skipped,
+    Failed,
+}
+
+/// The steps so far.
+pub(crate) struct Run {
+    pub(crate) done: Vec<Done>,
+    report: Option<File>,
+}
+
+impl Run {
+    /// No steps yet; each is to be written into the report.
+    ///
+    /// # Errors
+    /// A report that cannot be created.
+    pub(crate) fn new(report: Option<&Path>) -> Result<Self> {
+        let create = |file: &Path| File::create(file).with_context(|| format!("creating {}", file.display()));
+        Ok(Self { done: Vec::new(), report: report.map(create).transpose()? })
+    }
+
+    /// Runs a step and shows at once how it went; a failed one does not keep the others from running.
+    pub(crate) fn step(&mut self, name: &str, work: impl FnOnce() -> Result<Outcome>) {
+        eprintln!("==> {name}");
+        let start = Instant::now();
+        let outcome = limit::within(limit_of(name), work);
+        let seconds = start.elapsed().as_secs_f64();
+        if let Err(error) = &outcome {
+            eprintln!("{error:#}");
+        }
+        let verdict = match &outcome {
+            Ok(Outcome::Passed(_)) => Verdict::Passed,
+            Ok(Outcome::Skipped { .. }) => Verdict::Skipped,
+            Err(_) => Verdict::Failed,
+        };
+        let done = Done { step: name.into(), seconds, verdict, outcome: Outcome::spell(&outcome) };
+        eprintln!("<== {name}: {} ({seconds:.1} s)", done.outcome);
+        self.note(done);
+    }
+
+    /// Notes how a step went.
+    pub(crate) fn note(&mut self, done: Done) {
+        if let Some(report) = &mut self.report {
+            let line = serde_json::to_string(&done).unwrap_or_default();
+            // The table says it as well.
+            let _ = writeln!(report, "{line}");
+        }
+        self.done.push(done);
+    }
+}
+
+/// What a step may take before it is ended as one that hangs: many times what it needs on two cores that others use too,
+/// with nothing built yet.
+fn limit_of(step: &str) -> Duration {
+    let minutes = match step {
+        "format" | "arrows" | "fences" | "licences" => 15,
+        "clippy" | "tests" | "conformance" => 120,
+        _ => 60,
+    };
+    Duration::from_secs(60 * minutes)
 }

@@ -1,74 +1,109 @@
 //! `cargo xtask test`: everything that proves the project, one step after the other, and what could not be done.
 
 use core::num::NonZero;
-use core::time::Duration;
+use std::path::PathBuf;
 use std::thread;
-use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 
+use crate::aside::Aside;
 use crate::firmware;
-use crate::steps::Outcome;
+use crate::steps::{Outcome, Run, Verdict};
 use crate::table::Table;
 use crate::workspace::{self, Workspace};
-use crate::{arrows, bench, conformance, endian, fences, licences, limit, qemu, shell, sim, size, verbs};
+use crate::{arrows, bench, conformance, endian, fences, licences, qemu, shell, sim, size, verbs};
 
 /// Runs everything that proves the project and says plainly what it skipped and how to enable it.
 ///
 /// Formatting, dependency arrows, fences of unsafe code, licences, clippy for each package and feature, documentation, unit and
 /// integration tests, bugs planted for them; then, unless skipped as slow, a campaign of the simulator, the conformance suite
 /// on 300 seeds, the loom models, a check for every firmware target, the firmware's size and contents, a job with an
-/// emulated big-endian machine, jobs of firmware in emulators, and a short run of the benchmark against the peers. A step that
-/// does not come to its end is ended, and what it ran is told. Needs no root and no package.
+/// emulated big-endian machine, jobs of firmware in emulators, and a short run of the benchmark against the peers. Steps that
+/// only build and compute run beside the others at low priority, and tell at their end. A step that does not come to its end
+/// is ended, and what it ran is told. Needs no root and no package.
 #[derive(Args)]
 pub(crate) struct Test {
     /// Leave out the simulator, conformance, loom, firmware, size, endian, emulators and the peers
     #[arg(long)]
     skip_slow: bool,
+    /// Run only this step; several may be named, and run one after the other in the usual order
+    #[arg(long = "step", value_name = "NAME", conflicts_with = "skip_slow", value_parser = PossibleValuesParser::new(STEPS.map(|step| step.name)))]
+    steps: Vec<String>,
     /// A skipped step is a failure
     #[arg(long)]
     require: bool,
+    /// Write each step's outcome into this file as it ends, one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
 }
 
-/// One step as it went.
-struct Done {
-    name: String,
-    seconds: f64,
-    outcome: Result<Outcome>,
+/// A step, and when it runs.
+#[derive(Clone, Copy)]
+struct Step {
+    name: &'static str,
+    when: When,
+    work: fn(&Workspace) -> Result<Outcome>,
 }
 
-/// The steps so far.
-#[derive(Default)]
-struct Run {
-    done: Vec<Done>,
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum When {
+    Always,
+    /// Unless skipped as slow.
+    Slow,
+    /// So too, and beside the others: it has no deadlines that a busy machine could miss, and no folder of theirs.
+    Aside,
 }
+
+const STEPS: [Step; 17] = {
+    use When::{Always, Aside, Slow};
+    const fn step(name: &'static str, when: When, work: fn(&Workspace) -> Result<Outcome>) -> Step {
+        Step { name, when, work }
+    }
+    [
+        step("format", Always, |_| format()),
+        step("arrows", Always, |_| arrows::check()),
+        step("fences", Always, |_| fences::check()),
+        step("licences", Always, |_| licences::check()),
+        step("clippy", Always, clippy),
+        step("documentation", Always, |_| documentation()),
+        step("tests", Always, |_| tests()),
+        step("planted", Always, |_| planted()),
+        step("simulator", Slow, |_| sim::step()),
+        step("conformance", Slow, |_| conformance::step()),
+        step("loom", Aside, loom),
+        step("firmware", Aside, firmware::step),
+        step("size", Aside, size::check),
+        step("images", Aside, qemu::images),
+        step("endian", Slow, endian::step),
+        step("qemu", Slow, |_| qemu::step()),
+        step("peers", Slow, |_| bench::peers()),
+    ]
+};
 
 impl Test {
     pub(crate) fn run(self) -> Result<()> {
         let workspace = Workspace::members()?;
-        let mut run = Run::default();
-        run.step("format", format);
-        run.step("arrows", arrows::check);
-        run.step("fences", fences::check);
-        run.step("licences", licences::check);
-        run.step("clippy", || clippy(&workspace));
-        run.step("documentation", documentation);
-        run.step("tests", tests);
-        run.step("planted", planted);
-        if self.skip_slow {
-            for name in ["simulator", "conformance", "loom", "firmware", "size", "endian", "qemu", "peers"] {
-                run.step(name, skipped_as_slow);
+        let mut run = Run::new(self.report.as_deref())?;
+        if !self.steps.is_empty() {
+            for step in STEPS.iter().filter(|step| self.steps.iter().any(|name| name == step.name)) {
+                run.step(step.name, || (step.work)(&workspace));
             }
+            return self.judge(&run);
+        }
+        let beside = STEPS.iter().filter(|step| step.when == When::Aside).map(|step| step.name);
+        let mut aside = if self.skip_slow {
+            None
         } else {
-            run.step("simulator", sim::step);
-            run.step("conformance", conformance::step);
-            run.step("loom", || loom(&workspace));
-            run.step("firmware", || firmware::step(&workspace));
-            run.step("size", || size::check(&workspace));
-            run.step("endian", || endian::step(&workspace));
-            run.step("qemu", qemu::step);
-            run.step("peers", bench::peers);
+            Some(Aside::start(&workspace.target, &beside.collect::<Vec<_>>())?)
+        };
+        for step in &STEPS {
+            match (step.when, &mut aside) {
+                (When::Always, _) | (When::Slow, Some(_)) => run.step(step.name, || (step.work)(&workspace)),
+                (When::Aside, Some(aside)) => aside.join(&mut run)?,
+                (_, None) => run.step(step.name, skipped_as_slow),
+            }
         }
         self.judge(&run)
     }
@@ -76,13 +111,11 @@ impl Test {
     fn judge(&self, run: &Run) -> Result<()> {
         let mut table = Table::new(["step", "seconds", "outcome"]);
         for done in &run.done {
-            table.row([done.name.clone(), format!("{:.1}", done.seconds), Outcome::spell(&done.outcome)]);
+            table.row([done.step.clone(), format!("{:.1}", done.seconds), done.outcome.clone()]);
         }
         println!("\n{table}");
-        let skipped =
-            run.done.iter().filter(|done| matches!(done.outcome, Ok(Outcome::Skipped { .. }))).count();
-        let failed = run.done.iter().filter(|done| done.outcome.is_err()).count();
-        let steps = run.done.len();
+        let count = |verdict| run.done.iter().filter(|done| done.verdict == verdict).count();
+        let (skipped, failed, steps) = (count(Verdict::Skipped), count(Verdict::Failed), run.done.len());
         if failed > 0 {
             bail!("{failed} of {steps} steps failed");
         }
@@ -92,32 +125,6 @@ impl Test {
         println!("verdict: {} of {steps} steps are good, {skipped} skipped", steps - skipped);
         Ok(())
     }
-}
-
-impl Run {
-    /// Runs a step and shows at once how it went; a failed one does not keep the others from running.
-    fn step(&mut self, name: &str, work: impl FnOnce() -> Result<Outcome>) {
-        eprintln!("==> {name}");
-        let start = Instant::now();
-        let outcome = limit::within(limit_of(name), work);
-        let seconds = start.elapsed().as_secs_f64();
-        if let Err(error) = &outcome {
-            eprintln!("{error:#}");
-        }
-        eprintln!("<== {name}: {} ({seconds:.1} s)", Outcome::spell(&outcome));
-        self.done.push(Done { name: name.into(), seconds, outcome });
-    }
-}
-
-/// What a step may take before it is ended as one that hangs: many times what it needs on two cores that others use too,
-/// with nothing built yet.
-fn limit_of(step: &str) -> Duration {
-    let minutes = match step {
-        "format" | "arrows" | "fences" | "licences" => 15,
-        "clippy" | "tests" | "conformance" => 120,
-        _ => 60,
-    };
-    Duration::from_secs(60 * minutes)
 }
 
 fn skipped_as_slow() -> Result<Outcome> {
@@ -144,32 +151,37 @@ fn format() -> Result<Outcome> {
     Ok(Outcome::Passed(String::new()))
 }
 
-/// Each package by itself and once more with each feature: features that another package happens to turn on would
-/// hide what is wrong without them, and `defmt` does not link on a host.
+/// Each package of the core by itself, as features that another one happens to turn on would hide what is wrong without them,
+/// and the others together; once more each with each feature, as `defmt` does not link on a host.
 fn clippy(workspace: &Workspace) -> Result<Outcome> {
     if !has_component("clippy") {
         return Ok(missing_component("clippy"));
     }
-    let (mut runs, mut without) = (0, "");
+    let names = workspace.packages.iter().map(|package| package.name.as_str());
+    let (core, others): (Vec<&str>, Vec<&str>) = names.partition(|name| firmware::CRATES.contains(name));
+    for package in &core {
+        lint(&[package], &["--all-targets"])?;
+    }
+    lint(&others, &["--all-targets"])?;
+    let (mut runs, mut without) = (core.len() + 1, "");
     for package in &workspace.packages {
-        lint(&package.name, &["--all-targets"])?;
         for feature in package.features.keys().filter(|feature| *feature != "default") {
             if feature == verbs::FEATURE && !verbs::can_build() {
                 without = ", without verbs: no libibverbs";
                 continue;
             }
-            lint(&package.name, &["--features", feature])?;
+            lint(&[&package.name], &["--features", feature])?;
             runs += 1;
         }
-        runs += 1;
     }
     Ok(Outcome::Passed(format!("{} packages, {runs} runs{without}", workspace.packages.len())))
 }
 
-fn lint(package: &str, flags: &[&str]) -> Result<()> {
-    eprintln!("  {package} {}", flags.join(" "));
+fn lint(packages: &[&str], flags: &[&str]) -> Result<()> {
+    eprintln!("  {} {}", packages.join(" "), flags.join(" "));
     let mut cargo = workspace::cargo();
-    cargo.args(["clippy", "--quiet", "--locked", "-p", package]).args(flags).args(["--", "-D", "warnings"]);
+    cargo.args(["clippy", "--quiet", "--locked"]).args(packages.iter().flat_map(|package| ["-p", package]));
+    cargo.args(flags).args(["--", "-D", "warnings"]);
     shell::run(&mut cargo)
 }
 

@@ -43,6 +43,15 @@ impl Check {
     }
 }
 
+/// The step of `cargo xtask test` that builds what [`step`] runs in emulators.
+pub(crate) fn images(workspace: &Workspace) -> Result<Outcome> {
+    let members: Vec<Arch> = Snapshot::all()?.iter().flat_map(|one| one.job.members.clone()).collect();
+    match programs::missing(workspace, &members)? {
+        Some(missing) => Ok(missing),
+        None => Ok(Outcome::Passed(format!("{} images", programs::images(workspace, &members)?.len()))),
+    }
+}
+
 /// The step of `cargo xtask test`.
 pub(crate) fn step() -> Result<Outcome> {
     check(None, false)

@@ -30,9 +30,7 @@ impl Programs {
         cargo.args(["test", "--no-run", "--locked", "--quiet", "--workspace"]);
         shell::run(cargo.args(["--test", "aldis_switch", "--test", "programs"]))?;
         let debug = workspace.target.join("debug");
-        let emulated = emulated(members);
-        let built = board::build(&workspace, &emulated.iter().map(|(_, image)| *image).collect::<Vec<_>>())?;
-        let images = emulated.into_iter().zip(built).map(|((arch, _), path)| (arch, path)).collect();
+        let images = images(&workspace, members)?;
         Ok(Self { switch: debug.join("aldis-switch"), host: debug.join("aldis-rank"), images })
     }
 
@@ -41,6 +39,13 @@ impl Programs {
         let image = self.images.iter().find(|(built, _)| *built == arch);
         image.map_or(&self.host, |(_, path)| path)
     }
+}
+
+/// Builds the images that these run in emulators.
+pub(super) fn images(workspace: &Workspace, members: &[Arch]) -> Result<Vec<(Arch, PathBuf)>> {
+    let emulated = emulated(members);
+    let built = board::build(workspace, &emulated.iter().map(|(_, image)| *image).collect::<Vec<_>>())?;
+    Ok(emulated.into_iter().zip(built).map(|((arch, _), path)| (arch, path)).collect())
 }
 
 /// Each architecture among these that runs an image, once, and the image.
