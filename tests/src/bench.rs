@@ -71,11 +71,19 @@ pub enum Workload {
     Alltoallv,
     /// Sum of doubles, a block for each rank, which puts it into its data; every other turn in the reversed order of ranks.
     ReduceScatterBlock,
+    /// The same with the blocks' lengths listed.
+    ReduceScatter,
+    /// [`Alltoallv`](Self::Alltoallv) with a type for each block.
+    Alltoallw,
+    /// A block of every rank for both its neighbours in a ring, which send the next turn what they received.
+    NeighborAllgather,
+    /// A block of every rank for each of its neighbours in a ring, which sends the next turn what it received.
+    NeighborAlltoall,
 }
 
 impl Workload {
     /// All there are, with their names on the wire.
-    pub const ALL: [(Self, &'static str); 22] = [
+    pub const ALL: [(Self, &'static str); 26] = [
         (Self::Latency, "latency"),
         (Self::Bandwidth, "bandwidth"),
         (Self::Both, "bibw"),
@@ -98,6 +106,10 @@ impl Workload {
         (Self::Alltoall, "alltoall"),
         (Self::Alltoallv, "alltoallv"),
         (Self::ReduceScatterBlock, "reduce_scatter_block"),
+        (Self::ReduceScatter, "reduce_scatter"),
+        (Self::Alltoallw, "alltoallw"),
+        (Self::NeighborAllgather, "neighbor_allgather"),
+        (Self::NeighborAlltoall, "neighbor_alltoall"),
     ];
 }
 

@@ -26,8 +26,11 @@ static double *sums;
 static MPI_Request requests[2 * WINDOW_MAX];
 /* The other way every other turn: all ranks in reversed order. */
 static MPI_Comm reversed;
+/* All ranks in a ring. */
+static MPI_Comm ring;
 /* Of an operation on blocks: where they stand, their lengths by rank, and those of what this rank sends to each. */
 static int *places, *lens, *lens_from_here;
+static MPI_Datatype *types;
 
 static void fail(const char *what) {
     perror(what);
@@ -265,6 +268,16 @@ static long long reduce_scatter_block(const struct batch *batch, int number) {
     return 0;
 }
 
+static long long reduce_scatter(const struct batch *batch, int number) {
+    int at, count = batch->bytes / 8;
+    for (int i = 0; i < size; i++)
+        lens[i] = count;
+    MPI_Reduce_scatter(sums, in, lens, MPI_DOUBLE, MPI_SUM, way(number));
+    MPI_Comm_rank(way(number), &at);
+    memcpy(sums + (size_t)at * count, in, count * sizeof *sums);
+    return 0;
+}
+
 /* Blocks. What a rank sends to another is what it had from that one: see tests/src/bin/bench_aldis/blocks.rs. */
 
 static long long gather(const struct batch *batch, int number) {
@@ -329,6 +342,25 @@ static long long alltoallv(const struct batch *batch, int number) {
     return 0;
 }
 
+static long long alltoallw(const struct batch *batch, int number) {
+    (void)batch;
+    char *from = number % 2 == 0 ? out : in, *into = number % 2 == 0 ? in : out;
+    MPI_Alltoallw(from, lens_from_here, places, types, into, lens_from_here, places, types, MPI_COMM_WORLD);
+    return 0;
+}
+
+static long long neighbor_allgather(const struct batch *batch, int number) {
+    char *from = number % 2 == 0 ? out : in, *into = number % 2 == 0 ? in : out;
+    MPI_Neighbor_allgather(from, batch->bytes, MPI_BYTE, into, batch->bytes, MPI_BYTE, ring);
+    return 0;
+}
+
+static long long neighbor_alltoall(const struct batch *batch, int number) {
+    char *from = number % 2 == 0 ? out : in, *into = number % 2 == 0 ? in : out;
+    MPI_Neighbor_alltoall(from, batch->bytes, MPI_BYTE, into, batch->bytes, MPI_BYTE, ring);
+    return 0;
+}
+
 static const struct {
     const char *name;
     long long (*turn)(const struct batch *, int);
@@ -341,7 +373,9 @@ static const struct {
     { "gather", gather, EVEN },        { "gatherv", gatherv, UNEVEN },       { "scatter", scatter, EVEN },
     { "scatterv", scatterv, UNEVEN },  { "allgather", allgather, EVEN },     { "allgatherv", allgatherv, UNEVEN },
     { "alltoall", alltoall, EVEN },    { "alltoallv", alltoallv, UNEVEN }, { "consume", consume, PARTS },
-    { "reduce_scatter_block", reduce_scatter_block, EVEN },
+    { "reduce_scatter_block", reduce_scatter_block, EVEN }, { "reduce_scatter", reduce_scatter, EVEN },
+    { "alltoallw", alltoallw, UNEVEN },
+    { "neighbor_allgather", neighbor_allgather, EVEN }, { "neighbor_alltoall", neighbor_alltoall, EVEN },
 };
 enum { WORKLOADS = sizeof workloads / sizeof workloads[0] };
 
@@ -401,10 +435,14 @@ int main(int argc, char **argv) {
     }
     other = 1 - rank;
     MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &reversed);
+    MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &(int){ 1 }, 0, &ring);
     places = calloc(size, sizeof *places), lens = calloc(size, sizeof *lens);
     lens_from_here = calloc(size, sizeof *lens_from_here);
-    if (places == NULL || lens == NULL || lens_from_here == NULL)
+    types = calloc(size, sizeof *types);
+    if (places == NULL || lens == NULL || lens_from_here == NULL || types == NULL)
         fail("calloc");
+    for (int i = 0; i < size; i++)
+        types[i] = MPI_BYTE;
     pin(atoi(argv[2 + rank]));
     FILE *commands, *answers;
     join(argv[1], &commands, &answers);

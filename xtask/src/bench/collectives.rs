@@ -19,7 +19,7 @@ use crate::workspace::Workspace;
 /// A table at the end, a row for each operation and size, with the ratio to the best peer; all of it takes some seven minutes.
 /// Bytes are those of a vector; of a block where there is one for every rank, and in the v-variants half and one and a half
 /// times as many by turns. With 4 ranks the peers yield their cores while they wait, which is their setting for more ranks
-/// than cores. gloo has TCP alone, and no scans, reduce_scatter_block, gatherv and scatterv.
+/// than cores. gloo has TCP alone, and no scans, reduce_scatter(_block), gatherv, scatterv, alltoallw and neighbours.
 #[derive(Args)]
 pub(crate) struct Collectives {
     /// Measure only these operations [default: all]

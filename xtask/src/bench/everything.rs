@@ -61,6 +61,10 @@ fn sizes(workload: Workload) -> &'static [usize] {
         | Workload::Scatterv
         | Workload::Allgatherv
         | Workload::Alltoallv
+        | Workload::Alltoallw
+        | Workload::ReduceScatter
+        | Workload::NeighborAllgather
+        | Workload::NeighborAlltoall
         | Workload::Exscan => &[],
         _ => workload.sizes(),
     }

@@ -112,8 +112,10 @@ impl Implementation {
             (Self::Ucx, ..) | (Self::Gloo, Workload::Both | Workload::Consume | Workload::Overlap, _) => {
                 false
             }
-            (Self::Gloo, Workload::Gatherv | Workload::Scatterv | Workload::ReduceScatterBlock, _) => false,
+            (Self::Gloo, Workload::Gatherv | Workload::Scatterv | Workload::Alltoallw, _) => false,
+            (Self::Gloo, Workload::ReduceScatterBlock | Workload::ReduceScatter, _) => false,
             (Self::Gloo, Workload::Scan | Workload::Exscan, _) => false,
+            (Self::Gloo, Workload::NeighborAllgather | Workload::NeighborAlltoall, _) => false,
             (Self::Gloo, _, transport) => transport == Transport::Tcp,
             _ => true,
         }

@@ -24,9 +24,13 @@ pub(crate) enum Workload {
     Alltoallv,
     Reduce,
     Allreduce,
+    Alltoallw,
     ReduceScatterBlock,
+    ReduceScatter,
     Scan,
     Exscan,
+    NeighborAllgather,
+    NeighborAlltoall,
 }
 
 /// What a figure is in.
@@ -63,7 +67,7 @@ const WINDOW_MAX: usize = 64;
 
 impl Workload {
     /// Every collective operation.
-    pub(crate) const COLLECTIVES: [Self; 15] = [
+    pub(crate) const COLLECTIVES: [Self; 19] = [
         Self::Barrier,
         Self::Bcast,
         Self::Gather,
@@ -74,11 +78,15 @@ impl Workload {
         Self::Allgatherv,
         Self::Alltoall,
         Self::Alltoallv,
+        Self::Alltoallw,
         Self::Reduce,
         Self::Allreduce,
         Self::ReduceScatterBlock,
+        Self::ReduceScatter,
         Self::Scan,
         Self::Exscan,
+        Self::NeighborAllgather,
+        Self::NeighborAlltoall,
     ];
 
     /// The name on the wire and in results.
@@ -102,7 +110,11 @@ impl Workload {
             Self::Alltoallv => "alltoallv",
             Self::Reduce => "reduce",
             Self::Allreduce => "allreduce",
+            Self::Alltoallw => "alltoallw",
             Self::ReduceScatterBlock => "reduce_scatter_block",
+            Self::ReduceScatter => "reduce_scatter",
+            Self::NeighborAllgather => "neighbor_allgather",
+            Self::NeighborAlltoall => "neighbor_alltoall",
             Self::Scan => "scan",
             Self::Exscan => "exscan",
         }
@@ -131,10 +143,18 @@ impl Workload {
             Self::Allgatherv => "the same in blocks of half and of one and a half times the bytes",
             Self::Alltoall => "a block of every rank for every rank, there and back",
             Self::Alltoallv => "the same in blocks of half and of one and a half times the bytes",
+            Self::Alltoallw => "the same with a type for each block, which is bytes",
             Self::Reduce => "sum of doubles at the root, in place; the root goes round",
             Self::Allreduce => "sum of doubles on all ranks, in place",
             Self::ReduceScatterBlock => {
                 "sum of doubles, a block for each rank, which puts it into its data; every other turn in reversed order"
+            }
+            Self::ReduceScatter => "the same with the blocks' lengths listed",
+            Self::NeighborAllgather => {
+                "a block of every rank for both its neighbours in a ring, there and back"
+            }
+            Self::NeighborAlltoall => {
+                "a block of every rank for each of its two neighbours in a ring, there and back"
             }
             Self::Scan => "sum of doubles up to each rank, in place; every other turn in reversed order",
             Self::Exscan => {
@@ -176,7 +196,7 @@ impl Workload {
     pub(crate) fn bytes_min(self) -> usize {
         match self {
             Self::Latency | Self::Barrier => 0,
-            Self::Reduce | Self::Allreduce | Self::ReduceScatterBlock => 8,
+            Self::Reduce | Self::Allreduce | Self::ReduceScatterBlock | Self::ReduceScatter => 8,
             Self::Scan | Self::Exscan | Self::Consume => 8,
             _ => 1,
         }

@@ -4,7 +4,11 @@
 //! block `r` of its buffer is that of its dealings with rank `r`, and the blocks of an all-to-all are the input of the next.
 
 use aldis_coll::layout::Block;
-use aldis_coll::{allgather, allgatherv, alltoall, alltoallv, gather, gatherv, scatter, scatterv};
+use aldis_coll::neighbor::Neighbourhood;
+use aldis_coll::{
+    allgather, allgatherv, alltoall, alltoallv, alltoallw, gather, gatherv, neighbor_allgather,
+    neighbor_alltoall, scatter, scatterv,
+};
 use aldis_host_sim::HostEndpoint;
 use aldis_host_sim::paged::Paged;
 use aldis_kernel::{Comm, Rank};
@@ -22,14 +26,14 @@ struct Blocks {
 
 impl Blocks {
     fn new(batch: Batch, rank: usize, size: usize) -> Self {
-        use Workload::{Allgatherv, Alltoallv, Gatherv, Scatterv};
+        use Workload::{Allgatherv, Alltoallv, Alltoallw, Gatherv, Scatterv};
         let Batch { workload, bytes, .. } = batch;
-        let is_uneven = matches!(workload, Gatherv | Scatterv | Allgatherv | Alltoallv);
+        let is_uneven = matches!(workload, Gatherv | Scatterv | Allgatherv | Alltoallv | Alltoallw);
         let stride = if is_uneven { uneven(bytes, 1) } else { bytes };
         let len = |number: usize| match workload {
             _ if !is_uneven => bytes,
             // As long one way as the other.
-            Alltoallv => uneven(bytes, number + rank),
+            Alltoallv | Alltoallw => uneven(bytes, number + rank),
             _ => uneven(bytes, number),
         };
         let list = (0..size).map(|number| Block { start: number * stride, len: len(number) }).collect();
@@ -47,6 +51,15 @@ impl Blocks {
         all.get_mut(place.start..place.start + own.len).ok_or_else(|| "a block outside of the buffer".into())
     }
 
+    /// So many blocks.
+    fn first<'m>(&self, all: &'m [u8], blocks: usize) -> &'m [u8] {
+        all.get(..blocks * self.stride).unwrap_or_default()
+    }
+
+    fn first_mut<'m>(&self, all: &'m mut [u8], blocks: usize) -> &'m mut [u8] {
+        all.get_mut(..blocks * self.stride).unwrap_or_default()
+    }
+
     /// The block with this number.
     fn part<'m>(&self, all: &'m mut [u8], of: usize) -> &'m mut [u8] {
         let block = self.list.get(of).copied().unwrap_or_default();
@@ -59,6 +72,7 @@ struct Turn<'e> {
     endpoint: &'e mut HostEndpoint,
     world: &'e Comm,
     reversed: &'e Comm,
+    ring: &'e Neighbourhood<'e>,
     out: &'e mut [u8],
     back: &'e mut [u8],
     scratch: Paged,
@@ -71,10 +85,10 @@ impl Measured<'_> {
         let (rank, size) = (self.world.rank().0 as usize, self.world.size() as usize);
         let blocks = Blocks::new(batch, rank, size);
         self.room(blocks.stride * size)?;
-        let Self { endpoint, world, reversed, control, out, back } = self;
+        let Self { endpoint, world, reversed, ring, control, out, back } = self;
         // With as much several blocks can share a message.
         let scratch = Paged::new(batch.bytes * (size + 1));
-        let mut turn = Turn { endpoint, world, reversed, out, back, scratch, blocks };
+        let mut turn = Turn { endpoint, world, reversed, ring, out, back, scratch, blocks };
         control.run(batch, |number| turn.take(number))?;
         turn.verify(rank, size)
     }
@@ -82,7 +96,7 @@ impl Measured<'_> {
 
 impl Turn<'_> {
     fn take(&mut self, number: u32) -> Outcome<()> {
-        let Self { endpoint, world, reversed, out, back, scratch, blocks } = self;
+        let Self { endpoint, world, reversed, ring, out, back, scratch, blocks } = self;
         let (ep, me, root) = (&mut **endpoint, world.rank(), Rank(number % world.size()));
         let is_even = number.is_multiple_of(2);
         let way = if is_even { &**world } else { &**reversed };
@@ -91,6 +105,13 @@ impl Turn<'_> {
         match blocks.workload {
             Workload::Alltoall => alltoall(ep, world, given, data, scratch)?,
             Workload::Alltoallv => alltoallv(ep, world, given, list, data, list)?,
+            Workload::Alltoallw => alltoallw(ep, world, given, list, data, list)?,
+            Workload::NeighborAllgather => {
+                neighbor_allgather(ep, ring, blocks.first(given, 1), blocks.first_mut(data, 2))?;
+            }
+            Workload::NeighborAlltoall => {
+                neighbor_alltoall(ep, ring, blocks.first(given, 2), blocks.first_mut(data, 2))?;
+            }
             Workload::Allgather => allgather(ep, way, out)?,
             Workload::Allgatherv => allgatherv(ep, way, out, list)?,
             Workload::Gather => gather(ep, world, blocks.lent(out, me, root)?, scratch, root)?,
@@ -104,9 +125,13 @@ impl Turn<'_> {
 
     /// A turn on bytes that say from whom to whom they go.
     fn verify(&mut self, rank: usize, size: usize) -> Outcome<()> {
-        use Workload::{Allgather, Allgatherv, Alltoall, Alltoallv, Gather, Gatherv};
+        use Workload::{
+            Allgather, Allgatherv, Alltoall, Alltoallv, Alltoallw, Gather, Gatherv, NeighborAllgather,
+            NeighborAlltoall,
+        };
         let workload = self.blocks.workload;
-        let is_all_to_all = matches!(workload, Alltoall | Alltoallv);
+        let is_ring = matches!(workload, NeighborAllgather | NeighborAlltoall);
+        let is_all_to_all = matches!(workload, Alltoall | Alltoallv | Alltoallw | NeighborAlltoall);
         let mark = |from: usize, to: usize| {
             if is_all_to_all { (from * size + to) as u8 + 1 } else { from as u8 + 1 }
         };
@@ -115,19 +140,21 @@ impl Turn<'_> {
         }
         self.take(0)?;
         let Self { out, back, blocks, .. } = self;
-        let all = if is_all_to_all { back } else { out };
-        // The place and the sender of what a rank then has.
-        let had: Vec<(usize, usize)> = match workload {
+        let all = if is_all_to_all || is_ring { back } else { out };
+        // Each place that something is then in, its sender, and the place where it had that.
+        let had: Vec<(usize, usize, usize)> = match workload {
             Gather | Gatherv if rank != 0 => Vec::new(),
-            Alltoall | Alltoallv | Allgather | Allgatherv | Gather | Gatherv => {
-                (0..size).map(|from| (from, from)).collect()
+            // What comes from behind was sent ahead.
+            _ if is_ring => vec![(0, (rank + size - 1) % size, 1), (1, (rank + 1) % size, 0)],
+            Alltoall | Alltoallv | Alltoallw | Allgather | Allgatherv | Gather | Gatherv => {
+                (0..size).map(|from| (from, from, rank)).collect()
             }
             // A scatter, the root's own of which is what it had.
-            _ => vec![(0, 0)],
+            _ => vec![(0, 0, rank)],
         };
-        let is_right = |(place, from): (usize, usize)| {
+        let is_right = |(place, from, there): (usize, usize, usize)| {
             let part = blocks.part(all, place);
-            part.is_empty() || uniform(part) == Some(mark(from, rank))
+            part.is_empty() || uniform(part) == Some(mark(from, there))
         };
         if had.into_iter().all(is_right) {
             Ok(())

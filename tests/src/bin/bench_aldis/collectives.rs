@@ -1,7 +1,8 @@
 //! Workloads of all ranks.
 
+use aldis_coll::layout::Block;
 use aldis_coll::op::Sum;
-use aldis_coll::{allreduce, barrier, bcast, exscan, reduce, reduce_scatter_block, scan};
+use aldis_coll::{allreduce, barrier, bcast, exscan, reduce, reduce_scatter, reduce_scatter_block, scan};
 use aldis_host_sim::paged::Paged;
 use aldis_kernel::Rank;
 use aldis_tests::bench::{Batch, Workload, mark, uniform};
@@ -93,17 +94,23 @@ impl Measured<'_> {
 
     /// What a rank has put into its data it gives to others in the next turn, at least to its opposite: the sums grow as in a scan.
     /// One more turn, on known numbers, is verified.
-    pub(crate) fn reduce_scatter_block(&mut self, batch: Batch) -> Outcome<()> {
+    pub(crate) fn reduce_scatter(&mut self, batch: Batch) -> Outcome<()> {
         let (rank, size) = (self.world.rank().0 as usize, self.world.size() as usize);
         let each = batch.bytes / 8;
         let [mut data, mut sums] =
             [(each * size, 1.0), (each, 0.0)].map(|(count, value)| numbers(count, value));
+        let blocks: Vec<Block> = (0..size).map(|place| Block { start: place * each, len: each }).collect();
         // With as much every algorithm has what it needs.
         let mut scratch = numbers(2 * data.len(), 0.0);
         let Self { endpoint, world, reversed, control, .. } = self;
         let mut turn = |number: u32, data: &mut [f64]| -> Outcome<()> {
             let way = if number.is_multiple_of(2) { &*world } else { &*reversed };
-            reduce_scatter_block(&mut **endpoint, way, Sum, data, &mut sums, &mut scratch)?;
+            match batch.workload {
+                Workload::ReduceScatter => {
+                    reduce_scatter(&mut **endpoint, way, Sum, (data, &blocks), &mut sums, &mut scratch)?;
+                }
+                _ => reduce_scatter_block(&mut **endpoint, way, Sum, data, &mut sums, &mut scratch)?,
+            }
             let own = data.chunks_exact_mut(each).nth(way.rank().0 as usize);
             own.ok_or("a rank without a block")?.copy_from_slice(&sums);
             Ok(())

@@ -9,7 +9,8 @@ mod pair;
 use core::error::Error;
 use std::process::ExitCode;
 
-use aldis_coll::comm::{Choice, split};
+use aldis_coll::comm::{Choice, Dimension, Grid, split};
+use aldis_coll::neighbor::{Line, Neighbourhood};
 use aldis_host_sim::paged::Paged;
 use aldis_host_sim::{HostEndpoint, ShmArena};
 use aldis_kernel::Comm;
@@ -24,6 +25,8 @@ struct Measured<'e> {
     world: Comm,
     /// All ranks in reversed order.
     reversed: Comm,
+    /// All ranks in a ring.
+    ring: Neighbourhood<'e>,
     control: Control,
     /// What is sent, and where it arrives; collectives use `out` alone. In the arena if there is one.
     out: Bytes,
@@ -35,9 +38,13 @@ fn main() -> ExitCode {
         let world = endpoint.world();
         let (key, mut scratch) = (-(world.rank().0 as i32), vec![Choice::NONE; world.size() as usize]);
         let reversed = split(endpoint, &world, Some(0), key, &mut scratch)?.ok_or("one colour")?;
+        let dimensions = [Dimension { extent: world.size(), is_periodic: true }];
+        let ring = Grid::create(endpoint, &world, &dimensions)?.ok_or("one ring of all")?;
+        let mut lines = [Line::NONE; 4];
+        let ring = Neighbourhood::new(&ring, &mut lines)?;
         let control = Control::join(&Setup::from_arguments(0)?, world.rank().0 as usize)?;
         let [out, back] = [0; 2].map(Paged::new).map(Bytes::Heap);
-        let mut measured = Measured { endpoint, world, reversed, control, out, back };
+        let mut measured = Measured { endpoint, world, reversed, ring, control, out, back };
         while let Some(batch) = measured.control.next_batch()? {
             measured.run(batch)?;
         }
@@ -60,7 +67,7 @@ impl Measured<'_> {
             Workload::Reduce => self.reduce(batch),
             Workload::Allreduce => self.allreduce(batch),
             Workload::Scan | Workload::Exscan => self.scan(batch),
-            Workload::ReduceScatterBlock => self.reduce_scatter_block(batch),
+            Workload::ReduceScatterBlock | Workload::ReduceScatter => self.reduce_scatter(batch),
             Workload::Gather
             | Workload::Gatherv
             | Workload::Scatter
@@ -68,7 +75,10 @@ impl Measured<'_> {
             | Workload::Allgather
             | Workload::Allgatherv
             | Workload::Alltoall
-            | Workload::Alltoallv => self.on_blocks(batch),
+            | Workload::Alltoallv
+            | Workload::Alltoallw
+            | Workload::NeighborAllgather
+            | Workload::NeighborAlltoall => self.on_blocks(batch),
         }
     }
 
