@@ -15,7 +15,8 @@
 //!
 //! **Blocks and scans** are for blocking calls whose blocks stand in lines, or two ranks pass in chunks. Where a rank does not
 //! know what others give - blocks of unlike lengths - it writes its line in any case; one that says that it gives more than a
-//! line holds sends all to messages, unless there are but two and the other does so too.
+//! line holds sends all to messages, unless there are but two and the other does so too. So does one that gives elements of
+//! datatypes, at once.
 //!
 //! **Segments.** More than a chunk is cut into segments of at most that; ranks that write are ahead of those who read by a
 //! few, so that both copy at a time. An allreduce is a reduce-scatter and an allgather (Thakur, Rabenseifner, Gropp
@@ -180,8 +181,8 @@ impl Task {
 
     /// Whether there is nothing to do, on any rank.
     const fn is_idle(&self) -> bool {
-        use Operation::{Allgatherv, Alltoallv, Barrier, Gatherv, Scatterv};
-        let is_for_all = matches!(self.operation, Allgatherv | Alltoallv | Gatherv | Scatterv);
+        use Operation::{Allgatherv, Alltoallv, Alltoallw, Barrier, Gatherv, Scatterv};
+        let is_for_all = matches!(self.operation, Allgatherv | Alltoallv | Alltoallw | Gatherv | Scatterv);
         self.size < 2 || (self.bytes == 0 && !is_for_all && !matches!(self.operation, Barrier))
     }
 
@@ -231,6 +232,12 @@ pub(crate) trait Role: Copy {
     /// # Errors
     /// As [`Lines::publish`].
     fn give(&self, lines: &mut Lines<'_>, number: u32, data: &[u8]) -> Result<(), Withheld>;
+
+    /// Whether it must hear of another rank, whose line says all.
+    #[inline]
+    fn listens_to(&self, rank: u32) -> bool {
+        self.task().listens_to(rank)
+    }
 
     /// Takes note of what `rank` says.
     ///
@@ -450,7 +457,7 @@ impl<R: Role> Meeting<R> {
     /// Whether this rank must hear of another: also where that gives only its chunks.
     fn listens_to(&self, rank: u32) -> bool {
         let passes = self.run.is_some() && self.task().is_of_all() && rank != self.task().rank;
-        passes || self.task().listens_to(rank)
+        passes || self.role.listens_to(rank)
     }
 
     /// Reads the others' lines, and is over unless there are chunks to pass.

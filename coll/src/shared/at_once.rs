@@ -242,7 +242,7 @@ impl<R: Role> Encounter<R> {
             self.enter(lines, data);
         }
         while self.next < self.role.task().size {
-            if self.role.task().listens_to(self.next) && !self.hears(lines) {
+            if self.role.listens_to(self.next) && !self.hears(lines) {
                 if self.rests(platform) {
                     return None;
                 }

@@ -24,6 +24,9 @@ const ENTRY_BYTES: usize = 2;
 /// What a line says that does not hold what is given, but goes before chunks: so many bytes and those that are given.
 const IN_CHUNKS: u64 = 1 << 46;
 
+/// What a line says whose rank gives elements of datatypes, which are for messages: more than it holds.
+const TYPED_BYTES: usize = LINE_BYTES as usize + TABLE_BYTES as usize + 1;
+
 /// Bytes that a line has for a table beside those for blocks.
 const TABLE_BYTES: u64 = 64;
 
@@ -66,7 +69,8 @@ impl<'m> Portions<'m> {
         let is_long = task.gives() && this.is_too_long(this.task.bytes as u64);
         this.is_long.set(is_long);
         let is_known = !this.has_table();
-        this.passes = passes_in_chunks(call) && if is_known { !stands_in_lines(call) } else { is_long };
+        let is_more = if is_known { !stands_in_lines(call) } else { is_long };
+        this.passes = passes_in_chunks(call) && is_more && !this.is_typed();
         this
     }
 
@@ -87,10 +91,16 @@ impl<'m> Portions<'m> {
         bytes > if self.has_table() { LINE_BYTES + TABLE_BYTES } else { LINE_BYTES }
     }
 
+    /// Whether its elements are of datatypes: all that others need to know is that messages are to follow.
+    #[inline(always)]
+    const fn is_typed(&self) -> bool {
+        matches!(self.data, Layout::Typed(_))
+    }
+
     /// Whether a table says how long blocks are.
     #[inline(always)]
     pub(super) const fn has_table(&self) -> bool {
-        matches!(self.task.operation, Operation::Scatterv | Operation::Alltoallv)
+        matches!(self.task.operation, Operation::Scatterv | Operation::Alltoallv | Operation::Alltoallw)
     }
 
     /// Whether a rank gives every rank a block, or the one that is the root.
@@ -179,6 +189,7 @@ impl<'m> Portions<'m> {
     fn given_bytes(&self) -> usize {
         let Task { rank, size, .. } = self.task;
         match self.gives_each() {
+            _ if self.is_typed() => TYPED_BYTES,
             // Who only takes expects as much as is given.
             true if !self.has_table() || self.task.gives() => {
                 self.start_for(size).saturating_add(self.table_bytes())
@@ -328,6 +339,11 @@ impl Role for &Portions<'_> {
         let note = self.task.note();
         let beside = if self.passes { IN_CHUNKS } else { 0 };
         Note { bytes: note.bytes.saturating_add(beside), ..note }
+    }
+
+    #[inline(always)]
+    fn listens_to(&self, rank: u32) -> bool {
+        !self.is_typed() && self.task.listens_to(rank)
     }
 
     #[inline(always)]

@@ -39,18 +39,16 @@ pub(crate) const fn serves(operation: Operation) -> bool {
 
 /// Whether it is for blocking calls alone, and for what stands in lines: an operation on blocks, or a scan.
 pub(crate) const fn is_in_lines(operation: Operation) -> bool {
-    // An all-to-all of datatypes is by messages, and so is one of bytes, which may meet it.
-    let is_on_blocks = on_blocks(operation) && !matches!(operation, Operation::Alltoallw);
-    BLOCKS && (is_on_blocks || matches!(operation, Operation::Scan | Operation::Exscan))
+    BLOCKS && (on_blocks(operation) || matches!(operation, Operation::Scan | Operation::Exscan))
 }
 
 /// Whether what each rank gives in such a call stands in a line. Where lengths are unlike and no rank knows them all, that is
 /// only seen there.
 pub(crate) const fn stands_in_lines(call: &Call) -> bool {
-    use Operation::{Allgather, Allgatherv, Alltoallv, Exscan, Gather, Gatherv, Scan, Scatterv};
+    use Operation::{Allgather, Allgatherv, Alltoallv, Alltoallw, Exscan, Gather, Gatherv, Scan, Scatterv};
     let block = (call.count as u64).saturating_mul(call.element_bytes as u64);
     let bytes = match call.operation {
-        Gatherv | Scatterv | Alltoallv => 0,
+        Gatherv | Scatterv | Alltoallv | Alltoallw => 0,
         Allgather | Allgatherv | Gather | Scan | Exscan => block,
         _ => block.saturating_mul(call.size as u64),
     };
@@ -59,8 +57,8 @@ pub(crate) const fn stands_in_lines(call: &Call) -> bool {
 
 /// Whether, where that is not so, two ranks hand each other what is in chunks. More ranks would have to keep pace.
 pub(crate) const fn passes_in_chunks(call: &Call) -> bool {
-    use Operation::{Allgather, Allgatherv, Alltoall, Alltoallv};
-    call.size == 2 && matches!(call.operation, Allgather | Allgatherv | Alltoall | Alltoallv)
+    use Operation::{Allgather, Allgatherv, Alltoall, Alltoallv, Alltoallw};
+    call.size == 2 && matches!(call.operation, Allgather | Allgatherv | Alltoall | Alltoallv | Alltoallw)
 }
 
 /// Whether it is for control lines but for its length.
@@ -76,7 +74,7 @@ pub(crate) fn line_elements(element_bytes: u32) -> usize {
 
 /// The algorithm of an operation, to be named.
 pub(crate) fn algorithm(operation: Operation) -> Option<Algorithm> {
-    static ALL: [Unscheduled; 16] = [
+    static ALL: [Unscheduled; 17] = [
         Unscheduled(Operation::Barrier),
         Unscheduled(Operation::Bcast),
         Unscheduled(Operation::Reduce),
@@ -89,6 +87,7 @@ pub(crate) fn algorithm(operation: Operation) -> Option<Algorithm> {
         Unscheduled(Operation::Allgatherv),
         Unscheduled(Operation::Alltoall),
         Unscheduled(Operation::Alltoallv),
+        Unscheduled(Operation::Alltoallw),
         Unscheduled(Operation::ReduceScatterBlock),
         Unscheduled(Operation::ReduceScatter),
         Unscheduled(Operation::Scan),

@@ -4,9 +4,9 @@ mod around;
 mod refusals;
 
 use aldis_coll::alltoall::Linear;
-use aldis_coll::layout::TypedBlock;
+use aldis_coll::layout::{Block, TypedBlock};
 use aldis_coll::select::algorithms;
-use aldis_coll::{Options, alltoallw_typed, ialltoallw_typed, wait_all};
+use aldis_coll::{Options, alltoallw, alltoallw_typed, ialltoallw_typed, wait_all};
 use aldis_kernel::datatype::{Basic, Committed, Datatype, TypeTable, Types};
 use aldis_kernel::hal::{Cause, Operation};
 use proptest::prelude::*;
@@ -287,4 +287,31 @@ fn named_algorithms_are_taken() {
             })
             .unwrap();
     });
+}
+
+/// Whatever the others' bytes would take: a line, messages, or chunks. More calls than there are lines.
+#[test]
+fn a_rank_of_datatypes_meets_ranks_of_bytes() {
+    for (size, len) in [(2, 3), (2, 9_000), (2, 100_000), (3, 3), (3, 9_000)] {
+        run(size, |endpoint| {
+            attach(endpoint);
+            let (world, me) = (endpoint.world(), endpoint.world().rank().0 as usize);
+            let own = |place: usize| Block { start: place * len, len };
+            let list: Vec<Block> = (0..size as usize).map(own).collect();
+            let typed = |block: &Block| TypedBlock::new(block.start, block.len as u64, Basic::U8);
+            let typed: Vec<TypedBlock> = list.iter().map(typed).collect();
+            let (input, mut data) = (vec![me as u8; size as usize * len], vec![GAP; size as usize * len]);
+            for turn in 0..20 {
+                data.fill(GAP);
+                // None, one of them, all.
+                if turn % (size as usize + 1) > me {
+                    alltoallw_typed(endpoint, &world, &input, &typed, &mut data, &typed).unwrap();
+                } else {
+                    alltoallw(endpoint, &world, &input, &list, &mut data, &list).unwrap();
+                }
+                let came = |from: usize| data[from * len..][..len].iter().all(|byte| *byte == from as u8);
+                assert!((0..size as usize).all(came), "turn {turn} of {size} ranks");
+            }
+        });
+    }
 }
