@@ -39,6 +39,8 @@ pub use alltoall::{
     neighbor_alltoallw,
 };
 pub use linear::Linear;
+#[cfg(not(feature = "compact"))]
+pub(crate) use lines::Act;
 pub use lines::Line;
 use lines::arrange;
 pub use typed::{ineighbor_alltoallw_typed, neighbor_alltoallw_typed};
@@ -71,6 +73,8 @@ pub struct Neighbourhood<'m> {
     exchange: Linear<'m>,
     sources: u32,
     destinations: u32,
+    /// What a rank sends one way arrives from the other.
+    is_grid: bool,
 }
 
 impl<'m> Neighbourhood<'m> {
@@ -111,6 +115,7 @@ impl<'m> Neighbourhood<'m> {
             exchange: Linear { operation: Operation::NeighborAlltoall, lines },
             sources: topology.sources().count() as u32,
             destinations: topology.destinations().count() as u32,
+            is_grid: G::KIND == TopologyKind::Grid,
         })
     }
 

@@ -11,7 +11,8 @@
 //! | more, allreduce | each segment: what the others reduce of it; then what it has reduced | its own part of everybody's; then everybody's parts |
 //! | more, bcast and reduce | segments, as the root's, or for the root | the root's, or everybody's |
 //! | up to [`LINE_BYTES`], blocks and scans | its line, with all that it gives | those of whom it takes |
-//! | more, allgather and all-to-all of two | segments of what the other takes | the other's |
+//! | up to [`LINE_BYTES`] with all blocks, neighbours in a grid | its line, with all that it gives | its neighbours' |
+//! | more, allgather and all-to-all of two, also as neighbours | segments of what the other takes | the other's |
 //!
 //! **Blocks and scans** are for blocking calls whose blocks stand in lines, or two ranks pass in chunks. Where a rank does not
 //! know what others give - blocks of unlike lengths - it writes its line in any case; one that says that it gives more than a
@@ -36,6 +37,8 @@
 //! taken for a length or a place: those are worked out from this rank's own arguments, and where a line tells how blocks stand
 //! in it, that must be inside of it and as long as this rank expects.
 
+#[cfg(not(feature = "compact"))]
+mod around;
 mod at_once;
 #[cfg(not(feature = "compact"))]
 mod blocks;
@@ -48,6 +51,8 @@ mod price;
 use aldis_kernel::hal::lines::{LinesShape, Note, START_BYTES};
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId};
 use aldis_kernel::{Comm, Lines, Withheld};
+#[cfg(not(feature = "compact"))]
+pub(crate) use around::Around;
 #[cfg(not(feature = "compact"))]
 pub(crate) use blocks::Portions;
 use chunks::{Run, Way};

@@ -12,6 +12,7 @@ use crate::layout::Layout;
 use crate::op::Element;
 use crate::schedule::Schedule;
 use crate::select::{Call, Options, algorithms};
+use crate::shared::{self, Around};
 
 /// A call among neighbours and all that it lends.
 pub(super) struct Exchange<'m, E> {
@@ -58,17 +59,15 @@ impl<'m, E: Element> Exchange<'m, E> {
         })
     }
 
+    fn call(&self, count: usize) -> Call {
+        let (size, element_bytes) = (self.around.comm.size(), size_of::<E>() as u32);
+        Call { operation: self.operation, size, count, element_bytes, scratch: 0, commutes: true }
+    }
+
     fn planned(&self, options: &Options) -> Planned {
-        let (operation, count) = (self.operation, self.count());
-        let call = Call {
-            operation,
-            size: self.around.comm.size(),
-            count: count.unwrap_or(0),
-            element_bytes: size_of::<E>() as u32,
-            scratch: 0,
-            commutes: true,
-        };
-        let planned = Planned::new(call, 0, algorithms(operation), options, None);
+        let count = self.count();
+        let call = self.call(count.unwrap_or(0));
+        let planned = Planned::new(call, 0, algorithms(self.operation), options, None);
         match count {
             Ok(_) => planned,
             Err(cause) => planned.refused(cause),
@@ -87,7 +86,35 @@ impl<'m, E: Element> Exchange<'m, E> {
     }
 
     /// Carries it out.
+    #[inline]
     pub(super) fn run<'s, T: Transport, P: Platform>(
+        mut self,
+        options: &Options,
+        caller: &mut impl Caller<'s, T, P>,
+    ) -> Result<(), Error> {
+        match self.at_once(options, caller) {
+            Some(done) => done,
+            None => self.run_planned(options, caller),
+        }
+    }
+
+    /// Carries it out by control lines, if it is for them.
+    #[inline(always)]
+    fn at_once<'s, T: Transport, P: Platform>(
+        &mut self,
+        options: &Options,
+        caller: &mut impl Caller<'s, T, P>,
+    ) -> Option<Result<(), Error>> {
+        if !T::HAS_LINES || !self.around.is_grid || !shared::is_in_lines(self.operation) {
+            return None;
+        }
+        let (call, comm) = (self.call(self.count().ok()?), &self.around.comm);
+        let around = Around::new(&call, comm, self.linear().lines, self.input.0.as_bytes())?;
+        options.at_once_around(caller, comm, &call, &around, self.data.0.as_mut_bytes())
+    }
+
+    #[inline(never)]
+    fn run_planned<'s, T: Transport, P: Platform>(
         self,
         options: &Options,
         caller: &mut impl Caller<'s, T, P>,

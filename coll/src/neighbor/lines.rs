@@ -45,8 +45,8 @@ pub struct Line {
     pub(crate) block: u32,
     /// Of a copy, the place among the destinations.
     pub(crate) given: u32,
-    /// What comes first of messages between the same two.
-    turn: u32,
+    /// What comes first of messages between the same two; in a grid, the place among the sender's destinations.
+    pub(crate) turn: u32,
 }
 
 impl Line {

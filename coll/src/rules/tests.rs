@@ -46,8 +46,9 @@ fn control_lines_are_for_those_who_have_them() {
     let (_, scan) = ruling(Call::scan::<Sum, f64>(4, 1024, 1)).unwrap();
     assert!(scan.shares == Shares::IfThere);
     assert!(ruling(Call::scan::<Sum, f64>(4, 1025, 1)).is_none(), "a scan has no chunks");
-    let among = Call { operation: Operation::NeighborAllgather, ..Call::bcast::<u8>(4, 1) };
-    assert!(ruling(among).is_none(), "neighbours have none");
+    let among = |operation| ruling(Call { operation, ..Call::bcast::<u8>(4, 1) });
+    assert!(among(Operation::NeighborAllgather).unwrap().1.shares == Shares::IfThere);
+    assert!(among(Operation::NeighborAllgatherv).is_none(), "who gives how much to whom is not known to all");
 }
 
 #[test]

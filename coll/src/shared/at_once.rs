@@ -6,7 +6,7 @@ use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Lines};
 
 #[cfg(not(feature = "compact"))]
-use super::Portions;
+use super::{Around, Portions};
 use super::{HERE, Here, Meeting, Role, Stage, Task, drive};
 use crate::caller::Caller;
 #[cfg(not(feature = "compact"))]
@@ -72,6 +72,26 @@ impl Options {
             return has_lines.then(|| drive::run(caller, comm, portions, data));
         }
         meet(here, caller, comm, portions, data)
+    }
+
+    /// The same of an exchange with neighbours.
+    #[cfg(not(feature = "compact"))]
+    #[inline(always)]
+    pub(crate) fn at_once_around<'s, T: Transport, P: Platform>(
+        &self,
+        caller: &mut impl Caller<'s, T, P>,
+        comm: &Comm,
+        call: &Call,
+        around: &Around<'_>,
+        data: &mut [u8],
+    ) -> Option<Result<(), Error>> {
+        let meets = self.decide(caller.endpoint(), comm, call, &[]);
+        let (Some(here), true) = (HERE, meets) else { return None };
+        if !around.stands_in_line() {
+            let has_lines = caller.endpoint().lines(comm).is_ok();
+            return has_lines.then(|| drive::run(caller, comm, around, data));
+        }
+        meet(here, caller, comm, around, data)
     }
 
     /// The same of a scan, which has nothing but its data.

@@ -11,7 +11,7 @@ use super::{Stopped, Turn, about};
 use crate::op::copy;
 
 /// Bytes of a segment: small enough that several are under way, and stay in a cache.
-const SEGMENT_BYTES: usize = 16 << 10;
+pub(super) const SEGMENT_BYTES: usize = 16 << 10;
 
 /// Segments of a block of so many bytes, which the other rank has told: too many to be passed are one too many.
 fn segments(bytes: u64, segment: usize) -> u32 {

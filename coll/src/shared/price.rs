@@ -37,18 +37,25 @@ pub(crate) const fn serves(operation: Operation) -> bool {
     matches!(operation, Barrier | Bcast | Reduce | Allreduce) || is_in_lines(operation)
 }
 
-/// Whether it is for blocking calls alone, and for what stands in lines: an operation on blocks, or a scan.
+/// Whether it is for blocking calls alone, and for what stands in lines: an operation on blocks, a scan, or an exchange with
+/// neighbours.
 pub(crate) const fn is_in_lines(operation: Operation) -> bool {
-    BLOCKS && (on_blocks(operation) || matches!(operation, Operation::Scan | Operation::Exscan))
+    use Operation::{Exscan, NeighborAllgather, NeighborAlltoall, Scan};
+    BLOCKS
+        && (on_blocks(operation) || matches!(operation, Scan | Exscan | NeighborAllgather | NeighborAlltoall))
 }
 
 /// Whether what each rank gives in such a call stands in a line. Where lengths are unlike and no rank knows them all, that is
 /// only seen there.
 pub(crate) const fn stands_in_lines(call: &Call) -> bool {
-    use Operation::{Allgather, Allgatherv, Alltoallv, Alltoallw, Exscan, Gather, Gatherv, Scan, Scatterv};
+    use Operation::{
+        Allgather, Allgatherv, Alltoallv, Alltoallw, Exscan, Gather, Gatherv, NeighborAllgather,
+        NeighborAlltoall, Scan, Scatterv,
+    };
     let block = (call.count as u64).saturating_mul(call.element_bytes as u64);
     let bytes = match call.operation {
-        Gatherv | Scatterv | Alltoallv | Alltoallw => 0,
+        // How many neighbours there are is seen there, too.
+        Gatherv | Scatterv | Alltoallv | Alltoallw | NeighborAllgather | NeighborAlltoall => 0,
         Allgather | Allgatherv | Gather | Scan | Exscan => block,
         _ => block.saturating_mul(call.size as u64),
     };
@@ -74,7 +81,7 @@ pub(crate) fn line_elements(element_bytes: u32) -> usize {
 
 /// The algorithm of an operation, to be named.
 pub(crate) fn algorithm(operation: Operation) -> Option<Algorithm> {
-    static ALL: [Unscheduled; 17] = [
+    static ALL: [Unscheduled; 19] = [
         Unscheduled(Operation::Barrier),
         Unscheduled(Operation::Bcast),
         Unscheduled(Operation::Reduce),
@@ -92,6 +99,8 @@ pub(crate) fn algorithm(operation: Operation) -> Option<Algorithm> {
         Unscheduled(Operation::ReduceScatter),
         Unscheduled(Operation::Scan),
         Unscheduled(Operation::Exscan),
+        Unscheduled(Operation::NeighborAllgather),
+        Unscheduled(Operation::NeighborAlltoall),
     ];
     let known = ALL.iter().find(|one| one.0 == operation && serves(operation));
     known.map(|one| -> Algorithm { one })
@@ -108,7 +117,7 @@ pub(crate) fn work(operation: Operation, size: u32, count: usize) -> Work {
         Operation::Scan | Operation::Exscan | Operation::ReduceScatterBlock | Operation::ReduceScatter => {
             count.saturating_mul(others)
         }
-        operation if on_blocks(operation) => 0,
+        operation if on_blocks(operation) || is_in_lines(operation) => 0,
         Operation::Reduce => count.saturating_mul(others),
         _ => part.saturating_mul(others),
     };

@@ -69,7 +69,9 @@ fn exchange_all(ep: &mut Endpoint, topology: &impl Topology, meets: &[Option<(u3
     let mut lines = vec![Line::NONE; meets.len() + destinations as usize];
     let around = Neighbourhood::new(topology, &mut lines).unwrap();
     assert_eq!((around.sources() as usize, around.destinations()), (meets.len(), destinations));
-    for count in [0, 1, 5, 700] {
+    // None, in lines, in chunks of two ranks, by messages.
+    let many = if topology.comm().size() == 2 { 9_000 } else { 2_000 };
+    for count in [0, 1, 5, 700, many] {
         let or_old = |found: Option<Vec<u32>>| found.unwrap_or(vec![OLD; count]);
         let expected: Vec<u32> =
             meets.iter().flat_map(|met| or_old(met.map(|(from, _)| block(from, 0, count)))).collect();
@@ -290,12 +292,25 @@ fn what_is_wrong_is_refused_before_anything_is_sent() {
         let outside = [Block { start: 0, len: 1 }, Block { start: 1, len: 2 }];
         let beyond = neighbor_allgatherv(ep, &around, &[0], &mut [0u8; 2], &outside).unwrap_err();
         assert_eq!(refused(beyond), (Operation::NeighborAllgatherv, Cause::TooBig { len: 3, max: 2 }));
-        let shared = Options::shared().neighbor_alltoall(ep, &around, &[0; 2], &mut [0u8; 2]).unwrap_err();
-        assert_eq!(refused(shared), (Operation::NeighborAlltoall, Cause::Unsupported));
+        let (shared, listed) = (Options::shared(), Block::packed([1; 2]));
+        let one_each =
+            shared.neighbor_alltoallv(ep, &around, &[0; 2], &listed, &mut [0u8; 2], &listed).unwrap_err();
+        assert_eq!(refused(one_each), (Operation::NeighborAlltoallv, Cause::Unsupported));
         // All ranks are still in step.
+        let mut got = [0u8; 2];
+        shared.neighbor_alltoall(ep, &around, &[3, 4], &mut got).unwrap();
+        assert_eq!(got, [4, 3]);
         let mut got = [0u8; 2];
         neighbor_alltoall(ep, &around, &[1, 2], &mut got).unwrap();
         assert_eq!(got, [2, 1]);
+    });
+    run(2, |ep| {
+        let world = ep.world();
+        let Some(graph) = Graph::create(ep, &world, &[1, 2], &[1, 0]).unwrap() else { return };
+        let mut lines = [Line::NONE; 2];
+        let around = Neighbourhood::new(&graph, &mut lines).unwrap();
+        let graphs = Options::shared().neighbor_alltoall(ep, &around, &[0], &mut [0u8]).unwrap_err();
+        assert_eq!((graphs.operation, graphs.cause), (Operation::NeighborAlltoall, Cause::Unsupported));
     });
     run(1, |ep| {
         let world = ep.world();
