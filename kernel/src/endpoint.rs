@@ -336,7 +336,9 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// for this process fail with [`Cause::PeerLeft`] instead of hanging.
     ///
     /// # Errors
-    /// [`Cause::TimedOut`] if that could not be done within `limit`; it names the first peer that takes nothing.
+    /// [`Cause::TimedOut`] if that could not be done within `limit`; it names the first peer that takes nothing. Over a wire that
+    /// loses frames also where somebody who has not left may lack some still: `limit` is to be several times what such a wire
+    /// waits before it sends again.
     pub fn leave(&mut self, limit: Duration) -> Result<(), Error> {
         let itself = self.itself;
         self.engine.delete_attributes(&itself, None);
@@ -350,9 +352,12 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
                 deaf = deaf.or(Some(peer));
             }
         }
-        // What a lossy wire swallows must be sent again. The very last word may stay unanswered by one that has left
+        // What a lossy wire swallows must be sent again. The very last word may stay unanswered by those that have left
         // already: that is no failure.
-        self.poll_until(deadline, |ep| ep.transport.is_idle());
+        if !self.poll_until(deadline, |ep| ep.transport.is_idle()) {
+            let mut others = self.others();
+            deaf = deaf.or_else(|| others.find(|&peer| self.engine.presence(peer).is_ok()));
+        }
         match (settled, deaf) {
             (Ok(()), None) => Ok(()),
             (_, peer) => {

@@ -116,8 +116,9 @@ pub const WINDOW: usize = 32;
 /// See [`WINDOW`].
 pub const MESSAGE_BYTES: usize = 1432;
 
-/// How long a rank that is done says good-bye. The last word of all stays unanswered, and this is waited for then.
-const LEAVE_LIMIT: Duration = Duration::from_millis(500);
+/// How long a rank that is done says good-bye. The last word of all may stay unanswered, and this is waited for then; a board that
+/// is emulated beside others can be slow to take what it still needs.
+const LEAVE_LIMIT: Duration = Duration::from_secs(3);
 
 /// The code with which a rank that fails ends the job.
 const FAILED: i32 = 1;
