@@ -72,11 +72,11 @@ const STEPS: [Step; 17] = {
         step("planted", Always, |_| planted()),
         step("simulator", Slow, |_| sim::step()),
         step("conformance", Slow, |_| conformance::step()),
+        step("endian", Slow, endian::step),
         step("loom", Aside, loom),
         step("firmware", Aside, firmware::step),
         step("size", Aside, size::check),
         step("images", Aside, qemu::images),
-        step("endian", Slow, endian::step),
         step("qemu", Slow, |_| qemu::step()),
         step("peers", Slow, |_| bench::peers()),
     ]
