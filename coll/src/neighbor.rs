@@ -48,17 +48,6 @@ pub use typed::{ineighbor_alltoallw_typed, neighbor_alltoallw_typed};
 use crate::comm::{Topology, TopologyKind};
 use crate::schedule::{Candidate, IN_FLIGHT_MAX};
 
-/// Whether an operation is one among neighbours.
-pub(crate) const fn is_among_neighbors(operation: Operation) -> bool {
-    use Operation::{
-        NeighborAllgather, NeighborAllgatherv, NeighborAlltoall, NeighborAlltoallv, NeighborAlltoallw,
-    };
-    matches!(
-        operation,
-        NeighborAllgather | NeighborAllgatherv | NeighborAlltoall | NeighborAlltoallv | NeighborAlltoallw
-    )
-}
-
 /// Every algorithm of the allgather among neighbours.
 pub static GATHERS: [Candidate; 1] = [&Linear { operation: Operation::NeighborAllgather, lines: &[] }];
 
@@ -122,6 +111,11 @@ impl<'m> Neighbourhood<'m> {
     /// Its communicator.
     pub const fn comm(&self) -> &Comm {
         &self.comm
+    }
+
+    #[cfg(not(feature = "compact"))]
+    pub(crate) const fn is_grid(&self) -> bool {
+        self.is_grid
     }
 
     /// Blocks that come here, those of neighbours that are not there included.

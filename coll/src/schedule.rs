@@ -232,6 +232,17 @@ pub const fn on_blocks(operation: Operation) -> bool {
     ) || matches!(operation, ReduceScatter | ReduceScatterBlock)
 }
 
+/// Whether an operation is one among neighbours.
+pub(crate) const fn is_among_neighbors(operation: Operation) -> bool {
+    use Operation::{
+        NeighborAllgather, NeighborAllgatherv, NeighborAlltoall, NeighborAlltoallv, NeighborAlltoallw,
+    };
+    matches!(
+        operation,
+        NeighborAllgather | NeighborAllgatherv | NeighborAlltoall | NeighborAlltoallv | NeighborAlltoallw
+    )
+}
+
 /// The operation whose algorithms serve: that on blocks of one length for those on blocks of unlike lengths.
 #[inline]
 pub(crate) const fn alike(operation: Operation) -> Operation {

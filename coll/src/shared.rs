@@ -11,7 +11,8 @@
 //! | more, allreduce | each segment: what the others reduce of it; then what it has reduced | its own part of everybody's; then everybody's parts |
 //! | more, bcast and reduce | segments, as the root's, or for the root | the root's, or everybody's |
 //! | up to [`LINE_BYTES`], blocks and scans | its line, with all that it gives | those of whom it takes |
-//! | up to [`LINE_BYTES`] with all blocks, neighbours in a grid | its line, with all that it gives | its neighbours' |
+//! | up to [`LINE_BYTES`], neighbours in a grid | its line, with all that it gives | its neighbours' |
+//! | up to [`LINE_BYTES`], other neighbours of eight ranks at most | its line, with all that it gives | those of all |
 //! | more, allgather and all-to-all of two, also as neighbours | segments of what the other takes | the other's |
 //!
 //! **Blocks and scans** are for blocking calls whose blocks stand in lines, or two ranks pass in chunks. Where a rank does not
@@ -63,7 +64,7 @@ pub(crate) use price::{algorithm, is_in_lines, is_too_long, serves, work};
 pub(crate) use price::{line_elements, passes_in_chunks, stands_in_lines};
 
 use crate::op::{Kernel, copy};
-use crate::schedule::Order;
+use crate::schedule::{Order, is_among_neighbors};
 use crate::tag::ROOTS;
 
 /// Bytes that stand in a line, wherever there are any.
@@ -187,7 +188,8 @@ impl Task {
     /// Whether there is nothing to do, on any rank.
     const fn is_idle(&self) -> bool {
         use Operation::{Allgatherv, Alltoallv, Alltoallw, Barrier, Gatherv, Scatterv};
-        let is_for_all = matches!(self.operation, Allgatherv | Alltoallv | Alltoallw | Gatherv | Scatterv);
+        let is_for_all = matches!(self.operation, Allgatherv | Alltoallv | Alltoallw | Gatherv | Scatterv)
+            || is_among_neighbors(self.operation);
         self.size < 2 || (self.bytes == 0 && !is_for_all && !matches!(self.operation, Barrier))
     }
 
@@ -494,7 +496,10 @@ impl<R: Role> Meeting<R> {
         let notice = lines.look(self.number, rank).map_err(about(rank))?.ok_or(Turn::Missing(rank))?;
         self.role.hear(rank, notice.note).map_err(about(rank))?;
         let is_of_all = self.task().is_of_all();
-        if let Some(run) = &mut self.run {
+        // Unless that rank has all in its line, which then says no position.
+        if let Some(run) = &mut self.run
+            && self.role.positions(run).is_some()
+        {
             let theirs = notice.payload.first_chunk::<START_BYTES>().map(|start| u32::from_le_bytes(*start));
             let ahead = theirs.ok_or(Turn::Failed(Cause::Incompatible, Some(rank)))?;
             let ahead = ahead.wrapping_sub(run.first);

@@ -98,19 +98,21 @@ impl<'m, E: Element> Exchange<'m, E> {
         }
     }
 
-    /// Carries it out by control lines, if it is for them.
+    /// Carries it out by control lines, if it is for them; `None` if it, or what is left of it, is for messages.
     #[inline(always)]
     fn at_once<'s, T: Transport, P: Platform>(
         &mut self,
         options: &Options,
         caller: &mut impl Caller<'s, T, P>,
     ) -> Option<Result<(), Error>> {
-        if !T::HAS_LINES || !self.around.is_grid || !shared::is_in_lines(self.operation) {
+        if !T::HAS_LINES || !shared::is_in_lines(self.operation) {
             return None;
         }
         let (call, comm) = (self.call(self.count().ok()?), &self.around.comm);
-        let around = Around::new(&call, comm, self.linear().lines, self.input.0.as_bytes())?;
-        options.at_once_around(caller, comm, &call, &around, self.data.0.as_mut_bytes())
+        let (lines, input) = (self.linear().lines, (self.input.0.as_bytes(), self.input.1));
+        let around = Around::new(&call, self.around, lines, input, self.data.1)?;
+        let done = options.at_once_around(caller, comm, &call, &around, self.data.0.as_mut_bytes())?;
+        if done.is_ok() && around.is_long() { None } else { Some(done) }
     }
 
     #[inline(never)]

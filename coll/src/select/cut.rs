@@ -4,8 +4,7 @@ use aldis_kernel::hal::Cause;
 
 use super::{Call, Options, Plan, Prices, Selected};
 use crate::collective::LANES;
-use crate::neighbor::is_among_neighbors;
-use crate::schedule::{Algorithm, Candidate, Work, alike, divide};
+use crate::schedule::{Algorithm, Candidate, Work, alike, divide, is_among_neighbors};
 
 impl Call {
     /// The plan by this algorithm, which the caller has named: cut as the options say, else as is cheapest if it is one of the

@@ -243,7 +243,7 @@ fn what_is_taken_costs_hardly_more_than_the_least_and_nothing_less_than_the_floo
     let options = Options::default();
     // A barrier has no data, and what neighbours do is not priced.
     let all = crate::catalog::COLLECTIVES.into_iter().skip(1);
-    for operation in all.filter(|&operation| !crate::neighbor::is_among_neighbors(operation)) {
+    for operation in all.filter(|&operation| !crate::schedule::is_among_neighbors(operation)) {
         for (size, count) in
             [2, 3, 8, 64].into_iter().flat_map(|size| [0, 1, 32, 4096, 1 << 17].map(|count| (size, count)))
         {

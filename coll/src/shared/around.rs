@@ -1,103 +1,264 @@
-//! Exchanges with the neighbours in a grid: a line holds all that a rank gives, or two ranks pass that in chunks.
+//! Exchanges with neighbours, of which a line holds all that a rank gives, or which two ranks pass in chunks.
 //!
-//! In a grid every rank has as many neighbours and blocks of one length, so all know of each other whether a line holds what they
-//! give; and what is sent one way along a dimension arrives from the other, so that a rank knows which block of a neighbour's
-//! line is for it. In a graph it knows neither.
+//! **In a grid, blocks of one length.** All know of each other whether a line holds what they give; and what is sent one way along
+//! a dimension arrives from the other, so that a rank knows which block of a neighbour's line is for it. Lines hold the input as
+//! it is, and a rank hears its neighbours alone.
+//!
+//! **Else**, blocks of unlike lengths or a graph, a rank knows what it takes, but not what else others give. So all hear all, for
+//! which there must be few: one that gives more than a line holds sends all to messages, unless there are but two and the other
+//! does so too. A line begins with a table, then comes what is for the rank after its own, for the one after that and so on;
+//! the table has the end of each, 16 bits. What a rank has for another several times stands in the order in which that one
+//! takes it.
+//!
+//! A gather gives everybody the same, which stands in the line alone.
 
+use core::cell::Cell;
 use core::ops::Range;
 
 use aldis_kernel::hal::lines::{LinesShape, Note};
 use aldis_kernel::hal::{Cause, Operation};
-use aldis_kernel::{Comm, Lines, Withheld};
+use aldis_kernel::{Lines, Withheld};
 
-use super::chunks::{Run, fill};
-use super::pairs::SEGMENT_BYTES;
-use super::{LINE_BYTES, Role, Stopped, Task, Turn, about};
-use crate::neighbor::{Act, Line};
+use super::chunks::Run;
+use super::pairs::{IN_CHUNKS, Pair};
+use super::{LINE_BYTES, Role, Stopped, Task};
+use crate::layout::Layout;
+use crate::neighbor::{Act, Line, Neighbourhood};
 use crate::op::copy;
 use crate::select::Call;
 
+/// Ranks that hear of all others rather than of neighbours alone.
+const FEW: u32 = 8;
+
+/// Bytes of an entry of a line's table.
+const ENTRY_BYTES: usize = 2;
+
 /// Such a call as one rank sees it, but for its data.
-#[derive(Clone, Copy)]
 pub(crate) struct Around<'m> {
     task: Task,
     /// With whom it exchanges what.
     lines: &'m [Line],
     input: &'m [u8],
+    given: Layout<'m>,
+    taken: Layout<'m>,
+    /// Bytes of a block, where they are alike.
     block_bytes: usize,
+    /// All know how much the others give, and what of it is for whom.
+    is_known: bool,
+    /// Two ranks pass chunks, and so does this one unless what the other gives stands in its line.
+    passes: bool,
+    /// Somebody gives more than a line holds: messages are to follow.
+    is_long: Cell<bool>,
+    /// What the other one of two gives in chunks, in bytes, once that is known.
+    heard: Cell<Option<u64>>,
 }
 
 impl<'m> Around<'m> {
-    /// The call with this input, for blocks of the call's count; `None` if neither a line holds it nor two ranks can pass it.
+    /// The call with this input, divided so, for data that are divided so; `None` if it is not for lines.
     #[inline]
-    pub(crate) fn new(call: &Call, comm: &Comm, lines: &'m [Line], input: &'m [u8]) -> Option<Self> {
+    pub(crate) fn new(
+        call: &Call,
+        around: &Neighbourhood<'m>,
+        lines: &'m [Line],
+        (input, given): (&'m [u8], Layout<'m>),
+        taken: Layout<'m>,
+    ) -> Option<Self> {
         let &Call { operation, size, element_bytes, count, .. } = call;
-        let (rank, bytes) = (comm.rank().0, input.len());
-        let task = Task { operation, rank, size, root: 0, bytes, element_bytes, kernel: None };
-        let this = Self { task, lines, input, block_bytes: count.saturating_mul(element_bytes as usize) };
-        (this.stands_in_line() || size == 2).then_some(this)
+        let rank = around.comm().rank().0;
+        let task = Task { operation, rank, size, root: 0, bytes: input.len(), element_bytes, kernel: None };
+        let is_known = around.is_grid() && matches!(taken, Layout::Even);
+        let block_bytes = count.saturating_mul(element_bytes as usize);
+        let (is_long, heard) = (Cell::new(false), Cell::new(None));
+        let mut this =
+            Self { task, lines, input, given, taken, block_bytes, is_known, passes: false, is_long, heard };
+        if this.has_table() {
+            this.task.bytes = this.table_bytes().saturating_add(this.given_bytes());
+        }
+        if this.is_typed() {
+            this.task.bytes = LINE_BYTES as usize + 1;
+        }
+        let is_long = this.task.bytes as u64 > LINE_BYTES;
+        this.is_long.set(is_long);
+        this.passes = is_long && size == 2 && !this.is_typed();
+        let is_for_lines = if is_known { !is_long || size == 2 } else { size <= FEW };
+        is_for_lines.then_some(this)
     }
 
-    /// Whether a line holds what it gives.
+    /// Whether messages are to follow, once it was carried out.
     #[inline]
-    pub(crate) const fn stands_in_line(&self) -> bool {
-        self.input.len() as u64 <= LINE_BYTES
+    pub(crate) const fn is_long(&self) -> bool {
+        self.is_long.get()
     }
 
-    /// Bytes of a block in data, or in what somebody gives.
+    /// Whether it passes chunks, unless it hears otherwise.
     #[inline]
-    const fn block(&self, number: u32) -> Range<usize> {
-        let start = self.block_bytes.saturating_mul(number as usize);
-        start..start.saturating_add(self.block_bytes)
+    pub(crate) const fn passes_chunks(&self) -> bool {
+        self.passes
     }
 
-    /// Which bytes a rank has given that come to a block of the data.
+    /// Whether its elements are of datatypes: all that others need to know is that messages are to follow.
     #[inline]
-    const fn given(&self, number: u32) -> Range<usize> {
-        // A gather gives everybody the same.
-        let is_gather = matches!(self.task.operation, Operation::NeighborAllgather);
-        self.block(if is_gather { 0 } else { number })
+    const fn is_typed(&self) -> bool {
+        matches!(self.taken, Layout::Typed(_))
+    }
+
+    #[inline]
+    const fn is_gather(&self) -> bool {
+        matches!(self.task.operation, Operation::NeighborAllgather | Operation::NeighborAllgatherv)
+    }
+
+    #[inline]
+    const fn has_table(&self) -> bool {
+        !self.is_known && !self.is_gather()
+    }
+
+    #[inline]
+    const fn table_bytes(&self) -> usize {
+        ENTRY_BYTES.saturating_mul(self.task.size.saturating_sub(1) as usize)
+    }
+
+    /// What is done with neighbours of one kind: what is exchanged with one of them several times stands together, in the order
+    /// of both.
+    #[inline]
+    fn all(&self, act: Act) -> impl Iterator<Item = &'m Line> + use<'m> {
+        self.lines.iter().filter(move |line| line.act == act)
+    }
+
+    /// Where a block stands in a buffer that is divided so.
+    #[inline]
+    fn block(&self, layout: Layout<'_>, number: u32) -> Range<usize> {
+        let bytes_of = |elements: usize| elements.saturating_mul(self.task.element_bytes as usize);
+        let (start, len) = match layout {
+            Layout::Listed(blocks) => {
+                let block = blocks.get(number as usize).copied().unwrap_or_default();
+                (bytes_of(block.start), bytes_of(block.len))
+            }
+            Layout::One(len) => (0, bytes_of(len)),
+            _ => (self.block_bytes.saturating_mul(number as usize), self.block_bytes),
+        };
+        start..start.saturating_add(len)
+    }
+
+    /// Bytes that it gives others.
+    #[inline]
+    fn given_bytes(&self) -> usize {
+        if self.is_gather() {
+            return self.input.len();
+        }
+        let sent = self.all(Act::Send).map(|line| self.block(self.given, line.block).len());
+        sent.fold(0, usize::saturating_add)
+    }
+
+    /// What it takes of another rank: which bytes of all that this one gives it, and where in the data they come to.
+    #[inline]
+    fn takes(&self, from: u32) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
+        let mut end = 0_usize;
+        self.all(Act::Receive).filter(move |line| line.rank == from).map(move |line| {
+            let into = self.block(self.taken, line.block);
+            let start = if self.is_gather() { 0 } else { end };
+            end = start.saturating_add(into.len());
+            (start..end, into)
+        })
+    }
+
+    /// Bytes that `from` should give it, which gives so many.
+    #[inline]
+    fn expects(&self, from: u32, theirs: u64) -> u64 {
+        let mut ends = self.takes(from).map(|(part, _)| part.end as u64);
+        if self.is_gather() {
+            // The same for each time that it takes them.
+            return ends.find(|end| *end != theirs).unwrap_or(theirs);
+        }
+        ends.last().unwrap_or(0)
+    }
+
+    /// How many steps `to` is behind `from`.
+    #[inline]
+    const fn distance(&self, from: u32, to: u32) -> u32 {
+        let size = self.task.size;
+        if from <= to { to.wrapping_sub(from) } else { size.wrapping_sub(from.wrapping_sub(to)) }
+    }
+
+    /// Writes the table and all blocks into a line.
+    fn pack(&self, line: &mut [u8]) -> Result<(), Cause> {
+        let (mut table, mut rest) = line.split_at_mut_checked(self.table_bytes()).ok_or(Cause::Stale)?;
+        let (mut sent, mut end) = (self.all(Act::Send).peekable(), 0_usize);
+        for distance in 1..self.task.size {
+            while let Some(line) = sent.next_if(|line| self.distance(self.task.rank, line.rank) == distance) {
+                let from = self.input.get(self.block(self.given, line.block)).ok_or(Cause::Stale)?;
+                let split = core::mem::take(&mut rest).split_at_mut_checked(from.len());
+                let (into, after) = split.ok_or(Cause::Stale)?;
+                copy(into, from)?;
+                (rest, end) = (after, end.saturating_add(from.len()));
+            }
+            if let Some((entry, after)) = core::mem::take(&mut table).split_first_chunk_mut() {
+                (*entry, table) = ((end as u16).to_le_bytes(), after);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the line of `from` has for this rank.
+    #[inline]
+    fn unpack<'l>(&self, from: u32, line: &'l [u8]) -> Result<&'l [u8], Cause> {
+        if !self.has_table() {
+            return Ok(line);
+        }
+        let (table, blocks) = line.split_at_checked(self.table_bytes()).ok_or(Cause::Incompatible)?;
+        let end = |distance: u32| match distance.checked_sub(1) {
+            None => Some(0),
+            Some(number) => {
+                let entry = table.get(ENTRY_BYTES.saturating_mul(number as usize)..)?.first_chunk()?;
+                Some(u16::from_le_bytes(*entry) as usize)
+            }
+        };
+        let distance = self.distance(from, self.task.rank);
+        let range = end(distance.saturating_sub(1)).zip(end(distance)).map(|(start, end)| start..end);
+        range.and_then(|range| blocks.get(range)).ok_or(Cause::Incompatible)
+    }
+
+    /// Takes what stands in the line of `from`.
+    #[inline]
+    fn take_of(&self, from: u32, line: &[u8], data: &mut [u8]) -> Result<(), Cause> {
+        if self.is_known && !self.is_gather() {
+            let mut received = self.all(Act::Receive).filter(|line| line.rank == from);
+            return received.try_for_each(|to| {
+                let part = line.get(self.block(self.given, to.turn)).ok_or(Cause::Incompatible)?;
+                put(data, self.block(self.taken, to.block), part)
+            });
+        }
+        let given = self.unpack(from, line)?;
+        let theirs = given.len() as u64;
+        let own = self.expects(from, theirs);
+        if own != theirs {
+            return Err(Cause::UnlikeLength { own, theirs });
+        }
+        self.takes(from)
+            .try_for_each(|(part, into)| put(data, into, given.get(part).ok_or(Cause::Incompatible)?))
     }
 
     /// Copies what this rank has for itself.
     #[inline]
     fn take_own(&self, data: &mut [u8]) -> Result<(), Cause> {
-        for line in self.lines.iter().filter(|line| line.act == Act::Copy) {
-            let from = self.input.get(self.given(line.given)).ok_or(Cause::Stale)?;
-            copy(data.get_mut(self.block(line.block)).ok_or(Cause::Stale)?, from)?;
-        }
-        Ok(())
+        self.all(Act::Copy).try_for_each(|line| {
+            let place = if self.is_gather() { 0 } else { line.given };
+            let from = self.input.get(self.block(self.given, place)).ok_or(Cause::Stale)?;
+            put(data, self.block(self.taken, line.block), from)
+        })
     }
+}
 
-    const fn other(&self) -> u32 {
-        1_u32.wrapping_sub(self.task.rank)
-    }
+#[inline]
+fn put(data: &mut [u8], place: Range<usize>, bytes: &[u8]) -> Result<(), Cause> {
+    copy(data.get_mut(place).ok_or(Cause::Stale)?, bytes)
+}
 
-    /// Takes from the other one of two this part of what it gives, if that is there.
-    fn collect(
-        &self,
-        run: &Run,
-        segment: u32,
-        lines: &mut Lines<'_>,
-        data: &mut [u8],
-    ) -> Result<(), Stopped> {
-        let (position, other) = (run.first.wrapping_add(segment), self.other());
-        let chunk = lines.chunk(position, other).map_err(about(other))?.ok_or(Turn::Missing(other))?;
-        let part = run.span(self.task.bytes, segment);
-        for line in self.lines.iter().filter(|line| line.act == Act::Receive) {
-            let (given, block) = (self.given(line.turn), self.block(line.block));
-            let (start, end) = (given.start.max(part.start), given.end.min(part.end));
-            if start >= end {
-                continue;
-            }
-            let from = chunk.get(start.saturating_sub(part.start)..end.saturating_sub(part.start));
-            let place = block.start.saturating_add(start.saturating_sub(given.start));
-            let into = data.get_mut(place..place.saturating_add(end.saturating_sub(start)));
-            copy(into.ok_or(Cause::Stale)?, from.ok_or(Cause::Incompatible)?)?;
-        }
-        lines.done(position);
-        Ok(())
-    }
+/// What two ranges have in common, as parts of either.
+#[inline]
+fn shared(left: &Range<usize>, right: &Range<usize>) -> Option<(Range<usize>, Range<usize>)> {
+    let (start, end) = (left.start.max(right.start), left.end.min(right.end));
+    let within = |of: &Range<usize>| start.saturating_sub(of.start)..end.saturating_sub(of.start);
+    (start < end).then(|| (within(left), within(right)))
 }
 
 impl Role for &Around<'_> {
@@ -107,67 +268,127 @@ impl Role for &Around<'_> {
     }
 
     #[inline]
-    fn fits(&self, _line_bytes: u32) -> bool {
-        self.stands_in_line()
+    fn fits(&self, line_bytes: u32) -> bool {
+        u64::from(line_bytes) >= LINE_BYTES
     }
 
     fn run(&self, shape: &LinesShape) -> Result<Option<Run>, Cause> {
-        if self.stands_in_line() {
-            return Ok(None);
-        }
-        Run::of(SEGMENT_BYTES.min(shape.chunk_bytes as usize), self.task.bytes).map(Some)
+        if self.passes { self.run_of_two(shape).map(Some) } else { Ok(None) }
+    }
+
+    #[inline]
+    fn note(&self) -> Note {
+        let note = self.task.note();
+        if self.passes { Note { bytes: self.handed() + IN_CHUNKS, ..note } } else { note }
     }
 
     #[inline]
     fn give(&self, lines: &mut Lines<'_>, number: u32, _data: &[u8]) -> Result<(), Withheld> {
-        lines.publish(number, self.task.note(), self.input)
+        let note = self.task.note();
+        match note.bytes > LINE_BYTES {
+            true => lines.publish(number, note, &[]),
+            false if self.has_table() => lines.pack(number, note, |line| self.pack(line)),
+            false => lines.publish(number, note, self.input),
+        }
     }
 
     #[inline]
     fn listens_to(&self, rank: u32) -> bool {
-        self.lines.iter().any(|line| line.act == Act::Receive && line.rank == rank)
+        match self.is_known {
+            true => self.all(Act::Receive).any(|line| line.rank == rank),
+            false => rank != self.task.rank && !self.is_typed(),
+        }
     }
 
     #[inline]
-    fn hear(&self, rank: u32, note: Note) -> Result<(), Cause> {
-        self.task.hear(rank, note)
+    fn hear(&self, _rank: u32, note: Note) -> Result<(), Cause> {
+        self.task.check_call(note)?;
+        let theirs = note.bytes & (IN_CHUNKS - 1);
+        if self.passes && theirs != note.bytes {
+            self.heard.set(Some(theirs));
+            return Ok(());
+        }
+        let (own, is_more) = (self.task.bytes as u64, note.bytes > LINE_BYTES);
+        if self.is_known && own != note.bytes {
+            return Err(Cause::UnlikeLength { own, theirs });
+        }
+        self.is_long.set(self.is_long() || is_more);
+        Ok(())
     }
 
     #[inline]
     fn settle(&self, lines: &Lines<'_>, number: u32, data: &mut [u8]) -> Result<(), (Cause, Option<u32>)> {
-        for line in self.lines.iter().filter(|line| line.act == Act::Receive) {
-            let told = lines.look(number, line.rank).and_then(|told| told.ok_or(Cause::Stale));
-            let taken = told.and_then(|told| {
-                let from = told.payload.get(self.given(line.turn)).ok_or(Cause::Incompatible)?;
-                copy(data.get_mut(self.block(line.block)).ok_or(Cause::Stale)?, from)
-            });
-            taken.map_err(|cause| (cause, Some(line.rank)))?;
+        if self.is_long() {
+            return Ok(());
+        }
+        let mut before = None;
+        for from in self.all(Act::Receive).map(|line| line.rank) {
+            if before.replace(from) == Some(from) {
+                continue;
+            }
+            let told = lines.look(number, from).and_then(|told| told.ok_or(Cause::Stale));
+            let taken = told.and_then(|told| self.take_of(from, told.payload, data));
+            taken.map_err(|cause| (cause, Some(from)))?;
         }
         self.take_own(data).map_err(|cause| (cause, None))
     }
 
     fn positions(&self, run: &Run) -> Option<u32> {
-        Some(run.segments)
+        self.positions_of_two(run)
     }
 
-    /// In turn a segment is written, and the one before it is read.
     fn pass(&self, run: &mut Run, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<bool, Stopped> {
-        let (turn, reads) = (run.step / 2, run.step % 2 == 1);
-        match turn.checked_sub(1) {
-            _ if !reads => {
-                let part = self.input.get(run.span(self.task.bytes, turn)).unwrap_or_default();
-                if !part.is_empty() {
-                    fill(lines, run.first.wrapping_add(turn), part, part.len()..part.len())?;
-                }
+        self.pass_of_two(run, lines, data)
+    }
+}
+
+impl Pair for Around<'_> {
+    fn other(&self) -> u32 {
+        1_u32.wrapping_sub(self.task.rank)
+    }
+
+    fn handed(&self) -> u64 {
+        self.given_bytes() as u64
+    }
+
+    fn taken(&self, heard: u64) -> u64 {
+        self.expects(self.other(), heard)
+    }
+
+    fn heard(&self) -> Option<u64> {
+        self.heard.get()
+    }
+
+    fn hand(&self, part: Range<usize>, chunk: &mut [u8], _data: &[u8]) -> Result<(), Cause> {
+        if self.is_gather() {
+            let (into, from) = (chunk.get_mut(..part.len()), self.input.get(part));
+            return into.zip(from).ok_or(Cause::Stale).and_then(|(into, from)| copy(into, from));
+        }
+        let mut end = 0_usize;
+        for line in self.all(Act::Send) {
+            let block = self.block(self.given, line.block);
+            let stands = end..end.saturating_add(block.len());
+            end = stands.end;
+            if let Some((within, to)) = shared(&stands, &part) {
+                let from = self.input.get(block).and_then(|block| block.get(within));
+                put(chunk, to, from.ok_or(Cause::Stale)?)?;
             }
-            Some(segment) => self.collect(run, segment, lines, data)?,
-            None => {}
         }
-        run.step += 1;
-        if run.step < 2 * run.segments.saturating_add(1) {
-            return Ok(false);
-        }
-        self.take_own(data)?;
-        Ok(true)
+        Ok(())
+    }
+
+    fn take(&self, part: Range<usize>, chunk: &[u8], data: &mut [u8]) -> Result<(), Cause> {
+        self.takes(self.other()).try_for_each(|(stands, into)| match shared(&stands, &part) {
+            Some((within, from)) => {
+                let place = into.start.saturating_add(within.start)..into.start.saturating_add(within.end);
+                put(data, place, chunk.get(from).ok_or(Cause::Stale)?)
+            }
+            None => Ok(()),
+        })
+    }
+
+    fn end(&self, data: &mut [u8]) -> Result<(), Cause> {
+        self.is_long.set(false);
+        self.take_own(data)
     }
 }

@@ -87,7 +87,7 @@ impl Options {
     ) -> Option<Result<(), Error>> {
         let meets = self.decide(caller.endpoint(), comm, call, &[]);
         let (Some(here), true) = (HERE, meets) else { return None };
-        if !around.stands_in_line() {
+        if around.passes_chunks() {
             let has_lines = caller.endpoint().lines(comm).is_ok();
             return has_lines.then(|| drive::run(caller, comm, around, data));
         }

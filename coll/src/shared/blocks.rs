@@ -12,6 +12,7 @@ use aldis_kernel::hal::{Cause, Operation};
 use aldis_kernel::{Comm, Lines, Withheld};
 
 use super::chunks::Run;
+use super::pairs::{IN_CHUNKS, Pair};
 use super::{LINE_BYTES, Role, Stopped, Task, passes_in_chunks, stands_in_lines};
 use crate::layout::Layout;
 use crate::op::{Kernel, copy};
@@ -20,9 +21,6 @@ use crate::select::Call;
 
 /// Bytes of an entry of a line's table.
 const ENTRY_BYTES: usize = 2;
-
-/// What a line says that does not hold what is given, but goes before chunks: so many bytes and those that are given.
-const IN_CHUNKS: u64 = 1 << 46;
 
 /// What a line says whose rank gives elements of datatypes, which are for messages: more than it holds.
 const TYPED_BYTES: usize = LINE_BYTES as usize + TABLE_BYTES as usize + 1;
@@ -179,8 +177,16 @@ impl<'m> Portions<'m> {
         }
     }
 
+    /// Bytes that a line with so many would hand the other one of two.
+    pub(super) fn handed_of(&self, given: u64) -> u64 {
+        match self.task.operation {
+            Operation::Alltoall => given / 2,
+            _ => given.saturating_sub(self.table_bytes() as u64),
+        }
+    }
+
     #[inline(always)]
-    pub(super) const fn table_bytes(&self) -> usize {
+    const fn table_bytes(&self) -> usize {
         if self.has_table() { ENTRY_BYTES.saturating_mul(self.task.size as usize) } else { 0 }
     }
 
@@ -357,7 +363,7 @@ impl Role for &Portions<'_> {
         };
         if self.passes && theirs != note.bytes {
             // The other one is to have its chunks before this rank says that they are too many, or too few.
-            self.heard.set(Some(self.block_bytes(theirs)));
+            self.heard.set(Some(self.handed_of(theirs)));
             return Ok(());
         }
         if theirs != own || self.passes && !self.has_table() {

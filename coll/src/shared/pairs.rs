@@ -1,50 +1,102 @@
-//! Two ranks that hand each other a block which no line holds: through chunks, a segment at a time, the next one written before
-//! one is read. Where both cores share a cache that is faster than to let the system read the other's memory.
+//! Two ranks that hand each other what no line holds: through chunks, a segment at a time, the next one written before one is
+//! read. Where both cores share a cache that is faster than to let the system read the other's memory.
+
+use core::ops::Range;
 
 use aldis_kernel::Lines;
+use aldis_kernel::hal::Cause;
 use aldis_kernel::hal::lines::LinesShape;
-use aldis_kernel::hal::{Cause, Operation};
 
 use super::blocks::Portions;
-use super::chunks::{Run, SEGMENTS_MAX, fill};
+use super::chunks::{Run, SEGMENTS_MAX};
 use super::{Stopped, Turn, about};
 use crate::op::copy;
 
 /// Bytes of a segment: small enough that several are under way, and stay in a cache.
-pub(super) const SEGMENT_BYTES: usize = 16 << 10;
+const SEGMENT_BYTES: usize = 16 << 10;
 
-/// Segments of a block of so many bytes, which the other rank has told: too many to be passed are one too many.
+/// What a line says that does not hold what is given, but goes before chunks: so many bytes and those that are given.
+pub(super) const IN_CHUNKS: u64 = 1 << 46;
+
+/// Segments of so many bytes, which the other rank has told: too many to be passed are one too many.
 fn segments(bytes: u64, segment: usize) -> u32 {
     let segments = bytes.div_ceil(segment.max(1) as u64);
     u32::try_from(segments).unwrap_or(u32::MAX).min(SEGMENTS_MAX)
 }
 
-impl Portions<'_> {
-    /// Before the first segment of what this rank hands over.
+/// One rank of two.
+pub(super) trait Pair {
+    /// The other one.
+    fn other(&self) -> u32;
+
+    /// Bytes that it hands over.
+    fn handed(&self) -> u64;
+
+    /// Bytes that it takes of one that hands over so many.
+    fn taken(&self, heard: u64) -> u64;
+
+    /// Bytes that the other one hands over, once that has told; nothing if the other's line holds them.
+    fn heard(&self) -> Option<u64>;
+
+    /// Writes a part of what it hands over into a chunk.
+    ///
+    /// # Errors
+    /// [`Cause::Stale`] for what cannot be.
+    fn hand(&self, part: Range<usize>, chunk: &mut [u8], data: &[u8]) -> Result<(), Cause>;
+
+    /// Takes a part of what is handed to it from a chunk.
+    ///
+    /// # Errors
+    /// As [`hand`](Self::hand).
+    fn take(&self, part: Range<usize>, chunk: &[u8], data: &mut [u8]) -> Result<(), Cause>;
+
+    /// Everything is taken.
+    ///
+    /// # Errors
+    /// As [`hand`](Self::hand).
+    fn end(&self, data: &mut [u8]) -> Result<(), Cause>;
+
+    /// Before the first segment of what it hands over.
     ///
     /// # Errors
     /// [`Cause::TooBig`] for too many segments.
-    pub(super) fn run_of_two(&self, shape: &LinesShape) -> Result<Run, Cause> {
-        let handed = self.block_bytes(self.task.bytes as u64) as usize;
-        Run::of(SEGMENT_BYTES.min(shape.chunk_bytes as usize), handed)
+    fn run_of_two(&self, shape: &LinesShape) -> Result<Run, Cause> {
+        Run::of(SEGMENT_BYTES.min(shape.chunk_bytes as usize), self.handed() as usize)
     }
 
-    /// Positions that their chunks take; `None` if the other's block stands in its line.
-    pub(super) fn positions_of_two(&self, run: &Run) -> Option<u32> {
-        Some(run.segments.max(segments(self.heard.get()?, run.segment)))
+    /// Positions that their chunks take; `None` if what the other gives stands in its line.
+    fn positions_of_two(&self, run: &Run) -> Option<u32> {
+        Some(run.segments.max(segments(self.heard()?, run.segment)))
     }
 
     /// A step: in turn a segment is written, and the one before it is read.
-    pub(super) fn pass_of_two(
-        &self,
-        run: &mut Run,
-        lines: &mut Lines<'_>,
-        data: &mut [u8],
-    ) -> Result<bool, Stopped> {
+    ///
+    /// # Errors
+    /// Why it cannot be taken now, or ever.
+    fn pass_of_two(&self, run: &mut Run, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<bool, Stopped> {
         let (turn, reads) = (run.step / 2, run.step % 2 == 1);
+        let heard = self.heard().unwrap_or(0);
         match turn.checked_sub(1) {
-            _ if !reads => self.hand(run, turn, lines, data)?,
-            Some(segment) => self.collect(run, segment, lines, data)?,
+            _ if !reads => {
+                let part = run.span(self.handed() as usize, turn);
+                if !part.is_empty() {
+                    let position = run.first.wrapping_add(turn);
+                    self.hand(part, lines.fill(position)?, data)?;
+                    lines.filled(position);
+                }
+            }
+            Some(segment) => {
+                let (position, other) = (run.first.wrapping_add(segment), self.other());
+                if segment < segments(heard, run.segment) {
+                    let chunk = lines.chunk(position, other).map_err(about(other))?;
+                    let chunk = chunk.ok_or(Turn::Missing(other))?;
+                    // The other one is to have its chunks before this rank says that these are too many, or too few.
+                    if heard == self.taken(heard) {
+                        self.take(run.span(heard as usize, segment), chunk, data)?;
+                    }
+                }
+                lines.done(position);
+            }
             None => {}
         }
         run.step += 1;
@@ -52,59 +104,46 @@ impl Portions<'_> {
         if run.step < 2 * positions.saturating_add(1) {
             return Ok(false);
         }
-        let (own, theirs) = (self.taken_bytes(self.other()) as u64, self.heard.get().unwrap_or(0));
-        if own != theirs {
-            return Err(Turn::Failed(Cause::UnlikeLength { own, theirs }, Some(self.other())));
+        let own = self.taken(heard);
+        if own != heard {
+            return Err(Turn::Failed(Cause::UnlikeLength { own, theirs: heard }, Some(self.other())));
         }
-        self.take_own(data)?;
-        self.is_long.set(false);
+        self.end(data)?;
         Ok(true)
     }
+}
 
-    const fn other(&self) -> u32 {
+impl Pair for Portions<'_> {
+    fn other(&self) -> u32 {
         1_u32.wrapping_sub(self.task.rank)
     }
 
-    /// Bytes of the block of the two that a line with so many would hand over.
-    pub(super) fn block_bytes(&self, given: u64) -> u64 {
-        match self.task.operation {
-            Operation::Alltoall => given / 2,
-            _ => given.saturating_sub(self.table_bytes() as u64),
-        }
+    fn handed(&self) -> u64 {
+        self.handed_of(self.task.bytes as u64)
     }
 
-    fn hand(&self, run: &Run, segment: u32, lines: &mut Lines<'_>, data: &[u8]) -> Result<(), Stopped> {
+    fn taken(&self, _heard: u64) -> u64 {
+        self.taken_bytes(self.other()) as u64
+    }
+
+    fn heard(&self) -> Option<u64> {
+        self.heard.get()
+    }
+
+    fn hand(&self, part: Range<usize>, chunk: &mut [u8], data: &[u8]) -> Result<(), Cause> {
         let (layout, rank) =
             if self.gives_each() { (self.divided(), self.other()) } else { (self.data, self.task.rank) };
-        let block = self.block(layout, rank, self.given(data))?;
-        match block.get(run.span(block.len(), segment)) {
-            Some(part) if !part.is_empty() => {
-                fill(lines, run.first.wrapping_add(segment), part, part.len()..part.len())
-            }
-            _ => Ok(()),
-        }
+        let (into, block) = (chunk.get_mut(..part.len()), self.block(layout, rank, self.given(data))?);
+        copy(into.ok_or(Cause::Stale)?, block.get(part).ok_or(Cause::Stale)?)
     }
 
-    fn collect(
-        &self,
-        run: &Run,
-        segment: u32,
-        lines: &mut Lines<'_>,
-        data: &mut [u8],
-    ) -> Result<(), Stopped> {
-        let (position, other) = (run.first.wrapping_add(segment), self.other());
-        let theirs = self.heard.get().unwrap_or(0);
-        if segment < segments(theirs, run.segment) {
-            let chunk = lines.chunk(position, other).map_err(about(other))?.ok_or(Turn::Missing(other))?;
-            let into = self.block_mut(other, data)?;
-            let part = run.span(into.len(), segment);
-            if into.len() as u64 == theirs
-                && let (Some(into), Some(from)) = (into.get_mut(part.clone()), chunk.get(..part.len()))
-            {
-                copy(into, from)?;
-            }
-        }
-        lines.done(position);
-        Ok(())
+    fn take(&self, part: Range<usize>, chunk: &[u8], data: &mut [u8]) -> Result<(), Cause> {
+        let from = chunk.get(..part.len()).ok_or(Cause::Stale)?;
+        copy(self.block_mut(self.other(), data)?.get_mut(part).ok_or(Cause::Stale)?, from)
+    }
+
+    fn end(&self, data: &mut [u8]) -> Result<(), Cause> {
+        self.is_long.set(false);
+        self.take_own(data)
     }
 }

@@ -4,7 +4,7 @@ use aldis_kernel::hal::Operation;
 
 use super::LINE_BYTES;
 use crate::layout::BLOCKS;
-use crate::schedule::{Algorithm, Instance, Schedule, Step, Work, on_blocks};
+use crate::schedule::{Algorithm, Instance, Schedule, Step, Work, is_among_neighbors, on_blocks};
 use crate::select::Call;
 
 /// The name of these algorithms where an [`Algorithm`] is asked for. There is nothing to schedule.
@@ -40,22 +40,19 @@ pub(crate) const fn serves(operation: Operation) -> bool {
 /// Whether it is for blocking calls alone, and for what stands in lines: an operation on blocks, a scan, or an exchange with
 /// neighbours.
 pub(crate) const fn is_in_lines(operation: Operation) -> bool {
-    use Operation::{Exscan, NeighborAllgather, NeighborAlltoall, Scan};
-    BLOCKS
-        && (on_blocks(operation) || matches!(operation, Scan | Exscan | NeighborAllgather | NeighborAlltoall))
+    use Operation::{Exscan, Scan};
+    BLOCKS && (on_blocks(operation) || is_among_neighbors(operation) || matches!(operation, Scan | Exscan))
 }
 
 /// Whether what each rank gives in such a call stands in a line. Where lengths are unlike and no rank knows them all, that is
 /// only seen there.
 pub(crate) const fn stands_in_lines(call: &Call) -> bool {
-    use Operation::{
-        Allgather, Allgatherv, Alltoallv, Alltoallw, Exscan, Gather, Gatherv, NeighborAllgather,
-        NeighborAlltoall, Scan, Scatterv,
-    };
+    use Operation::{Allgather, Allgatherv, Alltoallv, Alltoallw, Exscan, Gather, Gatherv, Scan, Scatterv};
     let block = (call.count as u64).saturating_mul(call.element_bytes as u64);
     let bytes = match call.operation {
+        Gatherv | Scatterv | Alltoallv | Alltoallw => 0,
         // How many neighbours there are is seen there, too.
-        Gatherv | Scatterv | Alltoallv | Alltoallw | NeighborAllgather | NeighborAlltoall => 0,
+        operation if is_among_neighbors(operation) => 0,
         Allgather | Allgatherv | Gather | Scan | Exscan => block,
         _ => block.saturating_mul(call.size as u64),
     };
@@ -81,7 +78,7 @@ pub(crate) fn line_elements(element_bytes: u32) -> usize {
 
 /// The algorithm of an operation, to be named.
 pub(crate) fn algorithm(operation: Operation) -> Option<Algorithm> {
-    static ALL: [Unscheduled; 19] = [
+    static ALL: [Unscheduled; 22] = [
         Unscheduled(Operation::Barrier),
         Unscheduled(Operation::Bcast),
         Unscheduled(Operation::Reduce),
@@ -100,7 +97,10 @@ pub(crate) fn algorithm(operation: Operation) -> Option<Algorithm> {
         Unscheduled(Operation::Scan),
         Unscheduled(Operation::Exscan),
         Unscheduled(Operation::NeighborAllgather),
+        Unscheduled(Operation::NeighborAllgatherv),
         Unscheduled(Operation::NeighborAlltoall),
+        Unscheduled(Operation::NeighborAlltoallv),
+        Unscheduled(Operation::NeighborAlltoallw),
     ];
     let known = ALL.iter().find(|one| one.0 == operation && serves(operation));
     known.map(|one| -> Algorithm { one })

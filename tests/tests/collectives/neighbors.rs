@@ -62,6 +62,52 @@ fn memory(blocks: &[Block], end: usize, of: impl Fn(u32) -> Option<Vec<u32>>) ->
     all
 }
 
+/// What a rank has for its neighbours, and they for it, where lengths differ.
+struct Unlike {
+    /// Times the usual length.
+    times: usize,
+    given: Vec<Block>,
+    input: Vec<u32>,
+    list: Vec<Block>,
+    swapped: Vec<u32>,
+}
+
+impl Unlike {
+    fn new(me: u32, meets: &[Option<(u32, u32)>], destinations: u32, times: usize) -> Self {
+        let block = |from, place| block(from, place, times * len(from, place));
+        let lens = meets.iter().map(|met| met.map_or(9, |(from, place)| times * len(from, place)));
+        let (list, end) = apart(&lens.collect::<Vec<_>>());
+        let swapped = memory(&list, end, |at| meets[at as usize].map(|(from, place)| block(from, place)));
+        let (given, last) = apart(&(0..destinations).map(|place| times * len(me, place)).collect::<Vec<_>>());
+        let input = memory(&given, last, |place| Some(block(me, place)));
+        Self { times, given, input, list, swapped }
+    }
+}
+
+/// What is exchanged where lengths differ, in elements and in bytes.
+fn exchange_unlike(
+    ep: &mut Endpoint,
+    around: &Neighbourhood<'_>,
+    meets: &[Option<(u32, u32)>],
+    Unlike { times, given, input, list, swapped }: &Unlike,
+) {
+    let own = |from| block(from, 0, times * len(from, 0));
+    let lens: Vec<usize> = meets.iter().map(|met| met.map_or(9, |(from, _)| own(from).len())).collect();
+    let (gathers, end) = apart(&lens);
+    let gathered = memory(&gathers, end, |at| meets[at as usize].map(|(from, _)| own(from)));
+    let mut data = vec![OLD; end];
+    let me = around.comm().rank().0;
+    neighbor_allgatherv(ep, around, &own(me), &mut data, &gathers).unwrap();
+    assert_eq!(data, gathered);
+    let mut data = vec![OLD; swapped.len()];
+    neighbor_alltoallv(ep, around, input, given, &mut data, list).unwrap();
+    assert_eq!(&data, swapped);
+    let (to, from) = (in_bytes(given), in_bytes(list));
+    data.fill(OLD);
+    neighbor_alltoallw(ep, around, input.as_bytes(), &to, data.as_mut_bytes(), &from).unwrap();
+    assert_eq!(&data, swapped);
+}
+
 /// Every operation on a topology. `meets` tells for each source who sends, and from which of its places.
 fn exchange_all(ep: &mut Endpoint, topology: &impl Topology, meets: &[Option<(u32, u32)>]) {
     let me = topology.comm().rank().0;
@@ -85,28 +131,15 @@ fn exchange_all(ep: &mut Endpoint, topology: &impl Topology, meets: &[Option<(u3
         neighbor_alltoall(ep, &around, &input, &mut data).unwrap();
         assert_eq!(data, expected);
     }
-    let lens: Vec<usize> = meets.iter().map(|met| met.map_or(9, |(from, _)| len(from, 0))).collect();
-    let (list, end) = apart(&lens);
-    let gathered = memory(&list, end, |at| meets[at as usize].map(|(from, _)| block(from, 0, len(from, 0))));
+    let unlike = Unlike::new(me, meets, destinations, 1);
+    for long in [1, 30] {
+        exchange_unlike(ep, &around, meets, &Unlike::new(me, meets, destinations, long));
+    }
+    let Unlike { given, input, list, swapped, .. } = &unlike;
+    let (to, from) = (in_bytes(given), in_bytes(list));
+    let end = swapped.len();
     let mut data = vec![OLD; end];
-    neighbor_allgatherv(ep, &around, &block(me, 0, len(me, 0)), &mut data, &list).unwrap();
-    assert_eq!(data, gathered);
-    let lens: Vec<usize> = meets.iter().map(|met| met.map_or(9, |(from, place)| len(from, place))).collect();
-    let (list, end) = apart(&lens);
-    let swapped =
-        memory(&list, end, |at| meets[at as usize].map(|(from, place)| block(from, place, len(from, place))));
-    let (given, last) = apart(&(0..destinations).map(|place| len(me, place)).collect::<Vec<_>>());
-    let input = memory(&given, last, |place| Some(block(me, place, len(me, place))));
-    let mut data = vec![OLD; end];
-    neighbor_alltoallv(ep, &around, &input, &given, &mut data, &list).unwrap();
-    assert_eq!(data, swapped);
-    // The same as bytes.
-    let (to, from) = (in_bytes(&given), in_bytes(&list));
-    data.fill(OLD);
-    neighbor_alltoallw(ep, &around, input.as_bytes(), &to, data.as_mut_bytes(), &from).unwrap();
-    assert_eq!(data, swapped);
     // Not blocking, three at a time; and persistent, with input that changes.
-    data.fill(OLD);
     let mut bytes = vec![OLD; end];
     let mut again = bytes.clone();
     let (bytes_ref, again_ref) = (bytes.as_mut_bytes(), again.as_mut_bytes());
@@ -114,7 +147,7 @@ fn exchange_all(ep: &mut Endpoint, topology: &impl Topology, meets: &[Option<(u3
     let (mut gathered, mut turned) = (vec![OLD; count * meets.len()], vec![OLD; count * meets.len()]);
     let mut even = vec![0; count * destinations as usize];
     let (data_ref, gathered_ref, turned_ref, even_ref) = (&mut data, &mut gathered, &mut turned, &mut even);
-    let (around, own, input, given, list) = (&around, &own, &input, &given, &list);
+    let (around, own) = (&around, &own);
     ep.scope(|scope| {
         let mut flying = [
             ineighbor_alltoallv(scope, around, input, given, data_ref, list)?,
@@ -149,7 +182,7 @@ fn exchange_all(ep: &mut Endpoint, topology: &impl Topology, meets: &[Option<(u3
         Ok::<_, Error>(())
     })
     .unwrap();
-    assert!([&data, &bytes, &again].into_iter().all(|got| *got == swapped));
+    assert!([&data, &bytes, &again].into_iter().all(|got| got == swapped));
     let expected =
         meets.iter().flat_map(|met| met.map_or(vec![OLD; count], |(from, _)| block(from, 0, count)));
     assert_eq!(gathered, expected.collect::<Vec<_>>());
@@ -292,25 +325,10 @@ fn what_is_wrong_is_refused_before_anything_is_sent() {
         let outside = [Block { start: 0, len: 1 }, Block { start: 1, len: 2 }];
         let beyond = neighbor_allgatherv(ep, &around, &[0], &mut [0u8; 2], &outside).unwrap_err();
         assert_eq!(refused(beyond), (Operation::NeighborAllgatherv, Cause::TooBig { len: 3, max: 2 }));
-        let (shared, listed) = (Options::shared(), Block::packed([1; 2]));
-        let one_each =
-            shared.neighbor_alltoallv(ep, &around, &[0; 2], &listed, &mut [0u8; 2], &listed).unwrap_err();
-        assert_eq!(refused(one_each), (Operation::NeighborAlltoallv, Cause::Unsupported));
         // All ranks are still in step.
-        let mut got = [0u8; 2];
-        shared.neighbor_alltoall(ep, &around, &[3, 4], &mut got).unwrap();
-        assert_eq!(got, [4, 3]);
         let mut got = [0u8; 2];
         neighbor_alltoall(ep, &around, &[1, 2], &mut got).unwrap();
         assert_eq!(got, [2, 1]);
-    });
-    run(2, |ep| {
-        let world = ep.world();
-        let Some(graph) = Graph::create(ep, &world, &[1, 2], &[1, 0]).unwrap() else { return };
-        let mut lines = [Line::NONE; 2];
-        let around = Neighbourhood::new(&graph, &mut lines).unwrap();
-        let graphs = Options::shared().neighbor_alltoall(ep, &around, &[0], &mut [0u8]).unwrap_err();
-        assert_eq!((graphs.operation, graphs.cause), (Operation::NeighborAlltoall, Cause::Unsupported));
     });
     run(1, |ep| {
         let world = ep.world();
@@ -325,4 +343,58 @@ fn what_is_wrong_is_refused_before_anything_is_sent() {
         let unlike = neighbor_alltoallv(ep, &around, &[0; 2], &two, &mut [0u8; 2], &one).unwrap_err();
         assert_eq!(unlike.cause, Cause::LengthMismatch { left: 2, right: 1 });
     });
+}
+
+/// A ring as a graph: of so many ranks that all hear all, and of too many.
+#[test]
+fn control_lines_by_name_are_for_a_grid_or_for_few_ranks() {
+    for size in [2, 8, 9] {
+        run(size, |ep| {
+            let (world, mut lines) = (ep.world(), [Line::NONE; 4]);
+            let me = world.rank().0;
+            let (before, behind) = ((me + size - 1) % size, (me + 1) % size);
+            let near = [before, behind].map(|rank| Neighbour { rank: Rank(rank), weight: None });
+            let far = [near[1], near[0]];
+            let ring = DistributedGraph::create_adjacent(ep, &world, &near, &far).unwrap();
+            let around = Neighbourhood::new(&ring, &mut lines).unwrap();
+            let (shared, listed, mut got) = (Options::shared(), Block::packed([1; 2]), [0u8; 2]);
+            let given = [me as u8, 100 + me as u8];
+            let done = shared.neighbor_alltoallv(ep, &around, &given, &listed, &mut got, &listed);
+            if size > 8 {
+                let error = done.unwrap_err();
+                assert_eq!(
+                    (error.operation, error.cause),
+                    (Operation::NeighborAlltoallv, Cause::Unsupported)
+                );
+            } else {
+                done.unwrap();
+                assert_eq!(got, [before as u8, 100 + behind as u8]);
+            }
+            let dimensions = [Dimension { extent: size, is_periodic: true }];
+            let grid = Grid::create(ep, &world, &dimensions).unwrap().unwrap();
+            let mut lines = [Line::NONE; 4];
+            let around = Neighbourhood::new(&grid, &mut lines).unwrap();
+            shared.neighbor_alltoall(ep, &around, &given, &mut got).unwrap();
+            assert_eq!(got, [100 + before as u8, behind as u8]);
+        });
+    }
+}
+
+/// Who gives a neighbour of unlike length what it does not take is told so, and so is the neighbour.
+#[test]
+fn blocks_that_neighbours_take_otherwise_are_found() {
+    for (len, unlike) in [(3, 2), (9_000, 8_999), (20_000, 30_000)] {
+        run(2, |ep| {
+            let (world, mut lines) = (ep.world(), [Line::NONE; 2]);
+            let me = world.rank().0;
+            let other = [Neighbour { rank: Rank(1 - me), weight: None }];
+            let pair = DistributedGraph::create_adjacent(ep, &world, &other, &other).unwrap();
+            let around = Neighbourhood::new(&pair, &mut lines).unwrap();
+            let (given, taken) = ([Block { start: 0, len }], [Block { start: 0, len: unlike }]);
+            let (input, mut data) = (vec![1u8; len], vec![0u8; unlike]);
+            let error = neighbor_alltoallv(ep, &around, &input, &given, &mut data, &taken).unwrap_err();
+            assert_eq!(error.cause, Cause::UnlikeLength { own: unlike as u64, theirs: len as u64 });
+            assert_eq!(error.peer(), Some(Rank(1 - me)));
+        });
+    }
 }
