@@ -77,13 +77,19 @@ pub enum Workload {
     Alltoallw,
     /// A block of every rank for both its neighbours in a ring, which send the next turn what they received.
     NeighborAllgather,
+    /// The same in blocks of [uneven] lengths.
+    NeighborAllgatherv,
     /// A block of every rank for each of its neighbours in a ring, which sends the next turn what it received.
     NeighborAlltoall,
+    /// The same in blocks of [uneven] lengths, as long for all one way.
+    NeighborAlltoallv,
+    /// The same with a type for each block.
+    NeighborAlltoallw,
 }
 
 impl Workload {
     /// All there are, with their names on the wire.
-    pub const ALL: [(Self, &'static str); 26] = [
+    pub const ALL: [(Self, &'static str); 29] = [
         (Self::Latency, "latency"),
         (Self::Bandwidth, "bandwidth"),
         (Self::Both, "bibw"),
@@ -109,7 +115,10 @@ impl Workload {
         (Self::ReduceScatter, "reduce_scatter"),
         (Self::Alltoallw, "alltoallw"),
         (Self::NeighborAllgather, "neighbor_allgather"),
+        (Self::NeighborAllgatherv, "neighbor_allgatherv"),
         (Self::NeighborAlltoall, "neighbor_alltoall"),
+        (Self::NeighborAlltoallv, "neighbor_alltoallv"),
+        (Self::NeighborAlltoallw, "neighbor_alltoallw"),
     ];
 }
 

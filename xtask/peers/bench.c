@@ -26,8 +26,9 @@ static double *sums;
 static MPI_Request requests[2 * WINDOW_MAX];
 /* The other way every other turn: all ranks in reversed order. */
 static MPI_Comm reversed;
-/* All ranks in a ring. */
+/* All ranks in a ring; blocks of unlike lengths for both neighbours, and of them. */
 static MPI_Comm ring;
+static int near_given[2], near_taken[2], near_gathered[2], near_places[2];
 /* Of an operation on blocks: where they stand, their lengths by rank, and those of what this rank sends to each. */
 static int *places, *lens, *lens_from_here;
 static MPI_Datatype *types;
@@ -278,6 +279,11 @@ static long long reduce_scatter(const struct batch *batch, int number) {
     return 0;
 }
 
+/* The bytes of an uneven block: half and one and a half times as many by turns. */
+static int uneven(int bytes, int number) {
+    return number % 2 == 0 ? bytes / 2 : bytes + bytes / 2;
+}
+
 /* Blocks. What a rank sends to another is what it had from that one: see tests/src/bin/bench_aldis/blocks.rs. */
 
 static long long gather(const struct batch *batch, int number) {
@@ -355,9 +361,31 @@ static long long neighbor_allgather(const struct batch *batch, int number) {
     return 0;
 }
 
+static long long neighbor_allgatherv(const struct batch *batch, int number) {
+    char *from = number % 2 == 0 ? out : in, *into = number % 2 == 0 ? in : out;
+    int own = uneven(batch->bytes, rank);
+    MPI_Neighbor_allgatherv(from, own, MPI_BYTE, into, near_gathered, near_places, MPI_BYTE, ring);
+    return 0;
+}
+
 static long long neighbor_alltoall(const struct batch *batch, int number) {
     char *from = number % 2 == 0 ? out : in, *into = number % 2 == 0 ? in : out;
     MPI_Neighbor_alltoall(from, batch->bytes, MPI_BYTE, into, batch->bytes, MPI_BYTE, ring);
+    return 0;
+}
+
+static long long neighbor_alltoallv(const struct batch *batch, int number) {
+    (void)batch;
+    char *from = number % 2 == 0 ? out : in, *into = number % 2 == 0 ? in : out;
+    MPI_Neighbor_alltoallv(from, near_given, near_places, MPI_BYTE, into, near_taken, near_places, MPI_BYTE, ring);
+    return 0;
+}
+
+static long long neighbor_alltoallw(const struct batch *batch, int number) {
+    (void)batch;
+    char *from = number % 2 == 0 ? out : in, *into = number % 2 == 0 ? in : out;
+    MPI_Aint at[] = { near_places[0], near_places[1] };
+    MPI_Neighbor_alltoallw(from, near_given, at, types, into, near_taken, at, types, ring);
     return 0;
 }
 
@@ -375,20 +403,23 @@ static const struct {
     { "alltoall", alltoall, EVEN },    { "alltoallv", alltoallv, UNEVEN }, { "consume", consume, PARTS },
     { "reduce_scatter_block", reduce_scatter_block, EVEN }, { "reduce_scatter", reduce_scatter, EVEN },
     { "alltoallw", alltoallw, UNEVEN },
-    { "neighbor_allgather", neighbor_allgather, EVEN }, { "neighbor_alltoall", neighbor_alltoall, EVEN },
+    { "neighbor_allgather", neighbor_allgather, EVEN }, { "neighbor_allgatherv", neighbor_allgatherv, UNEVEN },
+    { "neighbor_alltoall", neighbor_alltoall, EVEN },   { "neighbor_alltoallv", neighbor_alltoallv, UNEVEN },
+    { "neighbor_alltoallw", neighbor_alltoallw, UNEVEN },
 };
 enum { WORKLOADS = sizeof workloads / sizeof workloads[0] };
-
-/* The bytes of an uneven block: half and one and a half times as many by turns. */
-static int uneven(int bytes, int number) {
-    return number % 2 == 0 ? bytes / 2 : bytes + bytes / 2;
-}
 
 static void divide(const struct batch *batch, int is_even) {
     for (int i = 0; i < size; i++) {
         lens[i] = is_even ? batch->bytes : uneven(batch->bytes, i);
         lens_from_here[i] = is_even ? batch->bytes : uneven(batch->bytes, i + rank);
         places[i] = i * (is_even ? batch->bytes : uneven(batch->bytes, 1));
+    }
+    /* Of the one before, then of the one behind. */
+    for (int i = 0; i < 2; i++) {
+        near_given[i] = uneven(batch->bytes, i), near_taken[i] = uneven(batch->bytes, i + 1);
+        near_gathered[i] = uneven(batch->bytes, (rank + (i == 0 ? size - 1 : 1)) % size);
+        near_places[i] = i * uneven(batch->bytes, 1);
     }
 }
 

@@ -99,11 +99,16 @@ pub(crate) enum Pace {
     Each(f64),
 }
 
+/// What the same ranks measure.
+pub(crate) struct Stage {
+    pub(crate) transport: Transport,
+    pub(crate) ranks: usize,
+    pub(crate) items: Vec<Item>,
+}
+
 /// What is measured.
 pub(crate) struct Campaign<'a> {
-    pub(crate) transports: &'a [Transport],
-    /// Numbers of ranks, and what is measured with each.
-    pub(crate) items: &'a [(usize, Vec<Item>)],
+    pub(crate) stages: &'a [Stage],
     pub(crate) wanted: &'a [Implementation],
     pub(crate) pace: Pace,
 }
@@ -126,36 +131,32 @@ impl Campaign<'_> {
     }
 
     fn measure(&self, bench: &mut Bench, report: &mut Report) -> Result<()> {
-        let mut left = self.items.iter().map(|(_, items)| items.len()).sum::<usize>() * self.transports.len();
+        let mut left = self.stages.iter().map(|stage| stage.items.len()).sum::<usize>();
         bench.bar = progress(left as u64)?;
-        for &transport in self.transports {
-            let mut these = self.wanted.to_vec();
-            if !bench.knows(transport)? {
+        for Stage { transport, ranks, items } in self.stages {
+            let (over, mut these) = (transport.name(), self.wanted.to_vec());
+            if !bench.knows(*transport)? {
                 report
                     .missing
-                    .push(format!("aldis over {}: aldis-run has no such transport", transport.name()));
+                    .push(format!("aldis over {over} with {ranks} ranks: aldis-run has no such transport"));
                 these.retain(|one| !Implementation::OWN.contains(one));
             }
-            for (ranks, items) in self.items {
-                let mut field = bench.field(transport, *ranks, &these)?;
-                for &Item { workload, bytes } in items {
-                    let seconds = self.pace.seconds(left);
-                    let figures = bench.measure(&mut field, workload, bytes, seconds)?;
-                    if figures.is_empty() {
-                        report.missing.push(format!(
-                            "{} over {} of {bytes} B with {ranks} ranks: no round was steady",
-                            workload.name(),
-                            transport.name()
-                        ));
-                    } else {
-                        report.points.push(figures);
-                    }
-                    left -= 1;
-                    bench.bar.inc(1);
+            let mut field = bench.field(*transport, *ranks, &these)?;
+            for &Item { workload, bytes } in items {
+                let seconds = self.pace.seconds(left);
+                let figures = bench.measure(&mut field, workload, bytes, seconds)?;
+                if figures.is_empty() {
+                    let name = workload.name();
+                    report.missing.push(format!(
+                        "{name} over {over} of {bytes} B with {ranks} ranks: no round was steady"
+                    ));
+                } else {
+                    report.points.push(figures);
                 }
-                let over = transport.name();
-                report.missing.extend(field.failures().map(|failed| format!("over {over}: {failed}")));
+                left -= 1;
+                bench.bar.inc(1);
             }
+            report.missing.extend(field.failures().map(|failed| format!("over {over}: {failed}")));
         }
         bench.bar.finish_and_clear();
         Ok(())

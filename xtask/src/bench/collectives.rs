@@ -5,7 +5,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::PROFILE;
-use super::campaign::{Campaign, Item, Output, Pace};
+use super::campaign::{Campaign, Item, Output, Pace, Stage};
 use super::implementation::{Implementation, Transport};
 use super::measure;
 use super::programs::Programs;
@@ -16,7 +16,7 @@ use crate::workspace::Workspace;
 
 /// All collective operations with 2 ranks, and with 4 ranks on two cores
 ///
-/// A table at the end, a row for each operation and size, with the ratio to the best peer; all of it takes some seven minutes.
+/// A table at the end, a row for each operation and size, with the ratio to the best peer; all of it takes half an hour.
 /// Bytes are those of a vector; of a block where there is one for every rank, and in the v-variants half and one and a half
 /// times as many by turns. With 4 ranks the peers yield their cores while they wait, which is their setting for more ranks
 /// than cores. gloo has TCP alone, and no scans, reduce_scatter(_block), gatherv, scatterv, alltoallw and neighbours.
@@ -83,7 +83,9 @@ impl Collectives {
 
     pub(crate) fn run(self) -> Result<()> {
         let items = self.items()?;
-        let items: Vec<_> = self.ranks.iter().map(|&ranks| (usize::from(ranks), items.clone())).collect();
+        let stage = |transport, &ranks| Stage { transport, ranks: usize::from(ranks), items: items.clone() };
+        let over = |&transport| self.ranks.iter().map(move |ranks| stage(transport, ranks));
+        let stages: Vec<_> = self.transport.iter().flat_map(over).collect();
         let files = self.output.reserve()?;
         let mut report = Report::default();
         let mut wanted = measure::wanted(self.peers, self.require, |line| report.missing.push(line))?;
@@ -95,8 +97,7 @@ impl Collectives {
             .retain(|one| !matches!(one, Implementation::Raw | Implementation::Arena | Implementation::Ucx));
         eprintln!("building {}", measure::names(&wanted));
         let mut bench = Bench::new(Programs::build(&Workspace::members()?, &self.profile, &wanted, &[])?)?;
-        let (transports, pace) = (&self.transport[..], Pace::Each(self.seconds));
-        let campaign = Campaign { transports, items: &items, wanted: &wanted, pace };
+        let campaign = Campaign { stages: &stages, wanted: &wanted, pace: Pace::Each(self.seconds) };
         let measured = campaign.run(&mut bench, &mut report);
         // Also when it did not come to its end: what there is has cost minutes.
         files.publish(&mut std::io::stdout().lock(), &report)?;

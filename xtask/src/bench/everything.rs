@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::Args;
 
 use super::PROFILE;
-use super::campaign::{Campaign, Item, Output, Pace};
+use super::campaign::{Campaign, Item, Output, Pace, Stage};
 use super::implementation::Transport;
 use super::programs::Programs;
 use super::report::Report;
@@ -28,7 +28,7 @@ pub(crate) struct Everything {
     #[arg(long, value_enum, value_delimiter = ',', default_value = "shm,tcp")]
     transport: Vec<Transport>,
     /// Time for the whole run, once everything is built
-    #[arg(long, default_value_t = 9.0)]
+    #[arg(long, default_value_t = 13.0)]
     minutes: f64,
     /// Fail when a peer is not installed
     #[arg(long)]
@@ -51,30 +51,25 @@ const OVERHEAD: f64 = 0.1;
 /// The measured programs of tables of their own.
 const OTHERS: [&str; 3] = ["bench_matching", "bench_peers", "bench_instructions"];
 
-/// The sizes of collectives that are measured here: `cargo xtask bench collectives` has all operations at more.
-fn sizes(workload: Workload) -> &'static [usize] {
+/// The sizes of a collective that are measured here by ranks that are many, or far: `cargo xtask bench collectives` has more.
+fn few(workload: Workload) -> &'static [usize] {
     match workload {
         Workload::Bcast | Workload::Reduce | Workload::Allreduce => &[8, 64 << 10, 1 << 20],
         Workload::Gather | Workload::Scatter | Workload::Allgather | Workload::Alltoall => &[64 << 10],
         Workload::ReduceScatterBlock | Workload::Scan => &[64 << 10],
-        Workload::Gatherv
-        | Workload::Scatterv
-        | Workload::Allgatherv
-        | Workload::Alltoallv
-        | Workload::Alltoallw
-        | Workload::ReduceScatter
-        | Workload::NeighborAllgather
-        | Workload::NeighborAlltoall
-        | Workload::Exscan => &[],
-        _ => workload.sizes(),
+        Workload::Barrier => workload.sizes(),
+        _ => &[],
     }
 }
 
-/// What is measured with so many ranks.
-fn items(ranks: usize) -> Vec<Item> {
-    let pairs = OF_PAIRS.into_iter().filter(|_| ranks == 2);
-    let all = pairs.chain(Workload::COLLECTIVES);
-    all.flat_map(|workload| sizes(workload).iter().map(move |&bytes| Item { workload, bytes })).collect()
+/// What is measured with so many ranks over a transport: of collectives everything where two share memory.
+fn stage(transport: Transport, ranks: usize) -> Stage {
+    let is_whole = transport == Transport::Shm && ranks == 2;
+    let pairs = OF_PAIRS.into_iter().filter(|_| ranks == 2).map(|workload| (workload, workload.sizes()));
+    let sizes = |workload: Workload| if is_whole { workload.sizes() } else { few(workload) };
+    let all = pairs.chain(Workload::COLLECTIVES.map(|workload| (workload, sizes(workload))));
+    let items = all.flat_map(|(workload, sizes)| sizes.iter().map(move |&bytes| Item { workload, bytes }));
+    Stage { transport, ranks, items: items.collect() }
 }
 
 /// The numbers of ranks.
@@ -97,9 +92,9 @@ impl Everything {
                 report.missing.push(format!("instructions: valgrind is not installed: {install}"))
             }
         }
-        let items = RANKS.map(|ranks| (ranks, items(ranks)));
-        let (transports, pace) = (&self.transport[..], Pace::Until(end));
-        let campaign = Campaign { transports, items: &items, wanted: &wanted, pace };
+        let stages: Vec<_> =
+            self.transport.iter().flat_map(|&over| RANKS.map(|ranks| stage(over, ranks))).collect();
+        let campaign = Campaign { stages: &stages, wanted: &wanted, pace: Pace::Until(end) };
         let measured = campaign.run(&mut bench, &mut report);
         // Also when it did not come to its end: what there is has cost minutes.
         files.publish(&mut std::io::stdout().lock(), &report)?;
@@ -113,12 +108,17 @@ mod tests {
 
     #[test]
     fn pairs_are_measured_with_two_ranks_alone() {
-        assert!(items(4).iter().all(|item| item.workload.is_collective()));
-        assert!(items(2).len() > items(4).len());
+        let of = |ranks| stage(Transport::Tcp, ranks).items;
+        assert!(of(4).iter().all(|item| item.workload.is_collective()));
+        assert!(of(2).len() > of(4).len());
     }
 
     #[test]
-    fn what_is_measured_has_a_size_it_can_have() {
-        assert!(items(2).iter().all(|item| item.bytes >= item.workload.bytes_min()));
+    fn two_ranks_that_share_memory_measure_every_collective_at_every_size() {
+        let items = stage(Transport::Shm, 2).items;
+        for workload in Workload::COLLECTIVES {
+            assert!(workload.sizes().iter().all(|&bytes| items.contains(&Item { workload, bytes })));
+        }
+        assert!(items.iter().all(|item| item.bytes >= item.workload.bytes_min()));
     }
 }

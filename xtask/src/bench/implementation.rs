@@ -115,7 +115,9 @@ impl Implementation {
             (Self::Gloo, Workload::Gatherv | Workload::Scatterv | Workload::Alltoallw, _) => false,
             (Self::Gloo, Workload::ReduceScatterBlock | Workload::ReduceScatter, _) => false,
             (Self::Gloo, Workload::Scan | Workload::Exscan, _) => false,
-            (Self::Gloo, Workload::NeighborAllgather | Workload::NeighborAlltoall, _) => false,
+            (Self::Gloo, Workload::NeighborAllgather | Workload::NeighborAllgatherv, _) => false,
+            (Self::Gloo, Workload::NeighborAlltoall | Workload::NeighborAlltoallv, _) => false,
+            (Self::Gloo, Workload::NeighborAlltoallw, _) => false,
             (Self::Gloo, _, transport) => transport == Transport::Tcp,
             _ => true,
         }

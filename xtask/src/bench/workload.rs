@@ -30,7 +30,10 @@ pub(crate) enum Workload {
     Scan,
     Exscan,
     NeighborAllgather,
+    NeighborAllgatherv,
     NeighborAlltoall,
+    NeighborAlltoallv,
+    NeighborAlltoallw,
 }
 
 /// What a figure is in.
@@ -67,7 +70,7 @@ const WINDOW_MAX: usize = 64;
 
 impl Workload {
     /// Every collective operation.
-    pub(crate) const COLLECTIVES: [Self; 19] = [
+    pub(crate) const COLLECTIVES: [Self; 22] = [
         Self::Barrier,
         Self::Bcast,
         Self::Gather,
@@ -86,7 +89,10 @@ impl Workload {
         Self::Scan,
         Self::Exscan,
         Self::NeighborAllgather,
+        Self::NeighborAllgatherv,
         Self::NeighborAlltoall,
+        Self::NeighborAlltoallv,
+        Self::NeighborAlltoallw,
     ];
 
     /// The name on the wire and in results.
@@ -114,7 +120,10 @@ impl Workload {
             Self::ReduceScatterBlock => "reduce_scatter_block",
             Self::ReduceScatter => "reduce_scatter",
             Self::NeighborAllgather => "neighbor_allgather",
+            Self::NeighborAllgatherv => "neighbor_allgatherv",
             Self::NeighborAlltoall => "neighbor_alltoall",
+            Self::NeighborAlltoallv => "neighbor_alltoallv",
+            Self::NeighborAlltoallw => "neighbor_alltoallw",
             Self::Scan => "scan",
             Self::Exscan => "exscan",
         }
@@ -156,6 +165,10 @@ impl Workload {
             Self::NeighborAlltoall => {
                 "a block of every rank for each of its two neighbours in a ring, there and back"
             }
+            Self::NeighborAllgatherv | Self::NeighborAlltoallv => {
+                "the same in blocks of half and of one and a half times the bytes"
+            }
+            Self::NeighborAlltoallw => "the same with a type for each block, which is bytes",
             Self::Scan => "sum of doubles up to each rank, in place; every other turn in reversed order",
             Self::Exscan => {
                 "sum of doubles of the ranks before each, in place; every other turn in reversed order"

@@ -7,7 +7,7 @@ use aldis_coll::layout::Block;
 use aldis_coll::neighbor::Neighbourhood;
 use aldis_coll::{
     allgather, allgatherv, alltoall, alltoallv, alltoallw, gather, gatherv, neighbor_allgather,
-    neighbor_alltoall, scatter, scatterv,
+    neighbor_allgatherv, neighbor_alltoall, neighbor_alltoallv, neighbor_alltoallw, scatter, scatterv,
 };
 use aldis_host_sim::HostEndpoint;
 use aldis_host_sim::paged::Paged;
@@ -16,28 +16,49 @@ use aldis_tests::bench::{Batch, Workload, uneven, uniform};
 
 use crate::{Measured, Outcome};
 
-/// The blocks of a batch, by rank.
+/// The blocks of a batch, by rank, or of neighbours in a ring the one before and the one behind.
 struct Blocks {
     workload: Workload,
     list: Vec<Block>,
+    /// What neighbours are given, where that is divided otherwise.
+    given: [Block; 2],
     /// From the start of one to the start of the next.
     stride: usize,
 }
 
 impl Blocks {
     fn new(batch: Batch, rank: usize, size: usize) -> Self {
-        use Workload::{Allgatherv, Alltoallv, Alltoallw, Gatherv, Scatterv};
+        use Workload::{
+            Allgatherv, Alltoallv, Alltoallw, Gatherv, NeighborAllgatherv, NeighborAlltoallv,
+            NeighborAlltoallw, Scatterv,
+        };
         let Batch { workload, bytes, .. } = batch;
-        let is_uneven = matches!(workload, Gatherv | Scatterv | Allgatherv | Alltoallv | Alltoallw);
+        let is_uneven = match workload {
+            NeighborAllgatherv | NeighborAlltoallv | NeighborAlltoallw => true,
+            _ => matches!(workload, Gatherv | Scatterv | Allgatherv | Alltoallv | Alltoallw),
+        };
         let stride = if is_uneven { uneven(bytes, 1) } else { bytes };
         let len = |number: usize| match workload {
             _ if !is_uneven => bytes,
             // As long one way as the other.
             Alltoallv | Alltoallw => uneven(bytes, number + rank),
+            // Of the one before, then of the one behind.
+            NeighborAllgatherv => uneven(bytes, (rank + if number == 0 { size - 1 } else { 1 }) % size),
+            NeighborAlltoallv | NeighborAlltoallw => uneven(bytes, number + 1),
             _ => uneven(bytes, number),
         };
         let list = (0..size).map(|number| Block { start: number * stride, len: len(number) }).collect();
-        Self { workload, list, stride }
+        let given = [0, 1].map(|number| match workload {
+            NeighborAllgatherv => Block { start: 0, len: uneven(bytes, rank) },
+            _ => Block { start: number * stride, len: uneven(bytes, number) },
+        });
+        Self { workload, list, given, stride }
+    }
+
+    /// What neighbours are given, and the list of what they give.
+    fn near<'m>(&self, all: &'m [u8]) -> (&'m [u8], &[Block]) {
+        let own = all.get(..self.given[0].len).unwrap_or_default();
+        (own, self.list.get(..2).unwrap_or_default())
     }
 
     /// The part of the buffer that rank `me` lends where `root` lends all of it.
@@ -112,6 +133,18 @@ impl Turn<'_> {
             Workload::NeighborAlltoall => {
                 neighbor_alltoall(ep, ring, blocks.first(given, 2), blocks.first_mut(data, 2))?;
             }
+            Workload::NeighborAllgatherv => {
+                let (own, list) = blocks.near(given);
+                neighbor_allgatherv(ep, ring, own, data, list)?;
+            }
+            Workload::NeighborAlltoallv => {
+                let (_, list) = blocks.near(given);
+                neighbor_alltoallv(ep, ring, given, &blocks.given, data, list)?;
+            }
+            Workload::NeighborAlltoallw => {
+                let (_, list) = blocks.near(given);
+                neighbor_alltoallw(ep, ring, given, &blocks.given, data, list)?;
+            }
             Workload::Allgather => allgather(ep, way, out)?,
             Workload::Allgatherv => allgatherv(ep, way, out, list)?,
             Workload::Gather => gather(ep, world, blocks.lent(out, me, root)?, scratch, root)?,
@@ -127,11 +160,12 @@ impl Turn<'_> {
     fn verify(&mut self, rank: usize, size: usize) -> Outcome<()> {
         use Workload::{
             Allgather, Allgatherv, Alltoall, Alltoallv, Alltoallw, Gather, Gatherv, NeighborAllgather,
-            NeighborAlltoall,
+            NeighborAllgatherv, NeighborAlltoall, NeighborAlltoallv, NeighborAlltoallw,
         };
         let workload = self.blocks.workload;
-        let is_ring = matches!(workload, NeighborAllgather | NeighborAlltoall);
-        let is_all_to_all = matches!(workload, Alltoall | Alltoallv | Alltoallw | NeighborAlltoall);
+        let is_exchange = matches!(workload, NeighborAlltoall | NeighborAlltoallv | NeighborAlltoallw);
+        let is_ring = is_exchange || matches!(workload, NeighborAllgather | NeighborAllgatherv);
+        let is_all_to_all = is_exchange || matches!(workload, Alltoall | Alltoallv | Alltoallw);
         let mark = |from: usize, to: usize| {
             if is_all_to_all { (from * size + to) as u8 + 1 } else { from as u8 + 1 }
         };

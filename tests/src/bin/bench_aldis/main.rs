@@ -78,7 +78,10 @@ impl Measured<'_> {
             | Workload::Alltoallv
             | Workload::Alltoallw
             | Workload::NeighborAllgather
-            | Workload::NeighborAlltoall => self.on_blocks(batch),
+            | Workload::NeighborAllgatherv
+            | Workload::NeighborAlltoall
+            | Workload::NeighborAlltoallv
+            | Workload::NeighborAlltoallw => self.on_blocks(batch),
         }
     }
 
