@@ -81,7 +81,7 @@ pub enum Workload {
     NeighborAllgatherv,
     /// A block of every rank for each of its neighbours in a ring, which sends the next turn what it received.
     NeighborAlltoall,
-    /// The same in blocks of [uneven] lengths, as long for all one way.
+    /// The same in blocks of [uneven] lengths, as long for both.
     NeighborAlltoallv,
     /// The same with a type for each block.
     NeighborAlltoallw,

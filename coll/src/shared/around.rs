@@ -78,8 +78,9 @@ impl<'m> Around<'m> {
             this.task.bytes = LINE_BYTES as usize + 1;
         }
         let is_long = this.task.bytes as u64 > LINE_BYTES;
-        this.is_long.set(is_long);
-        this.passes = is_long && size == 2 && !this.is_typed();
+        // One of two knows what the other gives, but for a gather of which it takes nothing.
+        this.passes = size == 2 && !this.is_typed() && (is_long || this.taken_bytes() as u64 > LINE_BYTES);
+        this.is_long.set(is_long || this.passes);
         let is_for_lines = if is_known { !is_long || size == 2 } else { size <= FEW };
         is_for_lines.then_some(this)
     }
@@ -159,6 +160,13 @@ impl<'m> Around<'m> {
             end = start.saturating_add(into.len());
             (start..end, into)
         })
+    }
+
+    /// Bytes of the line of the other one of two.
+    #[inline]
+    fn taken_bytes(&self) -> usize {
+        let blocks = self.takes(self.other()).map(|(part, _)| part.end).max().unwrap_or(0);
+        if self.has_table() { blocks.saturating_add(self.table_bytes()) } else { blocks }
     }
 
     /// Bytes that `from` should give it, which gives so many.

@@ -65,10 +65,13 @@ impl<'m> Portions<'m> {
         this.task.bytes = this.given_bytes();
         // Of all others it is known that a line holds them.
         let is_long = task.gives() && this.is_too_long(this.task.bytes as u64);
-        this.is_long.set(is_long);
-        let is_known = !this.has_table();
-        let is_more = if is_known { !stands_in_lines(call) } else { is_long };
-        this.passes = passes_in_chunks(call) && is_more && !this.is_typed();
+        let is_more = || match this.has_table() {
+            false => !stands_in_lines(call),
+            // One of two knows what the other gives.
+            true => is_long || this.is_too_long(this.taken_line_bytes() as u64),
+        };
+        this.passes = passes_in_chunks(call) && !this.is_typed() && is_more();
+        this.is_long.set(is_long || this.passes);
         this
     }
 
@@ -175,6 +178,11 @@ impl<'m> Portions<'m> {
             }
             _ => self.longest_bytes.saturating_mul(rank as usize),
         }
+    }
+
+    /// Bytes of the line of the other one of two.
+    fn taken_line_bytes(&self) -> usize {
+        self.taken_bytes(1_u32.wrapping_sub(self.task.rank)).saturating_add(self.table_bytes())
     }
 
     /// Bytes that a line with so many would hand the other one of two.

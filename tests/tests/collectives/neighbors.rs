@@ -132,7 +132,8 @@ fn exchange_all(ep: &mut Endpoint, topology: &impl Topology, meets: &[Option<(u3
         assert_eq!(data, expected);
     }
     let unlike = Unlike::new(me, meets, destinations, 1);
-    for long in [1, 30] {
+    // In lines; between two ranks one in lines and one in chunks, then both; else by messages.
+    for long in [1, 15, 30] {
         exchange_unlike(ep, &around, meets, &Unlike::new(me, meets, destinations, long));
     }
     let Unlike { given, input, list, swapped, .. } = &unlike;

@@ -42,16 +42,14 @@ impl Blocks {
             _ if !is_uneven => bytes,
             // As long one way as the other.
             Alltoallv | Alltoallw => uneven(bytes, number + rank),
-            // Of the one before, then of the one behind.
-            NeighborAllgatherv => uneven(bytes, (rank + if number == 0 { size - 1 } else { 1 }) % size),
-            NeighborAlltoallv | NeighborAlltoallw => uneven(bytes, number + 1),
+            // Of the one before, then of the one behind, each as long both ways.
+            NeighborAllgatherv | NeighborAlltoallv | NeighborAlltoallw => {
+                uneven(bytes, (rank + if number == 0 { size - 1 } else { 1 }) % size)
+            }
             _ => uneven(bytes, number),
         };
         let list = (0..size).map(|number| Block { start: number * stride, len: len(number) }).collect();
-        let given = [0, 1].map(|number| match workload {
-            NeighborAllgatherv => Block { start: 0, len: uneven(bytes, rank) },
-            _ => Block { start: number * stride, len: uneven(bytes, number) },
-        });
+        let given = [0, 1].map(|number| Block { start: number * stride, len: uneven(bytes, rank) });
         Self { workload, list, given, stride }
     }
 
