@@ -4,6 +4,7 @@ use core::fmt;
 
 use aldis_hal::Cause;
 
+use crate::pmi::PmiError;
 use crate::segment::SegmentError;
 use crate::tcp::TcpError;
 use crate::wireup::WireError;
@@ -14,6 +15,8 @@ use crate::wireup::WireError;
 pub enum JoinError {
     /// The conversation with the launcher broke down.
     Wire(WireError),
+    /// The conversation with the process manager broke down.
+    Manager(PmiError),
     /// The launcher does not take this process.
     Refused {
         /// Its reason.
@@ -75,6 +78,41 @@ pub enum JoinError {
         /// Its value.
         value: String,
     },
+    /// A variable of the environment has a value that it cannot have, and what would be right is known.
+    Setting {
+        /// Its name.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// What a rank has told the others through the process manager does not decode.
+    Told {
+        /// Which.
+        rank: u32,
+    },
+    /// Two ranks have been told different things by their environment.
+    Unlike {
+        /// Another than rank 0.
+        rank: u32,
+        /// The variable.
+        name: &'static str,
+    },
+    /// Another rank cannot join.
+    Elsewhere {
+        /// Which.
+        rank: u32,
+        /// Its error.
+        text: String,
+    },
+    /// No memory can be shared with a rank, and no other transport is allowed.
+    Apart {
+        /// Which.
+        rank: u32,
+        /// Why.
+        text: String,
+    },
     /// The default storage was taken before: `run` can be called once in a process.
     StorageTaken,
     /// The endpoint refused: storage too small, or a peer that does not fit.
@@ -92,6 +130,18 @@ impl fmt::Display for JoinError {
                 write!(f, "{found} segments came where {expected} were expected")
             }
             Self::Variable { name, value } => write!(f, "{name} cannot be {value:?}"),
+            Self::Manager(error) => error.fmt(f),
+            Self::Setting { name, value, why } => write!(f, "{name} cannot be {value:?}: {why}"),
+            Self::Told { rank } => write!(
+                f,
+                "what rank {rank} has told through the process manager does not decode: all ranks must be of the same build"
+            ),
+            Self::Unlike { rank, name } => write!(
+                f,
+                "{name} of rank {rank} is not that of rank 0: give all ranks the same, as by mpiexec.hydra -genv {name} VALUE"
+            ),
+            Self::Elsewhere { rank, text } => write!(f, "rank {rank}: {text}"),
+            Self::Apart { rank, text } => write!(f, "no memory can be shared with rank {rank}: {text}"),
             Self::Inbox { rank, cause } => write!(f, "inbox of rank {rank}: {cause}"),
             Self::Tcp { rank, error } => write!(f, "rank {rank} over TCP: {error}"),
             Self::Verbs { rank, text } => write!(f, "rank {rank} over verbs: {text}"),
@@ -113,6 +163,12 @@ impl core::error::Error for JoinError {}
 impl From<WireError> for JoinError {
     fn from(error: WireError) -> Self {
         Self::Wire(error)
+    }
+}
+
+impl From<PmiError> for JoinError {
+    fn from(error: PmiError) -> Self {
+        Self::Manager(error)
     }
 }
 

@@ -1,5 +1,7 @@
 //! A process becomes a rank: wire-up seen from the rank's side.
 
+mod managed;
+
 use core::time::Duration;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
@@ -17,6 +19,7 @@ use crate::coll_rules::{self, RuleFile};
 use crate::entropy;
 use crate::error::JoinError;
 use crate::platform::{HostPlatform, Patience, allowed_cores};
+use crate::pmi::{Client, Seat};
 use crate::segment::{self, Segment};
 use crate::shape::{self, Plan};
 use crate::tcp::{JobKey, Tcp};
@@ -31,6 +34,12 @@ const GREETING_LIMIT: Duration = Duration::from_secs(30);
 /// How long a last word may take to be sent.
 const LAST_WORD_LIMIT: Duration = Duration::from_secs(1);
 
+/// How long a process manager may take to see a rank off.
+const FAREWELL_LIMIT: Duration = Duration::from_secs(10);
+
+/// The variable that says how long the ranks may take to find each other, in seconds.
+pub const TIMEOUT_VARIABLE: &str = "ALDIS_JOIN_TIMEOUT";
+
 /// How long leaving may take: peers may compute for a long time before they take in a pending message.
 const LEAVE_LIMIT: Duration = Duration::from_secs(3600);
 
@@ -40,9 +49,19 @@ const LEAVE_LIMIT: Duration = Duration::from_secs(3600);
 pub struct Job {
     rank: u32,
     size: u32,
-    /// `None` in a job of one rank without a launcher.
-    channel: Option<Channel>,
+    superior: Superior,
     board: &'static Board,
+}
+
+/// Who has started a rank, and hears its last word.
+#[derive(Debug)]
+enum Superior {
+    /// Nobody: a job of one rank.
+    None,
+    /// `aldis-run`.
+    Launcher(Channel),
+    /// A process manager.
+    Manager(Client),
 }
 
 /// What the launcher said first.
@@ -57,15 +76,20 @@ struct Terms {
 }
 
 impl Job {
-    /// Joins the job that the launcher has started this process for; without a launcher, a job of one rank. All
-    /// peers are connected when this returns. `memory` bounds the job's size: it needs a peer slot for every rank.
+    /// Joins the job that the launcher or a process manager ([`pmi`](crate::pmi)) has started this process for; without
+    /// either, a job of one rank. All peers are connected when this returns. `memory` bounds the job's size: it needs a peer
+    /// slot for every rank.
     ///
     /// # Errors
-    /// What [`JoinError`] names. The launcher has been told.
+    /// What [`JoinError`] names. The launcher has been told. A process manager ends this process then, so that the error is
+    /// said on standard error before it is told.
     pub fn join(memory: Memory<'static>) -> Result<(Self, HostEndpoint), JoinError> {
-        match std::env::var(SOCKET_VARIABLE) {
-            Ok(number) => Self::join_launched(&number, memory),
-            Err(_) => Self::join_alone(memory),
+        if let Ok(number) = std::env::var(SOCKET_VARIABLE) {
+            return Self::join_launched(&number, memory);
+        }
+        match Seat::inherited()? {
+            Some(seat) => managed::join(seat, memory),
+            None => Self::join_alone(memory),
         }
     }
 
@@ -88,7 +112,8 @@ impl Job {
         });
         match joined {
             Ok((label, board, endpoint)) => {
-                let job = Self { rank: label.rank, size: label.size, channel: Some(channel), board };
+                let job =
+                    Self { rank: label.rank, size: label.size, superior: Superior::Launcher(channel), board };
                 Ok((job, endpoint))
             }
             Err(error) => {
@@ -121,7 +146,7 @@ impl Job {
         let segments = Segments { me: 0, first: 0, mapped: vec![segment] };
         let endpoint = assemble(&terms, &segments, memory, |card| Ok(vec![card.clone()]))?;
         segment.board().enter(Phase::Running);
-        Ok((Self { rank: 0, size: 1, channel: None, board: segment.board() }, endpoint))
+        Ok((Self { rank: 0, size: 1, superior: Superior::None, board: segment.board() }, endpoint))
     }
 
     /// This process's rank.
@@ -134,9 +159,9 @@ impl Job {
         self.size
     }
 
-    /// Whether a launcher started it and reports on it.
+    /// Whether a launcher or a process manager started it: its last word is shown to the user then.
     pub const fn is_launched(&self) -> bool {
-        self.channel.is_some()
+        !matches!(self.superior, Superior::None)
     }
 
     /// The status board, for notes beyond the kernel's.
@@ -148,7 +173,7 @@ impl Job {
     ///
     /// # Errors
     /// The kernel's, if a peer takes nothing for an hour.
-    pub fn leave(self, endpoint: &mut HostEndpoint) -> Result<(), aldis_kernel::Error> {
+    pub fn leave(mut self, endpoint: &mut HostEndpoint) -> Result<(), aldis_kernel::Error> {
         self.board.enter(Phase::Leaving);
         if let Err(error) = endpoint.leave(LEAVE_LIMIT) {
             self.fail(&error.to_string(), false);
@@ -160,25 +185,36 @@ impl Job {
     }
 
     /// Tells the launcher that this rank has failed; `consequence` if only because another did.
-    pub fn fail(self, text: &str, consequence: bool) {
+    pub fn fail(mut self, text: &str, consequence: bool) {
         self.board.enter(Phase::Failed);
         self.say(&FromRank::Failed { text: bounded(text), consequence });
     }
 
     /// Ends the job: tells the peers, then the launcher, which exits with `code`.
-    pub fn abort(self, endpoint: &mut HostEndpoint, code: i32, text: &str) {
+    pub fn abort(mut self, endpoint: &mut HostEndpoint, code: i32, text: &str) {
         // The launcher first: it is to hear the cause before any consequence.
         self.say(&FromRank::Abort { code, text: bounded(text) });
         self.board.enter(Phase::Failed);
         endpoint.abort(code);
     }
 
-    fn say(&self, word: &FromRank<'_>) {
-        if let Some(channel) = &self.channel {
-            // A launcher that is gone has nothing to be told, and its ranks die with it.
-            let _ = channel.send(word, Instant::now() + LAST_WORD_LIMIT);
+    /// Says the last word. A superior that is gone has nothing to be told.
+    fn say(&mut self, word: &FromRank<'_>) {
+        match &mut self.superior {
+            Superior::None => {}
+            // Its ranks die with it.
+            Superior::Launcher(channel) => {
+                let _ = channel.send(word, Instant::now() + LAST_WORD_LIMIT);
+            }
+            Superior::Manager(client) => managed::say(client, word),
         }
     }
+}
+
+/// A positive number of seconds, fractions allowed.
+pub fn parse_seconds(text: &str) -> Option<Duration> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.filter(|span| !span.is_zero())
 }
 
 /// Says hello and hears the terms.

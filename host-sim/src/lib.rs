@@ -26,6 +26,7 @@
 //! | [`run`](run()) | `main` of a rank: join, run, leave, report |
 //! | [`job`] | the rank's side of the wire-up, also with storage of one's own |
 //! | [`wireup`] | the local socket: messages, descriptors, deadlines |
+//! | [`pmi`] | the same under a process manager: Hydra, Slurm |
 //! | [`segment`], [`board`] | anonymous shared memory and the status board at its start |
 //! | [`shape`], [`storage`] | how large everything is |
 //! | [`arena`] | memory that long messages are sent from with one copy and without the system |
@@ -77,6 +78,7 @@ pub mod job;
 mod memory;
 pub mod paged;
 pub mod platform;
+pub mod pmi;
 mod run;
 pub mod segment;
 pub mod shape;

@@ -41,9 +41,9 @@ impl Error for Abort {}
 
 /// Joins the job, runs `program` on this rank's endpoint and leaves.
 ///
-/// Under `aldis-run` the process becomes one of its ranks; started by itself it is a job of one. The default
-/// [`storage`](crate::storage) is used. An error that `program` returns, or its panic, is reported once: by the
-/// launcher if there is one, which then ends the other ranks; on standard error otherwise. [`Abort`] as the error
+/// Under `aldis-run` or a process manager ([`pmi`](crate::pmi)) the process becomes one of its ranks; started by itself it is a
+/// job of one. The default [`storage`](crate::storage) is used. An error that `program` returns, or its panic, is reported
+/// once: by the launcher if there is one, which then ends the other ranks; on standard error otherwise. [`Abort`] as the error
 /// chooses the job's exit code.
 pub fn run(program: impl FnOnce(&mut HostEndpoint) -> Result<(), Box<dyn Error>>) -> ExitCode {
     let joined = STORAGE.take().ok_or(JoinError::StorageTaken).and_then(Job::join);

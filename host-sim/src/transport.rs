@@ -1,6 +1,10 @@
 //! UNSAFE: declares mapped segments as the driver's regions and as arenas. The transport of a rank: itself, shared memory on its node, TCP
 //! or verbs beyond.
 
+mod choice;
+
+pub use choice::Choice;
+
 use aldis_drivers::direct::{Direct, Slots};
 use aldis_drivers::shm::{self, Geometry, Identity, Lane, Region};
 use aldis_drivers::{Loopback, Shm};

@@ -29,6 +29,7 @@ mod channel;
 mod message;
 
 pub use aldis_protocols::card::CARD_BYTES_MAX;
+pub(crate) use channel::inherited;
 pub use channel::{Channel, Received};
 pub use message::{FromLauncher, FromRank, Node, Shape, TEXT_BYTES_MAX, TcpTerms, bounded};
 

@@ -33,6 +33,7 @@ mod config;
 mod connection;
 mod counters;
 mod engine;
+pub mod environment;
 mod error;
 mod frame;
 mod greeting;

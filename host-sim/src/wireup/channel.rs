@@ -26,6 +26,20 @@ fn system(call: &'static str) -> impl Fn(Errno) -> WireError {
     }
 }
 
+/// Takes over a socket of this kind that whoever started the process left open, by its number, and hides it from further
+/// children; `None` if the number is of nothing like it. To be called once per number: the caller owns what it names.
+pub(crate) fn inherited(number: RawFd, kind: SockType) -> Option<OwnedFd> {
+    if number <= 2 {
+        return None;
+    }
+    // SAFETY: borrowed only to ask what it is; a number that is not open answers EBADF.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
+    getsockopt(&borrowed, SocketType).ok().filter(|found| *found == kind)?;
+    fcntl(borrowed, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).ok()?;
+    // SAFETY: open, and by the convention of launchers this process's own to close.
+    Some(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
 /// One end of the socket.
 #[derive(Debug)]
 pub struct Channel {
@@ -69,18 +83,8 @@ impl Channel {
     /// # Errors
     /// [`WireError::NoSocket`] when the number is not that of a message-keeping local socket.
     pub fn inherited(number: RawFd) -> Result<Self, WireError> {
-        if number <= 2 {
-            return Err(WireError::NoSocket);
-        }
-        // SAFETY: borrowed only to ask what it is; a number that is not open answers EBADF.
-        let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
-        match getsockopt(&borrowed, SocketType) {
-            Ok(SockType::SeqPacket) => {}
-            _ => return Err(WireError::NoSocket),
-        }
-        fcntl(borrowed, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).map_err(|_| WireError::NoSocket)?;
-        // SAFETY: open, and by the launcher's convention this process's own to close.
-        Ok(Self { socket: unsafe { OwnedFd::from_raw_fd(number) } })
+        let socket = inherited(number, SockType::SeqPacket).ok_or(WireError::NoSocket)?;
+        Ok(Self { socket })
     }
 
     /// Sends a message with descriptors beside it. Returns false, with nothing sent, when the socket is full now.

@@ -68,8 +68,14 @@ pub(crate) struct Ended {
 /// Starts `aldis-run` with these arguments.
 pub(crate) fn start<S: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = S>) -> Job {
     let mut command = Command::new(program("aldis-run"));
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("aldis-run");
+    command.args(arguments);
+    launch(command)
+}
+
+/// Starts a job by any command.
+pub(crate) fn launch(mut command: Command) -> Job {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("a program that starts jobs");
     let (sender, lines) = channel();
     let out: ChildStdout = child.stdout.take().expect("piped");
     let err: ChildStderr = child.stderr.take().expect("piped");
@@ -159,9 +165,14 @@ impl Job {
         self.collect()
     }
 
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("the child is ours").is_some()
+    }
+
     fn ends_within(&mut self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
-        while self.child.try_wait().expect("the child is ours").is_none() {
+        while !self.has_ended() {
             if Instant::now() >= deadline {
                 return false;
             }

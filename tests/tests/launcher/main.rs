@@ -1,5 +1,6 @@
 //! `aldis-run` from the outside: what it says to wrong command lines, how jobs end, what is left of them, what
-//! becomes of signals and output, and the example programs.
+//! becomes of signals and output, and the example programs. And the same ranks under process managers: one of the test's own,
+//! Hydra and Slurm.
 //!
 //! Every job has a watchdog: one that hangs is ended by SIGTERM, and the test fails with the launcher's report of what
 //! every rank was doing.
@@ -12,12 +13,15 @@ mod examples;
 mod faults;
 mod harness;
 mod hosts;
+mod hydra;
 mod leftovers;
+mod managers;
 mod namespaces;
 mod nodes;
 mod output;
 mod rules;
 mod signals;
+mod slurm;
 mod strangers;
 mod tls;
 mod wireup;

@@ -9,9 +9,9 @@ use nix::sys::signal::{Signal, kill};
 use crate::harness::{becomes, begin, behave, is_alive};
 
 /// Two namespaces with a cable between them; gone on drop.
-struct Pair {
+pub(crate) struct Pair {
     hosts: String,
-    names: [String; 2],
+    pub(crate) names: [String; 2],
 }
 
 fn ip(line: &str) -> Result<(), String> {
@@ -23,7 +23,7 @@ fn ip(line: &str) -> Result<(), String> {
 
 impl Pair {
     /// `None` where there can be none, with the reason on standard error.
-    fn new(name: &str) -> Option<Self> {
+    pub(crate) fn new(name: &str) -> Option<Self> {
         let names = ["a", "b"].map(|end| format!("aldis-{name}-{}-{end}", std::process::id()));
         let pair = Self { hosts: format!("netns:{},netns:{}", names[0], names[1]), names };
         pair.lay().inspect_err(|error| eprintln!("skipped: no network namespaces here: {error}")).ok()?;

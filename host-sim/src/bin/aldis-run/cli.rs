@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use aldis_host_sim::arena;
 use aldis_host_sim::coll_rules::{self, Question, RuleFile};
+use aldis_host_sim::job;
 use aldis_host_sim::shape::Plan;
 use aldis_host_sim::storage::MAX_RANKS;
 use aldis_host_sim::tcp::KEY_BYTES;
@@ -82,7 +83,7 @@ pub(crate) struct Options {
     pub(crate) timeout: Option<Duration>,
 
     /// How long the ranks may take to find each other, in seconds
-    #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, value_parser = seconds, default_value = "30")]
+    #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, value_parser = seconds, default_value = "30", env = job::TIMEOUT_VARIABLE)]
     pub(crate) join_timeout: Duration,
 
     /// Pin ranks to cores
@@ -175,14 +176,15 @@ Exit code:
   126 or 127 when PROGRAM cannot be started; 2 for a wrong command line
 
 Environment:
-  aldis-run reads ALDIS_ARENA, ALDIS_COLL_RULES, ALDIS_TCP_INCLUDE, _EXCLUDE, _FAMILY, _PORTS, _LINKS and _BUFFERS, and
+  aldis-run reads ALDIS_ARENA, ALDIS_COLL_RULES, ALDIS_JOIN_TIMEOUT, ALDIS_TCP_INCLUDE, _EXCLUDE, _FAMILY, _PORTS, _LINKS and _BUFFERS, and
   ALDIS_TLS_CERT, _KEY, _CA and _NAME, where the option is not given.
   Every rank reads ALDIS_CMA, ALDIS_READ_COST and ALDIS_MAPPED_COST: how long messages are copied.
   ALDIS_RANK and ALDIS_SIZE for scripts, ALDIS_WIREUP_FD for the library.
   docs/environment.md says what each may be.
   Rank 0, if it is on this machine, inherits the launcher's input unless that is a terminal; the others read nothing.
 
-A program takes part by calling `aldis_host_sim::run`; started without aldis-run it is a job of one rank."#;
+A program takes part by calling `aldis_host_sim::run`; started without aldis-run it is a job of one rank, or a rank of the
+process manager that has started it (mpiexec.hydra, srun --mpi=pmi2): docs/managers.md."#;
 
 /// The hosts of one `--host`.
 pub(crate) type Hosts = Vec<hosts::Listed>;
@@ -315,14 +317,14 @@ fn arena_bytes(text: &str) -> Result<usize, String> {
 
 /// A positive number of seconds, fractions allowed.
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    seconds.filter(|span| !span.is_zero()).ok_or_else(|| "not a positive number of seconds".into())
+    job::parse_seconds(text).ok_or_else(|| "not a positive number of seconds".into())
 }
 
 #[cfg(test)]
 mod tests {
+    use aldis_host_sim::transport::Choice;
     use aldis_host_sim::wireup::SOCKET_VARIABLE;
-    use aldis_host_sim::{cma, copier};
+    use aldis_host_sim::{cma, copier, pmi};
     use clap::CommandFactory;
 
     use super::*;
@@ -351,9 +353,18 @@ mod tests {
             SOCKET_VARIABLE,
             coll_rules::TEXT_VARIABLE,
             transport::VARIABLE,
+            pmi::VERSION_VARIABLE,
             "ALDIS_VERBS",
         ] {
             assert!(page.contains(&format!("| `{variable}` |")), "no row for {variable}");
+        }
+    }
+
+    #[test]
+    fn ranks_under_a_process_manager_know_the_transports_too() {
+        for name in TransportName::value_variants() {
+            let value = name.to_possible_value().unwrap();
+            assert!(Choice::parse(value.get_name()).is_some(), "{name:?}");
         }
     }
 

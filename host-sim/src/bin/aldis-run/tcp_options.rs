@@ -3,8 +3,9 @@
 use core::ops::RangeInclusive;
 use std::path::PathBuf;
 
+use aldis_host_sim::tcp::environment::{bytes, links, ports};
 use aldis_host_sim::tcp::tls::Files;
-use aldis_host_sim::tcp::{Config, Family, Interfaces, LINKS_MAX};
+use aldis_host_sim::tcp::{Config, Family, Interfaces};
 use clap::{Args, ValueEnum};
 
 /// The options of ranks that are reached over TCP.
@@ -99,30 +100,6 @@ impl TcpOptions {
             format!("--tcp-ports gives {ports} ports, and a host has {ranks} ranks, each of which needs one")
         })
     }
-}
-
-fn ports(text: &str) -> Result<RangeInclusive<u16>, String> {
-    let wrong = || format!("`{text}` is no range of ports from 1 to 65535, such as 40000-40999");
-    let (first, last) = text.split_once('-').unwrap_or((text, text));
-    let number = |text: &str| text.trim().parse::<u16>().ok().filter(|port| *port > 0).ok_or_else(wrong);
-    let (first, last) = (number(first)?, number(last)?);
-    if first <= last { Ok(first..=last) } else { Err(wrong()) }
-}
-
-fn links(text: &str) -> Result<u8, String> {
-    let count = text.parse().ok().filter(|count| (1..=LINKS_MAX).contains(count));
-    count.ok_or_else(|| format!("not a number of connections from 1 to {LINKS_MAX}"))
-}
-
-fn bytes(text: &str) -> Result<usize, String> {
-    let (number, unit) = match text.strip_suffix(['K', 'k', 'M', 'm']) {
-        Some(number) if text.ends_with(['K', 'k']) => (number, 1 << 10),
-        Some(number) => (number, 1 << 20),
-        None => (text, 1),
-    };
-    let bytes = number.parse::<usize>().ok().and_then(|number| number.checked_mul(unit));
-    let bytes = bytes.filter(|bytes| (4096..=1 << 30).contains(bytes));
-    bytes.ok_or_else(|| "not a number of bytes from 4K to 1024M".into())
 }
 
 #[cfg(test)]

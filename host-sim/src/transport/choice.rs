@@ -1,0 +1,48 @@
+//! How ranks are to reach each other, where no launcher says it.
+
+use serde::{Deserialize, Serialize};
+
+use super::VARIABLE;
+use crate::error::JoinError;
+
+/// What [`VARIABLE`] says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub enum Choice {
+    /// Shared memory on a node, TCP between nodes.
+    #[default]
+    Auto,
+    /// Shared memory alone, on one node.
+    Shm,
+    /// TCP alone, also on a node.
+    Tcp,
+    /// RDMA alone, also on a node.
+    Verbs,
+}
+
+impl Choice {
+    /// The choice of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "auto" => Self::Auto,
+            "shm" => Self::Shm,
+            "tcp" => Self::Tcp,
+            "verbs" => Self::Verbs,
+            _ => return None,
+        })
+    }
+
+    /// What the environment says; [`Auto`](Self::Auto) if nothing.
+    ///
+    /// # Errors
+    /// [`JoinError::Setting`].
+    pub(crate) fn from_environment() -> Result<Self, JoinError> {
+        let Ok(value) = std::env::var(VARIABLE) else { return Ok(Self::default()) };
+        let why = "it is auto, shm, tcp or verbs".to_owned();
+        Self::parse(&value).ok_or(JoinError::Setting { name: VARIABLE, value, why })
+    }
+
+    /// Whether ranks of a node exchange messages through shared memory.
+    pub(crate) const fn shares_memory(self) -> bool {
+        matches!(self, Self::Auto | Self::Shm)
+    }
+}
