@@ -1,18 +1,24 @@
 //! A rank's connections: credits, slots, and what a poll does.
 
+mod direct;
+mod memory;
+mod peer;
+
 use core::fmt;
 use std::rc::Rc;
 
-use aldis_hal::cause::Malformed;
 use aldis_hal::copy::copy;
+use aldis_hal::transport::Quiesce;
 use aldis_hal::{Again, Caps, Cause, Epoch, Features, Limits, PeerId, Post, Refusal, Sink};
-use aldis_protocols::credit::{Grant, Window};
 
-use super::COST;
+use self::direct::{Maker, ORDERS, Word};
+use self::peer::{Arrival, IS_MESSAGE, Peer, Place, State};
 use super::address::{Address, RANKS_MAX};
 use super::choice::{self, Choice, Config};
 use super::error::VerbsError;
-use super::sys::{BATCH, Completions, Device, Domain, Done, Ending, Pair, Receives, Remote};
+use super::regions::{KEY_BYTES, REGIONS_MAX, Regions};
+use super::sys::{self, BATCH, Completions, Device, Domain, Done, Ending, Pair, Receives, Remote};
+use super::{COST, READ_COST};
 
 /// Bytes of a slot: the longest message.
 pub(super) const SLOT_BYTES: usize = 16 << 10;
@@ -21,12 +27,23 @@ const WINDOW: u16 = 16;
 /// Messages besides that tell limits alone. A peer tells one when half of the window is free again, and no more than twice
 /// before it has to hear of this side; one more is on its way to be counted.
 const BARE_MAX: u16 = 3;
+/// Messages besides that are words about the second connection: a peer says no more than three before it has to hear an
+/// answer - that one is made, that it is closed, and the offer of the next - and one more is on its way to be counted.
+const WORDS_MAX: u16 = 4;
+/// Messages to or from a peer, all together.
+const MESSAGES: u32 = WINDOW as u32 + BARE_MAX as u32 + WORDS_MAX as u32;
+/// The slot that words are sent from.
+const WORD_SLOT: u16 = WINDOW;
 /// Bytes that are asked for inline.
 const INLINE_BYTES: u32 = 64;
-/// The bit of an immediate value that says that there is a message; the low half is a limit.
-const IS_MESSAGE: u32 = 1 << 16;
 /// Bits of the number of a packet.
 const PACKET_MASK: u32 = 0xFF_FFFF;
+/// Reads and atomics that a queue pair has under way at most, where the device can do so many.
+const DEPTH_MAX: u8 = 16;
+/// Bytes of one read or write at most: a gigabyte, where the device can do so many.
+const DIRECT_BYTES_MAX: u64 = 1 << 30;
+/// What a device does that updates words.
+const ATOMICS: Features = Features::ATOMIC_ADD.union(Features::ATOMIC_CAS);
 
 /// Everything there is of a rank's transport. The fields are dropped in this order, and each part holds what it needs.
 pub(super) struct Engine {
@@ -37,66 +54,11 @@ pub(super) struct Engine {
     receives: Receives,
     sent: Rc<Completions>,
     received: Rc<Completions>,
+    regions: Regions,
     domain: Rc<Domain>,
+    /// Reads that a queue pair has under way at most.
+    depth: u8,
     caps: Caps,
-}
-
-/// A peer's row.
-struct Peer {
-    state: State,
-    pair: Option<Pair>,
-    /// The number of its queue pair here, also when that is gone.
-    number: u32,
-    epoch: Epoch,
-    window: Window,
-    grant: Grant,
-    /// The slot of the next message.
-    next: u16,
-    /// Messages of slots, and bare ones, that are under way.
-    flying: u16,
-    bare: u16,
-    /// A post was refused since the sink last heard that the peer is ready.
-    waiting: bool,
-    /// Its loss is to be told.
-    lost: bool,
-}
-
-/// Whether a peer can be talked to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
-    Unknown,
-    Connected,
-    Gone(Cause),
-}
-
-impl Peer {
-    fn new(pair: Option<Pair>) -> Self {
-        let number = pair.as_ref().map_or(0, Pair::number);
-        let window = Window::new(WINDOW).unwrap_or(Window::NONE);
-        let grant = Grant::new(WINDOW).unwrap_or(Grant::NONE);
-        let (state, epoch) = (State::Unknown, Epoch(0));
-        Self {
-            state,
-            pair,
-            number,
-            epoch,
-            window,
-            grant,
-            next: 0,
-            flying: 0,
-            bare: 0,
-            waiting: false,
-            lost: false,
-        }
-    }
-
-    /// Nothing more goes to it or comes from it. Its queue pair is destroyed, so that the device touches its memory no more.
-    fn part(&mut self, cause: Cause) {
-        if self.state == State::Connected {
-            (self.state, self.lost) = (State::Gone(cause), true);
-            (self.pair, self.flying, self.bare, self.waiting) = (None, 0, 0, false);
-        }
-    }
 }
 
 impl Engine {
@@ -112,15 +74,15 @@ impl Engine {
         let choice = choice::choose(&descriptions, config)?;
         let domain = Domain::new(Rc::new(devices.swap_remove(choice.device)))?;
         let others = ranks - 1;
-        let receives_needed = (others * u32::from(WINDOW + BARE_MAX)).max(1);
-        let requests = u32::from(WINDOW + BARE_MAX);
-        let sends_needed = (others * requests).max(1);
-        let limits = domain.device().limits()?;
+        let receives_needed = (others * MESSAGES).max(1);
+        // Orders of a second connection that was cut off may still be told while those of the next one are.
+        let sends_needed = (others * (MESSAGES + 2 * ORDERS)).max(1);
+        let limits = domain.device().limits(choice.port)?;
         for (what, need, have) in [
-            ("queue pairs", others, limits.pairs),
+            ("queue pairs", 2 * others, limits.pairs),
             ("shared receives", receives_needed, limits.receives),
-            ("completions of a queue", receives_needed, limits.completions),
-            ("sends of a queue pair", requests, limits.sends),
+            ("completions of a queue", sends_needed, limits.completions),
+            ("sends of a queue pair", MESSAGES, limits.sends),
         ] {
             if u64::from(need) > have {
                 return Err(VerbsError::Limit { what, need: need.into(), have });
@@ -131,12 +93,13 @@ impl Engine {
         let mut receives = Receives::new(&domain, receives_needed, SLOT_BYTES)?;
         (0..receives_needed as usize).try_for_each(|slot| receives.post(slot))?;
         let peer = |rank| {
-            let shape = (u32::from(WINDOW), SLOT_BYTES, requests);
+            let shape = (u32::from(WINDOW) + 1, SLOT_BYTES, MESSAGES);
             let make = || Pair::new(&domain, &receives, (&sent, &received), shape, INLINE_BYTES);
             Ok(Peer::new(if rank == me.0 { None } else { Some(make()?) }))
         };
         let peers = (0..ranks).map(peer).collect::<Result<_, VerbsError>>()?;
-        Ok(Self { me, epoch, choice, peers, receives, sent, received, domain, caps: caps() })
+        let (regions, depth, caps) = (Regions::new(), limits.reads.min(DEPTH_MAX), caps(&limits));
+        Ok(Self { me, epoch, choice, peers, receives, sent, received, regions, domain, depth, caps })
     }
 
     pub(super) fn address(&self) -> Address {
@@ -171,15 +134,11 @@ impl Engine {
             return if row.epoch == epoch { Ok(()) } else { Err(Cause::Unreachable) };
         }
         let pair = row.pair.as_ref().ok_or(Cause::Unreachable)?;
-        let remote = Remote {
-            gid: address.gid,
-            lid: address.lid,
-            mtu: address.mtu,
-            pair: number,
-            numbers: (epoch.0 & PACKET_MASK, self.epoch.0 & PACKET_MASK),
-        };
+        let Address { gid, lid, mtu, .. } = address;
+        let numbers = (epoch.0 & PACKET_MASK, self.epoch.0 & PACKET_MASK);
+        let remote = Remote { gid, lid, mtu, pair: number, numbers, depth: 0 };
         pair.connect(&self.choice, &remote).map_err(|_| Cause::Device)?;
-        (row.state, row.epoch) = (State::Connected, epoch);
+        (row.state, row.epoch, row.place) = (State::Connected, epoch, Some(Place { gid, lid, mtu }));
         Ok(())
     }
 
@@ -238,52 +197,63 @@ impl Engine {
         Post::Done
     }
 
-    /// Destroys the queue pair of a peer: what was under way is over.
-    pub(super) fn quiesce(&mut self, peer: PeerId) -> Result<(), Cause> {
-        let row = self.peers.get_mut(peer.index()).filter(|row| row.state != State::Unknown);
-        let row = row.ok_or(Cause::Stale)?;
-        row.part(Cause::PeerDead);
-        row.lost = false;
-        Ok(())
+    /// Destroys the queue pairs of a peer, or the one that touches a region or is at work on a post: what was under way is over.
+    pub(super) fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause> {
+        match what {
+            Quiesce::Peer(peer) => {
+                let row = self.peers.get_mut(peer.index()).filter(|row| row.state != State::Unknown);
+                let row = row.ok_or(Cause::Stale)?;
+                row.part(Cause::PeerDead);
+                row.lost = false;
+                Ok(())
+            }
+            Quiesce::Region(region) => self.quiesce_region(region),
+            Quiesce::Post(token) => self.quiesce_post(token),
+        }
     }
 
     /// See [`Transport::poll`](aldis_hal::Transport::poll).
     pub(super) fn poll<S: Sink>(&mut self, budget: u32, sink: &mut S) -> u32 {
         let mut events = self.take_arrivals(budget as usize, sink);
-        events += self.take_sent((budget - events) as usize);
+        events += self.take_sent((budget - events) as usize, sink);
         for (rank, row) in self.peers.iter_mut().enumerate() {
-            tell_limit(row);
-            let peer = PeerId(rank as u32);
-            if events < budget && row.lost {
-                row.lost = false;
-                let State::Gone(cause) = row.state else { continue };
-                sink.lost(peer, cause);
-                events += 1;
-            }
-            if events < budget && row.waiting && row.window.available() > 0 && row.flying < WINDOW {
-                row.waiting = false;
-                sink.ready(peer);
-                events += 1;
-            }
+            row.speak();
+            events += row.tell(PeerId(rank as u32), budget - events, sink);
         }
         events
     }
 
     /// Whether everything that was posted has arrived.
     pub(super) fn is_idle(&self) -> bool {
-        self.peers.iter().all(|row| row.flying == 0)
+        self.peers.iter().all(|row| row.flying == 0 && row.direct.is_idle())
     }
 
     fn take_arrivals<S: Sink>(&mut self, budget: usize, sink: &mut S) -> u32 {
         let mut events = 0;
-        let Self { received, receives, peers, .. } = self;
+        let Self { me, received, receives, peers, domain, sent, choice, depth, .. } = self;
         let polled = received.poll(budget.min(BATCH), |done| {
             events += 1;
             let slot = receives.take(&done);
             if let Some((peer, row)) = row_of(peers, &done) {
-                match accept(row, &done) {
-                    Ok(true) => sink.arrived(peer, receives.bytes(slot, done.len)),
-                    Ok(false) => {}
+                let bytes = receives.bytes(slot, done.len);
+                match row.accept(&done) {
+                    Ok(Arrival::Message) => sink.arrived(peer, bytes),
+                    Ok(Arrival::Word) => {
+                        let maker = |place| Maker {
+                            domain,
+                            receives,
+                            queues: (sent, received),
+                            choice,
+                            place,
+                            depth: *depth,
+                        };
+                        match (Word::decode(bytes), row.place) {
+                            (Ok(word), Some(place)) => row.direct.hear(&word, *me < peer, &maker(place)),
+                            (Err(malformed), _) => row.part(Cause::Malformed(malformed)),
+                            (Ok(_), None) => {}
+                        }
+                    }
+                    Ok(Arrival::Bare) => {}
                     Err(cause) => row.part(cause),
                 }
             }
@@ -303,22 +273,17 @@ impl Engine {
         events
     }
 
-    fn take_sent(&mut self, budget: usize) -> u32 {
+    fn take_sent<S: Sink>(&mut self, budget: usize, sink: &mut S) -> u32 {
         let mut events = 0;
         let Self { sent, peers, .. } = self;
         let polled = sent.poll(budget.min(BATCH), |done| {
             events += 1;
-            let Some((_, row)) = row_of(peers, &done) else { return };
-            let Some(pair) = &mut row.pair else { return };
-            match pair.take(&done) {
-                true => row.flying = row.flying.saturating_sub(1),
-                false => row.bare = row.bare.saturating_sub(1),
-            }
-            match done.ending {
-                Ending::Good => {}
-                Ending::NoAnswer => row.part(Cause::PeerDead),
-                Ending::NotReady => row.part(Cause::Malformed(Malformed::Credit)),
-                Ending::Flushed | Ending::Failed => row.part(Cause::Device),
+            if let Some((_, row)) = row_of(peers, &done) {
+                row.sent(&done);
+            } else if let Some(row) = peers.iter_mut().find(|row| row.direct.is_of(done.pair))
+                && let Some((token, result)) = row.direct.ended(&done)
+            {
+                sink.completed(token, result);
             }
         });
         if polled.is_err() {
@@ -334,40 +299,11 @@ impl Engine {
     }
 }
 
-/// Whose queue pair a request was of, unless that is gone.
+/// Whose queue pair of messages a request was of, unless that is gone.
 fn row_of<'a>(peers: &'a mut [Peer], done: &Done) -> Option<(PeerId, &'a mut Peer)> {
     let is_of = |row: &Peer| row.number == done.pair && row.state == State::Connected;
     let rank = peers.iter().position(is_of)?;
     Some((PeerId(rank as u32), peers.get_mut(rank)?))
-}
-
-/// Takes in what came with an arrival; whether it is a message.
-fn accept(row: &mut Peer, done: &Done) -> Result<bool, Cause> {
-    if done.ending != Ending::Good {
-        return Err(Cause::Device);
-    }
-    row.window.raise(done.immediate as u16).map_err(Cause::Malformed)?;
-    let is_message = done.immediate & IS_MESSAGE != 0;
-    if done.immediate & !(IS_MESSAGE | 0xFFFF) != 0 || (!is_message && done.len != 0) {
-        return Err(Cause::Malformed(Malformed::Reserved));
-    }
-    if is_message {
-        row.grant.accept().map_err(Cause::Malformed)?;
-    }
-    Ok(is_message)
-}
-
-/// Tells a peer its limit by a message of its own, when that is due.
-fn tell_limit(row: &mut Peer) {
-    if !row.grant.is_due() || row.bare == BARE_MAX {
-        return;
-    }
-    let Some(pair) = row.pair.as_mut().filter(|_| row.state == State::Connected) else { return };
-    if pair.send_bare(row.grant.limit().into()).is_err() {
-        return row.part(Cause::Device);
-    }
-    row.grant.told();
-    row.bare += 1;
 }
 
 impl fmt::Debug for Engine {
@@ -376,9 +312,19 @@ impl fmt::Debug for Engine {
     }
 }
 
-fn caps() -> Caps {
-    let features = Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE;
+fn caps(device: &sys::Limits) -> Caps {
+    let mut features = Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE;
+    features.set(Features::GET | Features::PUT, device.reads > 0);
+    features.set(ATOMICS, device.reads > 0 && device.has_atomics);
     let bytes = SLOT_BYTES as u32;
-    let limits = Limits { short_bytes_max: bytes, bcopy_bytes_max: bytes, ..Limits::default() };
-    Caps { features, limits, cost: COST, ..Caps::default() }
+    let limits = Limits {
+        short_bytes_max: bytes,
+        bcopy_bytes_max: bytes,
+        direct_bytes_max: if device.reads > 0 { device.bytes.min(DIRECT_BYTES_MAX) } else { 0 },
+        regions_max: REGIONS_MAX,
+        key_bytes: KEY_BYTES as u16,
+        align: 1,
+        ..Limits::default()
+    };
+    Caps { features, limits, cost: COST, read_cost: READ_COST, ..Caps::default() }
 }

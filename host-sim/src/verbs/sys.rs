@@ -3,9 +3,12 @@
 //! unsafe code that there is of verbs.
 
 mod completions;
+mod connection;
 mod device;
+mod direct;
 mod pair;
 mod receives;
+mod region;
 mod slab;
 
 use nix::errno::Errno;
@@ -13,9 +16,12 @@ use nix::errno::Errno;
 use super::error::VerbsError;
 
 pub(super) use self::completions::{BATCH, Completions, Done, Ending};
-pub(super) use self::device::{Device, Domain};
-pub(super) use self::pair::{Pair, Remote};
+pub(super) use self::connection::Remote;
+pub(super) use self::device::{Device, Domain, Limits};
+pub(super) use self::direct::{Act, DirectPair, Span};
+pub(super) use self::pair::Pair;
 pub(super) use self::receives::Receives;
+pub(super) use self::region::{Key, Region};
 
 /// What a call that returns a pointer has said of its failure.
 fn failed(call: &'static str) -> VerbsError {

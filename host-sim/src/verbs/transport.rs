@@ -1,10 +1,14 @@
 //! `Verbs` as the kernel sees it.
 
-use aldis_hal::transport::{Quiesce, Slot};
-use aldis_hal::{Caps, Cause, Epoch, Features, Instant, PeerId, Post, Refusal, Sink, Transport};
+use aldis_hal::memory::{Access, Gather, Memory};
+use aldis_hal::transport::{Atomic, Quiesce, Remote, Slot};
+use aldis_hal::{
+    Caps, Cause, Epoch, Features, Instant, PeerId, Post, Refusal, RegionId, Sink, Token, Transport,
+};
 
 use super::Verbs;
 use super::engine::Engine;
+use super::sys::Act;
 
 /// A message being written, in the registered memory that it will be sent from. Nothing is taken before
 /// [`commit`](Slot::commit).
@@ -28,11 +32,22 @@ impl Slot for VerbsSlot<'_> {
     }
 }
 
+impl Verbs {
+    fn act(&mut self, peer: PeerId, act: Act, local: Gather, remote: Remote<'_>, token: Token) -> Post {
+        match &mut self.engine {
+            Some(engine) => engine.act(peer, act, local, remote, token),
+            None => Post::Never(Cause::Unreachable),
+        }
+    }
+}
+
 impl Transport for Verbs {
     type Slot<'a>
         = VerbsSlot<'a>
     where
         Self: 'a;
+
+    const DIRECT: bool = true;
 
     fn name(&self) -> &'static str {
         "verbs"
@@ -62,12 +77,37 @@ impl Transport for Verbs {
         Ok(VerbsSlot { engine, peer, slot, length: len })
     }
 
-    /// Letting go of a peer destroys its queue pair, and what was under way with it.
+    /// A read is not ordered with messages. Completed by [`Cause::Stale`] if the peer's device refused it.
+    fn get(&mut self, peer: PeerId, local: Gather, remote: Remote<'_>, token: Token) -> Post {
+        self.act(peer, Act::Read, local, remote, token)
+    }
+
+    /// A completion means that the peer's device has it.
+    fn put(&mut self, peer: PeerId, local: Gather, remote: Remote<'_>, token: Token) -> Post {
+        self.act(peer, Act::Write, local, remote, token)
+    }
+
+    fn atomic(&mut self, peer: PeerId, op: Atomic, local: Gather, remote: Remote<'_>, token: Token) -> Post {
+        self.act(peer, Act::Update(op), local, remote, token)
+    }
+
+    /// Any peer that is given the key can use it. [`Cause::TooBig`] says how much was to be locked, and how much may be.
+    fn register(&mut self, _peer: PeerId, memory: Memory, access: Access) -> Result<RegionId, Cause> {
+        self.engine.as_mut().ok_or(Cause::Unreachable)?.register(memory, access)
+    }
+
+    fn deregister(&mut self, region: RegionId) -> Result<(), Cause> {
+        self.engine.as_mut().ok_or(Cause::Stale)?.deregister(region)
+    }
+
+    fn pack_key(&self, region: RegionId, key: &mut [u8]) -> Result<usize, Cause> {
+        self.engine.as_ref().ok_or(Cause::Stale)?.pack_key(region, key)
+    }
+
+    /// Letting go of a peer destroys its queue pairs; letting go of a region or a post, the one that all reads, writes and
+    /// atomics of that peer are on.
     fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause> {
-        match (what, &mut self.engine) {
-            (Quiesce::Peer(peer), Some(engine)) => engine.quiesce(peer),
-            _ => Err(Cause::Stale),
-        }
+        self.engine.as_mut().ok_or(Cause::Stale)?.quiesce(what)
     }
 
     #[inline]

@@ -28,6 +28,8 @@ pub(in crate::verbs) enum Ending {
     NoAnswer,
     /// It had no receive.
     NotReady,
+    /// It does not let us touch that memory.
+    Refused,
     /// The queue pair had failed before.
     Flushed,
     /// Anything else.
@@ -77,6 +79,7 @@ impl Completions {
                 None => Ending::Good,
                 Some(status::IBV_WC_RETRY_EXC_ERR) => Ending::NoAnswer,
                 Some(status::IBV_WC_RNR_RETRY_EXC_ERR) => Ending::NotReady,
+                Some(status::IBV_WC_REM_ACCESS_ERR | status::IBV_WC_REM_INV_REQ_ERR) => Ending::Refused,
                 Some(status::IBV_WC_WR_FLUSH_ERR) => Ending::Flushed,
                 Some(_) => Ending::Failed,
             };

@@ -27,6 +27,12 @@ pub(in crate::verbs) struct Limits {
     pub(in crate::verbs) receives: u64,
     pub(in crate::verbs) completions: u64,
     pub(in crate::verbs) sends: u64,
+    /// Bytes of one message, read or write.
+    pub(in crate::verbs) bytes: u64,
+    /// Reads and atomics under way, of a queue pair.
+    pub(in crate::verbs) reads: u8,
+    /// Whether it updates words.
+    pub(in crate::verbs) has_atomics: bool,
 }
 
 impl Device {
@@ -63,10 +69,7 @@ impl Device {
     pub(in crate::verbs) fn describe(&self) -> Result<Description, VerbsError> {
         let (ports, gids) = (self.attributes()?.phys_port_cnt, self.gids()?);
         let port = |number| {
-            let mut port = ffi::ibv_port_attr::default();
-            // SAFETY: the call fills in what is there of an attribute as large as this one or smaller.
-            let code = unsafe { ffi::ibv_query_port(self.context, number, (&raw mut port).cast()) };
-            check("ibv_query_port", code)?;
+            let port = self.port(number)?;
             let of_port = |(at, gid): &(u8, Gid)| (*at == number).then(|| gid.clone());
             Ok(Port {
                 number,
@@ -81,15 +84,28 @@ impl Device {
         Ok(Description { name: self.name.clone(), ports })
     }
 
-    pub(in crate::verbs) fn limits(&self) -> Result<Limits, VerbsError> {
-        let attributes = self.attributes()?;
+    /// What it can do, at most, at a port.
+    pub(in crate::verbs) fn limits(&self, port: u8) -> Result<Limits, VerbsError> {
+        let (attributes, port) = (self.attributes()?, self.port(port)?);
+        let reads = attributes.max_qp_rd_atom.min(attributes.max_qp_init_rd_atom);
         let number = |value: i32| u64::try_from(value).unwrap_or(0);
         Ok(Limits {
             pairs: number(attributes.max_qp),
             receives: number(attributes.max_srq_wr),
             completions: number(attributes.max_cqe),
             sends: number(attributes.max_qp_wr),
+            bytes: port.max_msg_sz.into(),
+            reads: u8::try_from(reads).unwrap_or(u8::MAX),
+            has_atomics: attributes.atomic_cap != ffi::IBV_ATOMIC_NONE,
         })
+    }
+
+    fn port(&self, number: u8) -> Result<ffi::ibv_port_attr, VerbsError> {
+        let mut port = ffi::ibv_port_attr::default();
+        // SAFETY: the context is open, and the call fills in what is there of an attribute as large as this one or smaller.
+        let code = unsafe { ffi::ibv_query_port(self.context, number, (&raw mut port).cast()) };
+        check("ibv_query_port", code)?;
+        Ok(port)
     }
 
     fn attributes(&self) -> Result<ffi::ibv_device_attr, VerbsError> {

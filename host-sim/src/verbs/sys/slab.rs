@@ -13,7 +13,7 @@ use super::failed;
 use crate::verbs::error::VerbsError;
 
 /// Where memory of a slab begins: at a page.
-const PAGE_BYTES: usize = 4096;
+pub(super) const PAGE_BYTES: usize = 4096;
 
 /// Registered memory in slots of one size. A slot is either ours or lent to the device.
 #[derive(Debug)]
@@ -94,7 +94,7 @@ impl Drop for Slab {
 }
 
 /// Why memory was not registered: most often because a limit of the process forbids it.
-fn refused(need: u64) -> VerbsError {
+pub(super) fn refused(need: u64) -> VerbsError {
     let error = failed("ibv_reg_mr");
     match getrlimit(Resource::RLIMIT_MEMLOCK) {
         Ok((have, _))

@@ -1,0 +1,129 @@
+//! Memory of the user: what is registered, and reads, writes and atomics between it and memory of peers.
+
+use std::rc::Rc;
+
+use aldis_hal::memory::{Access, Gather, Memory};
+use aldis_hal::transport::Remote;
+use aldis_hal::{Again, Caps, Cause, PeerId, Post, RegionId, Resource, Token};
+use nix::errno::Errno;
+
+use super::super::error::VerbsError;
+use super::super::sys::{Act, Key, Region, Span};
+use super::direct::{Attempt, Maker};
+use super::{ATOMICS, Engine, Refusal};
+
+/// Bytes of what an atomic updates, and to what they are aligned.
+const WORD_BYTES: usize = 8;
+
+impl Engine {
+    pub(in super::super) fn register(&mut self, memory: Memory, access: Access) -> Result<RegionId, Cause> {
+        self.regions.has_room()?;
+        if memory.len == 0 {
+            return Err(Cause::BadRegion);
+        }
+        let region = Region::new(&self.domain, memory, access).map_err(cause_of)?;
+        self.regions.insert(region)
+    }
+
+    /// Orders that are at work on it are cut off.
+    pub(in super::super) fn deregister(&mut self, region: RegionId) -> Result<(), Cause> {
+        let region = self.regions.remove(region)?;
+        self.let_go(&region);
+        Ok(())
+    }
+
+    /// Cuts off what is at work on a region.
+    pub(in super::super) fn quiesce_region(&mut self, region: RegionId) -> Result<(), Cause> {
+        let region = Rc::clone(self.regions.get(region)?);
+        self.let_go(&region);
+        Ok(())
+    }
+
+    /// Cuts off a post, and with it all others of its peer.
+    pub(in super::super) fn quiesce_post(&mut self, token: Token) -> Result<(), Cause> {
+        let is_there = self
+            .peers
+            .iter_mut()
+            .any(|row| row.direct.let_go(|pair| pair.tokens(None).any(|other| other == token)));
+        if is_there { Ok(()) } else { Err(Cause::Stale) }
+    }
+
+    fn let_go(&mut self, region: &Rc<Region>) {
+        for row in &mut self.peers {
+            row.direct.let_go(|pair| pair.tokens(Some(region)).next().is_some());
+        }
+    }
+
+    pub(in super::super) fn pack_key(&self, region: RegionId, key: &mut [u8]) -> Result<usize, Cause> {
+        self.regions.get(region)?.key().pack(key)
+    }
+
+    /// Begins a read, write or atomic.
+    pub(in super::super) fn act(
+        &mut self,
+        peer: PeerId,
+        act: Act,
+        local: Gather,
+        remote: Remote<'_>,
+        token: Token,
+    ) -> Post {
+        if local.len == 0 && !matches!(act, Act::Update(_)) {
+            return Post::Done;
+        }
+        match self.try_act(peer, act, local, remote, token) {
+            Ok(()) => Post::Queued,
+            Err(refusal) => refusal.into(),
+        }
+    }
+
+    fn try_act(
+        &mut self,
+        peer: PeerId,
+        act: Act,
+        local: Gather,
+        remote: Remote<'_>,
+        token: Token,
+    ) -> Result<(), Refusal> {
+        let caps = self.reach(peer).map_err(Refusal::Never)?;
+        let key = Key::unpack(remote.key, remote.offset, local.len).map_err(Refusal::Never)?;
+        let access = check(caps, act, &local, key.place(remote.offset)).map_err(Refusal::Never)?;
+        let Self { regions, peers, domain, receives, sent, received, choice, depth, .. } = self;
+        let region = regions.piece(&local, access).map_err(Refusal::Never)?;
+        let unreachable = Refusal::Never(Cause::Unreachable);
+        let row = peers.get_mut(peer.index()).ok_or(unreachable)?;
+        let place = row.place.ok_or(unreachable)?;
+        let maker = Maker { domain, receives, queues: (sent, received), choice, place, depth: *depth };
+        let span = Span { here: local.offset, len: local.len, key, there: remote.offset };
+        match row.direct.post(&maker, (token, act), region, span) {
+            Attempt::Posted => Ok(()),
+            Attempt::NoRoom => Err(Refusal::Again(Again::NoSlot)),
+            Attempt::Connecting => Err(Refusal::Again(Again::Connecting)),
+            Attempt::Refused => Err(Refusal::Never(Cause::Device)),
+        }
+    }
+}
+
+/// Whether a device with such capabilities can do it between a piece here and a `place` there; what it does here then.
+fn check(caps: &Caps, act: Act, local: &Gather, place: u64) -> Result<Access, Cause> {
+    let (len, max) = (local.len as u64, caps.limits.direct_bytes_max);
+    let word = WORD_BYTES as u64;
+    match act {
+        Act::Update(_) if !caps.features.contains(ATOMICS) => Err(Cause::Unsupported),
+        Act::Update(_) if len != word || !place.is_multiple_of(word) => {
+            Err(Cause::Unaligned { need: WORD_BYTES as u32 })
+        }
+        _ if len > max => Err(Cause::TooBig { len, max }),
+        Act::Write => Ok(Access::LOCAL_READ),
+        Act::Read | Act::Update(_) => Ok(Access::LOCAL_WRITE),
+    }
+}
+
+/// Why memory was not registered.
+fn cause_of(error: VerbsError) -> Cause {
+    match error {
+        VerbsError::Locked { need, have } => Cause::TooBig { len: need, max: have },
+        VerbsError::Call { errno: Errno::EFAULT | Errno::EINVAL, .. } => Cause::BadRegion,
+        VerbsError::Call { errno: Errno::EIO | Errno::ENODEV, .. } => Cause::Device,
+        _ => Cause::Full(Resource::Regions),
+    }
+}

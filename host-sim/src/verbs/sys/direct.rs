@@ -1,0 +1,126 @@
+//! UNSAFE: has the device read and write registered memory through libibverbs. Connections for reads, writes and atomics.
+
+use std::rc::Rc;
+
+use aldis_hal::Token;
+use aldis_hal::transport::Atomic;
+use ibverbs_sys as ffi;
+
+use super::completions::{Completions, Done};
+use super::connection::{Connection, Remote, Shape, order, stale};
+use super::device::Domain;
+use super::receives::Receives;
+use super::region::{Key, Region};
+use crate::verbs::choice::Choice;
+use crate::verbs::error::VerbsError;
+
+/// A reliable connection by which each side reaches memory of the other. An order that is refused there breaks it, and not
+/// the connection of messages.
+#[derive(Debug)]
+pub(in crate::verbs) struct DirectPair {
+    // Before the regions that it uses.
+    connection: Connection,
+    /// What is under way, each with the memory here.
+    orders: Vec<Option<(Token, Rc<Region>)>>,
+    /// Which of several such connections it is, one after the other: numbers of pairs come again.
+    serial: u16,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::verbs) enum Act {
+    Read,
+    Write,
+    Update(Atomic),
+}
+
+/// A piece of memory here, and the place there.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::verbs) struct Span {
+    /// Offset into the region here.
+    pub(in crate::verbs) here: usize,
+    pub(in crate::verbs) len: usize,
+    pub(in crate::verbs) key: Key,
+    /// Offset into the region there.
+    pub(in crate::verbs) there: u64,
+}
+
+impl DirectPair {
+    /// One with room for so many orders.
+    pub(in crate::verbs) fn new(
+        domain: &Domain,
+        receives: &Receives,
+        queues: (&Rc<Completions>, &Rc<Completions>),
+        (orders, serial): (u32, u16),
+    ) -> Result<Self, VerbsError> {
+        let shape = Shape { requests: orders, inline_bytes: 0 };
+        let (connection, _) = Connection::new(domain, receives, queues, shape)?;
+        Ok(Self { connection, orders: (0..orders).map(|_| None).collect(), serial })
+    }
+
+    /// Its number here.
+    pub(in crate::verbs) fn number(&self) -> u32 {
+        self.connection.number()
+    }
+
+    /// Connects it.
+    pub(in crate::verbs) fn connect(&self, choice: &Choice, remote: &Remote) -> Result<(), VerbsError> {
+        self.connection.connect(choice, remote)
+    }
+
+    /// Whether there is room for one more.
+    pub(in crate::verbs) fn has_room(&self) -> bool {
+        self.orders.iter().any(Option::is_none)
+    }
+
+    /// What is under way with a piece of `region`, or with any.
+    pub(in crate::verbs) fn tokens(&self, region: Option<&Rc<Region>>) -> impl Iterator<Item = Token> {
+        let is_of = move |of: &Rc<Region>| region.is_none_or(|region| Rc::ptr_eq(of, region));
+        self.orders.iter().flatten().filter(move |(_, of)| is_of(of)).map(|(token, _)| *token)
+    }
+
+    /// Begins to do it between a piece of `region`, which is kept until then, and memory there.
+    pub(in crate::verbs) fn post(
+        &mut self,
+        token: Token,
+        act: Act,
+        region: &Rc<Region>,
+        span: Span,
+    ) -> Result<(), VerbsError> {
+        let place = region.place(span.here, span.len).ok_or_else(stale)?;
+        let slot = self.orders.iter().position(Option::is_none).ok_or_else(stale)?;
+        let order = spell(u64::from(self.serial) << 32 | slot as u64, act, span);
+        // SAFETY: the region is kept with the order, for longer than the connection if need be. Its owner has promised that nobody
+        // else touches what the device writes.
+        unsafe { self.connection.post(order, Some(place)) }?;
+        if let Some(row) = self.orders.get_mut(slot) {
+            *row = Some((token, Rc::clone(region)));
+        }
+        Ok(())
+    }
+
+    /// Whose order is over; `None` if it was one of an earlier connection.
+    pub(in crate::verbs) fn take(&mut self, done: &Done) -> Option<Token> {
+        let slot = (done.request >> 32 == u64::from(self.serial)).then_some(done.request as u32 as usize)?;
+        self.orders.get_mut(slot)?.take().map(|(token, _)| token)
+    }
+}
+
+/// The order as the library wants it.
+fn spell(request: u64, act: Act, span: Span) -> ffi::ibv_send_wr {
+    use ffi::ibv_wr_opcode as code;
+    let (remote_addr, rkey) = (span.key.place(span.there), span.key.key);
+    let rdma = ffi::ibv_send_wr__bindgen_ty_2__bindgen_ty_1 { remote_addr, rkey };
+    let atomic = |compare_add, swap| ffi::ibv_send_wr__bindgen_ty_2 {
+        atomic: ffi::ibv_send_wr__bindgen_ty_2__bindgen_ty_2 { remote_addr, compare_add, swap, rkey },
+    };
+    let (opcode, wr) = match act {
+        Act::Read => (code::IBV_WR_RDMA_READ, ffi::ibv_send_wr__bindgen_ty_2 { rdma }),
+        Act::Write => (code::IBV_WR_RDMA_WRITE, ffi::ibv_send_wr__bindgen_ty_2 { rdma }),
+        Act::Update(Atomic::FetchAdd(value)) => (code::IBV_WR_ATOMIC_FETCH_AND_ADD, atomic(value, 0)),
+        Act::Update(Atomic::CompareSwap { compare, swap }) => {
+            (code::IBV_WR_ATOMIC_CMP_AND_SWP, atomic(compare, swap))
+        }
+    };
+    ffi::ibv_send_wr { wr, ..order(request, opcode) }
+}

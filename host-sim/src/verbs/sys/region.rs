@@ -1,0 +1,95 @@
+//! UNSAFE: hands memory of the user to the device through libibverbs.
+
+use std::rc::Rc;
+
+use aldis_hal::memory::{Access, Memory};
+use ibverbs_sys as ffi;
+
+use super::device::Domain;
+use super::slab::{PAGE_BYTES, refused};
+use crate::verbs::error::VerbsError;
+
+/// Registered memory of the user.
+///
+/// The device knows its first byte not by its address but by the place in a page that it has, so no address is on the wire.
+#[derive(Debug)]
+pub(in crate::verbs) struct Region {
+    region: *mut ffi::ibv_mr,
+    base: u64,
+    len: u64,
+    access: Access,
+    _domain: Rc<Domain>,
+}
+
+/// By which a peer reaches a region.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::verbs) struct Key {
+    pub(in crate::verbs) key: u32,
+    /// The device's number of the first byte.
+    pub(in crate::verbs) base: u16,
+    pub(in crate::verbs) len: u64,
+}
+
+impl Region {
+    /// Registers memory. Whoever asks for that answers for it until this is dropped: it is there, and nobody but the device
+    /// touches what the device writes ([`register`](aldis_hal::Transport::register)).
+    pub(in crate::verbs) fn new(
+        domain: &Rc<Domain>,
+        memory: Memory,
+        access: Access,
+    ) -> Result<Self, VerbsError> {
+        use ffi::ibv_access_flags as flags;
+        let remote_writes = Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
+        // What peers write, the device has to be able to write too.
+        let pairs = [
+            (Access::LOCAL_WRITE | remote_writes, flags::IBV_ACCESS_LOCAL_WRITE),
+            (Access::REMOTE_READ, flags::IBV_ACCESS_REMOTE_READ),
+            (Access::REMOTE_WRITE, flags::IBV_ACCESS_REMOTE_WRITE),
+            (Access::REMOTE_ATOMIC, flags::IBV_ACCESS_REMOTE_ATOMIC),
+        ];
+        let wanted = pairs.iter().filter(|(bits, _)| access.intersects(*bits));
+        let wanted = wanted.fold(0, |all, (_, flag)| all | flag.0).cast_signed();
+        let base = (memory.start.as_ptr().addr() % PAGE_BYTES) as u64;
+        // SAFETY: the domain is open; the memory is the caller's to lend.
+        let region = unsafe {
+            let start = memory.start.as_ptr().cast();
+            ffi::ibv_reg_mr_iova(domain.domain, start, memory.len, base, wanted)
+        };
+        if region.is_null() {
+            return Err(refused(memory.len as u64));
+        }
+        Ok(Self { region, base, len: memory.len as u64, access, _domain: Rc::clone(domain) })
+    }
+
+    /// What the transport and peers may do there.
+    pub(in crate::verbs) fn access(&self) -> Access {
+        self.access
+    }
+
+    pub(in crate::verbs) fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub(in crate::verbs) fn key(&self) -> Key {
+        // SAFETY: it is registered.
+        let key = unsafe { (*self.region).rkey };
+        Key { key, base: self.base as u16, len: self.len }
+    }
+
+    /// A piece as an order names it; `None` if it is not inside.
+    pub(super) fn place(&self, offset: usize, len: usize) -> Option<ffi::ibv_sge> {
+        let end = offset.checked_add(len)?;
+        // SAFETY: it is registered.
+        let lkey = unsafe { (*self.region).lkey };
+        let length = u32::try_from(len).ok()?;
+        (end as u64 <= self.len).then_some(ffi::ibv_sge { addr: self.base + offset as u64, length, lkey })
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: registered once. No order names it any more: the engine ends those that do first. Peers that still use its key
+        // are refused from here on.
+        unsafe { ffi::ibv_dereg_mr(self.region) };
+    }
+}

@@ -1,0 +1,92 @@
+//! Ranks as transports of one process, polled in turn.
+
+mod memory;
+mod messages;
+
+use core::time::Duration;
+use std::time::Instant as Clock;
+
+use aldis_hal::{Cause, Epoch, Instant, PeerId, Post, Sink, Token, Transport};
+use aldis_host_sim::verbs::{Config, Verbs};
+
+/// What a transport has delivered.
+#[derive(Debug, Default)]
+struct Log {
+    messages: Vec<(u32, Vec<u8>)>,
+    completed: Vec<(u32, Result<(), Cause>)>,
+    ready: Vec<u32>,
+    lost: Vec<(u32, Cause)>,
+}
+
+impl Sink for Log {
+    fn arrived(&mut self, from: PeerId, message: &[u8]) {
+        assert_eq!(message.as_ptr().align_offset(8), 0);
+        self.messages.push((from.0, message.to_vec()));
+    }
+    fn completed(&mut self, token: Token, result: Result<(), Cause>) {
+        self.completed.push((token.0.slot, result));
+    }
+    fn ready(&mut self, peer: PeerId) {
+        self.ready.push(peer.0);
+    }
+    fn lost(&mut self, peer: PeerId, cause: Cause) {
+        self.lost.push((peer.0, cause));
+    }
+}
+
+/// A rank and what it has heard.
+struct Rank {
+    verbs: Verbs,
+    log: Log,
+}
+
+const LONGEST: usize = 16 << 10;
+
+/// A job, all of whose ranks have been introduced to each other.
+fn job(ranks: u32) -> Vec<Rank> {
+    let epoch = |rank: u32| Epoch(0xFFFF_FFF0 + rank);
+    let open = |me| Verbs::open(PeerId(me), epoch(me), ranks, &Config::default()).unwrap();
+    let mut all: Vec<_> = (0..ranks).map(|me| Rank { verbs: open(me), log: Log::default() }).collect();
+    let addresses: Vec<_> = all.iter().map(|rank| rank.verbs.address()).collect();
+    for (me, rank) in (0..).zip(&mut all) {
+        for (other, address) in (0..).zip(&addresses).filter(|(other, _)| *other != me) {
+            rank.verbs.introduce(PeerId(other), epoch(other), address).unwrap();
+        }
+    }
+    all
+}
+
+impl Rank {
+    fn poll(&mut self, budget: u32) -> u32 {
+        let events = self.verbs.poll(budget, Instant(0), &mut self.log);
+        assert!(events <= budget);
+        events
+    }
+}
+
+/// Polls all until `done`; panics if that takes too long.
+fn until(ranks: &mut [Rank], what: &str, mut done: impl FnMut(&mut [Rank]) -> bool) {
+    let start = Clock::now();
+    while !done(ranks) {
+        if ranks.iter_mut().map(|rank| rank.poll(7)).sum::<u32>() == 0 {
+            std::thread::yield_now();
+        }
+        let logs: Vec<_> = ranks.iter().map(|rank| (&rank.log.ready, &rank.log.lost)).collect();
+        assert!(start.elapsed() < Duration::from_secs(60), "hangs: {what} {logs:?}");
+    }
+}
+
+/// Posts until it is taken, with all polled in between.
+fn send(ranks: &mut [Rank], from: usize, to: u32, message: &[u8]) {
+    let (header, payload) = message.split_at(message.len().min(16));
+    until(ranks, "send", |ranks| match ranks[from].verbs.short(PeerId(to), header, payload) {
+        Post::Done => true,
+        Post::Again(_) => false,
+        other => panic!("{other:?}"),
+    });
+}
+
+/// A pattern that differs between messages and places.
+fn pattern(seed: usize, length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at.wrapping_mul(31) ^ (at >> 8) ^ seed.wrapping_mul(131)) as u8).collect()
+}
