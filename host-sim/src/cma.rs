@@ -238,7 +238,8 @@ pub(crate) fn cost_of(name: &'static str, measure: impl FnOnce() -> Cost) -> Res
     }
 }
 
-fn parse_cost(value: &str) -> Option<Cost> {
+/// `LATENCY:PER_KIB`, in nanoseconds.
+pub(crate) fn parse_cost(value: &str) -> Option<Cost> {
     let (latency, per_kib) = value.split_once(':')?;
     Some(Cost { overhead_ns: 0, latency_ns: latency.parse().ok()?, per_kib_ns: per_kib.parse().ok()? })
 }

@@ -310,7 +310,10 @@ fn assemble(
         inboxes.attach(card)?;
     }
     let Node { ranks, cores, .. } = terms.node;
-    let patience = Patience::of(ranks, cores.min(allowed_or_bound(cores)), reaches_far(terms));
+    let patience = match Patience::of(ranks, cores.min(allowed_or_bound(cores)), reaches_far(terms)) {
+        Patience::SHARED_SOCKETS if is_over_verbs(terms) => Patience::SHARED_DEVICE,
+        patience => patience,
+    };
     let platform = HostPlatform::new(segments.own()?.board(), patience);
     let mut endpoint =
         HostEndpoint::new(memory, inboxes.transport(far)?, platform, Config { me, size, epoch })?;

@@ -31,6 +31,8 @@ pub struct Patience {
     pub yield_every: u32,
     /// Beyond these, the rank sleeps between polls.
     pub awake: u32,
+    /// How long it sleeps at most; less in the beginning.
+    pub nap_us_max: u32,
 }
 
 impl Patience {
@@ -38,16 +40,21 @@ impl Patience {
     /// microsecond when nobody takes it, and no more than that is lost; without it two ranks on a core that others
     /// use too wait for each other's time slices), and sleep only when the wait has lasted for about a tenth of a
     /// second, so that a rank that waits for minutes burns nothing.
-    pub const ALONE: Self = Self { spins: 128, yield_every: 64, awake: 1 << 20 };
+    pub const ALONE: Self = Self { spins: 128, yield_every: 64, awake: 1 << 20, nap_us_max: 50 };
 
     /// More ranks than cores: whoever is waited for may need this very core. On two cores, four ranks pass a
     /// message in 0.5 us with 16 spins before the first yield, as with 64, in 3 us with 4 and in 170 us without yields; a
     /// barrier of all of them takes 2.9 us with 16 and 4.3 us with 64.
-    pub const SHARED: Self = Self { spins: 16, yield_every: 1, awake: 1 << 10 };
+    pub const SHARED: Self = Self { spins: 16, yield_every: 1, awake: 1 << 10, nap_us_max: 50 };
 
     /// As [`SHARED`](Self::SHARED), with sockets: a poll that finds nothing is a system call, and takes as long as tens of
     /// looks at memory.
     pub const SHARED_SOCKETS: Self = Self { spins: 2, ..Self::SHARED };
+
+    /// As [`SHARED_SOCKETS`](Self::SHARED_SOCKETS), with an RDMA device. Who yields is given the core again until it has had its
+    /// share of it: a peer whose system call moves a megabyte, as with soft RoCE, takes half as long again for every rank that
+    /// polls meanwhile. So a rank sleeps soon, and for a tenth of the time that it has waited.
+    pub const SHARED_DEVICE: Self = Self { awake: 64, nap_us_max: 1000, ..Self::SHARED_SOCKETS };
 
     /// The policy for a job of `ranks` ranks on this machine that may use `cores` cores, with or without sockets.
     pub fn of(ranks: u32, cores: u32, sockets: bool) -> Self {
@@ -59,8 +66,9 @@ impl Patience {
     }
 }
 
-/// How long a rank sleeps between polls once its patience is at an end.
-const NAP: Duration = Duration::from_micros(50);
+/// How long a rank sleeps between polls once its patience is at an end, and after how many naps for as long again.
+const NAP_US: u32 = 50;
+const NAPS: u32 = 8;
 
 /// Platform of a rank on Linux.
 ///
@@ -87,7 +95,9 @@ impl HostPlatform {
     #[cold]
     fn wait_longer(&self, idle: u32) {
         if idle >= self.patience.awake {
-            std::thread::sleep(NAP);
+            let naps = (idle - self.patience.awake) / NAPS + 1;
+            let us = NAP_US.saturating_mul(naps).min(self.patience.nap_us_max);
+            std::thread::sleep(Duration::from_micros(us.into()));
         } else if idle & (self.patience.yield_every - 1) == 0 {
             let _ = sched_yield();
             if let Some(board) = self.board {
@@ -157,11 +167,13 @@ mod tests {
 
     #[test]
     fn nobody_burns_for_minutes() {
-        for patience in [Patience::ALONE, Patience::SHARED] {
+        for (patience, least_us) in
+            [(Patience::ALONE, 50), (Patience::SHARED, 50), (Patience::SHARED_DEVICE, 1000)]
+        {
             let mut platform = platform(patience);
             let before = platform.now();
             platform.relax(u32::MAX);
-            assert!(platform.now().since(before) >= NAP.as_nanos() as u64);
+            assert!(platform.now().since(before) >= 1000 * least_us);
         }
     }
 

@@ -19,14 +19,20 @@
 //! the receives used up: each peer may have so many messages under way, and there are receives for all of them, and for
 //! the few that tell limits alone.
 //!
+//! # How memory is reached
+//!
+//! The device reads and writes registered memory of peers by keys, without their help. What a key does not allow is refused
+//! there and breaks the connection, so there is a second one for that alone: see `engine::direct`.
+//!
 //! # Bounds
 //!
-//! A peer has 16 slots of 16 KiB to send from and 19 to receive into: 560 KiB of locked memory. A job has 14 ranks at most,
+//! A peer has 17 slots of 16 KiB to send from and 23 to receive into: 640 KiB of locked memory. 16 reads, writes and atomics
+//! with it can be under way, and a rank can have 1024 regions registered. A job has 14 ranks at most,
 //! because a card has room for the numbers of so many queue pairs.
 //!
 //! # Deliberately absent
 //!
-//! Reads and writes of a peer's memory, atomics, gathered sends, unreliable datagrams. A peer that comes back in another
+//! Gathered sends, unreliable datagrams, a cache of registrations. A peer that comes back in another
 //! life: its queue pair is of the first one. Who only waits does not notice that a peer died; who sends to it does.
 
 mod address;

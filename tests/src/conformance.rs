@@ -29,6 +29,8 @@ mod connected;
 pub mod launched;
 mod media;
 mod rank;
+#[cfg(feature = "verbs")]
+mod registered;
 mod sequences;
 mod simulated;
 pub mod storage;

@@ -1,6 +1,9 @@
 //! Which device, port and address to use.
 
+use aldis_hal::Cost;
+
 use super::error::VerbsError;
+use crate::cma::parse_cost;
 use crate::error::JoinError;
 
 /// The variable that says which device, port and address a rank uses: see [`Config::parse`].
@@ -29,6 +32,8 @@ pub struct Config {
     pub version: Option<RoceVersion>,
     /// The largest packet, bytes: 256, 512, 1024, 2048 or 4096; no larger than the port's.
     pub mtu: Option<u16>,
+    /// What a read of a peer's memory costs, registration with it: from which size on long messages are read.
+    pub read_cost: Option<Cost>,
 }
 
 impl Config {
@@ -41,7 +46,7 @@ impl Config {
         Self::parse(&value).ok_or(JoinError::Variable { name: VARIABLE, value })
     }
 
-    /// `DEVICE,port=N,gid=INDEX,version=1|2,mtu=BYTES`, of which each can be left out.
+    /// `DEVICE,port=N,gid=INDEX,version=1|2,mtu=BYTES,read=LATENCY:PER_KIB`, of which each can be left out.
     pub fn parse(text: &str) -> Option<Self> {
         let mut config = Self::default();
         for word in text.split(',').filter(|word| !word.is_empty()) {
@@ -50,6 +55,7 @@ impl Config {
                 Some(("port", value)) => config.port = Some(value.parse().ok()?),
                 Some(("gid", value)) => config.gid_index = Some(value.parse().ok()?),
                 Some(("mtu", value)) => config.mtu = Some(value.parse().ok()?),
+                Some(("read", value)) => config.read_cost = Some(parse_cost(value)?),
                 Some(("version", "1")) => config.version = Some(RoceVersion::V1),
                 Some(("version", "2")) => config.version = Some(RoceVersion::V2),
                 Some(_) => return None,
@@ -218,10 +224,11 @@ mod tests {
             gid_index: Some(3),
             version: Some(RoceVersion::V2),
             mtu: Some(4096),
+            read_cost: Some(Cost { overhead_ns: 0, latency_ns: 900, per_kib_ns: 80 }),
         };
-        assert_eq!(Config::parse("mlx5_0,port=2,gid=3,version=2,mtu=4096"), Some(all));
+        assert_eq!(Config::parse("mlx5_0,port=2,gid=3,version=2,mtu=4096,read=900:80"), Some(all));
         assert_eq!(Config::parse(""), Some(Config::default()));
-        for wrong in ["port=x", "rxe0,speed=1", "version=3"] {
+        for wrong in ["port=x", "rxe0,speed=1", "version=3", "read=9"] {
             assert_eq!(Config::parse(wrong), None, "{wrong}");
         }
     }

@@ -98,7 +98,7 @@ impl Engine {
             Ok(Peer::new(if rank == me.0 { None } else { Some(make()?) }))
         };
         let peers = (0..ranks).map(peer).collect::<Result<_, VerbsError>>()?;
-        let (regions, depth, caps) = (Regions::new(), limits.reads.min(DEPTH_MAX), caps(&limits));
+        let (regions, depth, caps) = (Regions::new(), limits.reads.min(DEPTH_MAX), caps(&limits, config));
         Ok(Self { me, epoch, choice, peers, receives, sent, received, regions, domain, depth, caps })
     }
 
@@ -312,7 +312,7 @@ impl fmt::Debug for Engine {
     }
 }
 
-fn caps(device: &sys::Limits) -> Caps {
+fn caps(device: &sys::Limits, config: &Config) -> Caps {
     let mut features = Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE;
     features.set(Features::GET | Features::PUT, device.reads > 0);
     features.set(ATOMICS, device.reads > 0 && device.has_atomics);
@@ -326,5 +326,6 @@ fn caps(device: &sys::Limits) -> Caps {
         align: 1,
         ..Limits::default()
     };
-    Caps { features, limits, cost: COST, read_cost: READ_COST, ..Caps::default() }
+    let read_cost = config.read_cost.unwrap_or(READ_COST);
+    Caps { features, limits, cost: COST, read_cost, ..Caps::default() }
 }

@@ -1,10 +1,10 @@
-//! Ranks as threads of this process that talk over TCP on its loopback.
+//! Ranks as threads of this process that talk over TCP on its loopback, or over any transport whose addresses are on cards.
 
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 use std::thread;
 
-use aldis_hal::PeerId;
+use aldis_hal::{PeerId, Transport};
 use aldis_host_sim::cores::Meeting;
 use aldis_host_sim::tcp::{Config, Family, Interfaces, JobKey, Tcp};
 use aldis_kernel::Composite;
@@ -22,16 +22,31 @@ fn config(seed: u64) -> Config {
     Config { interfaces, links, send_buffer: little, receive_buffer: little, ..Config::default() }
 }
 
-/// Runs a case.
-pub(super) fn run((case, seed): (usize, u64), size: u32, room: Room) -> Result<(), String> {
-    let (watch, meeting, key) = (Watch::new(size, HANG), Meeting::of(size), JobKey::random());
+/// Runs a case over TCP.
+pub(super) fn run(drawn: (usize, u64), size: u32, room: Room) -> Result<(), String> {
+    let key = JobKey::random();
+    let listen = |me| {
+        let tcp = Tcp::listen(PeerId(me), EPOCH, JobKey::new(key), size, &config(drawn.1));
+        tcp.map_err(|error| error.to_string())
+    };
+    run_over(drawn, size, room, listen, Tcp::address)
+}
+
+/// Runs a case over what `open` makes for each rank, whose `address` the others are told.
+pub(super) fn run_over<T: Transport>(
+    (case, seed): (usize, u64),
+    size: u32,
+    room: Room,
+    open: impl Fn(u32) -> Result<T, String> + Sync,
+    address: impl Fn(&T) -> Vec<u8> + Sync,
+) -> Result<(), String> {
+    let (watch, meeting) = (Watch::new(size, HANG), Meeting::of(size));
     let rank = |me: u32| {
         let (mut storage, mut frames) = (boxed(room), frames());
-        let tcp = Tcp::listen(PeerId(me), EPOCH, JobKey::new(key), size, &config(seed));
-        let ways = Composite::new(loopback(me, &mut frames), tcp.expect("sockets for the job"));
+        let ways = Composite::new(loopback(me, &mut frames), open(me)?);
         let mut endpoint = endpoint(storage.memory(), ways, Host::new(me, &watch), (me, size));
         let mut card = endpoint.card();
-        let address = endpoint.transport().second().address();
+        let address = address(endpoint.transport().second());
         card.address.extend_from_slice(&address).expect("room for an address");
         meeting.join(&mut endpoint, card).expect("ranks of one job");
         serve(&watch, &mut endpoint, |endpoint| {

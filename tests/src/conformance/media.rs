@@ -8,6 +8,8 @@ use aldis_host_sim::sim::Wire;
 
 use super::chapter::cases;
 use super::rank::play;
+#[cfg(feature = "verbs")]
+use super::registered;
 use super::storage::{RANKS_MAX, REQUESTS, Room};
 use super::threads::{self, Host};
 use super::{connected, launched, simulated, wired};
@@ -80,6 +82,14 @@ pub const MEDIA: &[Medium] = &[
         ranks: (1, RANKS_MAX as u32),
         seeds: Seeds::PerThousand(8),
         run: |plan| connected::run(plan.drawn(), plan.ranks, plan.room()),
+    },
+    #[cfg(feature = "verbs")]
+    Medium {
+        name: "verbs",
+        about: "threads over an RDMA device, with prices by which long messages are read, or none are",
+        ranks: (1, RANKS_MAX as u32),
+        seeds: Seeds::PerThousand(8),
+        run: |plan| registered::run(plan.drawn(), plan.ranks, plan.room()),
     },
     Medium {
         name: "ethernet",
