@@ -3,12 +3,12 @@
 use core::time::Duration;
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 
-use super::pingpong::{self, Place};
+use super::pingpong;
 use super::session::Session;
-use super::transport;
+use super::transport::{self, Findings};
 
 /// Soft RoCE in emulated machines: RDMA without a device
 #[derive(Subcommand)]
@@ -33,8 +33,8 @@ programs of the guests are packages that are fetched once (80 MB) and unpacked b
 
 /// Tests the transport over verbs, and measures it beside the stack itself: `ibv_rc_pingpong`.
 ///
-/// In one guest: the transport's own tests, and ping-pong of two ranks under `aldis-run --transport verbs`. In one guest and
-/// between two: `ibv_rc_pingpong`, which with --baseline is all.
+/// In one guest: the transport's own tests, the conformance suite over it, every allreduce of four processes, and ping-pong of
+/// two under `aldis-run --transport verbs`. In one guest and between two: `ibv_rc_pingpong`, which with --baseline is all.
 ///
 /// Each guest is a PC with Debian's kernel, one processor, and an RDMA device `rxe0` (soft RoCE v2). A boot takes 10 s on
 /// a quiet machine and a minute on a busy one. What fails is told with what the guest said; a guest that hangs shows its
@@ -104,21 +104,27 @@ impl Options {
 impl Test {
     fn run(self) -> Result<()> {
         let (limit, loud) = (self.options.limit(), self.options.verbose);
-        let tests = if self.baseline { None } else { Some(transport::test(limit, loud)?) };
-        let mut figures = Vec::new();
-        for place in [Place::OneGuest, Place::TwoGuests] {
-            figures.extend(place.measure(limit, loud)?);
-        }
-        if !self.baseline {
-            figures.extend(pingpong::measure_ranks(limit, loud)?);
-        }
+        let (mut figures, good) = if self.baseline {
+            let session = Session {
+                programs: Vec::new(),
+                commands: vec![pingpong::in_one_guest(true, limit)],
+                limit,
+                loud,
+            };
+            let ran = session.play().context("ibv_rc_pingpong in one guest")?.concat();
+            (pingpong::of_one_guest(&ran)?, String::new())
+        } else {
+            let Findings { tests, runs, figures } = transport::examine(limit, loud)?;
+            let good =
+                format!("; {tests} tests of the transport and {runs} runs of the conformance suite are good");
+            (figures, good)
+        };
+        figures.extend(pingpong::between_guests(limit, loud)?);
         if self.json {
-            figures.iter().for_each(|figure| println!("{}", pingpong::json(figure)));
+            figures.iter().for_each(|figure| println!("{}", pingpong::json(&figures, figure)));
         } else {
             println!("{}", pingpong::table(&figures));
-            let tests =
-                tests.map_or_else(String::new, |count| format!("; {count} tests of the transport are good"));
-            println!("verdict: ibv_rc_pingpong runs in one guest and between two{tests}");
+            println!("verdict: ibv_rc_pingpong runs in one guest and between two{good}");
         }
         Ok(())
     }

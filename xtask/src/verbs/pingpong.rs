@@ -9,14 +9,17 @@ use serde_json::{Value, json};
 use super::console::Ran;
 use super::guest::{DEVICE, GID_INDEX, address};
 use super::session::Session;
-use super::transport;
 use crate::table::Table;
 
-/// Sizes of messages, and how many there are of each.
-const SIZES: [(u32, u32); 3] = [(8, 1000), (4096, 500), (32768, 100)];
+/// Sizes of messages, and how many there are of each; those that the example `pingpong` has.
+const SIZES: [(u32, u32); 4] = [(8, 500), (4096, 200), (32 << 10, 60), (1 << 20, 12)];
+/// How often all of them are measured by each program in one guest, in turn: the median counts.
+const ROUNDS: usize = 3;
 
 /// What shows what the stack needs.
 const BASE: &str = "ibv_rc_pingpong";
+/// What Aldis needs.
+const RANKS: &str = "aldis";
 
 /// Where the two sides are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,8 +38,12 @@ pub(super) struct Figure {
     bytes: u32,
     /// Half of a round trip.
     half_us: f64,
-    /// Both directions together, as the program counts.
-    mbit_per_second: f64,
+}
+
+impl Figure {
+    fn mbit_per_second(&self) -> f64 {
+        f64::from(self.bytes) * 8.0 / self.half_us
+    }
 }
 
 impl Place {
@@ -46,67 +53,78 @@ impl Place {
             Self::TwoGuests => "two guests",
         }
     }
-
-    /// The guests' commands: one for each size.
-    fn commands(self) -> Vec<Vec<String>> {
-        let pingpong = |(bytes, count)| {
-            // It sleeps while it waits: on one processor who polls keeps the driver from running, until the next tick of the clock.
-            format!("{BASE} -d {DEVICE} -g {GID_INDEX} -e -s {bytes} -n {count}")
-        };
-        let server = address(0);
-        match self {
-            Self::OneGuest => {
-                let both = |size| {
-                    let one = pingpong(size);
-                    format!("{one} > /tmp/server & retry {one} {server} && wait $!")
-                };
-                vec![SIZES.map(both).into()]
-            }
-            Self::TwoGuests => {
-                let client = |size| format!("retry {} {server}", pingpong(size));
-                vec![SIZES.map(pingpong).into(), SIZES.map(client).into()]
-            }
-        }
-    }
-
-    /// Measures all sizes.
-    pub(super) fn measure(self, limit: Duration, loud: bool) -> Result<Vec<Figure>> {
-        let session = Session { programs: Vec::new(), commands: self.commands(), limit, loud };
-        let guests = session.play().with_context(|| format!("ibv_rc_pingpong in {}", self.name()))?;
-        // Both sides tell the same; the last guest's is the client.
-        let ran = guests.last().map_or(&[][..], Vec::as_slice);
-        SIZES.iter().zip(ran).map(|((bytes, _), ran)| self.figure(*bytes, ran)).collect()
-    }
-
-    fn figure(self, bytes: u32, ran: &Ran) -> Result<Figure> {
-        let round_us = number(ran, "usec/iter").with_context(|| unclear(ran))?;
-        let mbit_per_second = number(ran, "Mbit/sec").with_context(|| unclear(ran))?;
-        Ok(Figure { program: BASE, place: self, bytes, half_us: round_us / 2.0, mbit_per_second })
-    }
 }
 
-/// Measures two ranks in one guest, at the same sizes.
-pub(super) fn measure_ranks(limit: Duration, loud: bool) -> Result<Vec<Figure>> {
-    let programs = transport::build_pingpong()?;
+/// One side of the base.
+fn base((bytes, count): (u32, u32)) -> String {
+    // It sleeps while it waits: on one processor who polls keeps the driver from running, until the next tick of the clock.
+    format!("{BASE} -d {DEVICE} -g {GID_INDEX} -e -s {bytes} -n {count}")
+}
+
+/// What one guest runs: each round the base at every size, and two ranks at all of them unless it is the `base_alone`.
+pub(super) fn in_one_guest(base_alone: bool, limit: Duration) -> Vec<String> {
+    let server = address(0);
+    let both = |size| {
+        let one = base(size);
+        format!("{one} > /tmp/server & retry {one} {server} && wait $!")
+    };
     let most = SIZES.iter().map(|(bytes, _)| *bytes).max().unwrap_or(0);
-    let command = format!(
-        "aldis-run -n 2 --transport verbs --output plain --timeout {} pingpong --json --millis 500 --max-bytes {most}",
+    let ranks = format!(
+        "aldis-run -n 2 --transport verbs --output plain --timeout {} pingpong --json --millis 200 --max-bytes {most}",
         limit.as_secs()
     );
-    let session = Session { programs, commands: vec![vec![command]], limit, loud };
-    let guests = session.play().context("two ranks over verbs in one guest")?;
-    let ran = guests.first().and_then(|ran| ran.first()).context("nothing was run")?;
-    SIZES.iter().map(|(bytes, _)| rank_figure(*bytes, ran)).collect()
+    let round = SIZES.map(both).into_iter().chain((!base_alone).then_some(ranks));
+    let round: Vec<String> = round.collect();
+    (0..ROUNDS).flat_map(|_| round.clone()).collect()
 }
 
-/// The line of a size: one JSON object each.
-fn rank_figure(bytes: u32, ran: &Ran) -> Result<Figure> {
+/// What they have said: the median of the rounds.
+pub(super) fn of_one_guest(ran: &[Ran]) -> Result<Vec<Figure>> {
+    let place = Place::OneGuest;
+    let rounds: Vec<&[Ran]> = ran.chunks(ran.len() / ROUNDS).collect();
+    let median = |program, bytes, halves: Result<Vec<f64>>| {
+        let mut halves = halves?;
+        halves.sort_by(f64::total_cmp);
+        let half_us = halves.get(halves.len() / 2).copied().context("nothing was measured")?;
+        Ok(Figure { program, place, bytes, half_us })
+    };
+    let bases = SIZES.iter().enumerate().map(|(at, (bytes, _))| {
+        let halves = rounds.iter().filter_map(|round| round.get(at)).map(base_half_us);
+        median(BASE, *bytes, halves.collect())
+    });
+    let with_ranks = rounds.iter().filter_map(|round| round.get(SIZES.len()));
+    let ranks = SIZES.iter().filter(|_| with_ranks.clone().next().is_some()).map(|(bytes, _)| {
+        let halves = with_ranks.clone().map(|ran| ranks_half_us(*bytes, ran));
+        median(RANKS, *bytes, halves.collect())
+    });
+    bases.chain(ranks).collect()
+}
+
+/// The base between two guests.
+pub(super) fn between_guests(limit: Duration, loud: bool) -> Result<Vec<Figure>> {
+    let client = |size| format!("retry {} {}", base(size), address(0));
+    let commands = vec![SIZES.map(base).into(), SIZES.map(client).into()];
+    let session = Session { programs: Vec::new(), commands, limit, loud };
+    let guests = session.play().context("ibv_rc_pingpong between two guests")?;
+    // Both sides tell the same; the last guest's is the client.
+    let ran = guests.last().map_or(&[][..], Vec::as_slice);
+    let figure = |((bytes, _), ran): (&(u32, u32), &Ran)| {
+        let half_us = base_half_us(ran)?;
+        Ok(Figure { program: BASE, place: Place::TwoGuests, bytes: *bytes, half_us })
+    };
+    SIZES.iter().zip(ran).map(figure).collect()
+}
+
+fn base_half_us(ran: &Ran) -> Result<f64> {
+    Ok(number(ran, "usec/iter").with_context(|| unclear(ran))? / 2.0)
+}
+
+/// From the line of a size: one JSON object each.
+fn ranks_half_us(bytes: u32, ran: &Ran) -> Result<f64> {
     let objects = ran.lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let object = objects.into_iter().find(|object| object["bytes"] == bytes);
     let half_ns = object.and_then(|object| object["p50_ns"].as_f64());
-    let half_us = half_ns.with_context(|| format!("no figure for {bytes} bytes:\n{}", ran.text()))? / 1e3;
-    let mbit_per_second = f64::from(8 * bytes) / half_us;
-    Ok(Figure { program: "aldis", place: Place::OneGuest, bytes, half_us, mbit_per_second })
+    Ok(half_ns.with_context(|| format!("no figure for {bytes} bytes:\n{}", ran.text()))? / 1e3)
 }
 
 /// The number in front of a unit.
@@ -119,30 +137,42 @@ fn unclear(ran: &Ran) -> String {
     format!("ibv_rc_pingpong did not tell its figures:\n{}", ran.text())
 }
 
-/// The figures for people.
+/// The figures for people: how they stand to those of the base at the same place.
 pub(super) fn table(figures: &[Figure]) -> Table {
-    let mut table = Table::new(["program", "place", "bytes", "half round trip us", "Mbit/s"]);
-    for Figure { program, place, bytes, half_us, mbit_per_second } in figures {
+    let mut table =
+        Table::new(["program", "place", "bytes", "half round trip us", "Mbit/s", "x ibv_rc_pingpong"]);
+    for figure in figures {
+        let Figure { program, place, bytes, half_us } = figure;
         table.row([
             (*program).into(),
             place.name().into(),
             bytes.to_string(),
             format!("{half_us:.1}"),
-            format!("{mbit_per_second:.1}"),
+            format!("{:.1}", figure.mbit_per_second()),
+            ratio(figures, figure).map_or_else(|| "-".into(), |ratio| format!("{ratio:.2}")),
         ]);
     }
     table
 }
 
+/// The time of a figure as a multiple of the base's.
+fn ratio(figures: &[Figure], figure: &Figure) -> Option<f64> {
+    let is_base =
+        |other: &&Figure| other.program == BASE && (other.place, other.bytes) == (figure.place, figure.bytes);
+    let base = figures.iter().find(is_base)?;
+    (figure.program != BASE).then(|| figure.half_us / base.half_us)
+}
+
 /// A figure for programs.
-pub(super) fn json(figure: &Figure) -> Value {
-    let Figure { program, place, bytes, half_us, mbit_per_second } = figure;
+pub(super) fn json(figures: &[Figure], figure: &Figure) -> Value {
+    let Figure { program, place, bytes, half_us } = figure;
     json!({
         "program": program,
         "place": place.name(),
         "bytes": bytes,
         "half_round_trip_us": half_us,
-        "mbit_per_second": mbit_per_second,
+        "mbit_per_second": figure.mbit_per_second(),
+        "ratio": ratio(figures, figure),
     })
 }
 
@@ -154,36 +184,48 @@ mod tests {
         Ran { lines: text.lines().map(Into::into).collect(), code: Some(0) }
     }
 
-    #[test]
-    fn figures_are_read() {
-        let ran = ran("  local address:  LID 0x0000, QPN 0x000012, PSN 0xa1, GID ::ffff:10.0.0.1\n\
-                       16000 bytes in 0.20 seconds = 0.64 Mbit/sec\n1000 iters in 0.20 seconds = 199.50 usec/iter");
-        let figure = Place::TwoGuests.figure(8, &ran).unwrap();
-        assert_eq!((figure.half_us, figure.mbit_per_second), (99.75, 0.64));
-        assert_eq!(json(&figure)["half_round_trip_us"], 99.75);
-        assert!(table(&[figure]).to_string().contains("ibv_rc_pingpong  two guests      8"));
+    /// A guest in which the base has needed so many microseconds a round trip, and the ranks so many half a one.
+    fn guest(rounds: [(u32, Option<u32>); ROUNDS]) -> Vec<Ran> {
+        let base =
+            |us| ran(&format!("  local address:  LID 0x0000\n500 iters in 0.20 seconds = {us}.00 usec/iter"));
+        let line = |us| move |(bytes, _)| format!("{{\"bytes\": {bytes}, \"p50_ns\": {us}000.0}}\n");
+        let ranks = |us| ran(&format!("[launcher] x\n{}", SIZES.map(line(us)).concat()));
+        let round =
+            |(us, half): (u32, Option<u32>)| SIZES.map(|_| base(us)).into_iter().chain(half.map(ranks));
+        rounds.into_iter().flat_map(round).collect()
     }
 
     #[test]
-    fn figures_of_ranks_are_read() {
-        let ran =
-            ran("[launcher] x\n{\"bytes\": 8, \"p50_ns\": 64000.0}\n{\"bytes\": 4096, \"p50_ns\": 1.0}");
-        let figure = rank_figure(8, &ran).unwrap();
-        assert_eq!((figure.half_us, figure.mbit_per_second), (64.0, 1.0));
-        assert!(rank_figure(9, &ran).unwrap_err().to_string().contains("no figure for 9 bytes"));
+    fn the_median_of_the_rounds_is_set_beside_the_base() {
+        let figures = of_one_guest(&guest([(200, Some(90)), (100, Some(300)), (900, Some(80))])).unwrap();
+        assert_eq!(figures.len(), 2 * SIZES.len());
+        assert_eq!((figures[0].half_us, figures[4].half_us), (100.0, 90.0));
+        assert_eq!(figures[0].mbit_per_second(), 0.64);
+        assert_eq!(json(&figures, &figures[4])["ratio"], 0.9);
+        assert!(table(&figures).to_string().contains("aldis            one guest        8"));
+    }
+
+    #[test]
+    fn the_base_may_stand_alone() {
+        let figures = of_one_guest(&guest([(200, None); ROUNDS])).unwrap();
+        assert_eq!(figures.len(), SIZES.len());
+        assert_eq!(ratio(&figures, &figures[0]), None);
     }
 
     #[test]
     fn what_tells_no_figures_is_shown() {
-        let error = Place::OneGuest.figure(8, &ran("Couldn't connect to 10.0.0.1:18515")).unwrap_err();
+        let error = base_half_us(&ran("Couldn't connect to 10.0.0.1:18515")).unwrap_err();
         assert!(error.to_string().contains("Couldn't connect"), "{error}");
+        assert!(ranks_half_us(9, &ran("x")).unwrap_err().to_string().contains("no figure for 9 bytes"));
     }
 
     #[test]
-    fn one_guest_runs_both_sides_and_two_run_one_each() {
-        let one = Place::OneGuest.commands();
-        assert!(one.len() == 1 && one[0][0].contains("-e -s 8 -n 1000 > /tmp/server & retry "), "{one:?}");
-        let two = Place::TwoGuests.commands();
-        assert_eq!(two[1][0], format!("retry {} 10.0.0.1", two[0][0]));
+    fn one_guest_runs_both_sides() {
+        let one = in_one_guest(true, Duration::from_secs(9));
+        assert!(
+            one.len() == 4 * ROUNDS && one[0].contains("-e -s 8 -n 500 > /tmp/server & retry "),
+            "{one:?}"
+        );
+        assert!(in_one_guest(false, Duration::from_secs(9))[4].contains("--timeout 9 pingpong"));
     }
 }

@@ -1,4 +1,4 @@
-//! The tests of the transport over verbs, in a guest.
+//! The transport over verbs in a guest: its own tests, the conformance suite, collectives, and its figures.
 
 use core::time::Duration;
 use std::path::{Path, PathBuf};
@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use super::console::Ran;
+use super::pingpong::{self, Figure};
 use super::session::Session;
 use crate::shell;
-use crate::workspace::{self, Workspace};
+use crate::workspace;
 
 /// What the library's headers are found by.
 const HEADER: &str = "/usr/include/infiniband/verbs.h";
@@ -25,27 +27,48 @@ pub(crate) fn can_build() -> bool {
     Path::new(HEADER).exists() && shell::has("cmake")
 }
 
-/// Builds the tests and runs them. How many there are.
-pub(super) fn test(limit: Duration, loud: bool) -> Result<usize> {
-    let program = build()?;
-    let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let command = format!("{name} {MODULE} --test-threads=1 --nocapture");
-    let session = Session { programs: vec![program], commands: vec![vec![command]], limit, loud };
-    let guests = session.play().context("the tests of the transport")?;
-    let said: String = guests.iter().flatten().map(|ran| ran.text()).collect();
-    passed(&said)
-        .with_context(|| format!("the tests of the transport do not say how many there are:\n{said}"))
+/// Ranks of the job of processes that does every allreduce.
+const RANKS: u32 = 4;
+
+/// What has been found out.
+#[derive(Debug)]
+pub(super) struct Findings {
+    /// Tests of the transport that are good.
+    pub(super) tests: usize,
+    /// Runs of the conformance suite that are.
+    pub(super) runs: u64,
+    pub(super) figures: Vec<Figure>,
 }
 
-/// Builds `aldis-run` and the example `pingpong`, as they are used.
-pub(super) fn build_pingpong() -> Result<Vec<PathBuf>> {
-    need_library()?;
-    eprintln!("building aldis-run and pingpong in release");
-    let mut cargo = workspace::cargo();
-    cargo.args(["build", "--release", "--locked", "--quiet", "-p", "aldis-host-sim", "--features", FEATURE]);
-    shell::run(cargo.args(["--bin", "aldis-run", "--example", "pingpong"]))?;
-    let folder = Workspace::members()?.target.join("release");
-    Ok(vec![folder.join("aldis-run"), folder.join("examples/pingpong")])
+/// Builds all of it and runs it in one guest.
+pub(super) fn examine(limit: Duration, loud: bool) -> Result<Findings> {
+    let programs = build()?;
+    let tests = programs.iter().filter_map(|path| path.file_name()?.to_str());
+    let tests = tests
+        .into_iter()
+        .find(|name| name.starts_with("verbs-"))
+        .context("cargo has named no test program")?;
+    let mut commands = vec![
+        format!("{tests} {MODULE} --test-threads=1 --nocapture"),
+        "conformance run 0 1 all verbs".into(),
+        format!(
+            "aldis-run -n {RANKS} --transport verbs --timeout {} allreduce --max-bytes 262144 --calls 2",
+            limit.as_secs()
+        ),
+    ];
+    let first = commands.len();
+    commands.extend(pingpong::in_one_guest(false, limit));
+    let session = Session { programs: programs.clone(), commands: vec![commands], limit, loud };
+    let guests = session.play().context("the transport in a guest")?;
+    let ran = guests.first().map_or(&[][..], Vec::as_slice);
+    let [tests, conformance, _allreduce] = ran.get(..first).unwrap_or_default() else {
+        bail!("not all was run");
+    };
+    Ok(Findings {
+        tests: passed(&tests.text()).with_context(|| format!("no count of tests:\n{}", tests.text()))?,
+        runs: runs(conformance)?,
+        figures: pingpong::of_one_guest(&ran[first..])?,
+    })
 }
 
 fn need_library() -> Result<()> {
@@ -55,16 +78,39 @@ fn need_library() -> Result<()> {
     Ok(())
 }
 
-fn build() -> Result<PathBuf> {
+/// Builds it as it is used, and its tests. Where the programs are.
+fn build() -> Result<Vec<PathBuf>> {
     need_library()?;
-    eprintln!("building the tests of the transport");
+    eprintln!("building the transport, its tests, the conformance suite and the examples in release");
     let mut cargo = workspace::cargo();
-    cargo.args(["test", "--no-run", "--locked", "--quiet", "--message-format", "json"]);
-    cargo.args(["-p", "aldis-host-sim", "--features", FEATURE, "--test", "verbs"]);
+    cargo.args(["build", "--release", "--locked", "--quiet", "--message-format", "json"]);
+    cargo.args(["-p", "aldis-host-sim", "-p", "aldis-tests"]);
+    cargo.args(["--features", &format!("aldis-host-sim/{FEATURE},aldis-tests/{FEATURE}")]);
+    cargo.args([
+        "--bin",
+        "aldis-run",
+        "--bin",
+        "conformance",
+        "--example",
+        "pingpong",
+        "--example",
+        "allreduce",
+    ]);
+    cargo.args(["--test", "verbs"]);
     let text =
         shell::output(&mut cargo).with_context(|| format!("what is missing may come with {PACKAGES}"))?;
-    let program = text.lines().rev().find_map(executable);
-    program.context("cargo has named no test program")
+    let wanted = ["verbs", "aldis-run", "conformance", "pingpong", "allreduce"];
+    Ok(text.lines().filter_map(|line| executable(line, &wanted)).collect())
+}
+
+/// How many runs of the suite were good: one JSON object a line. It has ended with an error if one was not.
+fn runs(ran: &Ran) -> Result<u64> {
+    let objects = ran.lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let runs = objects.filter_map(|object| object["runs"].as_u64()).sum();
+    if runs == 0 {
+        bail!("the conformance suite has run nothing:\n{}", ran.text());
+    }
+    Ok(runs)
 }
 
 /// How many tests passed, as their harness says in the end. None is no number.
@@ -73,11 +119,11 @@ fn passed(said: &str) -> Option<usize> {
     line.split(' ').next()?.parse().ok().filter(|count| *count > 0)
 }
 
-/// The test's program, if a line of what cargo says names it.
-fn executable(line: &str) -> Option<PathBuf> {
+/// A program of these names, if a line of what cargo says has built it.
+fn executable(line: &str, wanted: &[&str]) -> Option<PathBuf> {
     let message: Value = serde_json::from_str(line).ok()?;
-    let is_test = message.pointer("/target/name")? == "verbs" && message.pointer("/profile/test")? == true;
-    message.get("executable")?.as_str().filter(|_| is_test).map(PathBuf::from)
+    let name = message.pointer("/target/name")?.as_str()?;
+    message.get("executable")?.as_str().filter(|_| wanted.contains(&name)).map(PathBuf::from)
 }
 
 #[cfg(test)]
@@ -85,18 +131,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tests_are_counted() {
+    fn tests_and_runs_are_counted() {
         let said = "test rxe::a ... ok\n\ntest result: ok. 9 passed; 0 failed; 0 ignored";
         assert_eq!(passed(said), Some(9));
         assert_eq!(passed("test result: ok. 0 passed; 0 failed"), None);
         assert_eq!(passed("test result: FAILED. 1 passed; 8 failed"), None);
+        let line = |runs| format!(r#"{{"case":"a","medium":"verbs","runs":{runs},"failure":null}}"#);
+        let ran = |lines| Ran { lines, code: Some(0) };
+        assert_eq!(runs(&ran(vec![line(1), "x".into(), line(2)])).unwrap(), 3);
+        assert!(runs(&ran(vec![line(0)])).is_err());
     }
 
     #[test]
-    fn the_program_is_found_among_what_cargo_says() {
-        let line = r#"{"target":{"name":"verbs"},"profile":{"test":true},"executable":"/t/verbs-1"}"#;
-        assert_eq!(executable(line), Some("/t/verbs-1".into()));
-        assert_eq!(executable(&line.replace("\"verbs\"", "\"other\"")), None);
-        assert_eq!(executable(r#"{"reason":"build-finished","success":true}"#), None);
+    fn programs_are_found_among_what_cargo_says() {
+        let line = r#"{"target":{"name":"verbs"},"executable":"/t/verbs-1"}"#;
+        assert_eq!(executable(line, &["pingpong", "verbs"]), Some("/t/verbs-1".into()));
+        assert_eq!(executable(line, &["pingpong"]), None);
+        assert_eq!(executable(r#"{"target":{"name":"verbs"},"executable":null}"#, &["verbs"]), None);
+        assert_eq!(executable(r#"{"reason":"build-finished","success":true}"#, &["verbs"]), None);
     }
 }
