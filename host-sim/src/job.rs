@@ -328,8 +328,11 @@ fn reaches_far(terms: &Terms) -> bool {
     terms.tcp.is_some() || is_over_verbs(terms)
 }
 
+/// Whether this rank talks to any over verbs: if there are some with whom it shares no memory.
 fn is_over_verbs(terms: &Terms) -> bool {
-    terms.label.size > 1 && transport::wants_verbs()
+    let (Node { ranks, shares_memory, .. }, size) = (terms.node, terms.label.size);
+    let near = if shares_memory { ranks } else { 1 };
+    near < size && transport::wants_verbs()
 }
 
 /// The transport to ranks with whom no memory is shared, and the address by which they reach this one.

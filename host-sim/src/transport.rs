@@ -42,12 +42,12 @@ pub type HostEndpoint = Endpoint<'static, HostTransport, HostPlatform>;
 /// The variable in which the launcher tells its ranks what it was told of transports.
 pub const VARIABLE: &str = "ALDIS_TRANSPORT";
 
-/// The value of [`VARIABLE`] by which those with whom no memory is shared are reached over verbs.
-const OVER_VERBS: &str = "verbs";
+/// The values of [`VARIABLE`] by which those with whom no memory is shared are reached over verbs.
+const OVER_VERBS: [&str; 2] = ["verbs", "shm-verbs"];
 
 /// Whether the launcher wants verbs.
 pub(crate) fn wants_verbs() -> bool {
-    std::env::var(VARIABLE).is_ok_and(|value| value == OVER_VERBS)
+    std::env::var(VARIABLE).is_ok_and(|value| OVER_VERBS.contains(&value.as_str()))
 }
 
 /// TCP for those with whom no memory is shared.

@@ -1,5 +1,6 @@
 //! Ranks as transports of one process, polled in turn.
 
+mod faults;
 mod memory;
 mod messages;
 

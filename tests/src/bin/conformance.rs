@@ -2,7 +2,8 @@
 //! seeds. It says one JSON object a line.
 //!
 //! `conformance cases`, `conformance media`, or `conformance run FROM SEEDS CASE MEDIUM`, with `all` for every case or medium.
-//! `conformance rank CASE SEED` is a rank of a job that it starts itself.
+//! `conformance rank CASE SEED` is a rank of a job that it starts itself; `conformance rank all SEED` one of a job that plays all
+//! cases of its size of chapters 3 to 6: `aldis-run -n 4 conformance rank all 1`.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::process::ExitCode;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
             }
             ExitCode::SUCCESS
         }
+        ["rank", ALL, seed] => seed.parse().map_or_else(|_| usage(), launched::rank_of_all),
         ["rank", case, seed] => match (case.parse(), seed.parse()) {
             (Ok(case), Ok(seed)) => launched::rank(case, seed),
             _ => usage(),

@@ -4,6 +4,11 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::OnceLock;
 
+use aldis_coll::barrier;
+use aldis_host_sim::{HostPlatform, HostTransport};
+use aldis_kernel::Rank;
+
+use super::chapter::cases;
 use super::rank::play;
 
 /// Request slots of `aldis_host_sim::storage`, which every rank has.
@@ -48,4 +53,29 @@ pub(super) fn run((case, seed): (usize, u64), ranks: u32) -> Result<(), String> 
 /// The `main` of a rank: plays its part of a case.
 pub fn rank(case: usize, seed: u64) -> ExitCode {
     aldis_host_sim::run(|endpoint| play((case, seed), endpoint, STORAGE_REQUESTS))
+}
+
+/// What a job can play one after the other: messages, datatypes and collectives. Other chapters leave communicators, attributes and
+/// the like behind.
+const CHAPTERS: [&str; 4] = ["3", "4", "5", "6"];
+
+/// The `main` of a rank of a job that plays every such case of its size; rank 0 says how many there are.
+pub fn rank_of_all(seed: u64) -> ExitCode {
+    aldis_host_sim::run(|endpoint| {
+        let world = endpoint.world();
+        let all = cases::<HostTransport, HostPlatform>();
+        let mut runs = 0;
+        let is_here =
+            |section: &str| section.split('.').next().is_some_and(|first| CHAPTERS.contains(&first));
+        for case in all.iter().filter(|case| case.ranks == world.size() && is_here(case.section)) {
+            (case.run)(endpoint, seed).map_err(|error| format!("{case:?}: {error}"))?;
+            // What a rank that is through sends would meet one that is still at work.
+            barrier(endpoint, &world)?;
+            runs += 1;
+        }
+        if world.rank() == Rank(0) {
+            println!("{{\"runs\": {runs}}}");
+        }
+        Ok(())
+    })
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 
-use super::pingpong;
+use super::pingpong::{self, Figure};
 use super::session::Session;
 use super::transport::{self, Findings};
 
@@ -33,8 +33,9 @@ programs of the guests are packages that are fetched once (80 MB) and unpacked b
 
 /// Tests the transport over verbs, and measures it beside the stack itself: `ibv_rc_pingpong`.
 ///
-/// In one guest: the transport's own tests, the conformance suite over it, every allreduce of four processes, and ping-pong of
-/// two under `aldis-run --transport verbs`. In one guest and between two: `ibv_rc_pingpong`, which with --baseline is all.
+/// In one guest: the transport's own tests, with faults; the conformance suite over it; every allreduce of four processes. In
+/// two guests: the conformance suite on two and four processes, and every allreduce, over verbs alone and with shared memory
+/// within a guest. In both: ping-pong of two processes and of `ibv_rc_pingpong`, which with --baseline is all.
 ///
 /// Each guest is a PC with Debian's kernel, one processor, and an RDMA device `rxe0` (soft RoCE v2). A boot takes 10 s on
 /// a quiet machine and a minute on a busy one. What fails is told with what the guest said; a guest that hangs shows its
@@ -104,22 +105,14 @@ impl Options {
 impl Test {
     fn run(self) -> Result<()> {
         let (limit, loud) = (self.options.limit(), self.options.verbose);
-        let (mut figures, good) = if self.baseline {
-            let session = Session {
-                programs: Vec::new(),
-                commands: vec![pingpong::in_one_guest(true, limit)],
-                limit,
-                loud,
-            };
-            let ran = session.play().context("ibv_rc_pingpong in one guest")?.concat();
-            (pingpong::of_one_guest(&ran)?, String::new())
+        let (figures, good) = if self.baseline {
+            (baseline(limit, loud)?, String::new())
         } else {
             let Findings { tests, runs, figures } = transport::examine(limit, loud)?;
             let good =
                 format!("; {tests} tests of the transport and {runs} runs of the conformance suite are good");
             (figures, good)
         };
-        figures.extend(pingpong::between_guests(limit, loud)?);
         if self.json {
             figures.iter().for_each(|figure| println!("{}", pingpong::json(&figures, figure)));
         } else {
@@ -128,6 +121,19 @@ impl Test {
         }
         Ok(())
     }
+}
+
+/// `ibv_rc_pingpong` alone.
+fn baseline(limit: Duration, loud: bool) -> Result<Vec<Figure>> {
+    let play = |commands, place| {
+        let session = Session { programs: Vec::new(), commands, limit, loud };
+        session.play().with_context(|| format!("ibv_rc_pingpong {place}"))
+    };
+    let mut figures =
+        pingpong::of_one_guest(&play(vec![pingpong::in_one_guest(true, limit)], "in one guest")?.concat())?;
+    let two = play(pingpong::in_two_guests().into(), "between two guests")?;
+    figures.extend(pingpong::of_two_guests(two.last().map_or(&[], Vec::as_slice), None)?);
+    Ok(figures)
 }
 
 impl Run {

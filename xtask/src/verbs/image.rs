@@ -14,6 +14,8 @@ use super::packages::Packages;
 const INIT: &str = include_str!("init.sh");
 /// A command for those who have to wait for somebody that listens.
 const RETRY: &str = include_str!("retry.sh");
+/// Both sides of how one of two guests has a command run in the other.
+const REMOTE: [(&str, &str); 2] = [("rsh", include_str!("rsh.sh")), ("rshd", include_str!("rshd.sh"))];
 /// Programs of the packages. The shell and what belongs to it are busybox's.
 const PROGRAMS: [&str; 5] = ["rdma", "ibv_devinfo", "ibv_rc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong"];
 /// Soft RoCE in the verbs library: what its plug-in's name begins with, and the file by which the library finds it.
@@ -35,6 +37,9 @@ pub(super) fn pack(packages: &Packages, contents: &Contents<'_>) -> Result<(Vec<
     let mut image = Image { packages, archive: Archive::default() };
     image.archive.file("init", INIT.as_bytes());
     image.archive.file("usr/bin/retry", RETRY.as_bytes());
+    for (name, script) in REMOTE {
+        image.archive.file(&format!("usr/bin/{name}"), script.as_bytes());
+    }
     image.archive.file("etc/hosts", b"127.0.0.1 localhost\n");
     image.system()?;
     image.modules(&Modules::of(&folder)?)?;

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use super::console::Ran;
 use super::guest::{DEVICE, GID_INDEX, address};
-use super::session::Session;
 use crate::table::Table;
 
 /// Sizes of messages, and how many there are of each; those that the example `pingpong` has.
@@ -61,6 +60,14 @@ fn base((bytes, count): (u32, u32)) -> String {
     format!("{BASE} -d {DEVICE} -g {GID_INDEX} -e -s {bytes} -n {count}")
 }
 
+/// Two ranks, where the launcher's further words say.
+pub(super) fn ranks(words: &str, limit: Duration) -> String {
+    let (most, limit) = (SIZES.iter().map(|(bytes, _)| *bytes).max().unwrap_or(0), limit.as_secs());
+    format!(
+        "aldis-run -n 2{words} --transport verbs --output plain --timeout {limit} pingpong --json --millis 200 --max-bytes {most}"
+    )
+}
+
 /// What one guest runs: each round the base at every size, and two ranks at all of them unless it is the `base_alone`.
 pub(super) fn in_one_guest(base_alone: bool, limit: Duration) -> Vec<String> {
     let server = address(0);
@@ -68,11 +75,7 @@ pub(super) fn in_one_guest(base_alone: bool, limit: Duration) -> Vec<String> {
         let one = base(size);
         format!("{one} > /tmp/server & retry {one} {server} && wait $!")
     };
-    let most = SIZES.iter().map(|(bytes, _)| *bytes).max().unwrap_or(0);
-    let ranks = format!(
-        "aldis-run -n 2 --transport verbs --output plain --timeout {} pingpong --json --millis 200 --max-bytes {most}",
-        limit.as_secs()
-    );
+    let ranks = ranks("", limit);
     let round = SIZES.map(both).into_iter().chain((!base_alone).then_some(ranks));
     let round: Vec<String> = round.collect();
     (0..ROUNDS).flat_map(|_| round.clone()).collect()
@@ -100,19 +103,20 @@ pub(super) fn of_one_guest(ran: &[Ran]) -> Result<Vec<Figure>> {
     bases.chain(ranks).collect()
 }
 
-/// The base between two guests.
-pub(super) fn between_guests(limit: Duration, loud: bool) -> Result<Vec<Figure>> {
+/// What two guests run: the base at every size, which the last of them begins.
+pub(super) fn in_two_guests() -> [Vec<String>; 2] {
     let client = |size| format!("retry {} {}", base(size), address(0));
-    let commands = vec![SIZES.map(base).into(), SIZES.map(client).into()];
-    let session = Session { programs: Vec::new(), commands, limit, loud };
-    let guests = session.play().context("ibv_rc_pingpong between two guests")?;
-    // Both sides tell the same; the last guest's is the client.
-    let ran = guests.last().map_or(&[][..], Vec::as_slice);
-    let figure = |((bytes, _), ran): (&(u32, u32), &Ran)| {
-        let half_us = base_half_us(ran)?;
-        Ok(Figure { program: BASE, place: Place::TwoGuests, bytes: *bytes, half_us })
+    [SIZES.map(base).into(), SIZES.map(client).into()]
+}
+
+/// What the base of the last guest has said, and two ranks if there were any.
+pub(super) fn of_two_guests(ran: &[Ran], ranks: Option<&Ran>) -> Result<Vec<Figure>> {
+    let figure = |program, bytes, half_us: Result<f64>| {
+        Ok(Figure { program, place: Place::TwoGuests, bytes, half_us: half_us? })
     };
-    SIZES.iter().zip(ran).map(figure).collect()
+    let bases = SIZES.iter().zip(ran).map(|((bytes, _), ran)| figure(BASE, *bytes, base_half_us(ran)));
+    let ranks = ranks.into_iter().flat_map(|ran| SIZES.map(|(bytes, _)| (bytes, ran)));
+    bases.chain(ranks.map(|(bytes, ran)| figure(RANKS, bytes, ranks_half_us(bytes, ran)))).collect()
 }
 
 fn base_half_us(ran: &Ran) -> Result<f64> {

@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Instant;
@@ -14,6 +15,7 @@ use super::guest::{self, Guest};
 use super::image::{self, Contents};
 use super::packages::{self, Packages};
 use crate::children::{Child, Folder, lines_of};
+use crate::shell;
 use crate::steps::Outcome;
 use crate::workspace::Workspace;
 
@@ -49,9 +51,10 @@ impl Session {
             bail!("{why}; to enable: {enable}");
         }
         let packages = Packages::fetch(&Workspace::members()?.target)?;
-        let contents = Contents { programs: &self.programs, commands: &self.commands };
-        let (bytes, kernel) = image::pack(&packages, &contents)?;
         let folder = Folder::new()?;
+        let programs: Vec<_> = self.programs.iter().map(|program| lean(program, folder.path())).collect();
+        let contents = Contents { programs: &programs, commands: &self.commands };
+        let (bytes, kernel) = image::pack(&packages, &contents)?;
         let image = folder.path().join("initramfs");
         fs::write(&image, bytes).with_context(|| format!("writing {}", image.display()))?;
         let mut guests = Vec::new();
@@ -103,6 +106,16 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// A program without what only debuggers read, which is most of it: a guest unpacks it into its memory. As it is where there is
+/// no `strip`.
+fn lean(program: &Path, folder: &Path) -> PathBuf {
+    let Some(name) = program.file_name() else { return program.into() };
+    let copy = folder.join(name);
+    let stripped =
+        shell::output(Command::new("strip").arg("--strip-debug").arg("-o").arg(&copy).arg(program));
+    if stripped.is_ok() { copy } else { program.into() }
 }
 
 /// A guest that was started. Its emulator ends with it.

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::console::Ran;
+use super::guest::address;
 use super::pingpong::{self, Figure};
 use super::session::Session;
 use crate::shell;
@@ -40,25 +41,38 @@ pub(super) struct Findings {
     pub(super) figures: Vec<Figure>,
 }
 
-/// Builds all of it and runs it in one guest.
+/// Builds all of it and runs it in one guest, and then in two.
 pub(super) fn examine(limit: Duration, loud: bool) -> Result<Findings> {
     let programs = build()?;
-    let tests = programs.iter().filter_map(|path| path.file_name()?.to_str());
-    let tests = tests
+    let Findings { tests, mut runs, mut figures } = in_one_guest(&programs, limit, loud)?;
+    let (more, across) = in_two_guests(&programs, limit, loud)?;
+    runs += more;
+    figures.extend(across);
+    Ok(Findings { tests, runs, figures })
+}
+
+/// Every allreduce, by as many processes as the launcher's words say.
+fn allreduce(words: &str, limit: Duration) -> String {
+    format!(
+        "aldis-run -n {RANKS} {words} --timeout {} allreduce --max-bytes 262144 --calls 2",
+        limit.as_secs()
+    )
+}
+
+fn in_one_guest(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<Findings> {
+    let names = programs.iter().filter_map(|path| path.file_name()?.to_str());
+    let tests = names
         .into_iter()
         .find(|name| name.starts_with("verbs-"))
         .context("cargo has named no test program")?;
     let mut commands = vec![
         format!("{tests} {MODULE} --test-threads=1 --nocapture"),
         "conformance run 0 1 all verbs".into(),
-        format!(
-            "aldis-run -n {RANKS} --transport verbs --timeout {} allreduce --max-bytes 262144 --calls 2",
-            limit.as_secs()
-        ),
+        allreduce("--transport verbs", limit),
     ];
     let first = commands.len();
     commands.extend(pingpong::in_one_guest(false, limit));
-    let session = Session { programs: programs.clone(), commands: vec![commands], limit, loud };
+    let session = Session { programs: programs.to_vec(), commands: vec![commands], limit, loud };
     let guests = session.play().context("the transport in a guest")?;
     let ran = guests.first().map_or(&[][..], Vec::as_slice);
     let [tests, conformance, _allreduce] = ran.get(..first).unwrap_or_default() else {
@@ -69,6 +83,34 @@ pub(super) fn examine(limit: Duration, loud: bool) -> Result<Findings> {
         runs: runs(conformance)?,
         figures: pingpong::of_one_guest(&ran[first..])?,
     })
+}
+
+/// Ranks of two guests, half of them in each: how many runs of the suite were good, and the figures.
+fn in_two_guests(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<(u64, Vec<Figure>)> {
+    let other = address(1);
+    let across =
+        |each: u32| format!(" --host localhost:{each},{other}:{each} --ssh rsh --agent /usr/bin/aldis-run");
+    let suite = |ranks: u32, transport| {
+        let (words, limit) = (across(ranks / 2), limit.as_secs());
+        format!(
+            "aldis-run -n {ranks}{words} --transport {transport} --output plain --timeout {limit} conformance rank all 0"
+        )
+    };
+    let [mut first, mut second] = pingpong::in_two_guests();
+    let bases = first.len();
+    first.push(pingpong::ranks(&across(1), limit));
+    first.extend([suite(2, "verbs"), suite(4, "verbs"), suite(4, "shm-verbs")]);
+    first.push(allreduce(&format!("{} --transport shm-verbs", across(RANKS / 2)), limit));
+    // The other guest serves until this one is through.
+    first.push(format!("rsh {other} touch /tmp/over < /dev/null"));
+    second.push("until [ -e /tmp/over ]; do usleep 100000; done".into());
+    let session = Session { programs: programs.to_vec(), commands: vec![first, second], limit, loud };
+    let guests = session.play().context("the transport between two guests")?;
+    let [first, second] = guests.as_slice() else { bail!("not all guests were run") };
+    let suites = first.get(bases + 1..bases + 4).unwrap_or_default();
+    let runs = suites.iter().map(runs).sum::<Result<u64>>()?;
+    let figures = pingpong::of_two_guests(second.get(..bases).unwrap_or_default(), first.get(bases))?;
+    Ok((runs, figures))
 }
 
 fn need_library() -> Result<()> {

@@ -125,6 +125,8 @@ pub(crate) enum TransportName {
     Tcp,
     /// RDMA alone, also on one host: for programs that are built with it (docs/verbs.md)
     Verbs,
+    /// Shared memory on a host, RDMA between hosts
+    ShmVerbs,
 }
 
 /// Where ranks run.
@@ -231,7 +233,7 @@ impl Options {
     pub(crate) fn uses_tcp(&self, shares: &[Share]) -> bool {
         match self.transport {
             TransportName::Tcp => true,
-            TransportName::Verbs => false,
+            TransportName::Verbs | TransportName::ShmVerbs => false,
             TransportName::Auto | TransportName::Shm => shares.len() > 1,
         }
     }
@@ -384,7 +386,7 @@ mod tests {
             ("aldis-run -n many prog", "from 1 to 64"),
             ("aldis-run prog", "-n <N>"),
             ("aldis-run -n 2", "PROGRAM"),
-            ("aldis-run -n 2 --transport pigeon prog", "[possible values: auto, shm, tcp, verbs]"),
+            ("aldis-run -n 2 --transport pigeon prog", "[possible values: auto, shm, tcp, verbs, shm-verbs]"),
             ("aldis-run -n 2 --arena lots prog", "not a number of bytes, such as 256K"),
             ("aldis-run -n 2 --bogus prog", "unexpected argument '--bogus'"),
             ("aldis-run -n 2 --timeout 0 prog", "positive number of seconds"),

@@ -15,10 +15,10 @@ const ALL: Access = Access::all();
 const KEY_BYTES: usize = 16;
 
 /// Memory that transports touch: looked at only when nothing is under way.
-struct Buffer(Box<[u8]>);
+pub(super) struct Buffer(Box<[u8]>);
 
 impl Buffer {
-    fn of(bytes: Vec<u8>) -> Self {
+    pub(super) fn of(bytes: Vec<u8>) -> Self {
         Self(bytes.into())
     }
 
@@ -28,7 +28,7 @@ impl Buffer {
 }
 
 /// Registers all of a buffer with rank `of`.
-fn register(
+pub(super) fn register(
     ranks: &mut [Rank],
     of: usize,
     buffer: &mut Buffer,

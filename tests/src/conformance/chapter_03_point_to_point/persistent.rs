@@ -73,7 +73,7 @@ fn persistent_requests_meet_those_that_are_not<T: Transport, P: Platform>(
 }
 
 fn a_request_under_way_cannot_be_started<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
-    let (world, mut memory) = (ep.world(), [0_u8; 8]);
+    let (world, mut memory, mut word) = (ep.world(), [0_u8; 8], [0_u8]);
     let other = Rank(1 - world.rank().0);
     ep.scope(|scope| {
         let lent = scope.lend(&mut memory);
@@ -81,6 +81,11 @@ fn a_request_under_way_cannot_be_started<T: Transport, P: Platform>(ep: &mut End
         scope.start(&mut receive)?;
         assert_eq!(scope.start(&mut receive).expect_err("it is under way").cause, Cause::Busy);
         assert!(scope.edit(lent, 0..8, |_| ()).is_err(), "its memory is in use");
+        // What it waits for is sent once both have looked.
+        let mut go = scope.isend(&world, &[0_u8], other, Tag(2))?;
+        let mut gone = scope.irecv(&world, &mut word, other, Tag(2))?;
+        scope.wait_for(&mut gone)?;
+        scope.wait_for(&mut go)?;
         let mut plain = scope.isend(&world, &[3_u8; 8], other, Tag(1))?;
         assert_eq!(scope.start(&mut plain).expect_err("it is not persistent").cause, Cause::Stale);
         scope.wait_for(&mut receive)?;
