@@ -440,6 +440,8 @@ mod tests {
         assert!(terms.tcp.is_some() && !terms.node.shares_memory);
         let terms = terms_of(1, &asking("ab", Choice::Verbs)).unwrap();
         assert!(terms.tcp.is_none() && !terms.node.shares_memory);
+        let terms = terms_of(1, &asking("ab", Choice::ShmVerbs)).unwrap();
+        assert!(terms.tcp.is_none() && terms.node.shares_memory);
         assert!(terms_of(1, &asking("aa", Choice::Shm)).unwrap().tcp.is_none());
         let error = terms_of(1, &asking("aba", Choice::Shm)).unwrap_err();
         assert!(matches!(error, JoinError::Apart { rank: 0, .. }), "{error}");

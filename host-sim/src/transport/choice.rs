@@ -17,6 +17,8 @@ pub enum Choice {
     Tcp,
     /// RDMA alone, also on a node.
     Verbs,
+    /// Shared memory on a node, RDMA between nodes.
+    ShmVerbs,
 }
 
 impl Choice {
@@ -27,6 +29,7 @@ impl Choice {
             "shm" => Self::Shm,
             "tcp" => Self::Tcp,
             "verbs" => Self::Verbs,
+            "shm-verbs" => Self::ShmVerbs,
             _ => return None,
         })
     }
@@ -37,12 +40,12 @@ impl Choice {
     /// [`JoinError::Setting`].
     pub(crate) fn from_environment() -> Result<Self, JoinError> {
         let Ok(value) = std::env::var(VARIABLE) else { return Ok(Self::default()) };
-        let why = "it is auto, shm, tcp or verbs".to_owned();
+        let why = "it is auto, shm, tcp, verbs or shm-verbs".to_owned();
         Self::parse(&value).ok_or(JoinError::Setting { name: VARIABLE, value, why })
     }
 
     /// Whether ranks of a node exchange messages through shared memory.
     pub(crate) const fn shares_memory(self) -> bool {
-        matches!(self, Self::Auto | Self::Shm)
+        matches!(self, Self::Auto | Self::Shm | Self::ShmVerbs)
     }
 }
