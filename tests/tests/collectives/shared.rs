@@ -476,9 +476,11 @@ fn says(note: Note, payload: &[u8]) {
                 continue;
             }
             let (mut data, mut scratch) = (vec![0u64; count], vec![0; count]);
-            let mut within = endpoint.within(Duration::from_millis(10));
-            let went = shared.allreduce(&mut within, &world, Sum, &mut data, &mut scratch);
             let is_its_own = note.operation == Operation::Allreduce as u8 && note.bytes == 8 * count as u64;
+            // Chunks never come; what is said does, however busy the machine.
+            let limit = Duration::from_millis(if is_its_own { 10 } else { 20_000 });
+            let mut within = endpoint.within(limit);
+            let went = shared.allreduce(&mut within, &world, Sum, &mut data, &mut scratch);
             match went {
                 Ok(()) => assert!(is_its_own && count == 1),
                 Err(error) => {
