@@ -6,7 +6,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`storage`](mod@storage), [`sizing`] | all memory, sized by the user, static or borrowed; the rule for its sizes |
-//! | `endpoint`, `blocking`, `scope` | the API: blocking calls, deadlines, nonblocking scopes |
+//! | `endpoint`, `blocking`, `scope`, `lasting` | the API: blocking calls, deadlines, nonblocking scopes, also without an end |
 //! | `engine`, `arrival`, `injection` | the state of an endpoint, its ear and its mouth |
 //! | `matching` | posted receives and unexpected messages, O(1) for exact matches |
 //! | `probe`, `matched`, `overflow` | probes; messages taken out by one; messages matched at their sender for want of envelopes |
@@ -59,6 +59,8 @@ pub mod future;
 mod group;
 mod hints;
 mod injection;
+#[cfg(not(feature = "compact"))]
+mod lasting;
 mod lines;
 mod list;
 mod loss;

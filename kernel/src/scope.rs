@@ -142,13 +142,17 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         deadline: Instant,
         body: impl for<'any> FnOnce(&mut Scope<'any, 'env, 's, T, P>) -> Result<R, E>,
     ) -> Result<R, E> {
-        let within = Within { endpoint, start, deadline };
-        let mut scope = Scope { within, requests: List::EMPTY, lined: false, scope: PhantomData };
+        let mut scope = Scope::on(Within { endpoint, start, deadline });
         let result = body(&mut scope)?;
         match scope.finish() {
             Ok(()) => Ok(result),
             Err(Failed) => Err(E::of(scope.failure())),
         }
+    }
+
+    /// A scope in which nothing has been started.
+    pub(crate) const fn on(within: Within<'env, 's, T, P>) -> Self {
+        Scope { within, requests: List::EMPTY, lined: false, scope: PhantomData }
     }
 
     /// Waits for everything that the body has not; the first failure is the scope's.
