@@ -33,6 +33,7 @@ const HOUSE: &[Floor] = &[
         "aldis-host-sim",
         &["aldis-hal", "aldis-protocols", "aldis-drivers", "aldis-kernel", "aldis-coll", "aldis-programs"],
     ),
+    ("aldis-mpi-abi", &["aldis-hal", "aldis-kernel", "aldis-coll", "aldis-host-sim"]),
     ("aldis-tests", ALL),
     ("aldis-endian", ALL),
     ("aldis-firmware", ALL),

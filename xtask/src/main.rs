@@ -17,6 +17,7 @@ mod fences;
 mod firmware;
 mod licences;
 mod limit;
+mod mpi;
 mod qemu;
 mod schedule;
 mod shell;
@@ -46,6 +47,8 @@ enum Command {
     Endian(endian::Endian),
     Firmware(firmware::Firmware),
     #[command(subcommand)]
+    Mpi(mpi::Command),
+    #[command(subcommand)]
     Qemu(qemu::Command),
     Schedule(schedule::Schedule),
     Sim(sim::Sim),
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Command::Demo(demo) => demo.run(),
         Command::Endian(endian) => endian.run(),
         Command::Firmware(firmware) => firmware.run(),
+        Command::Mpi(command) => command.run(),
         Command::Qemu(command) => command.run(),
         Command::Schedule(schedule) => schedule.run(),
         Command::Sim(sim) => sim.run(),

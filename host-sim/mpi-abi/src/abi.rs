@@ -1,0 +1,68 @@
+//! The constants of the standard ABI, from `table/constants.txt`, and its one structure.
+#![expect(clippy::allow_attributes, reason = "which of them are used changes")]
+#![allow(dead_code, reason = "all of them are there, used or not")]
+
+use core::ffi::c_int;
+
+include!(concat!(env!("OUT_DIR"), "/constants.rs"));
+
+/// A handle as C has it: a pointer that is never followed.
+pub(crate) type Handle = usize;
+
+/// `MPI_Status`, of which the last five words are the implementation's.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct Status {
+    pub(crate) source: c_int,
+    pub(crate) tag: c_int,
+    pub(crate) error: c_int,
+    pub(crate) is_cancelled: c_int,
+    pub(crate) bytes: [c_int; 2],
+    pub(crate) rest: [c_int; 2],
+}
+
+impl Status {
+    /// What a null or inactive request comes to (MPI 5.0, 3.7.3).
+    pub(crate) const EMPTY: Self = Self {
+        source: MPI_ANY_SOURCE,
+        tag: MPI_ANY_TAG,
+        error: MPI_SUCCESS,
+        is_cancelled: 0,
+        bytes: [0; 2],
+        rest: [0; 2],
+    };
+
+    pub(crate) fn bytes(&self) -> u64 {
+        let [low, high] = self.bytes.map(|word| u64::from(word.cast_unsigned()));
+        low | high << 32
+    }
+
+    pub(crate) fn set_bytes(&mut self, bytes: u64) {
+        self.bytes = [bytes as u32, (bytes >> 32) as u32].map(u32::cast_signed);
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.is_cancelled != 0
+    }
+
+    pub(crate) fn set_cancelled(&mut self, is_cancelled: bool) {
+        self.is_cancelled = is_cancelled.into();
+    }
+}
+
+impl From<aldis_kernel::Status> for Status {
+    fn from(status: aldis_kernel::Status) -> Self {
+        let mut made = Self::EMPTY;
+        if status.is_cancelled() {
+            made.set_cancelled(true);
+            return made;
+        }
+        if status.source == aldis_kernel::Rank::NULL {
+            made.source = MPI_PROC_NULL;
+            return made;
+        }
+        (made.source, made.tag) = (status.source.0.cast_signed(), status.tag.0.cast_signed());
+        made.set_bytes(status.bytes);
+        made
+    }
+}

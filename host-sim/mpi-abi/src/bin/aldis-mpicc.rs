@@ -1,0 +1,10 @@
+//! `aldis-mpicc`: the C compiler for programs of MPI over Aldis.
+
+use std::process::ExitCode;
+
+#[path = "../wrapper.rs"]
+mod wrapper;
+
+fn main() -> ExitCode {
+    wrapper::run("aldis-mpicc", "ALDIS_MPICC", "cc")
+}

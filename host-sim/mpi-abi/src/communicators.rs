@@ -1,0 +1,324 @@
+//! Communicators (MPI 5.0, chapter 7): handles for the kernel's, with their error handlers, names, attributes and hints.
+
+use core::cell::RefCell;
+use core::ffi::{c_char, c_int};
+
+use aldis_coll::comm::{self, Choice, inter};
+use aldis_hal::PeerId;
+use aldis_kernel::{Comm, Rank, Tag};
+
+use crate::abi::{
+    Handle, MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_TYPE_SHARED, MPI_COMM_WORLD, MPI_ERR_ARG, MPI_ERR_COMM,
+    MPI_ERR_NO_MEM, MPI_ERR_RANK, MPI_ERR_TAG, MPI_ERRORS_ARE_FATAL, MPI_MAX_OBJECT_NAME, MPI_UNDEFINED,
+};
+use crate::attributes::{self, Attributes, Of};
+use crate::edge::{Owned, Ptr};
+use crate::engine::Engine;
+use crate::errors::Fault;
+use crate::handles::{Kind, Table};
+use crate::info::{self, Info};
+use crate::{engine, groups};
+
+/// A communicator of the program's.
+#[derive(Debug)]
+pub(crate) struct Communicator {
+    pub(crate) comm: Comm,
+    handler: Handle,
+    name: String,
+    pub(crate) attributes: Attributes,
+    info: Info,
+}
+
+impl Communicator {
+    fn new(comm: Comm, handler: Handle, name: &str) -> Self {
+        Self { comm, handler, name: name.to_owned(), attributes: Attributes::new(), info: Info::new() }
+    }
+}
+
+/// World and self, and those that were made.
+struct Communicators {
+    roots: [Option<Communicator>; 2],
+    made: Table<Communicator>,
+}
+
+static COMMS: Owned<RefCell<Communicators>> =
+    Owned::new(RefCell::new(Communicators { roots: [None, None], made: Table::new(Kind::Comm) }));
+
+impl Communicators {
+    fn get(&self, handle: Handle) -> Option<&Communicator> {
+        match handle {
+            MPI_COMM_WORLD => self.roots[0].as_ref(),
+            MPI_COMM_SELF => self.roots[1].as_ref(),
+            handle => self.made.get(handle),
+        }
+    }
+
+    fn get_mut(&mut self, handle: Handle) -> Option<&mut Communicator> {
+        match handle {
+            MPI_COMM_WORLD => self.roots[0].as_mut(),
+            MPI_COMM_SELF => self.roots[1].as_mut(),
+            handle => self.made.get_mut(handle),
+        }
+    }
+}
+
+/// Makes world and self known.
+pub(crate) fn start([world, itself]: [Comm; 2]) {
+    COMMS.borrow_mut().roots = [
+        Some(Communicator::new(world, MPI_ERRORS_ARE_FATAL, "MPI_COMM_WORLD")),
+        Some(Communicator::new(itself, MPI_ERRORS_ARE_FATAL, "MPI_COMM_SELF")),
+    ];
+}
+
+/// The program ends: the attributes of self are deleted first (MPI 5.0, 11.2.4).
+pub(crate) fn finish() -> Result<(), Fault> {
+    let attributes = change(MPI_COMM_SELF, |own| core::mem::take(&mut own.attributes))?;
+    attributes::deleted(Of::Comm, MPI_COMM_SELF, &attributes)
+}
+
+/// Ranks of the job.
+pub(crate) fn world_size() -> c_int {
+    COMMS.borrow().roots[0].as_ref().map_or(0, |world| world.comm.size() as c_int)
+}
+
+/// Whether there is such a communicator.
+pub(crate) fn is_there(handle: Handle) -> bool {
+    COMMS.borrow().get(handle).is_some()
+}
+
+/// The error handler of a communicator; before there are any, the one that all begin with.
+pub(crate) fn handler_of(handle: Handle) -> Handle {
+    COMMS.borrow().get(handle).map_or(MPI_ERRORS_ARE_FATAL, |data| data.handler)
+}
+
+pub(crate) fn set_handler(handle: Handle, handler: Handle) -> Result<(), Fault> {
+    change(handle, |data| data.handler = handler)
+}
+
+fn missing(handle: Handle) -> Fault {
+    match handle {
+        MPI_COMM_NULL => Fault::new(MPI_ERR_COMM, "MPI_COMM_NULL where a communicator belongs"),
+        MPI_COMM_WORLD | MPI_COMM_SELF => Fault::new(MPI_ERR_COMM, "called before MPI_Init"),
+        handle => Fault::handle(MPI_ERR_COMM, "communicator", handle),
+    }
+}
+
+/// The kernel's communicator.
+#[inline]
+pub(crate) fn of(handle: Handle) -> Result<Comm, Fault> {
+    COMMS.borrow().get(handle).map(|data| data.comm).ok_or_else(|| missing(handle))
+}
+
+pub(crate) fn check(handle: Handle) -> Result<(), Fault> {
+    of(handle).map(|_| ())
+}
+
+/// Works with what is kept with a communicator.
+pub(crate) fn change<R>(handle: Handle, work: impl FnOnce(&mut Communicator) -> R) -> Result<R, Fault> {
+    COMMS.borrow_mut().get_mut(handle).map(work).ok_or_else(|| missing(handle))
+}
+
+/// A handle for a communicator that was made of `parent`, whose error handler it has.
+fn insert(comm: Comm, parent: Handle) -> Result<Handle, Fault> {
+    let data = Communicator::new(comm, handler_of(parent), "");
+    COMMS.borrow_mut().made.insert(data).ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many communicators"))
+}
+
+fn insert_if(comm: Option<Comm>, parent: Handle) -> Result<Handle, Fault> {
+    comm.map_or(Ok(MPI_COMM_NULL), |comm| insert(comm, parent))
+}
+
+/// Scratch for a choice of every rank of both groups.
+fn choices(ranks: u32) -> Vec<Choice> {
+    vec![Choice::NONE; ranks as usize]
+}
+
+/// A rank of a communicator of so many.
+pub(crate) fn rank_in(number: c_int, size: u32, class: c_int) -> Result<Rank, Fault> {
+    match u32::try_from(number) {
+        Ok(rank) if rank < size => Ok(Rank(rank)),
+        _ => Err(Fault::new(class, format!("rank {number} of a communicator of {size}"))),
+    }
+}
+
+fn duplicate(parent: Handle) -> Result<Handle, Fault> {
+    let comm = of(parent)?;
+    let given = change(parent, |data| data.attributes.clone())?;
+    let copies = attributes::copied(Of::Comm, parent, &given)?;
+    let made = engine::with(|engine| {
+        let endpoint = engine.endpoint();
+        Ok(if comm.is_inter() { inter::dup(endpoint, &comm)? } else { comm::dup(endpoint, &comm)? })
+    })?;
+    let made = insert(made, parent)?;
+    let hints = change(parent, |data| data.info.clone())?;
+    change(made, |data| (data.attributes, data.info) = (copies, hints))?;
+    Ok(made)
+}
+
+fn free(handle: Ptr<Handle>) -> Result<(), Fault> {
+    let own = handle.get()?;
+    let comm = of(own)?;
+    if matches!(own, MPI_COMM_WORLD | MPI_COMM_SELF) {
+        return Err(Fault::new(MPI_ERR_COMM, "MPI_COMM_WORLD and MPI_COMM_SELF cannot be freed"));
+    }
+    let attributes = change(own, |data| core::mem::take(&mut data.attributes))?;
+    attributes::deleted(Of::Comm, own, &attributes)?;
+    engine::with(|engine| {
+        let endpoint = engine.endpoint();
+        Ok(if comm.is_inter() { inter::free(endpoint, comm)? } else { comm::free(endpoint, comm)? })
+    })?;
+    COMMS.borrow_mut().made.remove(own);
+    handle.set(MPI_COMM_NULL)
+}
+
+/// Whether a process is on this one's node.
+fn is_near(engine: &mut Engine, process: PeerId) -> bool {
+    let explained = engine.endpoint().explain(Rank(process.0), 8);
+    explained.is_ok_and(|explained| explained.transport() != Some("tcp"))
+}
+
+mpi! { fn MPI_Comm_rank(comm: Handle, rank: Ptr<c_int>) on comm => { rank.set(of(comm)?.rank().0 as c_int)?; } }
+
+mpi! { fn MPI_Comm_size(comm: Handle, size: Ptr<c_int>) on comm => { size.set(of(comm)?.size() as c_int)?; } }
+
+mpi! { fn MPI_Comm_remote_size(comm: Handle, size: Ptr<c_int>) on comm => {
+    let of = of(comm)?;
+    if !of.is_inter() { return Err(Fault::new(MPI_ERR_COMM, "not an intercommunicator")); }
+    size.set(of.remote_size() as c_int)?;
+} }
+
+mpi! { fn MPI_Comm_test_inter(comm: Handle, flag: Ptr<c_int>) on comm => { flag.set(of(comm)?.is_inter().into())?; } }
+
+mpi! { fn MPI_Comm_compare(one: Handle, other: Handle, result: Ptr<c_int>) on one => {
+    let (first, second) = (of(one)?, of(other)?);
+    let comparison = engine::with(|engine| Ok(engine.endpoint().compare(&first, &second)?))?;
+    result.set(groups::name_of(comparison))?;
+} }
+
+mpi! { fn MPI_Comm_group(comm: Handle, group: Ptr<Handle>) on comm => {
+    let of = of(comm)?;
+    let processes = engine::with(|engine| Ok(engine.endpoint().group(&of)?.processes().collect()))?;
+    group.set(groups::insert(processes)?)?;
+} }
+
+mpi! { fn MPI_Comm_remote_group(comm: Handle, group: Ptr<Handle>) on comm => {
+    let of = of(comm)?;
+    let processes = engine::with(|engine| Ok(engine.endpoint().remote_group(&of)?.processes().collect()))?;
+    group.set(groups::insert(processes)?)?;
+} }
+
+mpi! { fn MPI_Comm_dup(comm: Handle, made: Ptr<Handle>) on comm => { made.set(duplicate(comm)?)?; } }
+
+mpi! { fn MPI_Comm_dup_with_info(comm: Handle, hints: Handle, made: Ptr<Handle>) on comm => {
+    let (hints, copy) = (info::of(hints)?, duplicate(comm)?);
+    change(copy, |data| data.info = hints)?;
+    made.set(copy)?;
+} }
+
+mpi! { fn MPI_Comm_create(comm: Handle, group: Handle, made: Ptr<Handle>) on comm => {
+    let of = of(comm)?;
+    let created = groups::with(group, |group| engine::with(|engine| {
+        let endpoint = engine.endpoint();
+        Ok(match of.is_inter() {
+            true => inter::subset(endpoint, &of, group, &mut choices(of.size() + of.remote_size()))?,
+            false => comm::create(endpoint, &of, group)?,
+        })
+    }))?;
+    made.set(insert_if(created, comm)?)?;
+} }
+
+mpi! { fn MPI_Comm_create_group(comm: Handle, group: Handle, tag: c_int, made: Ptr<Handle>) on comm => {
+    let of = of(comm)?;
+    let tag = u32::try_from(tag).map_err(|_| Fault::new(MPI_ERR_TAG, format!("tag {tag}")))?;
+    let created = groups::with(group, |group| engine::with(|engine| {
+        let is_in = group.contains(engine.endpoint().process());
+        Ok(if is_in { Some(comm::create_group(engine.endpoint(), &of, group, Tag(tag))?) } else { None })
+    }))?;
+    made.set(insert_if(created, comm)?)?;
+} }
+
+mpi! { fn MPI_Comm_split(comm: Handle, colour: c_int, key: c_int, made: Ptr<Handle>) on comm => {
+    let of = of(comm)?;
+    let colour = match colour {
+        MPI_UNDEFINED => None,
+        colour => Some(u32::try_from(colour).map_err(|_| Fault::new(MPI_ERR_ARG, format!("colour {colour}")))?),
+    };
+    let created = engine::with(|engine| {
+        let (endpoint, mut scratch) = (engine.endpoint(), choices(of.size() + of.remote_size()));
+        Ok(match of.is_inter() {
+            true => inter::split(endpoint, &of, colour, key, &mut scratch)?,
+            false => comm::split(endpoint, &of, colour, key, &mut scratch)?,
+        })
+    })?;
+    made.set(insert_if(created, comm)?)?;
+} }
+
+mpi! { fn MPI_Comm_split_type(comm: Handle, kind: c_int, key: c_int, _info: Handle, made: Ptr<Handle>) on comm => {
+    let of = of(comm)?;
+    let created = engine::with(|engine| {
+        let mut scratch = choices(of.size());
+        if kind == MPI_UNDEFINED {
+            return Ok(comm::split(engine.endpoint(), &of, None, key, &mut scratch)?);
+        }
+        if kind != MPI_COMM_TYPE_SHARED {
+            return Err(Fault::new(MPI_ERR_ARG, format!("split type {kind}; Aldis knows MPI_COMM_TYPE_SHARED")));
+        }
+        let world = engine.endpoint().world().size();
+        let near: Vec<bool> = (0..world).map(|process| is_near(engine, PeerId(process))).collect();
+        let shares = |process: PeerId| near.get(process.0 as usize).copied().unwrap_or(false);
+        Ok(comm::split_type(engine.endpoint(), &of, key, shares, &mut scratch)?)
+    })?;
+    made.set(insert_if(created, comm)?)?;
+} }
+
+mpi! { fn MPI_Intercomm_create(local: Handle, leader: c_int, peer: Handle, remote: c_int, tag: c_int, made: Ptr<Handle>) on local => {
+    let own = of(local)?;
+    let leader = rank_in(leader, own.size(), MPI_ERR_RANK)?;
+    let is_leader = own.rank() == leader;
+    let bridge = if is_leader { of(peer)? } else { own };
+    let remote = if is_leader { rank_in(remote, bridge.size(), MPI_ERR_RANK)? } else { Rank(0) };
+    let tag = u32::try_from(tag).map_err(|_| Fault::new(MPI_ERR_TAG, format!("tag {tag}")))?;
+    let created = engine::with(|engine| {
+        let mut scratch = choices(engine.endpoint().world().size());
+        Ok(inter::create(engine.endpoint(), &own, leader, (&bridge, remote), Tag(tag), &mut scratch)?)
+    })?;
+    made.set(insert(created, local)?)?;
+} }
+
+mpi! { fn MPI_Intercomm_merge(comm: Handle, high: c_int, made: Ptr<Handle>) on comm => {
+    let of = of(comm)?;
+    let merged = engine::with(|engine| Ok(inter::merge(engine.endpoint(), &of, high != 0)?))?;
+    made.set(insert(merged, comm)?)?;
+} }
+
+mpi! { fn MPI_Comm_free(comm: Ptr<Handle>) on comm.get().unwrap_or(MPI_COMM_NULL) => { free(comm)?; } }
+
+mpi! { fn MPI_Comm_disconnect(comm: Ptr<Handle>) on comm.get().unwrap_or(MPI_COMM_NULL) => { free(comm)?; } }
+
+mpi! { fn MPI_Comm_get_parent(parent: Ptr<Handle>) on MPI_COMM_SELF => { parent.set(MPI_COMM_NULL)?; } }
+
+mpi! { fn MPI_Comm_set_name(comm: Handle, name: Ptr<c_char>) on comm => {
+    let name = name.text()?;
+    change(comm, |data| data.name = name)?;
+} }
+
+mpi! { fn MPI_Comm_get_name(comm: Handle, name: Ptr<c_char>, len: Ptr<c_int>) on comm => {
+    let known = match comm {
+        MPI_COMM_NULL => "MPI_COMM_NULL".to_owned(),
+        comm => change(comm, |data| data.name.clone())?,
+    };
+    len.set(name.set_text(&known, MPI_MAX_OBJECT_NAME as usize)? as c_int)?;
+} }
+
+mpi! { fn MPI_Comm_set_info(comm: Handle, hints: Handle) on comm => {
+    let hints = info::of(hints)?;
+    change(comm, |data| data.info = hints)?;
+} }
+
+mpi! { fn MPI_Comm_get_info(comm: Handle, hints: Ptr<Handle>) on comm => {
+    let copy = change(comm, |data| data.info.clone())?;
+    hints.set(info::insert(copy)?)?;
+} }
+
+mpi! { fn MPI_Comm_toint(comm: Handle) -> c_int { comm as c_int } }
+mpi! { fn MPI_Comm_fromint(number: c_int) -> Handle { number as Handle } }

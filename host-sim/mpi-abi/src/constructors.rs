@@ -1,0 +1,448 @@
+//! Constructors of datatypes and what tells how a type was made (MPI 5.0, 5.1.2 to 5.1.13).
+
+use core::ffi::c_int;
+
+use aldis_hal::Cause;
+use aldis_kernel::datatype::{Block, Datatype, Field, Order, Slice, Types};
+
+use crate::abi::{
+    Handle, MPI_COMBINER_CONTIGUOUS, MPI_COMBINER_DUP, MPI_COMBINER_HINDEXED, MPI_COMBINER_HINDEXED_BLOCK,
+    MPI_COMBINER_HVECTOR, MPI_COMBINER_INDEXED, MPI_COMBINER_INDEXED_BLOCK, MPI_COMBINER_NAMED,
+    MPI_COMBINER_RESIZED, MPI_COMBINER_STRUCT, MPI_COMBINER_SUBARRAY, MPI_COMBINER_VECTOR, MPI_COMM_SELF,
+    MPI_ERR_ARG, MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ORDER_C, MPI_ORDER_FORTRAN,
+};
+use crate::attributes::{self, Of};
+use crate::datatypes::{Type, change, insert, is_named, look};
+use crate::edge::Ptr;
+use crate::engine;
+use crate::errors::Fault;
+
+/// What a type was made by, and of: as `MPI_Type_get_contents` tells it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Contents {
+    combiner: c_int,
+    integers: Vec<i64>,
+    addresses: Vec<i64>,
+    counts: Vec<i64>,
+    types: Vec<Part>,
+}
+
+/// A type among those that another was made of.
+#[derive(Clone, Debug)]
+enum Part {
+    Named(Handle),
+    Made(Box<Type>),
+}
+
+/// Arguments of a constructor: those that are an `int` or address in one variant, and a count in the other.
+struct Arguments {
+    is_large: bool,
+    contents: Contents,
+}
+
+impl Arguments {
+    fn new(combiner: c_int, is_large: bool) -> Self {
+        Self { is_large, contents: Contents { combiner, ..Contents::default() } }
+    }
+
+    /// Integers in both variants.
+    fn always(mut self, integers: &[i64]) -> Self {
+        self.contents.integers.extend(integers);
+        self
+    }
+
+    fn integers(mut self, integers: impl IntoIterator<Item = i64>) -> Self {
+        let contents = &mut self.contents;
+        if self.is_large {
+            contents.counts.extend(integers)
+        } else {
+            contents.integers.extend(integers)
+        }
+        self
+    }
+
+    fn addresses(mut self, addresses: impl IntoIterator<Item = i64>) -> Self {
+        let contents = &mut self.contents;
+        if self.is_large {
+            contents.counts.extend(addresses)
+        } else {
+            contents.addresses.extend(addresses)
+        }
+        self
+    }
+
+    /// Makes the type.
+    fn make(
+        self,
+        of: &[Handle],
+        made: Ptr<Handle>,
+        make: impl FnOnce(&mut Types<'_>, &[Datatype]) -> Result<Datatype, Cause>,
+    ) -> Result<(), Fault> {
+        let mut contents = self.contents;
+        let mut datatypes = Vec::new();
+        for &handle in of {
+            datatypes.push(look(handle, |known| known.datatype)?);
+            contents.types.push(match is_named(handle) {
+                true => Part::Named(handle),
+                false => Part::Made(Box::new(look(handle, Type::clone)?)),
+            });
+        }
+        let new = engine::with(|engine| {
+            let types = engine.types()?;
+            let datatype = make(types, &datatypes)?;
+            Type::new(types, datatype, Some(contents))
+        })?;
+        made.set(insert(new)?)
+    }
+}
+
+fn natural(count: i64) -> Result<u64, Fault> {
+    u64::try_from(count).map_err(|_| Fault::new(MPI_ERR_COUNT, format!("a count of {count}")))
+}
+
+fn many(count: i64) -> Result<usize, Fault> {
+    natural(count).map(|count| count as usize)
+}
+
+/// An array of the program's, of numbers of either width.
+fn wide<T: Copy + 'static>(array: Ptr<T>, count: usize) -> Result<Vec<i64>, Fault>
+where
+    i64: From<T>,
+{
+    Ok(array.slice(count)?.iter().map(|number| i64::from(*number)).collect())
+}
+
+fn addresses(array: Ptr<isize>, count: usize) -> Result<Vec<i64>, Fault> {
+    Ok(array.slice(count)?.iter().map(|address| *address as i64).collect())
+}
+
+fn blocks(lengths: &[i64], places: &[i64]) -> Result<Vec<Block>, Fault> {
+    let block = |(length, displacement): (&i64, &i64)| {
+        Ok(Block { length: natural(*length)?, displacement: *displacement })
+    };
+    lengths.iter().zip(places).map(block).collect()
+}
+
+fn first(parts: &[Datatype]) -> Result<Datatype, Cause> {
+    parts.first().copied().ok_or(Cause::Stale)
+}
+
+fn contiguous(is_large: bool, count: i64, of: Handle, made: Ptr<Handle>) -> Result<(), Fault> {
+    let number = natural(count)?;
+    Arguments::new(MPI_COMBINER_CONTIGUOUS, is_large)
+        .integers([count])
+        .make(&[of], made, |types, parts| types.contiguous(number, first(parts)?))
+}
+
+fn vector(
+    is_large: bool,
+    [count, length, stride]: [i64; 3],
+    of: Handle,
+    made: Ptr<Handle>,
+) -> Result<(), Fault> {
+    let (number, each) = (natural(count)?, natural(length)?);
+    Arguments::new(MPI_COMBINER_VECTOR, is_large).integers([count, length, stride]).make(
+        &[of],
+        made,
+        |types, parts| types.vector(number, each, stride, first(parts)?),
+    )
+}
+
+fn hvector(
+    is_large: bool,
+    [count, length, stride]: [i64; 3],
+    of: Handle,
+    made: Ptr<Handle>,
+) -> Result<(), Fault> {
+    let (number, each) = (natural(count)?, natural(length)?);
+    Arguments::new(MPI_COMBINER_HVECTOR, is_large).integers([count, length]).addresses([stride]).make(
+        &[of],
+        made,
+        |types, parts| types.hvector(number, each, stride, first(parts)?),
+    )
+}
+
+fn indexed(
+    is_large: bool,
+    lengths: &[i64],
+    places: &[i64],
+    of: Handle,
+    made: Ptr<Handle>,
+) -> Result<(), Fault> {
+    let blocks = blocks(lengths, places)?;
+    Arguments::new(MPI_COMBINER_INDEXED, is_large)
+        .integers([lengths.len() as i64].iter().chain(lengths).chain(places).copied())
+        .make(&[of], made, |types, parts| types.indexed(&blocks, first(parts)?))
+}
+
+fn hindexed(
+    is_large: bool,
+    lengths: &[i64],
+    places: &[i64],
+    of: Handle,
+    made: Ptr<Handle>,
+) -> Result<(), Fault> {
+    let blocks = blocks(lengths, places)?;
+    Arguments::new(MPI_COMBINER_HINDEXED, is_large)
+        .integers([lengths.len() as i64].iter().chain(lengths).copied())
+        .addresses(places.iter().copied())
+        .make(&[of], made, |types, parts| types.hindexed(&blocks, first(parts)?))
+}
+
+fn indexed_block(
+    is_large: bool,
+    length: i64,
+    places: &[i64],
+    of: Handle,
+    made: Ptr<Handle>,
+) -> Result<(), Fault> {
+    let each = natural(length)?;
+    Arguments::new(MPI_COMBINER_INDEXED_BLOCK, is_large)
+        .integers([places.len() as i64, length].iter().chain(places).copied())
+        .make(&[of], made, |types, parts| types.indexed_block(each, places, first(parts)?))
+}
+
+fn hindexed_block(
+    is_large: bool,
+    length: i64,
+    places: &[i64],
+    of: Handle,
+    made: Ptr<Handle>,
+) -> Result<(), Fault> {
+    let each = natural(length)?;
+    Arguments::new(MPI_COMBINER_HINDEXED_BLOCK, is_large)
+        .integers([places.len() as i64, length])
+        .addresses(places.iter().copied())
+        .make(&[of], made, |types, parts| types.hindexed_block(each, places, first(parts)?))
+}
+
+fn structure(
+    is_large: bool,
+    lengths: &[i64],
+    places: &[i64],
+    of: &[Handle],
+    made: Ptr<Handle>,
+) -> Result<(), Fault> {
+    let blocks = blocks(lengths, places)?;
+    Arguments::new(MPI_COMBINER_STRUCT, is_large)
+        .integers([lengths.len() as i64].iter().chain(lengths).copied())
+        .addresses(places.iter().copied())
+        .make(of, made, |types, parts| {
+            let field = |(block, part): (&Block, &Datatype)| Field {
+                length: block.length,
+                displacement: block.displacement,
+                datatype: *part,
+            };
+            types.structure(&blocks.iter().zip(parts).map(field).collect::<Vec<_>>())
+        })
+}
+
+fn subarray(
+    is_large: bool,
+    shape: [&[i64]; 3],
+    order: c_int,
+    of: Handle,
+    made: Ptr<Handle>,
+) -> Result<(), Fault> {
+    let [sizes, counts, starts] = shape;
+    let way = match order {
+        MPI_ORDER_C => Order::C,
+        MPI_ORDER_FORTRAN => Order::Fortran,
+        other => return Err(Fault::new(MPI_ERR_ARG, format!("{other} is no order of an array"))),
+    };
+    let mut slices = Vec::new();
+    for ((size, count), start) in sizes.iter().zip(counts).zip(starts) {
+        slices.push(Slice { size: natural(*size)?, count: natural(*count)?, start: natural(*start)? });
+    }
+    let (dimensions, order) = (sizes.len() as i64, i64::from(order));
+    let all = sizes.iter().chain(counts).chain(starts).copied();
+    let arguments = Arguments::new(MPI_COMBINER_SUBARRAY, is_large).always(&[dimensions]).integers(all);
+    arguments.always(&[order]).make(&[of], made, |types, parts| types.subarray(&slices, way, first(parts)?))
+}
+
+fn resized(
+    is_large: bool,
+    [lower_bound, extent]: [i64; 2],
+    of: Handle,
+    made: Ptr<Handle>,
+) -> Result<(), Fault> {
+    Arguments::new(MPI_COMBINER_RESIZED, is_large).addresses([lower_bound, extent]).make(
+        &[of],
+        made,
+        |types, parts| types.resized(first(parts)?, lower_bound, extent),
+    )
+}
+
+mpi! { fn MPI_Type_contiguous(count: c_int, of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
+    contiguous(false, count.into(), of, made)?;
+} }
+mpi! { fn MPI_Type_contiguous_c(count: i64, of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
+    contiguous(true, count, of, made)?;
+} }
+
+mpi! { fn MPI_Type_vector(count: c_int, length: c_int, stride: c_int, of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
+    vector(false, [count, length, stride].map(i64::from), of, made)?;
+} }
+mpi! { fn MPI_Type_vector_c(count: i64, length: i64, stride: i64, of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
+    vector(true, [count, length, stride], of, made)?;
+} }
+
+mpi! { fn MPI_Type_create_hvector(count: c_int, length: c_int, stride: isize, of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
+    hvector(false, [count.into(), length.into(), stride as i64], of, made)?;
+} }
+mpi! { fn MPI_Type_create_hvector_c(count: i64, length: i64, stride: i64, of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
+    hvector(true, [count, length, stride], of, made)?;
+} }
+
+mpi! { fn MPI_Type_indexed(count: c_int, lengths: Ptr<c_int>, places: Ptr<c_int>, of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
+    let count = many(count.into())?;
+    indexed(false, &wide(lengths, count)?, &wide(places, count)?, of, made)?;
+} }
+mpi! { fn MPI_Type_indexed_c(count: i64, lengths: Ptr<i64>, places: Ptr<i64>, of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
+    let count = many(count)?;
+    indexed(true, lengths.slice(count)?, places.slice(count)?, of, made)?;
+} }
+
+mpi! { fn MPI_Type_create_hindexed(count: c_int, lengths: Ptr<c_int>, places: Ptr<isize>, of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
+    let count = many(count.into())?;
+    hindexed(false, &wide(lengths, count)?, &addresses(places, count)?, of, made)?;
+} }
+mpi! { fn MPI_Type_create_hindexed_c(count: i64, lengths: Ptr<i64>, places: Ptr<i64>, of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
+    let count = many(count)?;
+    hindexed(true, lengths.slice(count)?, places.slice(count)?, of, made)?;
+} }
+
+mpi! { fn MPI_Type_create_indexed_block(count: c_int, length: c_int, places: Ptr<c_int>, of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
+    indexed_block(false, length.into(), &wide(places, many(count.into())?)?, of, made)?;
+} }
+mpi! { fn MPI_Type_create_indexed_block_c(count: i64, length: i64, places: Ptr<i64>, of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
+    indexed_block(true, length, places.slice(many(count)?)?, of, made)?;
+} }
+
+mpi! { fn MPI_Type_create_hindexed_block(count: c_int, length: c_int, places: Ptr<isize>, of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
+    hindexed_block(false, length.into(), &addresses(places, many(count.into())?)?, of, made)?;
+} }
+mpi! { fn MPI_Type_create_hindexed_block_c(count: i64, length: i64, places: Ptr<i64>, of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
+    hindexed_block(true, length, places.slice(many(count)?)?, of, made)?;
+} }
+
+mpi! { fn MPI_Type_create_struct(count: c_int, lengths: Ptr<c_int>, places: Ptr<isize>, of: Ptr<Handle>, made: Ptr<Handle>) on MPI_COMM_SELF => {
+    let count = many(count.into())?;
+    structure(false, &wide(lengths, count)?, &addresses(places, count)?, of.slice(count)?, made)?;
+} }
+mpi! { fn MPI_Type_create_struct_c(count: i64, lengths: Ptr<i64>, places: Ptr<i64>, of: Ptr<Handle>, made: Ptr<Handle>) on MPI_COMM_SELF => {
+    let count = many(count)?;
+    structure(true, lengths.slice(count)?, places.slice(count)?, of.slice(count)?, made)?;
+} }
+
+mpi! { fn MPI_Type_create_subarray(dimensions: c_int, sizes: Ptr<c_int>, counts: Ptr<c_int>, starts: Ptr<c_int>, order: c_int, of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
+    let dimensions = many(dimensions.into())?;
+    let [sizes, counts, starts] = [wide(sizes, dimensions)?, wide(counts, dimensions)?, wide(starts, dimensions)?];
+    subarray(false, [&sizes, &counts, &starts], order, of, made)?;
+} }
+mpi! { fn MPI_Type_create_subarray_c(dimensions: c_int, sizes: Ptr<i64>, counts: Ptr<i64>, starts: Ptr<i64>, order: c_int, of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
+    let dimensions = many(dimensions.into())?;
+    let shape: [&[i64]; 3] = [sizes.slice(dimensions)?, counts.slice(dimensions)?, starts.slice(dimensions)?];
+    subarray(true, shape, order, of, made)?;
+} }
+
+mpi! { fn MPI_Type_create_resized(of: Handle, lower_bound: isize, extent: isize, made: Ptr<Handle>) on MPI_COMM_SELF => {
+    resized(false, [lower_bound as i64, extent as i64], of, made)?;
+} }
+mpi! { fn MPI_Type_create_resized_c(of: Handle, lower_bound: i64, extent: i64, made: Ptr<Handle>) on MPI_COMM_SELF => {
+    resized(true, [lower_bound, extent], of, made)?;
+} }
+
+mpi! { fn MPI_Type_dup(of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
+    let (given, is_committed) = look(of, |known| (known.attributes.clone(), known.is_committed))?;
+    let copies = attributes::copied(Of::Datatype, of, &given)?;
+    let element = look(of, |known| known.element)?;
+    Arguments::new(MPI_COMBINER_DUP, false).make(&[of], made, |types, parts| types.duplicate(first(parts)?))?;
+    change(made.get()?, |new| {
+        (new.attributes, new.is_committed, new.element) = (copies, is_committed, element);
+    })?;
+} }
+
+/// How many of each kind of argument a type was made with.
+fn envelope(datatype: Handle) -> Result<([usize; 4], c_int), Fault> {
+    look(datatype, |known| match &known.contents {
+        None => ([0; 4], MPI_COMBINER_NAMED),
+        Some(Contents { combiner, integers, addresses, counts, types }) => {
+            ([integers.len(), addresses.len(), counts.len(), types.len()], *combiner)
+        }
+    })
+}
+
+mpi! { fn MPI_Type_get_envelope_c(datatype: Handle, integers: Ptr<i64>, addresses: Ptr<i64>, counts: Ptr<i64>, types: Ptr<i64>, combiner: Ptr<c_int>) on MPI_COMM_SELF => {
+    let (numbers, made_by) = envelope(datatype)?;
+    for (place, number) in [integers, addresses, counts, types].into_iter().zip(numbers) {
+        place.set(number as i64)?;
+    }
+    combiner.set(made_by)?;
+} }
+
+mpi! { fn MPI_Type_get_envelope(datatype: Handle, integers: Ptr<c_int>, addresses: Ptr<c_int>, types: Ptr<c_int>, combiner: Ptr<c_int>) on MPI_COMM_SELF => {
+    let ([own_integers, own_addresses, counts, own_types], made_by) = envelope(datatype)?;
+    if counts > 0 {
+        return Err(Fault::new(MPI_ERR_TYPE, "a datatype made with large counts: MPI_Type_get_envelope_c tells"));
+    }
+    for (place, number) in [(integers, own_integers), (addresses, own_addresses), (types, own_types)] {
+        place.set(number as c_int)?;
+    }
+    combiner.set(made_by)?;
+} }
+
+/// Where the contents of a type go, and how much room there is.
+struct Room {
+    integers: (i64, Ptr<c_int>),
+    addresses: (i64, Ptr<isize>),
+    counts: (i64, Ptr<i64>),
+    types: (i64, Ptr<Handle>),
+}
+
+fn tell_contents(datatype: Handle, room: &Room) -> Result<(), Fault> {
+    let (own, contents) = look(datatype, |known| (known.datatype, known.contents.clone()))?;
+    let named = || Fault::new(MPI_ERR_TYPE, "a predefined datatype has no contents");
+    let Contents { integers, addresses, counts, types, .. } = contents.ok_or_else(named)?;
+    let needed = [integers.len(), addresses.len(), counts.len(), types.len()];
+    let given = [room.integers.0, room.addresses.0, room.counts.0, room.types.0];
+    if needed.iter().zip(given).any(|(needed, given)| (*needed as i64) > given) {
+        return Err(Fault::new(MPI_ERR_ARG, format!("contents of {needed:?} into room for {given:?}")));
+    }
+    for (place, number) in room.integers.1.slice_mut(integers.len())?.iter_mut().zip(integers) {
+        *place = number as c_int;
+    }
+    for (place, number) in room.addresses.1.slice_mut(addresses.len())?.iter_mut().zip(addresses) {
+        *place = number as isize;
+    }
+    room.counts.1.slice_mut(counts.len())?.copy_from_slice(&counts);
+    let places = room.types.1.slice_mut(types.len())?;
+    for (index, (place, part)) in places.iter_mut().zip(types).enumerate() {
+        *place = match part {
+            Part::Named(handle) => handle,
+            Part::Made(known) => {
+                let datatype = engine::with(|engine| Ok(engine.types()?.component(own, index)?))?;
+                insert(Type { datatype, ..*known })?
+            }
+        };
+    }
+    Ok(())
+}
+
+mpi! { fn MPI_Type_get_contents_c(datatype: Handle, integers: i64, addresses: i64, counts: i64, types: i64, to_integers: Ptr<c_int>, to_addresses: Ptr<isize>, to_counts: Ptr<i64>, to_types: Ptr<Handle>) on MPI_COMM_SELF => {
+    tell_contents(datatype, &Room {
+        integers: (integers, to_integers),
+        addresses: (addresses, to_addresses),
+        counts: (counts, to_counts),
+        types: (types, to_types),
+    })?;
+} }
+
+mpi! { fn MPI_Type_get_contents(datatype: Handle, integers: c_int, addresses: c_int, types: c_int, to_integers: Ptr<c_int>, to_addresses: Ptr<isize>, to_types: Ptr<Handle>) on MPI_COMM_SELF => {
+    tell_contents(datatype, &Room {
+        integers: (integers.into(), to_integers),
+        addresses: (addresses.into(), to_addresses),
+        counts: (0, Ptr::at(0)),
+        types: (types.into(), to_types),
+    })?;
+} }

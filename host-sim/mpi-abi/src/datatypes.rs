@@ -1,0 +1,372 @@
+//! Datatypes (MPI 5.0, chapter 5): handles for the kernel's, the predefined ones, and what a type tells about itself. The
+//! constructors are in `constructors`.
+
+use core::cell::RefCell;
+use core::ffi::{c_char, c_int};
+
+use aldis_kernel::datatype::{Committed, Convertor, Datatype, Form, Types};
+use aldis_kernel::{Typed, TypedMut};
+
+use crate::abi::{
+    Handle, MPI_COMM_SELF, MPI_DATATYPE_NULL, MPI_ERR_COUNT, MPI_ERR_NO_MEM, MPI_ERR_TRUNCATE, MPI_ERR_TYPE,
+    MPI_MAX_OBJECT_NAME, MPI_UNDEFINED, Status,
+};
+use crate::attributes::{self, Attributes, Of};
+use crate::constructors::Contents;
+use crate::edge::{Address, Owned, Ptr};
+use crate::engine;
+use crate::errors::Fault;
+use crate::handles::{Kind, Table};
+use crate::predefined::{self, Element};
+
+/// A datatype, with what is asked for often.
+#[derive(Clone, Debug)]
+pub(crate) struct Type {
+    pub(crate) datatype: Datatype,
+    /// Fit for communication, whether or not the program has said so.
+    pub(crate) committed: Committed,
+    pub(crate) is_committed: bool,
+    pub(crate) size: i64,
+    pub(crate) lower_bound: i64,
+    pub(crate) extent: i64,
+    pub(crate) true_lower_bound: i64,
+    pub(crate) true_extent: i64,
+    /// What a predefined operation takes it for.
+    pub(crate) element: Option<Element>,
+    pub(crate) name: String,
+    pub(crate) attributes: Attributes,
+    /// What it was made of; nothing if it is predefined.
+    pub(crate) contents: Option<Contents>,
+}
+
+impl Type {
+    /// A type of the kernel's.
+    pub(crate) fn new(
+        types: &Types<'_>,
+        datatype: Datatype,
+        contents: Option<Contents>,
+    ) -> Result<Self, Fault> {
+        let (bounds, data) = (types.extent(datatype)?, types.true_extent(datatype)?);
+        Ok(Self {
+            datatype,
+            committed: types.commit(datatype)?,
+            is_committed: contents.is_none(),
+            size: types.size(datatype)?.cast_signed(),
+            lower_bound: bounds.lower_bound,
+            extent: bounds.extent,
+            true_lower_bound: data.lower_bound,
+            true_extent: data.extent,
+            element: None,
+            name: String::new(),
+            attributes: Attributes::new(),
+            contents,
+        })
+    }
+
+    /// Whether elements follow each other without a gap.
+    pub(crate) const fn is_dense(&self) -> bool {
+        self.size == self.extent && self.true_lower_bound == 0 && self.true_extent == self.size
+    }
+}
+
+static TYPES: Owned<RefCell<Table<Type>>> = Owned::new(RefCell::new(Table::new(Kind::Datatype)));
+
+/// The predefined types, by handle from the first on.
+static NAMED: Owned<RefCell<Vec<Option<Type>>>> = Owned::new(RefCell::new(Vec::new()));
+
+/// Makes the predefined types.
+pub(crate) fn start() -> Result<(), Fault> {
+    engine::with(|engine| {
+        let types = engine.types()?;
+        let mut named = NAMED.borrow_mut();
+        for row in predefined::all() {
+            let datatype = row.form.make(types)?;
+            let mut made = Type::new(types, datatype, None)?;
+            (made.element, made.name) = (row.element, row.name.to_owned());
+            let place = row.handle - MPI_DATATYPE_NULL;
+            if named.len() <= place {
+                named.resize_with(place + 1, || None);
+            }
+            if let Some(place) = named.get_mut(place) {
+                *place = Some(made);
+            }
+        }
+        Ok(())
+    })
+}
+
+fn missing(handle: Handle) -> Fault {
+    match handle {
+        MPI_DATATYPE_NULL => Fault::new(MPI_ERR_TYPE, "MPI_DATATYPE_NULL where a datatype belongs"),
+        handle => Fault::handle(MPI_ERR_TYPE, "datatype", handle),
+    }
+}
+
+/// Looks at a type.
+#[inline]
+pub(crate) fn look<R>(handle: Handle, look: impl FnOnce(&Type) -> R) -> Result<R, Fault> {
+    let found = match handle.checked_sub(MPI_DATATYPE_NULL) {
+        Some(place @ 1..0x100) => NAMED.borrow().get(place).and_then(Option::as_ref).map(look),
+        _ => TYPES.borrow().get(handle).map(look),
+    };
+    found.ok_or_else(|| missing(handle))
+}
+
+/// Works with what is kept with a type.
+pub(crate) fn change<R>(handle: Handle, work: impl FnOnce(&mut Type) -> R) -> Result<R, Fault> {
+    let found = match handle.checked_sub(MPI_DATATYPE_NULL) {
+        Some(place @ 1..0x100) => NAMED.borrow_mut().get_mut(place).and_then(Option::as_mut).map(work),
+        _ => TYPES.borrow_mut().get_mut(handle).map(work),
+    };
+    found.ok_or_else(|| missing(handle))
+}
+
+/// Whether a handle is of a predefined type.
+pub(crate) const fn is_named(handle: Handle) -> bool {
+    handle > MPI_DATATYPE_NULL && handle < MPI_DATATYPE_NULL + 0x100
+}
+
+/// A handle for a new type.
+pub(crate) fn insert(made: Type) -> Result<Handle, Fault> {
+    TYPES.borrow_mut().insert(made).ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many datatypes"))
+}
+
+/// Data of the program's: elements of a datatype at an address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Data {
+    address: Address,
+    count: u64,
+    datatype: Committed,
+    /// From the address to the lowest byte and past the highest one.
+    reach: (isize, isize),
+    /// Bytes without what lies between them.
+    pub(crate) bytes: usize,
+    is_dense: bool,
+}
+
+impl Data {
+    /// As a call of MPI names it; refused if the type is not committed.
+    #[inline]
+    pub(crate) fn new(address: Address, count: i64, datatype: Handle) -> Result<Self, Fault> {
+        let Ok(number) = u64::try_from(count) else {
+            return Err(Fault::new(MPI_ERR_COUNT, format!("a count of {count}")));
+        };
+        look(datatype, |known| {
+            if !known.is_committed {
+                return Err(Fault::new(MPI_ERR_TYPE, "a datatype that was not committed"));
+            }
+            let last = (count - 1).max(0).saturating_mul(known.extent);
+            let low = known.true_lower_bound.saturating_add(last.min(0)).min(0);
+            let high = known.true_lower_bound.saturating_add(known.true_extent).saturating_add(last.max(0));
+            let reach =
+                if count == 0 || known.size == 0 { (0, 0) } else { (low as isize, high.max(0) as isize) };
+            let bytes = (count.saturating_mul(known.size)) as usize;
+            Ok(Self {
+                address,
+                count: number,
+                datatype: known.committed,
+                reach,
+                bytes,
+                is_dense: known.is_dense(),
+            })
+        })?
+    }
+
+    /// The memory that it reaches over.
+    fn memory(&self) -> Result<&'static mut [u8], Fault> {
+        let (low, high) = self.reach;
+        self.address.bytes(low, high.saturating_sub(low) as usize)
+    }
+
+    /// To be sent.
+    #[inline]
+    pub(crate) fn typed(&self) -> Result<Typed<'static>, Fault> {
+        let memory: &'static [u8] = self.memory()?;
+        Ok(Typed::new(memory, self.count, self.datatype).with_origin(self.reach.0.unsigned_abs()))
+    }
+
+    /// To be received.
+    #[inline]
+    pub(crate) fn typed_mut(&self) -> Result<TypedMut<'static>, Fault> {
+        Ok(TypedMut::new(self.memory()?, self.count, self.datatype).with_origin(self.reach.0.unsigned_abs()))
+    }
+
+    /// Its bytes, if they are in one piece.
+    pub(crate) fn dense(&self) -> Result<Option<&'static mut [u8]>, Fault> {
+        if self.is_dense { self.address.bytes(0, self.bytes).map(Some) } else { Ok(None) }
+    }
+
+    /// The bytes from its address on.
+    pub(crate) fn stretch(&self, bytes: usize) -> Result<&'static mut [u8], Fault> {
+        self.address.bytes(0, bytes)
+    }
+
+    /// A copy of its bytes in one piece.
+    pub(crate) fn packed(&self) -> Result<Vec<u8>, Fault> {
+        let mut stream = vec![0; self.bytes];
+        self.pack_into(Form::Native, &mut stream, &mut 0)?;
+        Ok(stream)
+    }
+
+    /// Packs it behind `position`.
+    pub(crate) fn pack_into(&self, form: Form, stream: &mut [u8], position: &mut usize) -> Result<(), Fault> {
+        if let (Form::Native, Some(bytes)) = (form, self.dense()?) {
+            let place = stream.get_mut(*position..).and_then(|rest| rest.get_mut(..bytes.len()));
+            let short = || Fault::new(MPI_ERR_TRUNCATE, "a buffer too short for what is to be packed");
+            place.ok_or_else(short)?.copy_from_slice(bytes);
+            *position += bytes.len();
+            return Ok(());
+        }
+        let memory = self.memory()?;
+        self.convert(form, |types, convertor| {
+            let rest = stream.get_mut(*position..).unwrap_or_default();
+            let len = convertor.packed_len() as usize;
+            if len > rest.len() {
+                return Err(Fault::new(MPI_ERR_TRUNCATE, format!("{len} bytes into {}", rest.len())));
+            }
+            *position += convertor.pack(types, memory, rest.get_mut(..len).unwrap_or_default())?;
+            Ok(())
+        })
+    }
+
+    /// Unpacks it from behind `position`; from a stream that ends early, as much as there is.
+    pub(crate) fn unpack_from(&self, form: Form, stream: &[u8], position: &mut usize) -> Result<(), Fault> {
+        let memory = self.memory()?;
+        self.convert(form, |types, convertor| {
+            let rest = stream.get(*position..).unwrap_or_default();
+            let len = rest.len().min(convertor.packed_len() as usize);
+            *position += convertor.unpack(types, memory, rest.get(..len).unwrap_or_default())?;
+            Ok(())
+        })
+    }
+
+    fn convert(
+        &self,
+        form: Form,
+        work: impl FnOnce(&Types<'_>, &mut Convertor) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        engine::with(|engine| {
+            let types = engine.types()?;
+            let convertor = Convertor::new(types, self.datatype, self.count, form)?;
+            work(types, &mut convertor.with_origin(self.reach.0.unsigned_abs()))
+        })
+    }
+}
+
+/// Frees a type's handle.
+pub(crate) fn free(handle: Handle) -> Result<(), Fault> {
+    if is_named(handle) {
+        return Err(Fault::new(MPI_ERR_TYPE, "a predefined datatype cannot be freed"));
+    }
+    let attributes = change(handle, |own| core::mem::take(&mut own.attributes))?;
+    attributes::deleted(Of::Datatype, handle, &attributes)?;
+    let freed = TYPES.borrow_mut().remove(handle).ok_or_else(|| missing(handle))?;
+    engine::with(|engine| Ok(engine.types()?.free(freed.datatype)?))
+}
+
+/// A count for a program that has so many bits for it.
+pub(crate) fn small(count: i64) -> c_int {
+    c_int::try_from(count).unwrap_or(MPI_UNDEFINED)
+}
+
+fn count_in(status: Ptr<Status>, datatype: Handle) -> Result<i64, Fault> {
+    let (bytes, size) = (status.get()?.bytes().cast_signed(), look(datatype, |known| known.size)?);
+    Ok(match bytes.checked_rem(size) {
+        Some(0) => bytes / size,
+        None if bytes == 0 => 0,
+        _ => i64::from(MPI_UNDEFINED),
+    })
+}
+
+fn elements_in(status: Ptr<Status>, datatype: Handle) -> Result<i64, Fault> {
+    let (bytes, known) = (status.get()?.bytes(), look(datatype, |known| known.datatype)?);
+    if is_named(datatype) {
+        return count_in(status, datatype);
+    }
+    let elements = engine::with(|engine| Ok(engine.types()?.elements(known, Form::Native, bytes).ok()))?;
+    Ok(elements.map_or(i64::from(MPI_UNDEFINED), u64::cast_signed))
+}
+
+fn set_elements(status: Ptr<Status>, datatype: Handle, count: i64) -> Result<(), Fault> {
+    let size = look(datatype, |known| known.size)?;
+    let mut changed = status.get()?;
+    changed.set_bytes(count.saturating_mul(size).max(0).cast_unsigned());
+    status.set(changed)
+}
+
+mpi! { fn MPI_Type_commit(datatype: Ptr<Handle>) on MPI_COMM_SELF => {
+    change(datatype.get()?, |known| known.is_committed = true)?;
+} }
+
+mpi! { fn MPI_Type_free(datatype: Ptr<Handle>) on MPI_COMM_SELF => {
+    free(datatype.get()?)?;
+    datatype.set(MPI_DATATYPE_NULL)?;
+} }
+
+mpi! { fn MPI_Type_size_c(datatype: Handle, size: Ptr<i64>) on MPI_COMM_SELF => {
+    size.set(look(datatype, |known| known.size)?)?;
+} }
+
+mpi! { fn MPI_Type_size(datatype: Handle, size: Ptr<c_int>) on MPI_COMM_SELF => {
+    size.set(small(look(datatype, |known| known.size)?))?;
+} }
+
+mpi! { fn MPI_Type_size_x(datatype: Handle, size: Ptr<i64>) as MPI_Type_size_c(datatype, size) }
+
+mpi! { fn MPI_Type_get_extent_c(datatype: Handle, lower_bound: Ptr<i64>, extent: Ptr<i64>) on MPI_COMM_SELF => {
+    let bounds = look(datatype, |known| (known.lower_bound, known.extent))?;
+    lower_bound.set(bounds.0)?;
+    extent.set(bounds.1)?;
+} }
+
+mpi! { fn MPI_Type_get_extent(datatype: Handle, lower_bound: Ptr<isize>, extent: Ptr<isize>) as MPI_Type_get_extent_c(datatype, lower_bound.cast(), extent.cast()) }
+mpi! { fn MPI_Type_get_extent_x(datatype: Handle, lower_bound: Ptr<i64>, extent: Ptr<i64>) as MPI_Type_get_extent_c(datatype, lower_bound, extent) }
+
+mpi! { fn MPI_Type_get_true_extent_c(datatype: Handle, lower_bound: Ptr<i64>, extent: Ptr<i64>) on MPI_COMM_SELF => {
+    let bounds = look(datatype, |known| (known.true_lower_bound, known.true_extent))?;
+    lower_bound.set(bounds.0)?;
+    extent.set(bounds.1)?;
+} }
+
+mpi! { fn MPI_Type_get_true_extent(datatype: Handle, lower_bound: Ptr<isize>, extent: Ptr<isize>) as MPI_Type_get_true_extent_c(datatype, lower_bound.cast(), extent.cast()) }
+mpi! { fn MPI_Type_get_true_extent_x(datatype: Handle, lower_bound: Ptr<i64>, extent: Ptr<i64>) as MPI_Type_get_true_extent_c(datatype, lower_bound, extent) }
+
+mpi! { fn MPI_Type_set_name(datatype: Handle, name: Ptr<c_char>) on MPI_COMM_SELF => {
+    let name = name.text()?;
+    change(datatype, |known| known.name = name)?;
+} }
+
+mpi! { fn MPI_Type_get_name(datatype: Handle, name: Ptr<c_char>, len: Ptr<c_int>) on MPI_COMM_SELF => {
+    let known = match datatype {
+        MPI_DATATYPE_NULL => "MPI_DATATYPE_NULL".to_owned(),
+        datatype => look(datatype, |known| known.name.clone())?,
+    };
+    len.set(name.set_text(&known, MPI_MAX_OBJECT_NAME as usize)? as c_int)?;
+} }
+
+mpi! { fn MPI_Get_count_c(status: Ptr<Status>, datatype: Handle, count: Ptr<i64>) on MPI_COMM_SELF => {
+    count.set(count_in(status, datatype)?)?;
+} }
+
+mpi! { fn MPI_Get_count(status: Ptr<Status>, datatype: Handle, count: Ptr<c_int>) on MPI_COMM_SELF => {
+    count.set(small(count_in(status, datatype)?))?;
+} }
+
+mpi! { fn MPI_Get_elements_c(status: Ptr<Status>, datatype: Handle, count: Ptr<i64>) on MPI_COMM_SELF => {
+    count.set(elements_in(status, datatype)?)?;
+} }
+
+mpi! { fn MPI_Get_elements(status: Ptr<Status>, datatype: Handle, count: Ptr<c_int>) on MPI_COMM_SELF => {
+    count.set(small(elements_in(status, datatype)?))?;
+} }
+
+mpi! { fn MPI_Get_elements_x(status: Ptr<Status>, datatype: Handle, count: Ptr<i64>) as MPI_Get_elements_c(status, datatype, count) }
+
+mpi! { fn MPI_Status_set_elements_c(status: Ptr<Status>, datatype: Handle, count: i64) on MPI_COMM_SELF => {
+    set_elements(status, datatype, count)?;
+} }
+
+mpi! { fn MPI_Status_set_elements_x(status: Ptr<Status>, datatype: Handle, count: i64) as MPI_Status_set_elements_c(status, datatype, count) }
+
+mpi! { fn MPI_Type_toint(datatype: Handle) -> c_int { datatype as c_int } }
+mpi! { fn MPI_Type_fromint(number: c_int) -> Handle { number as Handle } }

@@ -1,0 +1,142 @@
+//! The process's endpoint, from `MPI_Init` to `MPI_Finalize`.
+//!
+//! Its storage: 64 ranks, 4096 requests, 1024 communicators, 1024 derived datatypes with 64 Ki words, 128 envelopes and 32 blocks
+//! of 8 KiB a peer. What does not fit is `MPI_ERR_NO_MEM`, of what the message tells.
+
+use core::cell::{Cell, RefCell};
+use core::ffi::c_int;
+use std::process;
+
+use aldis_host_sim::{HostEndpoint, Job};
+use aldis_kernel::datatype::{TypeTable, Types};
+use aldis_kernel::{Comm, Request};
+
+use crate::abi::{MPI_ERR_INTERN, MPI_ERR_OTHER};
+use crate::edge::scope::{self, Lasting};
+use crate::edge::{Address, Owned};
+use crate::errors::Fault;
+
+aldis_kernel::storage! {
+    static STORAGE: peers = 64, requests = 4096, communicators = 1024,
+        envelopes = 128, blocks = 32, block_bytes = 8192, pooled = 16, bins = 1024,
+        pieces = 17408
+}
+
+/// Derived datatypes, and words that describe them.
+type Datatypes = TypeTable<1024, 65536>;
+
+/// What communicates.
+pub(crate) struct Engine {
+    pub(crate) scope: Lasting,
+    job: Option<Job>,
+    /// Requests that the program has freed before they were over.
+    pub(crate) freed: Vec<Request<'static>>,
+    /// Memory for buffered sends, as the program gave it.
+    pub(crate) attached: Option<(Address, i64)>,
+}
+
+/// How far the process has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    Before,
+    Running,
+    After,
+    /// It is ending by an error.
+    Aborting,
+}
+
+static ENGINE: Owned<RefCell<Option<Engine>>> = Owned::new(RefCell::new(None));
+static PHASE: Owned<Cell<Phase>> = Owned::new(Cell::new(Phase::Before));
+
+/// How far the process has come.
+pub(crate) fn phase() -> Phase {
+    PHASE.get()
+}
+
+/// Works with the engine.
+pub(crate) fn with<R>(work: impl FnOnce(&mut Engine) -> Result<R, Fault>) -> Result<R, Fault> {
+    let inside = "called from inside of another call of MPI, such as a reduction function";
+    let mut engine = ENGINE.try_borrow_mut().map_err(|_| Fault::new(MPI_ERR_OTHER, inside))?;
+    match engine.as_mut() {
+        Some(engine) => work(engine),
+        None => Err(Fault::new(MPI_ERR_OTHER, if phase() == Phase::Before { BEFORE } else { AFTER })),
+    }
+}
+
+const BEFORE: &str = "called before MPI_Init";
+const AFTER: &str = "called after MPI_Finalize";
+
+impl Engine {
+    /// For blocking calls.
+    pub(crate) fn endpoint(&mut self) -> &mut HostEndpoint {
+        scope::endpoint(&mut self.scope)
+    }
+
+    /// The table of datatypes.
+    pub(crate) fn types(&mut self) -> Result<&mut Types<'static>, Fault> {
+        Ok(self.scope.types()?)
+    }
+
+    /// Lets freed requests that are over go.
+    pub(crate) fn reap(&mut self) {
+        let scope = &mut self.scope;
+        // Whoever frees a request is not told how it ends.
+        self.freed.retain_mut(|request| matches!(scope.test(request), Ok(None)));
+    }
+}
+
+/// Becomes a rank: world and self of the job.
+pub(crate) fn start() -> Result<[Comm; 2], Fault> {
+    match phase() {
+        Phase::Before => {}
+        Phase::Running | Phase::Aborting => return Err(Fault::new(MPI_ERR_OTHER, "called a second time")),
+        Phase::After => return Err(Fault::new(MPI_ERR_OTHER, AFTER)),
+    }
+    let memory = STORAGE.take().ok_or_else(|| Fault::new(MPI_ERR_INTERN, "the storage is taken"))?;
+    let (job, mut endpoint) = Job::join(memory).unwrap_or_else(|error| {
+        // There is no handler yet that could be asked.
+        eprintln!("MPI_Init: {error}");
+        process::exit(1)
+    });
+    let types: &'static mut Datatypes = Box::leak(Box::new(Datatypes::new()));
+    endpoint.attach_types(types.types())?;
+    let comms = [endpoint.world(), endpoint.itself()];
+    let engine = Engine { scope: scope::of(endpoint), job: Some(job), freed: Vec::new(), attached: None };
+    *ENGINE.borrow_mut() = Some(engine);
+    PHASE.set(Phase::Running);
+    Ok(comms)
+}
+
+/// Leaves the job: what was sent is delivered.
+pub(crate) fn finish() -> Result<(), Fault> {
+    with(|engine| {
+        for mut request in core::mem::take(&mut engine.freed) {
+            // Whoever frees a request is not told how it ends.
+            let _ = engine.scope.wait_for(&mut request);
+        }
+        match engine.job.take() {
+            Some(job) => Ok(job.leave(engine.endpoint())?),
+            None => Ok(()),
+        }
+    })?;
+    PHASE.set(Phase::After);
+    *ENGINE.borrow_mut() = None;
+    Ok(())
+}
+
+/// Ends the job with a message, said once: by the launcher, or here without one.
+pub(crate) fn abort(code: c_int, text: &str) -> ! {
+    if PHASE.replace(Phase::Aborting) != Phase::Aborting {
+        let told = ENGINE.try_borrow_mut().is_ok_and(|mut engine| {
+            let Some(engine) = engine.as_mut() else { return false };
+            let Some(job) = engine.job.take() else { return false };
+            let is_launched = job.is_launched();
+            job.abort(engine.endpoint(), code, text);
+            is_launched
+        });
+        if !told {
+            eprintln!("{text}");
+        }
+    }
+    process::exit((code & 0xFF).max(1))
+}

@@ -1,0 +1,114 @@
+//! Starting and ending (MPI 5.0, chapter 11), versions, clocks and memory (chapter 9).
+
+use core::cell::Cell;
+use core::ffi::{c_char, c_int};
+use std::time::Instant;
+
+use crate::abi::{
+    Handle, MPI_ABI_SUBVERSION, MPI_ABI_VERSION, MPI_COMM_SELF, MPI_ERR_NO_MEM,
+    MPI_MAX_LIBRARY_VERSION_STRING, MPI_MAX_PROCESSOR_NAME, MPI_SUBVERSION, MPI_THREAD_SERIALIZED,
+    MPI_THREAD_SINGLE, MPI_VERSION,
+};
+use crate::edge::{Address, Owned, Ptr, memory};
+use crate::engine::Phase;
+use crate::errors::Fault;
+use crate::{communicators, datatypes, engine};
+
+/// The thread level that was granted.
+static LEVEL: Owned<Cell<c_int>> = Owned::new(Cell::new(MPI_THREAD_SINGLE));
+
+/// Whether the first thread is the one that calls.
+static MAIN: Owned<Cell<Option<std::thread::ThreadId>>> = Owned::new(Cell::new(None));
+
+fn start(level: c_int) -> Result<c_int, Fault> {
+    let comms = engine::start()?;
+    communicators::start(comms);
+    datatypes::start()?;
+    LEVEL.set(level.clamp(MPI_THREAD_SINGLE, MPI_THREAD_SERIALIZED));
+    MAIN.set(Some(std::thread::current().id()));
+    Ok(LEVEL.get())
+}
+
+mpi! { fn MPI_Init(_argc: Ptr<c_int>, _argv: Ptr<Ptr<Ptr<c_char>>>) on MPI_COMM_SELF => { start(MPI_THREAD_SINGLE)?; } }
+
+mpi! { fn MPI_Init_thread(_argc: Ptr<c_int>, _argv: Ptr<Ptr<Ptr<c_char>>>, required: c_int, provided: Ptr<c_int>) on MPI_COMM_SELF => {
+    provided.set(start(required)?)?;
+} }
+
+mpi! { fn MPI_Finalize() on MPI_COMM_SELF => {
+    communicators::finish()?;
+    engine::finish()?;
+} }
+
+mpi! { fn MPI_Initialized(flag: Ptr<c_int>) on MPI_COMM_SELF => {
+    flag.set((engine::phase() != Phase::Before).into())?;
+} }
+
+mpi! { fn MPI_Finalized(flag: Ptr<c_int>) on MPI_COMM_SELF => {
+    flag.set((engine::phase() == Phase::After).into())?;
+} }
+
+mpi! { fn MPI_Query_thread(provided: Ptr<c_int>) on MPI_COMM_SELF => { provided.set(LEVEL.get())?; } }
+
+mpi! { fn MPI_Is_thread_main(flag: Ptr<c_int>) on MPI_COMM_SELF => {
+    flag.set((MAIN.get() == Some(std::thread::current().id())).into())?;
+} }
+
+mpi! { fn MPI_Abort(_comm: Handle, code: c_int) -> c_int {
+    engine::abort(code, &format!("MPI_Abort with code {code}"))
+} }
+
+mpi! { fn MPI_Get_version(version: Ptr<c_int>, subversion: Ptr<c_int>) on MPI_COMM_SELF => {
+    version.set(MPI_VERSION)?;
+    subversion.set(MPI_SUBVERSION)?;
+} }
+
+mpi! { fn MPI_Abi_get_version(version: Ptr<c_int>, subversion: Ptr<c_int>) on MPI_COMM_SELF => {
+    version.set(MPI_ABI_VERSION)?;
+    subversion.set(MPI_ABI_SUBVERSION)?;
+} }
+
+mpi! { fn MPI_Get_library_version(text: Ptr<c_char>, len: Ptr<c_int>) on MPI_COMM_SELF => {
+    let version = concat!("Aldis ", env!("CARGO_PKG_VERSION"));
+    len.set(text.set_text(version, MPI_MAX_LIBRARY_VERSION_STRING as usize)? as c_int)?;
+} }
+
+mpi! { fn MPI_Get_processor_name(text: Ptr<c_char>, len: Ptr<c_int>) on MPI_COMM_SELF => {
+    let name = nix::unistd::gethostname().map_or_else(|_| "localhost".into(), |name| name.to_string_lossy().into_owned());
+    len.set(text.set_text(&name, MPI_MAX_PROCESSOR_NAME as usize)? as c_int)?;
+} }
+
+/// When the clock was first read: seconds count from there, so that they keep their nanoseconds.
+fn seconds() -> f64 {
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_secs_f64()
+}
+
+mpi! { fn MPI_Wtime() -> f64 { seconds() } }
+mpi! { fn MPI_Wtick() -> f64 { 1e-9 } }
+
+mpi! { fn MPI_Alloc_mem(size: isize, _info: Handle, place: Address) on MPI_COMM_SELF => {
+    let made = memory::allocate(usize::try_from(size).unwrap_or(usize::MAX));
+    if made.is_null() {
+        return Err(Fault::new(MPI_ERR_NO_MEM, format!("no {size} bytes")));
+    }
+    place.cast::<Address>().set(made)?;
+} }
+
+mpi! { fn MPI_Free_mem(place: Address) on MPI_COMM_SELF => { memory::free(place); } }
+
+mpi! { fn MPI_Aint_add(base: isize, distance: isize) -> isize { base.wrapping_add(distance) } }
+mpi! { fn MPI_Aint_diff(one: isize, other: isize) -> isize { one.wrapping_sub(other) } }
+
+mpi! { fn MPI_Get_address(place: Address, address: Ptr<isize>) on MPI_COMM_SELF => {
+    address.set(place.address().cast_signed())?;
+} }
+
+mpi! {
+    /// For profiling tools, which define it.
+    fn MPI_Pcontrol(_level: c_int) -> c_int { crate::abi::MPI_SUCCESS }
+}
+
+mpi! { fn MPI_Get_hw_resource_info(info: Ptr<Handle>) on MPI_COMM_SELF => {
+    info.set(crate::info::insert(crate::info::Info::new())?)?;
+} }

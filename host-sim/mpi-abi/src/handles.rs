@@ -1,0 +1,111 @@
+//! Tables of objects. A handle is a slot, its generation and the kind of object, in 31 bits: above the zero page, where the
+//! predefined handles of the standard are, and a positive `int` for Fortran. What was freed is not found again.
+
+use crate::abi::Handle;
+
+/// Bits of a slot's number.
+const SLOT_BITS: u32 = 16;
+
+/// Bits of a generation.
+const GENERATION_BITS: u32 = 11;
+
+/// What a table holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Comm = 1,
+    Group,
+    Datatype,
+    Op,
+    Request,
+    Errhandler,
+    Info,
+    Message,
+}
+
+/// Objects of a kind.
+#[derive(Debug)]
+pub(crate) struct Table<T> {
+    kind: Kind,
+    slots: Vec<(u32, Option<T>)>,
+    free: Vec<u32>,
+}
+
+impl<T> Table<T> {
+    pub(crate) const fn new(kind: Kind) -> Self {
+        Self { kind, slots: Vec::new(), free: Vec::new() }
+    }
+
+    fn handle(&self, slot: u32, generation: u32) -> Handle {
+        ((self.kind as usize) << (SLOT_BITS + GENERATION_BITS))
+            | (generation as usize) << SLOT_BITS
+            | slot as usize
+    }
+
+    fn slot_of(&self, handle: Handle) -> Option<usize> {
+        let slot = handle & ((1 << SLOT_BITS) - 1);
+        let (generation, object) = self.slots.get(slot)?;
+        (object.is_some() && self.handle(slot as u32, *generation) == handle).then_some(slot)
+    }
+
+    /// Takes an object in; `None` if there are too many.
+    pub(crate) fn insert(&mut self, object: T) -> Option<Handle> {
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None if self.slots.len() < 1 << SLOT_BITS => {
+                self.slots.push((0, None));
+                self.slots.len() as u32 - 1
+            }
+            None => return None,
+        };
+        let place = self.slots.get_mut(slot as usize)?;
+        place.1 = Some(object);
+        let generation = place.0;
+        Some(self.handle(slot, generation))
+    }
+
+    pub(crate) fn get(&self, handle: Handle) -> Option<&T> {
+        self.slots.get(self.slot_of(handle)?)?.1.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, handle: Handle) -> Option<&mut T> {
+        let slot = self.slot_of(handle)?;
+        self.slots.get_mut(slot)?.1.as_mut()
+    }
+
+    /// Takes an object out: its handle is stale from then on.
+    pub(crate) fn remove(&mut self, handle: Handle) -> Option<T> {
+        let slot = self.slot_of(handle)?;
+        let (generation, object) = self.slots.get_mut(slot)?;
+        *generation = (*generation + 1) % (1 << GENERATION_BITS);
+        self.free.push(slot as u32);
+        object.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_freed_handle_is_not_found_again() {
+        let mut table = Table::new(Kind::Group);
+        let first = table.insert(1).unwrap();
+        assert!(first > 0xFFF && i32::try_from(first).is_ok(), "{first:#x}");
+        assert_eq!(table.remove(first), Some(1));
+        let second = table.insert(2).unwrap();
+        assert_ne!(first, second);
+        assert_eq!(
+            (table.get(first).copied(), table.remove(first), table.get(second).copied()),
+            (None, None, Some(2))
+        );
+    }
+
+    #[test]
+    fn a_handle_of_another_kind_is_not_found() {
+        let mut groups = Table::new(Kind::Group);
+        let infos: Table<u8> = Table::new(Kind::Info);
+        let group = groups.insert(1_u8).unwrap();
+        assert_eq!(infos.get(group), None);
+    }
+}

@@ -1,0 +1,54 @@
+//! # aldis-mpi-abi: Aldis under unmodified MPI programs
+//!
+//! The C interface of MPI 5.0 with its standard ABI (MPI 5.0, chapter 20): a library `libmpi_abi.so.1` that programs find at run
+//! time in place of any other implementation's. A thin facade: semantics are those of `aldis-kernel` and `aldis-coll`; here are
+//! handles, C's types, and what MPI has beside communication. `docs/mpi.md` tells how to use it and what is missing.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `unsupported` | written by the build script from `table/*.txt`, the functions and constants: what is not written here |
+//! | `edge` | where pointers of C become values and slices |
+//! | `export` | how a function gets its two names, `MPI_X` and `PMPI_X` |
+//! | `handles` | tables of objects whose handles are numbers |
+//! | `engine` | the process's endpoint, from `MPI_Init` to `MPI_Finalize` |
+//! | `errors` | error classes, codes, strings, handlers (chapter 9) |
+//! | `environment` | starting, ending, versions, clocks, memory (chapters 9 and 11) |
+//! | `communicators`, `groups` | chapter 7 |
+//! | `messages`, `requests` | chapter 3 |
+//! | `datatypes` | chapter 5 |
+//! | `collectives`, `operations` | chapter 6 |
+//! | `info` | chapter 10 |
+//!
+//! # Invariants
+//!
+//! * A function is in the table; its Rust has the table's parameters, or it does not compile.
+//! * A function of large counts (`_c`) is the implementation, the other one calls it.
+//! * Nothing is printed but what an error handler that ends the job says, once.
+//!
+//! # Limits
+//!
+//! Threads: at most `MPI_THREAD_SERIALIZED`. Sizes of the endpoint's storage as in [`engine`].
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[macro_use]
+mod export;
+
+mod abi;
+mod attributes;
+mod collectives;
+mod communicators;
+mod constructors;
+mod datatypes;
+mod edge;
+mod engine;
+mod environment;
+mod errors;
+mod groups;
+mod handles;
+mod info;
+mod messages;
+mod operations;
+mod packing;
+mod predefined;
+mod requests;
+mod unsupported;

@@ -1,0 +1,392 @@
+//! Messages (MPI 5.0, chapter 3): sends in all modes, receives, probes, persistent requests, buffers for buffered sends.
+
+use core::cell::RefCell;
+use core::ffi::{c_int, c_void};
+
+use aldis_kernel::{Comm, Matched, Rank, Source, Tag, TagMatch, Typed};
+
+use crate::abi::{
+    Handle, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, MPI_ERR_BUFFER, MPI_ERR_NO_MEM, MPI_ERR_RANK,
+    MPI_ERR_REQUEST, MPI_ERR_TAG, MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_PROC_NULL, Status,
+};
+use crate::communicators;
+use crate::datatypes::{Data, small};
+use crate::edge::{Address, Owned, Ptr};
+use crate::engine::{self, Engine};
+use crate::errors::Fault;
+use crate::handles::{Kind, Table};
+use crate::requests::{self, are_running};
+
+/// When a send is over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Standard,
+    Synchronous,
+    Ready,
+    Buffered,
+}
+
+fn rank(number: c_int) -> Result<Rank, Fault> {
+    match number {
+        MPI_PROC_NULL => Ok(Rank::NULL),
+        number if number >= 0 => Ok(Rank(number as u32)),
+        number => Err(Fault::new(MPI_ERR_RANK, format!("{number} is no rank to send to"))),
+    }
+}
+
+fn tag(number: c_int) -> Result<Tag, Fault> {
+    match u32::try_from(number) {
+        Ok(tag) => Ok(Tag(tag)),
+        Err(_) => Err(Fault::new(MPI_ERR_TAG, format!("{number} is no tag"))),
+    }
+}
+
+fn source(number: c_int) -> Result<Source, Fault> {
+    match number {
+        MPI_ANY_SOURCE => Ok(Source::Any),
+        MPI_PROC_NULL => Ok(Source::Rank(Rank::NULL)),
+        number if number >= 0 => Ok(Source::Rank(Rank(number as u32))),
+        number => Err(Fault::new(MPI_ERR_RANK, format!("{number} is no rank to receive from"))),
+    }
+}
+
+fn tag_match(number: c_int) -> Result<TagMatch, Fault> {
+    if number == MPI_ANY_TAG { Ok(TagMatch::Any) } else { tag(number).map(TagMatch::Tag) }
+}
+
+/// A message that is to be sent.
+struct Sending {
+    handle: Handle,
+    comm: Comm,
+    data: Data,
+    to: Rank,
+    tag: Tag,
+    mode: Mode,
+}
+
+impl Sending {
+    #[inline]
+    fn new(mode: Mode, data: Data, to: c_int, number: c_int, handle: Handle) -> Result<Self, Fault> {
+        Ok(Self { handle, comm: communicators::of(handle)?, data, to: rank(to)?, tag: tag(number)?, mode })
+    }
+
+    #[inline]
+    fn typed(&self) -> Result<Typed<'static>, Fault> {
+        let typed = self.data.typed()?;
+        Ok(match self.mode {
+            Mode::Standard | Mode::Buffered => typed,
+            Mode::Synchronous => typed.synchronous(),
+            Mode::Ready => typed.ready(),
+        })
+    }
+
+    fn buffer(&self, engine: &mut Engine) -> Result<(), Fault> {
+        engine.endpoint().bsend_typed(&self.comm, self.typed()?, self.to, self.tag)?;
+        Ok(())
+    }
+
+    /// Sends it.
+    #[inline]
+    fn run(&self) -> Result<(), Fault> {
+        if are_running() && self.mode != Mode::Buffered {
+            return requests::wait(self.start()?).map(|_| ());
+        }
+        engine::with(|engine| match self.mode {
+            Mode::Buffered => self.buffer(engine),
+            _ => {
+                engine.endpoint().send_typed(&self.comm, self.typed()?, self.to, self.tag)?;
+                Ok(())
+            }
+        })
+    }
+
+    /// Starts it.
+    fn start(&self) -> Result<Handle, Fault> {
+        if self.mode == Mode::Buffered {
+            engine::with(|engine| self.buffer(engine))?;
+            return requests::of_done(self.handle, Status::EMPTY);
+        }
+        let request = engine::with(|engine| {
+            engine.reap();
+            Ok(engine.scope.isend_typed(&self.comm, self.typed()?, self.to, self.tag)?)
+        })?;
+        requests::of_message(self.handle, request)
+    }
+
+    /// Sets it up.
+    fn keep(&self) -> Result<Handle, Fault> {
+        let request = engine::with(|engine| {
+            Ok(engine.scope.send_init_typed(&self.comm, self.typed()?, self.to, self.tag)?)
+        })?;
+        requests::of_persistent(self.handle, request)
+    }
+}
+
+/// A message that is to be received.
+struct Receiving {
+    handle: Handle,
+    comm: Comm,
+    data: Data,
+    from: Source,
+    tag: TagMatch,
+}
+
+impl Receiving {
+    #[inline]
+    fn new(data: Data, from: c_int, number: c_int, handle: Handle) -> Result<Self, Fault> {
+        Ok(Self {
+            handle,
+            comm: communicators::of(handle)?,
+            data,
+            from: source(from)?,
+            tag: tag_match(number)?,
+        })
+    }
+
+    #[inline]
+    fn run(&self) -> Result<Status, Fault> {
+        if are_running() {
+            return requests::wait(self.start()?);
+        }
+        engine::with(|engine| {
+            Ok(engine.endpoint().recv_typed(&self.comm, self.data.typed_mut()?, self.from, self.tag)?.into())
+        })
+    }
+
+    fn start(&self) -> Result<Handle, Fault> {
+        let request = engine::with(|engine| {
+            engine.reap();
+            Ok(engine.scope.irecv_typed(&self.comm, self.data.typed_mut()?, self.from, self.tag)?)
+        })?;
+        requests::of_message(self.handle, request)
+    }
+
+    fn keep(&self) -> Result<Handle, Fault> {
+        let request = engine::with(|engine| {
+            Ok(engine.scope.recv_init_typed(&self.comm, self.data.typed_mut()?, self.from, self.tag)?)
+        })?;
+        requests::of_persistent(self.handle, request)
+    }
+}
+
+/// The status for a program, whose error stays as it is.
+fn tell(status: Ptr<Status>, found: Status) -> Result<(), Fault> {
+    if status.is_null() {
+        return Ok(());
+    }
+    let error = status.get()?.error;
+    status.set(Status { error, ..found })
+}
+
+macro_rules! sends {
+    ($($mode:ident $blocking:ident $started:ident $kept:ident;)*) => {$(
+        mpi! { fn $blocking(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle) on comm => {
+            Sending::new(Mode::$mode, Data::new(data, count, datatype)?, to, tag, comm)?.run()?;
+        } }
+        mpi! { fn $started(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
+            request.set(Sending::new(Mode::$mode, Data::new(data, count, datatype)?, to, tag, comm)?.start()?)?;
+        } }
+        mpi! { fn $kept(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
+            request.set(Sending::new(Mode::$mode, Data::new(data, count, datatype)?, to, tag, comm)?.keep()?)?;
+        } }
+    )*};
+}
+
+sends! {
+    Standard MPI_Send_c MPI_Isend_c MPI_Send_init_c;
+    Synchronous MPI_Ssend_c MPI_Issend_c MPI_Ssend_init_c;
+    Ready MPI_Rsend_c MPI_Irsend_c MPI_Rsend_init_c;
+}
+
+mpi! { fn MPI_Bsend_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle) on comm => {
+    Sending::new(Mode::Buffered, Data::new(data, count, datatype)?, to, tag, comm)?.run()?;
+} }
+
+mpi! { fn MPI_Ibsend_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
+    request.set(Sending::new(Mode::Buffered, Data::new(data, count, datatype)?, to, tag, comm)?.start()?)?;
+} }
+
+mpi! { fn MPI_Recv_c(data: Address, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, status: Ptr<Status>) on comm => {
+    let found = Receiving::new(Data::new(data, count, datatype)?, from, tag, comm)?.run()?;
+    tell(status, found)?;
+} }
+
+mpi! { fn MPI_Irecv_c(data: Address, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
+    request.set(Receiving::new(Data::new(data, count, datatype)?, from, tag, comm)?.start()?)?;
+} }
+
+mpi! { fn MPI_Recv_init_c(data: Address, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
+    request.set(Receiving::new(Data::new(data, count, datatype)?, from, tag, comm)?.keep()?)?;
+} }
+
+/// Starts a send and waits for a receive, then for the send.
+fn exchange(sending: &Sending, receiving: &Receiving) -> Result<Status, Fault> {
+    let taking = receiving.start()?;
+    let giving = sending.start()?;
+    let found = requests::wait(taking);
+    requests::wait(giving).and(found)
+}
+
+mpi! { fn MPI_Sendrecv_c(
+    data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int,
+    into: Address, room: i64, kind: Handle, from: c_int, from_tag: c_int, comm: Handle, status: Ptr<Status>,
+) on comm => {
+    let sending = Sending::new(Mode::Standard, Data::new(data, count, datatype)?, to, tag, comm)?;
+    let receiving = Receiving::new(Data::new(into, room, kind)?, from, from_tag, comm)?;
+    tell(status, exchange(&sending, &receiving)?)?;
+} }
+
+mpi! { fn MPI_Sendrecv(
+    data: Address, count: c_int, datatype: Handle, to: c_int, tag: c_int,
+    into: Address, room: c_int, kind: Handle, from: c_int, from_tag: c_int, comm: Handle, status: Ptr<Status>,
+) as MPI_Sendrecv_c(data, count.into(), datatype, to, tag, into, room.into(), kind, from, from_tag, comm, status) }
+
+mpi! { fn MPI_Sendrecv_replace_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, from: c_int, from_tag: c_int, comm: Handle, status: Ptr<Status>) on comm => {
+    let place = Data::new(data, count, datatype)?;
+    let mut copy = place.packed()?;
+    let packed = Address::at(copy.as_mut_ptr().expose_provenance());
+    let bytes = Data::new(packed, copy.len() as i64, crate::abi::MPI_BYTE)?;
+    let sending = Sending::new(Mode::Standard, bytes, to, tag, comm)?;
+    tell(status, exchange(&sending, &Receiving::new(place, from, from_tag, comm)?)?)?;
+} }
+
+mpi! { fn MPI_Probe(from: c_int, tag: c_int, comm: Handle, status: Ptr<Status>) on comm => {
+    let (of, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(tag)?);
+    let found = loop {
+        if !are_running() {
+            break engine::with(|engine| Ok(engine.endpoint().probe(&of, from, tag)?))?;
+        }
+        requests::poll()?;
+        if let Some(found) = engine::with(|engine| Ok(engine.endpoint().iprobe(&of, from, tag)?))? {
+            break found;
+        }
+    };
+    tell(status, found.into())?;
+} }
+
+mpi! { fn MPI_Iprobe(from: c_int, tag: c_int, comm: Handle, flag: Ptr<c_int>, status: Ptr<Status>) on comm => {
+    let (of, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(tag)?);
+    requests::poll()?;
+    let found = engine::with(|engine| Ok(engine.endpoint().iprobe(&of, from, tag)?))?;
+    flag.set(found.is_some().into())?;
+    found.map_or(Ok(()), |found| tell(status, found.into()))?;
+} }
+
+/// Messages that a probe has matched.
+static MATCHED: Owned<RefCell<Table<(Handle, Matched)>>> =
+    Owned::new(RefCell::new(Table::new(Kind::Message)));
+
+fn keep_matched(
+    comm: Handle,
+    matched: Matched,
+    message: Ptr<Handle>,
+    status: Ptr<Status>,
+) -> Result<(), Fault> {
+    tell(status, matched.status().into())?;
+    if matched.status().source == Rank::NULL {
+        return message.set(MPI_MESSAGE_NO_PROC);
+    }
+    let kept = MATCHED.borrow_mut().insert((comm, matched));
+    message.set(kept.ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many matched messages"))?)
+}
+
+fn take_matched(message: Ptr<Handle>) -> Result<Option<(Handle, Matched)>, Fault> {
+    let handle = message.get()?;
+    if handle == MPI_MESSAGE_NO_PROC {
+        message.set(MPI_MESSAGE_NULL)?;
+        return Ok(None);
+    }
+    let taken = MATCHED.borrow_mut().remove(handle);
+    let taken = taken.ok_or_else(|| Fault::handle(MPI_ERR_REQUEST, "matched message", handle))?;
+    message.set(MPI_MESSAGE_NULL)?;
+    Ok(Some(taken))
+}
+
+mpi! { fn MPI_Mprobe(from: c_int, tag: c_int, comm: Handle, message: Ptr<Handle>, status: Ptr<Status>) on comm => {
+    let (of, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(tag)?);
+    let matched = loop {
+        if !are_running() {
+            break engine::with(|engine| Ok(engine.endpoint().mprobe(&of, from, tag)?))?;
+        }
+        requests::poll()?;
+        if let Some(matched) = engine::with(|engine| Ok(engine.endpoint().improbe(&of, from, tag)?))? {
+            break matched;
+        }
+    };
+    keep_matched(comm, matched, message, status)?;
+} }
+
+mpi! { fn MPI_Improbe(from: c_int, tag: c_int, comm: Handle, flag: Ptr<c_int>, message: Ptr<Handle>, status: Ptr<Status>) on comm => {
+    let (of, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(tag)?);
+    requests::poll()?;
+    let matched = engine::with(|engine| Ok(engine.endpoint().improbe(&of, from, tag)?))?;
+    flag.set(matched.is_some().into())?;
+    matched.map_or(Ok(()), |matched| keep_matched(comm, matched, message, status))?;
+} }
+
+/// What is received from nobody.
+fn from_nobody() -> Status {
+    Status { source: MPI_PROC_NULL, ..Status::EMPTY }
+}
+
+mpi! { fn MPI_Mrecv_c(data: Address, count: i64, datatype: Handle, message: Ptr<Handle>, status: Ptr<Status>) on MPI_COMM_SELF => {
+    let data = Data::new(data, count, datatype)?;
+    let found = match take_matched(message)? {
+        None => from_nobody(),
+        Some((comm, matched)) => {
+            let request = engine::with(|engine| Ok(engine.scope.imrecv_typed(matched, data.typed_mut()?)?))?;
+            requests::wait(requests::of_message(comm, request)?)?
+        }
+    };
+    tell(status, found)?;
+} }
+
+mpi! { fn MPI_Imrecv_c(data: Address, count: i64, datatype: Handle, message: Ptr<Handle>, request: Ptr<Handle>) on MPI_COMM_SELF => {
+    let data = Data::new(data, count, datatype)?;
+    let handle = match take_matched(message)? {
+        None => requests::of_done(MPI_COMM_SELF, from_nobody())?,
+        Some((comm, matched)) => {
+            let started = engine::with(|engine| Ok(engine.scope.imrecv_typed(matched, data.typed_mut()?)?))?;
+            requests::of_message(comm, started)?
+        }
+    };
+    request.set(handle)?;
+} }
+
+mpi! { fn MPI_Message_toint(message: Handle) -> c_int { message as c_int } }
+mpi! { fn MPI_Message_fromint(number: c_int) -> Handle { number as Handle } }
+
+mpi! { fn MPI_Buffer_attach_c(buffer: Address, size: i64) on MPI_COMM_SELF => {
+    let bytes = buffer.bytes(0, usize::try_from(size).unwrap_or(0))?;
+    engine::with(|engine| {
+        if engine.attached.is_some() {
+            return Err(Fault::new(MPI_ERR_BUFFER, "a buffer is attached already"));
+        }
+        engine.endpoint().attach_buffer(bytes)?;
+        engine.attached = Some((buffer, size));
+        Ok(())
+    })?;
+} }
+
+fn detach() -> Result<(Address, i64), Fault> {
+    engine::with(|engine| {
+        engine.endpoint().detach_buffer()?;
+        Ok(engine.attached.take().unwrap_or((Address::at(0), 0)))
+    })
+}
+
+mpi! { fn MPI_Buffer_detach_c(place: Address, size: Ptr<i64>) on MPI_COMM_SELF => {
+    let (buffer, bytes) = detach()?;
+    place.cast::<Ptr<c_void>>().set(buffer)?;
+    size.set(bytes)?;
+} }
+
+mpi! { fn MPI_Buffer_detach(place: Address, size: Ptr<c_int>) on MPI_COMM_SELF => {
+    let (buffer, bytes) = detach()?;
+    place.cast::<Ptr<c_void>>().set(buffer)?;
+    size.set(small(bytes))?;
+} }
+
+mpi! { fn MPI_Buffer_flush() on MPI_COMM_SELF => {
+    engine::with(|engine| Ok(engine.endpoint().flush_buffer()?))?;
+} }

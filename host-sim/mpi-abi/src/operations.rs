@@ -1,0 +1,200 @@
+//! Operations of reductions (MPI 5.0, 6.9): the predefined ones are `aldis-coll`'s, those of the program are called.
+
+use core::cell::RefCell;
+use core::ffi::c_int;
+use core::num::NonZeroU32;
+
+use aldis_coll::op::{
+    And, BitAnd, BitOr, BitXor, Bool, Complex, DoubleInt, FloatInt, Function, Kernel, LongInt, Max, MaxLoc,
+    Min, MinLoc, Or, Product, ShortInt, Sum, TwoInt, Xor,
+};
+use aldis_coll::schedule::Order;
+
+use crate::abi::{
+    Handle, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_COMM_SELF, MPI_ERR_NO_MEM, MPI_ERR_OP, MPI_IN_PLACE, MPI_LAND,
+    MPI_LOR, MPI_LXOR, MPI_MAX, MPI_MAXLOC, MPI_MIN, MPI_MINLOC, MPI_NO_OP, MPI_OP_NULL, MPI_PROD,
+    MPI_REPLACE, MPI_SUM,
+};
+use crate::collectives::Operand;
+use crate::datatypes::look;
+use crate::edge::{Address, Owned, Ptr, callback};
+use crate::errors::Fault;
+use crate::handles::{Kind, Table};
+use crate::predefined::Element;
+
+/// An operation of the program's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Own {
+    function: usize,
+    commutes: bool,
+    /// Its count is an `MPI_Count`.
+    is_large: bool,
+}
+
+static OPS: Owned<RefCell<Table<Own>>> = Owned::new(RefCell::new(Table::new(Kind::Op)));
+
+/// What tells the calls of functions apart: operation, datatype, bytes of an element. They stay for as long as the process, since
+/// a reduction under way may use them.
+static CALLS: Owned<RefCell<Vec<(Own, Handle, usize)>>> = Owned::new(RefCell::new(Vec::new()));
+
+/// Calls a function of the program's.
+const CALL: Function = |token, into, from, order| {
+    let call = CALLS.borrow().get(token).copied();
+    let Some((own, datatype, bytes)) = call else { return Err(aldis_hal::Cause::Stale) };
+    let count = into.len().checked_div(bytes).unwrap_or(0) as i64;
+    // It combines its first argument with its second one into that.
+    if order == Order::FromFirst || own.commutes {
+        callback::reduce(own.function, own.is_large, from, into, count, datatype);
+    } else {
+        let mut right = from.to_vec();
+        callback::reduce(own.function, own.is_large, into, &mut right, count, datatype);
+        into.copy_from_slice(&right);
+    }
+    Ok(())
+};
+
+/// The operation on elements of a datatype.
+pub(crate) fn kernel(op: Handle, datatype: Handle) -> Result<Kernel, Fault> {
+    let own = OPS.borrow().get(op).copied();
+    match own {
+        Some(own) => call(own, datatype),
+        None => {
+            let (element, bytes) = look(datatype, |known| (known.element, known.extent))?;
+            let found = match op {
+                MPI_REPLACE | MPI_NO_OP => moved(op, bytes),
+                _ => element.and_then(|element| predefined(op, element)),
+            };
+            found.ok_or_else(|| refused(op, datatype))
+        }
+    }
+}
+
+fn refused(op: Handle, datatype: Handle) -> Fault {
+    let name = NAMES.iter().find(|(known, _)| *known == op).map(|(_, name)| *name);
+    match name {
+        Some(name) => {
+            Fault::new(MPI_ERR_OP, format!("{name} is no operation for the datatype {datatype:#x}"))
+        }
+        None => Fault::handle(MPI_ERR_OP, "operation", op),
+    }
+}
+
+fn call(own: Own, datatype: Handle) -> Result<Kernel, Fault> {
+    let bytes = look(datatype, |known| known.extent)?;
+    let empty = || Fault::new(MPI_ERR_OP, "an operation on elements without bytes");
+    let bytes = u32::try_from(bytes).ok().and_then(NonZeroU32::new).ok_or_else(empty)?;
+    let wanted = (own, datatype, bytes.get() as usize);
+    let mut calls = CALLS.borrow_mut();
+    let token = calls.iter().position(|known| *known == wanted).unwrap_or_else(|| {
+        calls.push(wanted);
+        calls.len() - 1
+    });
+    Ok(Kernel::of_function(CALL, token, bytes, own.commutes))
+}
+
+/// What moves elements and looks at none.
+fn moved(op: Handle, bytes: i64) -> Option<Kernel> {
+    const REPLACE: Function = |_, into, from, order| {
+        if order == Order::IntoFirst {
+            into.copy_from_slice(from);
+        }
+        Ok(())
+    };
+    const KEEP: Function = |_, into, from, order| {
+        if order == Order::FromFirst {
+            into.copy_from_slice(from);
+        }
+        Ok(())
+    };
+    let bytes = NonZeroU32::new(u32::try_from(bytes).ok()?)?;
+    Some(Kernel::of_function(if op == MPI_REPLACE { REPLACE } else { KEEP }, 0, bytes, false))
+}
+
+/// A table of operations and elements.
+macro_rules! kernels {
+    ($op:expr, $element:expr; $($name:ident $operation:ident: $($kind:ident $rust:ty),*;)*) => {
+        match ($op, $element) {
+            $($(($name, Element::$kind) => Some(Kernel::of::<$operation, $rust>()),)*)*
+            _ => None,
+        }
+    };
+}
+
+/// Which operation goes with which type (MPI 5.0, 6.9.2).
+fn predefined(op: Handle, element: Element) -> Option<Kernel> {
+    kernels! { op, element;
+        MPI_SUM Sum: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, F32 f32, F64 f64, Complex32 Complex<f32>, Complex64 Complex<f64>;
+        MPI_PROD Product: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, F32 f32, F64 f64, Complex32 Complex<f32>, Complex64 Complex<f64>;
+        MPI_MIN Min: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, F32 f32, F64 f64;
+        MPI_MAX Max: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, F32 f32, F64 f64;
+        MPI_LAND And: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, Bool Bool, Logical32 i32;
+        MPI_LOR Or: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, Bool Bool, Logical32 i32;
+        MPI_LXOR Xor: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, Bool Bool, Logical32 i32;
+        MPI_BAND BitAnd: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, Byte u8;
+        MPI_BOR BitOr: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, Byte u8;
+        MPI_BXOR BitXor: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, Byte u8;
+        MPI_MINLOC MinLoc: FloatInt FloatInt, DoubleInt DoubleInt, LongInt LongInt, TwoInt TwoInt, ShortInt ShortInt;
+        MPI_MAXLOC MaxLoc: FloatInt FloatInt, DoubleInt DoubleInt, LongInt LongInt, TwoInt TwoInt, ShortInt ShortInt;
+    }
+}
+
+const NAMES: [(Handle, &str); 14] = [
+    (MPI_SUM, "MPI_SUM"),
+    (MPI_MIN, "MPI_MIN"),
+    (MPI_MAX, "MPI_MAX"),
+    (MPI_PROD, "MPI_PROD"),
+    (MPI_BAND, "MPI_BAND"),
+    (MPI_BOR, "MPI_BOR"),
+    (MPI_BXOR, "MPI_BXOR"),
+    (MPI_LAND, "MPI_LAND"),
+    (MPI_LOR, "MPI_LOR"),
+    (MPI_LXOR, "MPI_LXOR"),
+    (MPI_MINLOC, "MPI_MINLOC"),
+    (MPI_MAXLOC, "MPI_MAXLOC"),
+    (MPI_REPLACE, "MPI_REPLACE"),
+    (MPI_NO_OP, "MPI_NO_OP"),
+];
+
+fn create(own: Own, op: Ptr<Handle>) -> Result<(), Fault> {
+    let made = OPS.borrow_mut().insert(own);
+    op.set(made.ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many operations"))?)
+}
+
+mpi! { fn MPI_Op_create(function: usize, commutes: c_int, op: Ptr<Handle>) on MPI_COMM_SELF => {
+    create(Own { function, commutes: commutes != 0, is_large: false }, op)?;
+} }
+
+mpi! { fn MPI_Op_create_c(function: usize, commutes: c_int, op: Ptr<Handle>) on MPI_COMM_SELF => {
+    create(Own { function, commutes: commutes != 0, is_large: true }, op)?;
+} }
+
+mpi! { fn MPI_Op_free(op: Ptr<Handle>) on MPI_COMM_SELF => {
+    let handle = op.get()?;
+    let freed = OPS.borrow_mut().remove(handle);
+    freed.ok_or_else(|| Fault::handle(MPI_ERR_OP, "operation that can be freed", handle))?;
+    op.set(MPI_OP_NULL)?;
+} }
+
+mpi! { fn MPI_Op_commutative(op: Handle, flag: Ptr<c_int>) on MPI_COMM_SELF => {
+    let own = OPS.borrow().get(op).copied();
+    let commutes = match own {
+        Some(own) => own.commutes,
+        None if NAMES.iter().any(|(known, _)| *known == op) => !matches!(op, MPI_REPLACE | MPI_NO_OP),
+        None => return Err(Fault::handle(MPI_ERR_OP, "operation", op)),
+    };
+    flag.set(commutes.into())?;
+} }
+
+mpi! { fn MPI_Reduce_local_c(input: Address, into: Address, count: i64, datatype: Handle, op: Handle) on MPI_COMM_SELF => {
+    if input.address() == MPI_IN_PLACE {
+        return Err(Fault::new(crate::abi::MPI_ERR_BUFFER, "MPI_IN_PLACE where there is no place"));
+    }
+    let kernel = kernel(op, datatype)?;
+    let given = Operand::read(input, count, datatype)?;
+    let mut result = Operand::read(into, count, datatype)?;
+    kernel.run(result.bytes(), given.as_bytes(), Order::FromFirst)?;
+    result.write_to(into, count, datatype)?;
+} }
+
+mpi! { fn MPI_Op_toint(op: Handle) -> c_int { op as c_int } }
+mpi! { fn MPI_Op_fromint(number: c_int) -> Handle { number as Handle } }

@@ -1,0 +1,28 @@
+//! Functions that nobody carries out yet, and those made of their variants of large counts: written by the build script from
+//! the table.
+
+use core::ffi::{c_char, c_int, c_void};
+
+use crate::abi::{MPI_COMM_SELF, Status};
+use crate::edge::Ptr;
+use crate::errors::Fault;
+
+#[expect(clippy::wildcard_imports, reason = "whatever is wrapped")]
+use crate::{collectives::*, datatypes::*, messages::*, operations::*, packing::*};
+
+include!(concat!(env!("OUT_DIR"), "/functions.rs"));
+
+/// Each function written by hand has the parameters of the table.
+mod checks {
+    use core::ffi::{c_char, c_int, c_void};
+
+    use crate::abi::Status;
+    use crate::edge::Ptr;
+    #[expect(clippy::wildcard_imports, reason = "all that are written")]
+    use crate::{
+        attributes::*, communicators::*, constructors::*, environment::*, errors::*, groups::*, info::*,
+        requests::*, unsupported::*,
+    };
+
+    include!(concat!(env!("OUT_DIR"), "/checks.rs"));
+}

@@ -1,0 +1,49 @@
+//! What `aldis-mpicc` and `aldis-mpicxx` are: a compiler with the options that programs of MPI need.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+/// The folder that this program is installed in: it holds `bin`, `include` and `lib`.
+fn prefix() -> Option<PathBuf> {
+    let own = std::env::current_exe().ok()?.canonicalize().ok()?;
+    Some(own.parent()?.parent()?.to_owned())
+}
+
+/// Runs the compiler that `variable` names, or `usual`, with what else is given.
+///
+/// `-show` prints the command instead. Options that link stand last, behind the objects that need them.
+pub(crate) fn run(name: &str, variable: &str, usual: &str) -> ExitCode {
+    let Some(prefix) = prefix() else {
+        eprintln!("{name}: cannot tell where it is installed");
+        return ExitCode::FAILURE;
+    };
+    let given: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let shows =
+        |word: &OsString| ["-show", "--show", "-compile-info", "-link-info"].iter().any(|show| word == show);
+    let only_compiles =
+        given.iter().any(|word| ["-c", "-E", "-S", "-M", "-MM"].iter().any(|stop| word == stop));
+    let (include, lib) = (prefix.join("include"), prefix.join("lib"));
+    let mut words = vec![std::env::var_os(variable).unwrap_or_else(|| usual.into())];
+    words.extend(given.iter().filter(|word| !shows(word)).cloned());
+    words.push(joined("-I", &include));
+    if !only_compiles {
+        words.extend([joined("-L", &lib), joined("-Wl,-rpath,", &lib), "-lmpi_abi".into()]);
+    }
+    if given.iter().any(shows) {
+        let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+        println!("{}", words.join(" "));
+        return ExitCode::SUCCESS;
+    }
+    let compiler = words.remove(0);
+    let error = Command::new(&compiler).args(words).exec();
+    eprintln!("{name}: cannot run {}: {error}; {variable} names another compiler", compiler.display());
+    ExitCode::FAILURE
+}
+
+fn joined(option: &str, folder: &std::path::Path) -> OsString {
+    let mut word = OsString::from(option);
+    word.push(folder);
+    word
+}

@@ -1,0 +1,31 @@
+//! The library exports every function by both of its names, the first of them weak, and nothing else.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use object::{Object, ObjectSymbol};
+
+/// The library that was built with this test.
+fn library() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    own.parent().unwrap().join("libmpi_abi.so")
+}
+
+#[test]
+fn every_function_is_exported_by_both_names() {
+    let table = include_str!("../table/functions.txt");
+    let rows = table.lines().filter(|line| !line.starts_with('#'));
+    let names: Vec<&str> = rows.filter_map(|line| line.split('\t').next()).collect();
+    assert_eq!(names.len(), 664);
+    let bytes = fs::read(library()).unwrap();
+    let file = object::File::parse(&*bytes).unwrap();
+    let exported = |is_weak: bool| {
+        let symbols = file
+            .dynamic_symbols()
+            .filter(move |symbol| symbol.is_definition() && symbol.is_weak() == is_weak);
+        symbols.map(|symbol| symbol.name().unwrap().to_owned()).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(exported(true), names.iter().map(|name| format!("MPI_{name}")).collect());
+    assert_eq!(exported(false), names.iter().map(|name| format!("PMPI_{name}")).collect());
+}

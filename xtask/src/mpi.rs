@@ -1,0 +1,63 @@
+//! `cargo xtask mpi`: the C interface of MPI (`host-sim/mpi-abi`). What is written from its tables, a folder that programs are built
+//! and run with, and tests: programs in C, and mpi4py's own on a reference library and on Aldis.
+
+mod header;
+mod install;
+mod modules;
+mod programs;
+mod status;
+#[path = "../../host-sim/mpi-abi/table/read.rs"]
+mod table;
+mod test;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+use crate::workspace::checkout;
+
+/// The C interface of MPI
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Write `mpi.h` and the tables of docs/mpi.md
+    Generate {
+        /// Write nothing; fail if anything is not as it would be written
+        #[arg(long)]
+        check: bool,
+    },
+    /// Build the library, the compiler wrappers and the launchers into a folder
+    Install(install::Install),
+    /// Run programs in C and modules of mpi4py's tests over Aldis, the latter over a reference library first
+    Test(test::Test),
+}
+
+impl Command {
+    pub(crate) fn run(self) -> Result<()> {
+        match self {
+            Self::Generate { check } => {
+                header::write(check)?;
+                status::write(check)
+            }
+            Self::Install(install) => install.run(),
+            Self::Test(test) => test.run(),
+        }
+    }
+}
+
+/// The folder of the crate.
+fn folder() -> PathBuf {
+    checkout().join("host-sim/mpi-abi")
+}
+
+/// Writes a file, or checks that it is as it would be written.
+fn put(path: &std::path::Path, text: &str, check: bool) -> Result<()> {
+    if !check {
+        return Ok(std::fs::write(path, text)?);
+    }
+    let found = std::fs::read_to_string(path).unwrap_or_default();
+    if found != text {
+        anyhow::bail!("{} is not what `cargo xtask mpi generate` writes", path.display());
+    }
+    Ok(())
+}

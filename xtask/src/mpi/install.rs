@@ -1,0 +1,68 @@
+//! A folder as other implementations of MPI are installed in: `bin`, `include`, `lib`.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use super::folder;
+use crate::shell;
+use crate::workspace::{Workspace, cargo, checkout};
+
+/// Where to, and how it is built.
+#[derive(Args)]
+pub(crate) struct Install {
+    /// The folder; target/mpi if not given
+    #[arg(long, value_name = "FOLDER")]
+    prefix: Option<PathBuf>,
+
+    /// Build without optimisation
+    #[arg(long)]
+    debug: bool,
+}
+
+/// The programs of `bin`.
+const PROGRAMS: [&str; 4] = ["aldis-run", "aldis-mpicc", "aldis-mpicxx", "aldis-mpiexec"];
+
+impl Install {
+    pub(crate) fn run(self) -> Result<()> {
+        let target = Workspace::members()?.target;
+        let prefix = self.prefix.unwrap_or_else(|| target.join("mpi"));
+        install(&target, &prefix, self.debug)?;
+        println!("{}", prefix.display());
+        Ok(())
+    }
+}
+
+/// Builds everything and puts it there.
+pub(super) fn install(target: &Path, prefix: &Path, debug: bool) -> Result<()> {
+    let mut build = cargo();
+    build.args(["build", "--locked", "-q", "-p", "aldis-mpi-abi", "-p", "aldis-host-sim", "--lib", "--bins"]);
+    if !debug {
+        build.arg("--release");
+    }
+    shell::run(build.current_dir(checkout()))?;
+    let built = target.join(if debug { "debug" } else { "release" });
+    for part in ["bin", "include", "lib"] {
+        fs::create_dir_all(prefix.join(part)).with_context(|| format!("making {}", prefix.display()))?;
+    }
+    for program in PROGRAMS {
+        replace(&built.join(program), &prefix.join("bin").join(program))?;
+    }
+    replace(&folder().join("include/mpi.h"), &prefix.join("include/mpi.h"))?;
+    replace(&built.join("libmpi_abi.so"), &prefix.join("lib/libmpi_abi.so.1"))?;
+    let link = prefix.join("lib/libmpi_abi.so");
+    // The linker looks for this name.
+    let _ = fs::remove_file(&link);
+    symlink("libmpi_abi.so.1", &link).with_context(|| format!("making {}", link.display()))
+}
+
+/// Copies a file, also over one that is in use.
+fn replace(from: &Path, to: &Path) -> Result<()> {
+    // There may be none.
+    let _ = fs::remove_file(to);
+    fs::copy(from, to).with_context(|| format!("copying {} to {}", from.display(), to.display()))?;
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! Programs in C over Aldis: one that names every function, those of `host-sim/mpi-abi/programs`, and errors as a user meets them.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, anyhow, bail};
+
+use super::folder;
+use super::table::functions;
+use crate::shell;
+
+/// Seconds that a program may take.
+const LIMIT: &str = "60";
+
+/// A program, how many ranks it is run with, and by which transports.
+const PROGRAMS: [(&str, &[u32], &[&str]); 4] = [
+    ("basics", &[1, 2, 3, 4], &["shm", "tcp"]),
+    ("types", &[1, 2], &["shm"]),
+    ("pingpong", &[2], &["shm", "tcp"]),
+    ("heat", &[1, 4], &["shm"]),
+];
+
+/// What a program that goes wrong says, and the code that its job ends with.
+struct Failure {
+    /// An argument of `errors.c`.
+    case: &'static str,
+    ranks: &'static str,
+    says: &'static str,
+}
+
+const FAILURES: [Failure; 4] = [
+    Failure { case: "rank", ranks: "2", says: "MPI_Send: send with rank 7" },
+    Failure { case: "freed", ranks: "1", says: "is no communicator: it was freed, or never was one" },
+    Failure { case: "truncated", ranks: "2", says: "a message of 8 bytes met a buffer of 4" },
+    Failure {
+        case: "unsupported",
+        ranks: "1",
+        says: "MPI_Win_create: Aldis does not have this function yet",
+    },
+];
+
+/// Compiles and runs all of them.
+pub(super) fn run(prefix: &Path, into: &Path) -> Result<()> {
+    fs::create_dir_all(into)?;
+    every_function(prefix, into)?;
+    for (name, ranks, transports) in PROGRAMS {
+        let program =
+            compile(prefix, "aldis-mpicc", &folder().join("programs").join(format!("{name}.c")), into)?;
+        for transport in transports {
+            for &ranks in ranks {
+                let said = shell::output(&mut launch(prefix, &program, &ranks.to_string(), transport))?;
+                let last = said.lines().last().unwrap_or_default();
+                println!("{name}, {ranks} ranks, {transport}: {last}");
+            }
+        }
+    }
+    let program = compile(prefix, "aldis-mpicc", &folder().join("programs/errors.c"), into)?;
+    FAILURES.iter().try_for_each(|failure| failure.check(prefix, &program))
+}
+
+fn compile(prefix: &Path, compiler: &str, source: &Path, into: &Path) -> Result<PathBuf> {
+    let program = into.join(source.file_stem().context("a source has a name")?);
+    let mut command = Command::new(prefix.join("bin").join(compiler));
+    command.args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program).arg(source).arg("-lm");
+    shell::output(&mut command)?;
+    Ok(program)
+}
+
+fn launch(prefix: &Path, program: &Path, ranks: &str, transport: &str) -> Command {
+    let mut command = Command::new(prefix.join("bin/aldis-mpiexec"));
+    command.args(["-n", ranks, "-timeout", LIMIT, "--transport", transport]).arg(program);
+    command
+}
+
+/// A program that has every function by both names, in C and in C++.
+fn every_function(prefix: &Path, into: &Path) -> Result<()> {
+    let listed = fs::read_to_string(folder().join("table/functions.txt"))?;
+    let functions = functions(&listed).map_err(|error| anyhow!(error))?;
+    let mut text = String::from("#include <mpi.h>\ntypedef void (*any)(void);\nvolatile any all[] = {\n");
+    for function in &functions {
+        writeln!(text, "(any)MPI_{0}, (any)PMPI_{0},", function.name)?;
+    }
+    text.push_str("};\nint main(void) { return all[0] == 0; }\n");
+    for (compiler, name) in [("aldis-mpicc", "every.c"), ("aldis-mpicxx", "every.cc")] {
+        let source = into.join(name);
+        fs::write(&source, &text)?;
+        let program = compile(prefix, compiler, &source, into)?;
+        shell::output(&mut Command::new(program))?;
+    }
+    println!("mpi.h: {} functions by two names, in C and C++", functions.len());
+    Ok(())
+}
+
+impl Failure {
+    /// Ranks of which some go wrong: the message is said once, and the job ends.
+    fn check(&self, prefix: &Path, program: &Path) -> Result<()> {
+        let ended = launch(prefix, program, self.ranks, "shm").arg(self.case).output()?;
+        let said = String::from_utf8_lossy(&ended.stderr);
+        let times = said.matches(self.says).count();
+        if ended.status.success() || times != 1 {
+            bail!("errors {}: {}, and {:?} {times} times in:\n{said}", self.case, ended.status, self.says);
+        }
+        println!("errors {}: {}, said once", self.case, ended.status);
+        Ok(())
+    }
+}
