@@ -2,7 +2,7 @@
 //! variants of large counts, and a check that each function written by hand has the parameters of the table. Tells the linker
 //! what to export.
 
-use std::fmt::Write;
+use core::fmt::Write;
 use std::path::PathBuf;
 use std::{env, fs};
 

@@ -13,13 +13,21 @@ static void check(int holds, const char *condition, int line) {
     failures++;
 }
 
-/* Twice the left operand and the right one: neither commutative, nor without a look at the datatype. */
-static void doubled(void *in, void *inout, int *count, MPI_Datatype *datatype) {
-    int *left = in, *right = inout;
+/* An element is a map of numbers of 16 bits, x to a * x + b, with a above b: the left map, then the right one. That is associative,
+   as MPI has it, and not commutative; and the function looks at the datatype. */
+static unsigned composed(unsigned first, unsigned then) {
+    unsigned a = (then >> 16) * (first >> 16), b = (then >> 16) * (first & 0xffff) + (then & 0xffff);
+    return a << 16 | (b & 0xffff);
+}
+
+static unsigned map_of(int rank) { return (unsigned)(2 * rank + 3) << 16 | (unsigned)(rank + 1); }
+
+static void compose(void *in, void *inout, int *count, MPI_Datatype *datatype) {
+    unsigned *left = in, *right = inout;
     MPI_Aint lower, extent;
     MPI_Type_get_extent(*datatype, &lower, &extent);
-    CHECK(lower == 0 && extent == (MPI_Aint)sizeof(int));
-    for (int i = 0; i < *count; i++) right[i] += 2 * left[i];
+    CHECK(lower == 0 && extent == (MPI_Aint)sizeof(unsigned));
+    for (int i = 0; i < *count; i++) right[i] = composed(left[i], right[i]);
 }
 
 static void messages(void) {
@@ -90,10 +98,11 @@ static void collectives(void) {
     MPI_Allgatherv(given, rank + 1, MPI_INT, taken, counts, places, MPI_INT, MPI_COMM_WORLD);
     for (int i = 0; i < size; i++) CHECK(taken[8 * i + i] == 11 * i);
     MPI_Op op;
-    int one = 1, all = 0;
-    MPI_Op_create(doubled, 0, &op);
-    MPI_Allreduce(&one, &all, 1, MPI_INT, op, MPI_COMM_WORLD);
-    CHECK(all == (1 << size) - 1);
+    unsigned map = map_of(rank), maps = 0, expected = map_of(0);
+    for (int i = 1; i < size; i++) expected = composed(expected, map_of(i));
+    MPI_Op_create(compose, 0, &op);
+    MPI_Allreduce(&map, &maps, 1, MPI_UNSIGNED, op, MPI_COMM_WORLD);
+    CHECK(maps == expected);
     MPI_Op_free(&op);
     /* A collective goes on while a rank waits for a message. */
     MPI_Request request;

@@ -1,5 +1,4 @@
 //! The constants of the standard ABI, from `table/constants.txt`, and its one structure.
-#![expect(clippy::allow_attributes, reason = "which of them are used changes")]
 #![allow(dead_code, reason = "all of them are there, used or not")]
 
 use core::ffi::c_int;

@@ -165,7 +165,12 @@ fn free(handle: Ptr<Handle>) -> Result<(), Fault> {
     attributes::deleted(Of::Comm, own, &attributes)?;
     engine::with(|engine| {
         let endpoint = engine.endpoint();
-        Ok(if comm.is_inter() { inter::free(endpoint, comm)? } else { comm::free(endpoint, comm)? })
+        if comm.is_inter() {
+            inter::free(endpoint, comm)?
+        } else {
+            comm::free(endpoint, comm)?
+        }
+        Ok(())
     })?;
     COMMS.borrow_mut().made.remove(own);
     handle.set(MPI_COMM_NULL)

@@ -263,7 +263,8 @@ pub(crate) mod callback {
 
 /// Memory for programs (`MPI_Alloc_mem`): with its length in front of it.
 pub(crate) mod memory {
-    use std::alloc::{Layout, alloc_zeroed, dealloc};
+    use core::alloc::Layout;
+    use std::alloc::{alloc_zeroed, dealloc};
 
     use super::{Address, Ptr};
 

@@ -25,7 +25,7 @@ macro_rules! mpi {
     ($(#[$meta:meta])* fn $name:ident($($arg:ident: $kind:ty),* $(,)?) -> $returns:ty $body:block) => {
         $(#[$meta])*
         #[expect(clippy::allow_attributes, reason = "not all of them are of that form")]
-        #[allow(non_snake_case, clippy::too_many_arguments, reason = "as MPI has it")]
+        #[allow(non_snake_case, clippy::too_many_arguments, clippy::redundant_closure_call, reason = "as MPI has it")]
         // SAFETY: no other function has the name.
         #[unsafe(export_name = concat!("P", stringify!($name)))]
         pub(crate) extern "C" fn $name($($arg: $kind),*) -> $returns $body

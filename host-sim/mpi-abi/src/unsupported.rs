@@ -7,18 +7,19 @@ use crate::abi::{MPI_COMM_SELF, Status};
 use crate::edge::Ptr;
 use crate::errors::Fault;
 
-#[expect(clippy::wildcard_imports, reason = "whatever is wrapped")]
+#[cfg_attr(not(test), expect(clippy::wildcard_imports, reason = "whatever is wrapped"))]
 use crate::{collectives::*, datatypes::*, messages::*, operations::*, packing::*};
 
 include!(concat!(env!("OUT_DIR"), "/functions.rs"));
 
 /// Each function written by hand has the parameters of the table.
+#[expect(clippy::type_complexity, reason = "as the table has them")]
 mod checks {
     use core::ffi::{c_char, c_int, c_void};
 
     use crate::abi::Status;
     use crate::edge::Ptr;
-    #[expect(clippy::wildcard_imports, reason = "all that are written")]
+    #[cfg_attr(not(test), expect(clippy::wildcard_imports, reason = "all that are written"))]
     use crate::{
         attributes::*, communicators::*, constructors::*, environment::*, errors::*, groups::*, info::*,
         requests::*, unsupported::*,

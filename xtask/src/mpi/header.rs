@@ -1,6 +1,6 @@
 //! `mpi.h`, written from the tables.
 
-use std::fmt::Write;
+use core::fmt::Write;
 use std::fs;
 
 use anyhow::{Result, anyhow};

@@ -1,6 +1,6 @@
 //! Programs in C over Aldis: one that names every function, those of `host-sim/mpi-abi/programs`, and errors as a user meets them.
 
-use std::fmt::Write;
+use core::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,6 +1,6 @@
 //! The table of docs/mpi.md: which functions are there and which are not, by tier.
 
-use std::fmt::Write;
+use core::fmt::Write;
 use std::fs;
 
 use anyhow::{Context, Result, anyhow};
