@@ -61,3 +61,14 @@ fn put(path: &std::path::Path, text: &str, check: bool) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_generated_is_what_the_tables_say() {
+        header::write(true).unwrap();
+        status::write(true).unwrap();
+    }
+}

@@ -11,8 +11,7 @@ use aldis_kernel::datatype::Form;
 use aldis_kernel::{Comm, Rank};
 
 use crate::abi::{
-    Handle, MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_ROOT, MPI_ERR_TRUNCATE, MPI_ERR_UNSUPPORTED_OPERATION,
-    MPI_IN_PLACE,
+    Handle, MPI_ERR_COUNT, MPI_ERR_ROOT, MPI_ERR_TRUNCATE, MPI_ERR_UNSUPPORTED_OPERATION, MPI_IN_PLACE,
 };
 use crate::communicators::{self, rank_in};
 use crate::datatypes::{Data, look};
@@ -21,6 +20,10 @@ use crate::engine::{self, Engine};
 use crate::errors::Fault;
 use crate::operations;
 use crate::requests::{self, After, Running};
+
+mod blocks;
+
+use blocks::{Blocks, put, shifted};
 
 /// The elements of a reduction as they lie in memory, gaps and all: what its function expects.
 pub(crate) struct Operand(Vec<u64>, usize);
@@ -205,112 +208,8 @@ const fn even(blocks: &[Block]) -> bool {
     blocks.is_empty()
 }
 
-/// Data of every rank, in one buffer of the program's.
-struct Blocks {
-    parts: Vec<Data>,
-    /// They are of one length on all ranks.
-    is_even: bool,
-}
-
-impl Blocks {
-    /// A block of `count` elements for each of `size` ranks, one behind the other.
-    fn even(address: Address, count: i64, datatype: Handle, size: u32) -> Result<Self, Fault> {
-        let stride = look(datatype, |known| known.extent)?.saturating_mul(count);
-        let part =
-            |rank: u32| Data::new(shifted(address, stride.saturating_mul(rank.into())), count, datatype);
-        Ok(Self { parts: (0..size).map(part).collect::<Result<_, _>>()?, is_even: true })
-    }
-
-    /// Blocks as listed, in elements.
-    fn listed(address: Address, counts: &[i64], places: &[i64], datatype: Handle) -> Result<Self, Fault> {
-        let extent = look(datatype, |known| known.extent)?;
-        let part = |(count, place): (&i64, &i64)| {
-            Data::new(shifted(address, extent.saturating_mul(*place)), *count, datatype)
-        };
-        Ok(Self { parts: counts.iter().zip(places).map(part).collect::<Result<_, _>>()?, is_even: false })
-    }
-
-    /// Blocks as listed, in bytes, of datatypes of their own.
-    fn unlike(address: Address, counts: &[i64], places: &[i64], of: &[Handle]) -> Result<Self, Fault> {
-        let part =
-            |((count, place), of): ((&i64, &i64), &Handle)| Data::new(shifted(address, *place), *count, *of);
-        Ok(Self {
-            parts: counts.iter().zip(places).zip(of).map(part).collect::<Result<_, _>>()?,
-            is_even: false,
-        })
-    }
-
-    fn own(&self, rank: usize) -> Result<Data, Fault> {
-        self.parts.get(rank).copied().ok_or_else(|| Fault::new(MPI_ERR_BUFFER, "no block for this rank"))
-    }
-
-    /// The list that the collective takes of them, packed one behind the other.
-    fn list(&self, call: &mut Call) -> &'static [Block] {
-        if self.is_even {
-            return &[];
-        }
-        let mut start = 0;
-        let block = |part: &Data| {
-            let block = Block { start, len: part.bytes };
-            start += part.bytes;
-            block
-        };
-        call.own_blocks(self.parts.iter().map(block).collect())
-    }
-
-    /// A packed copy of those that are wanted, with room for the others.
-    fn packed(&self, is_wanted: impl Fn(usize) -> bool) -> Result<Vec<u8>, Fault> {
-        let mut stream = vec![0; self.parts.iter().map(|part| part.bytes).sum()];
-        let mut start = 0;
-        for (rank, part) in self.parts.iter().enumerate() {
-            if is_wanted(rank) {
-                part.pack_into(Form::Native, &mut stream, &mut start.clone())?;
-            }
-            start += part.bytes;
-        }
-        Ok(stream)
-    }
-
-    /// Puts packed blocks where the program wants them.
-    fn unpack(&self, stream: &[u8], is_wanted: impl Fn(usize) -> bool) -> Result<(), Fault> {
-        let mut start = 0;
-        for (rank, part) in self.parts.iter().enumerate() {
-            if is_wanted(rank) {
-                let own = stream.get(start..start + part.bytes).unwrap_or_default();
-                part.unpack_from(Form::Native, own, &mut 0)?;
-            }
-            start += part.bytes;
-        }
-        Ok(())
-    }
-
-    /// The program's memory, if the blocks lie there one behind the other without gaps.
-    fn in_place(&self) -> Result<Option<&'static mut [u8]>, Fault> {
-        let (true, Some(first)) = (self.is_even, self.parts.first()) else { return Ok(None) };
-        match first.dense()? {
-            Some(_) => first.stretch(first.bytes * self.parts.len()).map(Some),
-            None => Ok(None),
-        }
-    }
-}
-
-fn shifted(address: Address, bytes: i64) -> Address {
-    Address::at(address.address().wrapping_add_signed(bytes as isize))
-}
-
 fn is_in_place(address: Address) -> bool {
     address.address() == MPI_IN_PLACE
-}
-
-/// Puts `data` into its place among `blocks`, both packed.
-fn put(stream: &mut [u8], blocks: &Blocks, rank: usize, data: Data) -> Result<(), Fault> {
-    let start: usize = blocks.parts.iter().take(rank).map(|part| part.bytes).sum();
-    let own = blocks.own(rank)?.bytes;
-    if data.bytes > own {
-        return Err(Fault::new(MPI_ERR_TRUNCATE, format!("{} bytes into a block of {own}", data.bytes)));
-    }
-    let place = stream.get_mut(start..start + data.bytes).unwrap_or_default();
-    data.pack_into(Form::Native, place, &mut 0)
 }
 
 fn barrier(comm: Handle) -> Result<Call, Fault> {

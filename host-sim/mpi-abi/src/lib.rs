@@ -14,7 +14,7 @@
 //! | `errors` | error classes, codes, strings, handlers (chapter 9) |
 //! | `environment` | starting, ending, versions, clocks, memory (chapters 9 and 11) |
 //! | `communicators`, `groups` | chapter 7 |
-//! | `messages`, `requests` | chapter 3 |
+//! | `messages`, `requests`, `status` | chapter 3 |
 //! | `datatypes` | chapter 5 |
 //! | `collectives`, `operations` | chapter 6 |
 //! | `info` | chapter 10 |
@@ -51,4 +51,5 @@ mod operations;
 mod packing;
 mod predefined;
 mod requests;
+mod status;
 mod unsupported;

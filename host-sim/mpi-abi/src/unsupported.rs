@@ -22,7 +22,7 @@ mod checks {
     #[cfg_attr(not(test), expect(clippy::wildcard_imports, reason = "all that are written"))]
     use crate::{
         attributes::*, communicators::*, constructors::*, environment::*, errors::*, groups::*, info::*,
-        requests::*, unsupported::*,
+        requests::*, status::*, unsupported::*,
     };
 
     include!(concat!(env!("OUT_DIR"), "/checks.rs"));
