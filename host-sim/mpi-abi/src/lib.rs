@@ -27,7 +27,7 @@
 //!
 //! # Limits
 //!
-//! Threads: at most `MPI_THREAD_SERIALIZED`. Sizes of the endpoint's storage as in [`engine`].
+//! Threads: at most `MPI_THREAD_SERIALIZED`. Sizes of the endpoint's storage as in `engine`.
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[macro_use]
