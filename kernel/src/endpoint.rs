@@ -337,8 +337,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     ///
     /// # Errors
     /// [`Cause::TimedOut`] if that could not be done within `limit`; it names the first peer that takes nothing. Over a wire that
-    /// loses frames also where somebody who has not left may lack some still: `limit` is to be several times what such a wire
-    /// waits before it sends again.
+    /// loses frames `limit` is to be several times what such a wire waits before it sends again: what is lost until then stays lost.
     pub fn leave(&mut self, limit: Duration) -> Result<(), Error> {
         let itself = self.itself;
         self.engine.delete_attributes(&itself, None);
@@ -352,12 +351,9 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
                 deaf = deaf.or(Some(peer));
             }
         }
-        // What a lossy wire swallows must be sent again. The very last word may stay unanswered by those that have left
+        // What a lossy wire swallows must be sent again. The very last word may stay unanswered by one that has left
         // already: that is no failure.
-        if !self.poll_until(deadline, |ep| ep.transport.is_idle()) {
-            let mut others = self.others();
-            deaf = deaf.or_else(|| others.find(|&peer| self.engine.presence(peer).is_ok()));
-        }
+        self.poll_until(deadline, |ep| ep.transport.is_idle());
         match (settled, deaf) {
             (Ok(()), None) => Ok(()),
             (_, peer) => {

@@ -5,7 +5,7 @@ use core::time::Duration;
 use aldis_coll::op::Sum;
 use aldis_coll::{allreduce, comm, iallreduce, ibarrier, ibcast, reduce};
 use aldis_drivers::ethernet::{self, Ethernet, EthernetStorage, MTU_OVERHEAD_BYTES};
-use aldis_hal::{Cause, Cost, Epoch, Instant, Operation, PeerId, Platform};
+use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Platform};
 use aldis_kernel::{Config, Endpoint, Error, Rank, Request, Scope, Status, Tag};
 use aldis_protocols::card::ByteOrder;
 
@@ -186,8 +186,7 @@ fn a_rank_that_vanishes_fails_who_waits_for_it_and_its_next_life_is_welcome() {
     }
 }
 
-/// A post that is done has not arrived yet: who leaves repeats what the wire has swallowed, for as long as it may take, and tells
-/// whom it has left without.
+/// A post that is done has not arrived yet: who leaves repeats what the wire has swallowed, for as long as it may take.
 #[test]
 fn leaving_repeats_what_was_lost() {
     let (hub, mut ends) = pair(1, Faults::NONE);
@@ -195,25 +194,10 @@ fn leaving_repeats_what_was_lost() {
     let before = ends[0].transport().counters();
     hub.set_faults(Faults { lose: 1000, ..Faults::NONE });
     let (start, limit) = (hub.now(), Duration::from_millis(50));
-    let missed = ends[0].leave(limit).unwrap_err();
-    assert_eq!((missed.operation, missed.cause), (Operation::Leave, Cause::TimedOut));
-    assert_eq!(missed.peer(), Some(Rank(1)));
+    assert_eq!(ends[0].leave(limit), Ok(()), "the last word may stay unanswered");
     let after = ends[0].transport().counters();
     assert!(after.retransmitted > before.retransmitted, "the goodbye was lost: {after:?}");
     assert!(hub.now().since(start) >= limit.as_nanos() as u64);
-}
-
-/// Who has said goodbye lacks nothing.
-#[test]
-fn the_last_word_may_stay_unanswered() {
-    let (hub, mut ends) = pair(1, Faults::NONE);
-    assert_eq!(pass(&hub, &mut ends, 0, b"hello", Tag(1)), b"hello");
-    // Nobody is there to take the goodbye but the wire, which brings it when the other one looks.
-    let limit = Duration::from_millis(50);
-    ends[1].leave(limit).unwrap_err();
-    ends[0].poll(8);
-    hub.set_faults(Faults { lose: 1000, ..Faults::NONE });
-    assert_eq!(ends[0].leave(limit), Ok(()));
 }
 
 /// Refused on both sides, before anything is sent, with the name of the other and what to do instead.
