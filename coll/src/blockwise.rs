@@ -140,7 +140,7 @@ impl<'m, E: Element> Blockwise<'m, E> {
         let (what, data) = ((self.root.0, self.kernel), self.data.0.as_mut_bytes());
         let given = given.map(|input| (input.as_bytes(), divided));
         let portions = Portions::new(&call, comm, what, (data.len(), self.data.1), given);
-        let done = options.at_once_in_portions(caller, comm, &call, &portions, data)?;
+        let done = options.at_once_as(caller, comm, &call, &portions, data)?;
         let is_gatherv = self.operation == Operation::Gatherv;
         match done {
             Ok(()) if portions.is_long() => {

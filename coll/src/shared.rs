@@ -48,6 +48,8 @@ mod drive;
 #[cfg(not(feature = "compact"))]
 mod pairs;
 mod price;
+#[cfg(not(feature = "compact"))]
+mod table;
 
 use aldis_kernel::hal::lines::{LinesShape, Note, START_BYTES};
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId};
@@ -222,6 +224,10 @@ pub(crate) trait Role: Copy {
     /// Whether what it gives is for a line of so many bytes.
     fn fits(&self, line_bytes: u32) -> bool;
 
+    /// Whether it passes chunks, unless it hears otherwise.
+    #[cfg(not(feature = "compact"))]
+    fn passes_chunks(&self) -> bool;
+
     /// How it passes chunks, if its line does not say all.
     ///
     /// # Errors
@@ -278,6 +284,11 @@ impl Role for Task {
     fn fits(&self, line_bytes: u32) -> bool {
         let is_apart = matches!(self.operation, Operation::Allreduce) && self.size > 2;
         self.bytes <= if is_apart { FLAT_BYTES_MAX as usize } else { line_bytes as usize }
+    }
+
+    #[cfg(not(feature = "compact"))]
+    fn passes_chunks(&self) -> bool {
+        false
     }
 
     fn run(&self, shape: &LinesShape) -> Result<Option<Run>, Cause> {

@@ -111,7 +111,7 @@ impl<'m, E: Element> Exchange<'m, E> {
         let (call, comm) = (self.call(self.count().ok()?), &self.around.comm);
         let (lines, input) = (self.linear().lines, (self.input.0.as_bytes(), self.input.1));
         let around = Around::new(&call, self.around, lines, input, self.data.1)?;
-        let done = options.at_once_around(caller, comm, &call, &around, self.data.0.as_mut_bytes())?;
+        let done = options.at_once_as(caller, comm, &call, &around, self.data.0.as_mut_bytes())?;
         if done.is_ok() && around.is_long() { None } else { Some(done) }
     }
 

@@ -6,9 +6,8 @@
 //!
 //! **Else**, blocks of unlike lengths or a graph, a rank knows what it takes, but not what else others give. So all hear all, for
 //! which there must be few: one that gives more than a line holds sends all to messages, unless there are but two and the other
-//! does so too. A line begins with a table, then comes what is for the rank after its own, for the one after that and so on;
-//! the table has the end of each, 16 bits. What a rank has for another several times stands in the order in which that one
-//! takes it.
+//! does so too. A line has a [table](super::table) and what is for the rank after its own, for the one after that and so on; what a
+//! rank has for another several times stands in the order in which that one takes it.
 //!
 //! A gather gives everybody the same, which stands in the line alone.
 
@@ -21,6 +20,7 @@ use aldis_kernel::{Lines, Withheld};
 
 use super::chunks::Run;
 use super::pairs::{IN_CHUNKS, Pair};
+use super::table::{self, Packing};
 use super::{LINE_BYTES, Role, Stopped, Task};
 use crate::layout::Layout;
 use crate::neighbor::{Act, Line, Neighbourhood};
@@ -29,9 +29,6 @@ use crate::select::Call;
 
 /// Ranks that hear of all others rather than of neighbours alone.
 const FEW: u32 = 8;
-
-/// Bytes of an entry of a line's table.
-const ENTRY_BYTES: usize = 2;
 
 /// Such a call as one rank sees it, but for its data.
 pub(crate) struct Around<'m> {
@@ -79,7 +76,8 @@ impl<'m> Around<'m> {
         }
         let is_long = this.task.bytes as u64 > LINE_BYTES;
         // One of two knows what the other gives, but for a gather of which it takes nothing.
-        this.passes = size == 2 && !this.is_typed() && (is_long || this.taken_bytes() as u64 > LINE_BYTES);
+        let is_more = || is_long || !is_known && this.taken_bytes() as u64 > LINE_BYTES;
+        this.passes = size == 2 && !this.is_typed() && is_more();
         this.is_long.set(is_long || this.passes);
         let is_for_lines = if is_known { !is_long || size == 2 } else { size <= FEW };
         is_for_lines.then_some(this)
@@ -89,12 +87,6 @@ impl<'m> Around<'m> {
     #[inline]
     pub(crate) const fn is_long(&self) -> bool {
         self.is_long.get()
-    }
-
-    /// Whether it passes chunks, unless it hears otherwise.
-    #[inline]
-    pub(crate) const fn passes_chunks(&self) -> bool {
-        self.passes
     }
 
     /// Whether its elements are of datatypes: all that others need to know is that messages are to follow.
@@ -115,7 +107,7 @@ impl<'m> Around<'m> {
 
     #[inline]
     const fn table_bytes(&self) -> usize {
-        ENTRY_BYTES.saturating_mul(self.task.size.saturating_sub(1) as usize)
+        table::bytes(self.task.size.saturating_sub(1))
     }
 
     /// What is done with neighbours of one kind: what is exchanged with one of them several times stands together, in the order
@@ -189,19 +181,13 @@ impl<'m> Around<'m> {
 
     /// Writes the table and all blocks into a line.
     fn pack(&self, line: &mut [u8]) -> Result<(), Cause> {
-        let (mut table, mut rest) = line.split_at_mut_checked(self.table_bytes()).ok_or(Cause::Stale)?;
-        let (mut sent, mut end) = (self.all(Act::Send).peekable(), 0_usize);
+        let mut packing = Packing::new(line, self.table_bytes())?;
+        let mut sent = self.all(Act::Send).peekable();
         for distance in 1..self.task.size {
             while let Some(line) = sent.next_if(|line| self.distance(self.task.rank, line.rank) == distance) {
-                let from = self.input.get(self.block(self.given, line.block)).ok_or(Cause::Stale)?;
-                let split = core::mem::take(&mut rest).split_at_mut_checked(from.len());
-                let (into, after) = split.ok_or(Cause::Stale)?;
-                copy(into, from)?;
-                (rest, end) = (after, end.saturating_add(from.len()));
+                packing.put(self.input.get(self.block(self.given, line.block)).ok_or(Cause::Stale)?)?;
             }
-            if let Some((entry, after)) = core::mem::take(&mut table).split_first_chunk_mut() {
-                (*entry, table) = ((end as u16).to_le_bytes(), after);
-            }
+            packing.end();
         }
         Ok(())
     }
@@ -212,17 +198,9 @@ impl<'m> Around<'m> {
         if !self.has_table() {
             return Ok(line);
         }
-        let (table, blocks) = line.split_at_checked(self.table_bytes()).ok_or(Cause::Incompatible)?;
-        let end = |distance: u32| match distance.checked_sub(1) {
-            None => Some(0),
-            Some(number) => {
-                let entry = table.get(ENTRY_BYTES.saturating_mul(number as usize)..)?.first_chunk()?;
-                Some(u16::from_le_bytes(*entry) as usize)
-            }
-        };
-        let distance = self.distance(from, self.task.rank);
-        let range = end(distance.saturating_sub(1)).zip(end(distance)).map(|(start, end)| start..end);
-        range.and_then(|range| blocks.get(range)).ok_or(Cause::Incompatible)
+        // The first block is for the next rank.
+        let number = self.distance(from, self.task.rank).saturating_sub(1);
+        table::block(line, self.table_bytes(), number)
     }
 
     /// Takes what stands in the line of `from`.
@@ -278,6 +256,11 @@ impl Role for &Around<'_> {
     #[inline]
     fn fits(&self, line_bytes: u32) -> bool {
         u64::from(line_bytes) >= LINE_BYTES
+    }
+
+    #[inline]
+    fn passes_chunks(&self) -> bool {
+        self.passes
     }
 
     fn run(&self, shape: &LinesShape) -> Result<Option<Run>, Cause> {

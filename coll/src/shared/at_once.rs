@@ -6,7 +6,7 @@ use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Lines};
 
 #[cfg(not(feature = "compact"))]
-use super::{Around, Portions};
+use super::Portions;
 use super::{HERE, Here, Meeting, Role, Stage, Task, drive};
 use crate::caller::Caller;
 #[cfg(not(feature = "compact"))]
@@ -54,44 +54,24 @@ impl Options {
         meet(here, caller, comm, task, data)
     }
 
-    /// The same of a call of which every rank gives and takes portions.
+    /// The same of a call in which this rank has such a role.
     #[cfg(not(feature = "compact"))]
     #[inline(always)]
-    pub(crate) fn at_once_in_portions<'s, T: Transport, P: Platform>(
+    pub(crate) fn at_once_as<'s, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
         comm: &Comm,
         call: &Call,
-        portions: &Portions<'_>,
+        role: impl Role,
         data: &mut [u8],
     ) -> Option<Result<(), Error>> {
         let meets = self.decide(caller.endpoint(), comm, call, &[]);
         let (Some(here), true) = (HERE, meets) else { return None };
-        if portions.passes_chunks() {
+        if role.passes_chunks() {
             let has_lines = caller.endpoint().lines(comm).is_ok();
-            return has_lines.then(|| drive::run(caller, comm, portions, data));
+            return has_lines.then(|| drive::run(caller, comm, role, data));
         }
-        meet(here, caller, comm, portions, data)
-    }
-
-    /// The same of an exchange with neighbours.
-    #[cfg(not(feature = "compact"))]
-    #[inline(always)]
-    pub(crate) fn at_once_around<'s, T: Transport, P: Platform>(
-        &self,
-        caller: &mut impl Caller<'s, T, P>,
-        comm: &Comm,
-        call: &Call,
-        around: &Around<'_>,
-        data: &mut [u8],
-    ) -> Option<Result<(), Error>> {
-        let meets = self.decide(caller.endpoint(), comm, call, &[]);
-        let (Some(here), true) = (HERE, meets) else { return None };
-        if around.passes_chunks() {
-            let has_lines = caller.endpoint().lines(comm).is_ok();
-            return has_lines.then(|| drive::run(caller, comm, around, data));
-        }
-        meet(here, caller, comm, around, data)
+        meet(here, caller, comm, role, data)
     }
 
     /// The same of a scan, which has nothing but its data.
@@ -106,7 +86,7 @@ impl Options {
         data: &mut [u8],
     ) -> Option<Result<(), Error>> {
         let portions = Portions::new(call, comm, (0, Some(kernel)), (data.len(), Layout::Whole), None);
-        self.at_once_in_portions(caller, comm, call, &portions, data)
+        self.at_once_as(caller, comm, call, &portions, data)
     }
 
     /// Whether a call is to be carried out by control lines, by a rule or else by these options.

@@ -1,8 +1,7 @@
 //! Operations on blocks, and scans, of which a line holds all that a rank gives.
 //!
 //! Blocks stand in a line one behind the other, in the order of the ranks that they are for. Where a rank does not know how long
-//! those are that others give, the line begins with a table, for every rank the end of its block, 16 bits each; a rank's own
-//! block is empty there.
+//! those are that others give, the line begins with a [table](super::table) of all ranks' blocks; a rank's own block is empty there.
 
 use core::cell::Cell;
 use core::ops::Range;
@@ -13,14 +12,12 @@ use aldis_kernel::{Comm, Lines, Withheld};
 
 use super::chunks::Run;
 use super::pairs::{IN_CHUNKS, Pair};
+use super::table::{self, Packing};
 use super::{LINE_BYTES, Role, Stopped, Task, passes_in_chunks, stands_in_lines};
 use crate::layout::Layout;
 use crate::op::{Kernel, copy};
 use crate::schedule::Order;
 use crate::select::Call;
-
-/// Bytes of an entry of a line's table.
-const ENTRY_BYTES: usize = 2;
 
 /// What a line says whose rank gives elements of datatypes, which are for messages: more than it holds.
 const TYPED_BYTES: usize = LINE_BYTES as usize + TABLE_BYTES as usize + 1;
@@ -79,11 +76,6 @@ impl<'m> Portions<'m> {
     #[inline(always)]
     pub(crate) fn is_long(&self) -> bool {
         self.is_long.get()
-    }
-
-    /// Whether it passes chunks, unless it hears otherwise.
-    pub(crate) const fn passes_chunks(&self) -> bool {
-        self.passes
     }
 
     /// Whether a line does not hold so many bytes.
@@ -195,7 +187,7 @@ impl<'m> Portions<'m> {
 
     #[inline(always)]
     const fn table_bytes(&self) -> usize {
-        if self.has_table() { ENTRY_BYTES.saturating_mul(self.task.size as usize) } else { 0 }
+        if self.has_table() { table::bytes(self.task.size) } else { 0 }
     }
 
     /// Bytes of this rank's line.
@@ -215,19 +207,12 @@ impl<'m> Portions<'m> {
 
     /// Writes all blocks into a line.
     fn pack(&self, line: &mut [u8], from: &[u8]) -> Result<(), Cause> {
-        let (mut table, mut rest) = line.split_at_mut_checked(self.table_bytes()).ok_or(Cause::Stale)?;
-        let mut end = 0_usize;
+        let mut packing = Packing::new(line, self.table_bytes())?;
         for rank in 0..self.task.size {
-            let len = self.len_for(rank);
-            end = end.saturating_add(len);
-            if let Some((entry, after)) = core::mem::take(&mut table).split_first_chunk_mut() {
-                (*entry, table) = ((end as u16).to_le_bytes(), after);
+            if self.len_for(rank) > 0 {
+                packing.put(self.block(self.divided(), rank, from)?)?;
             }
-            let (into, after) = core::mem::take(&mut rest).split_at_mut_checked(len).ok_or(Cause::Stale)?;
-            rest = after;
-            if len > 0 {
-                copy(into, self.block(self.divided(), rank, from)?)?;
-            }
+            packing.end();
         }
         Ok(())
     }
@@ -239,14 +224,7 @@ impl<'m> Portions<'m> {
             let (start, len) = (self.start_for(rank), self.len_for(rank));
             return line.get(start..).and_then(|rest| rest.get(..len)).ok_or(Cause::Incompatible);
         }
-        let (table, blocks) = line.split_at_checked(self.table_bytes()).ok_or(Cause::Incompatible)?;
-        let end = |rank: usize| {
-            let entry = table.get(rank.saturating_mul(ENTRY_BYTES)..)?.first_chunk()?;
-            Some(u16::from_le_bytes(*entry) as usize)
-        };
-        let start = (rank as usize).checked_sub(1).map_or(Some(0), end);
-        let range = start.zip(end(rank as usize)).map(|(start, end)| start..end);
-        range.and_then(|range| blocks.get(range)).ok_or(Cause::Incompatible)
+        table::block(line, self.table_bytes(), rank)
     }
 
     /// Takes the block that stands in the line of `from`.
@@ -327,6 +305,11 @@ impl Role for &Portions<'_> {
     #[inline(always)]
     fn fits(&self, line_bytes: u32) -> bool {
         u64::from(line_bytes) >= LINE_BYTES + TABLE_BYTES
+    }
+
+    #[inline(always)]
+    fn passes_chunks(&self) -> bool {
+        self.passes
     }
 
     fn run(&self, shape: &LinesShape) -> Result<Option<Run>, Cause> {
