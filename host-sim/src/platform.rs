@@ -92,6 +92,11 @@ impl HostPlatform {
         Self { board: None, patience }
     }
 
+    /// The status board on which it keeps its notes.
+    pub const fn board(&self) -> Option<&'static Board> {
+        self.board
+    }
+
     #[cold]
     fn wait_longer(&self, idle: u32) {
         if idle >= self.patience.awake {

@@ -80,9 +80,20 @@ fn say(text: &str) {
 }
 
 fn wait_for(ep: &mut HostEndpoint, peer: Rank) -> Outcome {
-    let mut buffer = vec![0_u8; 4096];
-    ep.recv(&ep.world(), &mut buffer, peer, TAG)?;
+    tell_the_wait(ep);
+    ep.recv(&ep.world(), &mut [0_u8; 4096], peer, TAG)?;
     Ok(())
+}
+
+/// Says so as soon as the next wait stands on the rank's board, where the launcher reads it.
+fn tell_the_wait(ep: &HostEndpoint) {
+    let (rank, board) = (ep.world().rank(), ep.platform().board().expect("a rank of a job has a board"));
+    std::thread::spawn(move || {
+        while board.read(0).current.is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        say(&format!("rank {rank} waits"));
+    });
 }
 
 /// Messages of several sizes go round and are checked; the ranks tell when a third of it is done.
@@ -144,10 +155,13 @@ fn stuck(ep: &mut HostEndpoint) -> Outcome {
     let world = ep.world();
     let last = Rank(world.size() - 1);
     match world.rank() {
-        rank if rank == last => drop(ep.send(&world, &vec![1_u8; 1 << 20], Rank(0), TAG)?),
+        rank if rank == last => {
+            tell_the_wait(ep);
+            ep.send(&world, &vec![1_u8; 1 << 20], Rank(0), TAG)?;
+        }
         Rank(0) => {
             ep.probe(&world, last, TAG)?;
-            say("seen coming");
+            tell_the_wait(ep);
             // Another tag: this never matches, and polls all the same.
             ep.recv(&world, &mut [0_u8; 4096], Source::Any, TagMatch::Tag(Tag(8)))?;
         }

@@ -140,7 +140,7 @@ fn signals_reach_an_agents_ranks() {
 fn an_interrupt_tells_what_an_agents_ranks_were_doing() {
     let mut job = begin(2, &AGENT, "hang");
     let pids = job.pids(2);
-    std::thread::sleep(Duration::from_millis(200));
+    job.all_wait(2);
     job.signal(Signal::SIGINT);
     job.wait().says(130, &["ended by SIGINT", "recv of 4096 bytes from rank 1, tag 7"]);
     assert!(!pids.iter().any(|pid| is_alive(*pid)));

@@ -102,9 +102,7 @@ fn a_timeout_says_what_everybody_was_doing() {
 fn a_rank_killed_in_the_middle_of_a_message_is_reported_with_what_it_did() {
     let mut job = begin(3, &[], "stuck");
     let pids = job.pids(3);
-    job.line("seen coming");
-    // Long enough for everybody to have noted what it waits for.
-    std::thread::sleep(Duration::from_millis(1500));
+    job.all_wait(3);
     kill(pids[2], Signal::SIGKILL).unwrap();
     assert!(becomes(END_LIMIT, || !pids.iter().any(|pid| is_alive(*pid))), "others live on for a second");
     job.wait().says(
@@ -165,7 +163,7 @@ fn a_rank_stopped_in_a_collective_by_control_lines_is_named_by_the_others() {
 
 #[test]
 fn a_rank_stopped_for_good_does_not_outlive_the_job() {
-    let mut job = begin(2, &["--timeout", "1"], "hang");
+    let mut job = begin(2, &["--timeout", "2"], "hang");
     let pids = job.pids(2);
     kill(pids[0], Signal::SIGSTOP).unwrap();
     job.wait().says(124, &["timed out"]);

@@ -157,6 +157,13 @@ impl Job {
         pids
     }
 
+    /// Waits until all of `ranks` ranks, of which each does so once, have noted what they wait for.
+    pub(crate) fn all_wait(&mut self, ranks: usize) {
+        for rank in 0..ranks {
+            self.line(&format!("rank {rank} waits"));
+        }
+    }
+
     /// Waits for the end; a job that hangs fails the test with what every rank was doing.
     pub(crate) fn wait(mut self) -> Ended {
         if !self.ends_within(WATCHDOG) {

@@ -114,6 +114,7 @@ fn a_rank_that_stands_still_is_waited_for_across_nodes() {
 fn a_killed_agent_ends_the_job_everywhere() {
     let mut job = begin(4, &TWO, "hang");
     let pids = job.pids(4);
+    job.all_wait(4);
     let agent = crate::agents::parent(pids[3]);
     kill(agent, Signal::SIGKILL).unwrap();
     assert!(becomes(2 * SOON, || !pids.iter().any(|pid| is_alive(*pid))), "ranks outlive their agent");

@@ -29,7 +29,7 @@ fn an_interrupt_ends_the_job_and_says_what_everybody_was_doing() {
     for (signal, name, code) in [(Signal::SIGINT, "SIGINT", 130), (Signal::SIGHUP, "SIGHUP", 129)] {
         let mut job = begin(2, &[], "hang");
         let pids = job.pids(2);
-        std::thread::sleep(Duration::from_millis(200));
+        job.all_wait(2);
         job.signal(signal);
         let ended = job.wait();
         ended.says(code, &[&format!("ended by {name}"), "recv of 4096 bytes from rank 1, tag 7"]);
