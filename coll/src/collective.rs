@@ -408,7 +408,10 @@ impl<'scope> Collective<'scope> {
     ) -> Result<(), Failed> {
         while !self.is_complete() {
             let activity = self.activity::<T>();
-            scope.drive_until(&activity, |scope| self.turn(scope))?;
+            let went = scope.drive_until(&activity, |scope| self.turn(scope));
+            #[cfg(not(feature = "compact"))]
+            let went = went.map_err(|failed| self.look_at_the_deadline(scope, failed));
+            went?;
         }
         Ok(())
     }

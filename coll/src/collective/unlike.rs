@@ -2,21 +2,21 @@
 //!
 //! All ranks of a communicator make the same collective calls in the same order, so they number them alike. A message's
 //! [tag] has that number and, above it, the root and the operation: a message of another call with the same number
-//! meets no receive. Who waits in vain looks for such messages now and then, and once more when a collective ends, also for
-//! what was left of the one before, as a root is done when it has sent.
+//! meets no receive. Who waits in vain looks for such messages now and then and at the deadline, and once more when a
+//! collective ends, also for what was left of the one before, as a root is done when it has sent.
 //!
 //! Counts and types of unlike lengths are found by the lengths of messages ([`Cause::UnlikeLength`]). What cannot be seen:
 //! element types of one length; algorithms and segments that differ, if ranks give unlike options; a call that makes this rank
 //! wait for nothing and is the last one; in a collective over two groups, what comes from the own one. A deadline names who is
 //! missing.
 //!
-//! **No false alarm.** A rank is never a whole round of numbers ahead of another, as those messages of it that have met no
+//! **No false alarm.** A rank is never half a round of numbers ahead of another, as those messages of it that have met no
 //! receive take envelopes. When a collective is over here, all that others send to this rank for it has come. So only one that is
-//! under way here during a whole round of numbers could be taken for a later one, and then nothing is compared. Persistent
+//! under way here during half a round of numbers could be taken for a later one, and then nothing is compared. Persistent
 //! collectives keep their numbers, and are compared while these are new.
 
 use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
-use aldis_kernel::{Comm, Error, Rank, Scope, Tag};
+use aldis_kernel::{Comm, Error, Failed, Rank, Scope, Tag};
 
 use super::{Collective, Progress};
 use crate::tag;
@@ -61,14 +61,14 @@ pub(crate) fn next_call_of<T: Transport, P: Platform>(
 }
 
 impl<'scope> Collective<'scope> {
-    /// It begins.
+    /// It begins, and may be over at once: a root's that has sent. Then it still is the one before the next.
     #[inline]
     pub(super) fn open<T: Transport, P: Platform>(&mut self, scope: &mut Scope<'scope, '_, '_, T, P>) {
-        if self.is_complete() {
-            return;
-        }
         let before = if tag::is_persistent(self.tag) { None } else { scope.begin_call(&self.comm, self.tag) };
         self.watch = Watch { is_open: true, before, looks: 0, seen: 0 };
+        if self.is_complete() {
+            self.close(scope);
+        }
     }
 
     /// Looks out for unlike calls, after one turn.
@@ -98,6 +98,22 @@ impl<'scope> Collective<'scope> {
             self.close(scope);
         }
         progress
+    }
+
+    /// The deadline has ended the wait for it, which may have had few turns: looks once more.
+    #[cold]
+    pub(super) fn look_at_the_deadline<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        failed: Failed,
+    ) -> Failed {
+        let is_overdue = self.watch.is_open && scope.failure().cause == Cause::TimedOut;
+        if !is_overdue || self.look_at(scope, u64::MAX).is_none() {
+            return failed;
+        }
+        self.fail(scope);
+        self.close(scope);
+        scope.keep_failure(&self.error)
     }
 
     /// It has ended.

@@ -179,7 +179,7 @@ impl<R: Role> Meeting<R> {
         data: Loan<'scope>,
     ) -> Result<(), Error> {
         let (task, missing) = (*self.task(), Cell::new(None));
-        scope.watch_until(
+        let went = scope.watch_until(
             looks,
             || task.activity(comm, missing.get()),
             |scope| match self.turn(scope, comm, data) {
@@ -187,12 +187,24 @@ impl<R: Role> Meeting<R> {
                 Turn::Moved => Ok(None),
                 Turn::Missing(rank) => {
                     missing.set(Some(rank));
-                    self.find_astray(scope, comm, rank)
+                    #[cfg(not(feature = "compact"))]
+                    if self.idle.is_multiple_of(LOOKS_ASTRAY) {
+                        self.look_astray(scope, comm, rank)?;
+                    }
+                    Ok(None)
                 }
                 Turn::Crowded => Err(self.error(comm, CROWDED, None)),
                 Turn::Failed(cause, rank) => Err(self.failed(scope, comm, (cause, rank))),
             },
-        )
+        );
+        #[cfg(not(feature = "compact"))]
+        if let (Err(error), Some(rank)) = (&went, missing.get())
+            && error.cause == Cause::TimedOut
+        {
+            // There may have been few turns.
+            self.look_astray(scope, comm, rank)?;
+        }
+        went
     }
 
     #[cold]
@@ -209,21 +221,18 @@ impl<R: Role> Meeting<R> {
 
     /// Ends a call that waits if the rank that has been missing for long has sent a message of the next call by messages. Who
     /// makes this call at all writes its line first: it waits as well, so it cannot be kept from that by another of its own.
-    fn find_astray<T: Transport, P: Platform>(
+    #[cfg(not(feature = "compact"))]
+    fn look_astray<T: Transport, P: Platform>(
         &mut self,
         scope: &mut Scope<'_, '_, '_, T, P>,
         comm: &Comm,
         rank: u32,
-    ) -> Result<Option<()>, Error> {
-        #[cfg(not(feature = "compact"))]
-        if self.stage == Stage::Hear
-            && self.idle.is_multiple_of(LOOKS_ASTRAY)
-            && let Some(theirs) = next_call_of(scope, comm, Rank(rank))
-        {
-            self.leave(scope, comm);
-            return Err(self.failed(scope, comm, (self.task().unlike(theirs), Some(rank))));
+    ) -> Result<(), Error> {
+        if self.stage != Stage::Hear {
+            return Ok(());
         }
-        let _ = (scope, comm, rank);
-        Ok(None)
+        let Some(theirs) = next_call_of(scope, comm, Rank(rank)) else { return Ok(()) };
+        self.leave(scope, comm);
+        Err(self.failed(scope, comm, (self.task().unlike(theirs), Some(rank))))
     }
 }

@@ -4,6 +4,11 @@
 /// tells, and for calls that name their own.
 pub const COLLECTIVES_MAX: u32 = 1 << 15;
 
+/// Calls that a rank may have made before another one makes the first of them. Who waits for nobody, as the root of a broadcast,
+/// gets ahead of those that it sends to until its messages have taken all envelopes there; they of others in turn.
+#[cfg(not(feature = "compact"))]
+const AHEAD_MAX: u32 = COLLECTIVES_MAX / 2;
+
 /// The numbers of one communicator. All-zero is before the first call.
 #[derive(Debug)]
 pub(super) struct Numbers {
@@ -76,11 +81,11 @@ impl Numbers {
         self.under_way = self.under_way.saturating_sub(1);
     }
 
-    /// Whether no two collectives that are under way here, or the next one, have one number. One that was dropped is under way
-    /// for good.
+    /// Whether no collective that is under way here can have the number of another one, or of what a rank has called that is
+    /// [ahead](AHEAD_MAX). One that was dropped is under way for good.
     #[inline]
     pub(super) const fn are_distinct(&self) -> bool {
-        self.under_way == 0 || self.calls.wrapping_sub(self.since) < COLLECTIVES_MAX - 1
+        self.under_way == 0 || self.calls.wrapping_sub(self.since) < COLLECTIVES_MAX - AHEAD_MAX
     }
 }
 
@@ -89,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_come_round_and_are_distinct_while_nothing_is_under_way_for_a_whole_round() {
+    fn numbers_come_round_and_are_distinct_while_nothing_is_under_way_for_half_a_round() {
         let mut numbers = Numbers::EMPTY;
         for call in 0..3 * COLLECTIVES_MAX {
             assert_eq!(numbers.take(), call % COLLECTIVES_MAX);
@@ -99,8 +104,8 @@ mod tests {
         }
         numbers.take();
         numbers.begin(7);
-        // The next one's number is another as well.
-        for _ in 0..COLLECTIVES_MAX - 2 {
+        // Those of the ranks ahead are others as well.
+        for _ in 1..COLLECTIVES_MAX - AHEAD_MAX {
             numbers.take();
             numbers.begin(8);
             assert!(numbers.are_distinct());

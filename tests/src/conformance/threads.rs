@@ -29,9 +29,9 @@ pub(super) const EPOCH: Epoch = Epoch(1);
 /// Bytes of a loopback frame, and how many there are.
 const FRAME_BYTES: u32 = 256;
 const FRAMES: usize = 6;
-/// Time on a core that a rank may use for its part: a thousand times what any of them needs. While it waits it yields, so
+/// Time on a core that a rank may use for its part: many times what any of them needs. While it waits it yields, so
 /// that the others of its job have had as much by then.
-pub(super) const HANG: Duration = Duration::from_secs(6);
+pub(super) const HANG: Duration = Duration::from_secs(20);
 
 /// The host's clock, and its scheduler to rest with.
 #[derive(Debug)]
