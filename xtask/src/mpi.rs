@@ -15,6 +15,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Subcommand;
 
+use crate::shell;
+use crate::steps::Outcome;
 use crate::workspace::checkout;
 
 /// The C interface of MPI
@@ -43,6 +45,15 @@ impl Command {
             Self::Test(test) => test.run(),
         }
     }
+}
+
+/// The step of `cargo xtask test`: the programs in C. They are built as the tests are, without optimisation.
+pub(crate) fn step() -> Result<Outcome> {
+    if let Some(compiler) = ["cc", "c++"].into_iter().find(|name| !shell::has(name)) {
+        let enable = "apt-get install g++".into();
+        return Ok(Outcome::Skipped { why: format!("no {compiler}"), enable });
+    }
+    Ok(Outcome::Passed(test::programs()?))
 }
 
 /// The folder of the crate.

@@ -41,10 +41,11 @@ const FAILURES: [Failure; 4] = [
     },
 ];
 
-/// Compiles and runs all of them.
-pub(super) fn run(prefix: &Path, into: &Path) -> Result<()> {
+/// Compiles and runs all of them; what that was, in a few words.
+pub(super) fn run(prefix: &Path, into: &Path) -> Result<String> {
     fs::create_dir_all(into)?;
-    every_function(prefix, into)?;
+    let functions = every_function(prefix, into)?;
+    let mut runs = 0;
     for (name, ranks, transports) in PROGRAMS {
         let program =
             compile(prefix, "aldis-mpicc", &folder().join("programs").join(format!("{name}.c")), into)?;
@@ -53,11 +54,17 @@ pub(super) fn run(prefix: &Path, into: &Path) -> Result<()> {
                 let said = shell::output(&mut launch(prefix, &program, &ranks.to_string(), transport))?;
                 let last = said.lines().last().unwrap_or_default();
                 println!("{name}, {ranks} ranks, {transport}: {last}");
+                runs += 1;
             }
         }
     }
     let program = compile(prefix, "aldis-mpicc", &folder().join("programs/errors.c"), into)?;
-    FAILURES.iter().try_for_each(|failure| failure.check(prefix, &program))
+    FAILURES.iter().try_for_each(|failure| failure.check(prefix, &program))?;
+    Ok(format!(
+        "{functions} functions in C and C++, {} programs in {runs} runs, {} errors said once",
+        PROGRAMS.len(),
+        FAILURES.len()
+    ))
 }
 
 fn compile(prefix: &Path, compiler: &str, source: &Path, into: &Path) -> Result<PathBuf> {
@@ -74,8 +81,8 @@ fn launch(prefix: &Path, program: &Path, ranks: &str, transport: &str) -> Comman
     command
 }
 
-/// A program that has every function by both names, in C and in C++.
-fn every_function(prefix: &Path, into: &Path) -> Result<()> {
+/// A program that has every function by both names, in C and in C++; how many.
+fn every_function(prefix: &Path, into: &Path) -> Result<usize> {
     let listed = fs::read_to_string(folder().join("table/functions.txt"))?;
     let functions = functions(&listed).map_err(|error| anyhow!(error))?;
     let mut text = String::from("#include <mpi.h>\ntypedef void (*any)(void);\nvolatile any all[] = {\n");
@@ -90,7 +97,7 @@ fn every_function(prefix: &Path, into: &Path) -> Result<()> {
         shell::output(&mut Command::new(program))?;
     }
     println!("mpi.h: {} functions by two names, in C and C++", functions.len());
-    Ok(())
+    Ok(functions.len())
 }
 
 impl Failure {

@@ -1,5 +1,7 @@
 //! `cargo xtask mpi test`.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 use clap::Args;
 
@@ -21,10 +23,32 @@ pub(crate) struct Test {
 
 impl Test {
     pub(crate) fn run(self) -> Result<()> {
-        let target = Workspace::members()?.target;
-        let prefix = target.join("mpi");
+        let Folders { target, prefix, programs } = Folders::find()?;
         install::install(&target, &prefix, self.debug)?;
-        programs::run(&prefix, &target.join("mpi-programs"))?;
+        println!("{}", programs::run(&prefix, &programs)?);
         if self.mpi4py.is_empty() { Ok(()) } else { modules::run(&prefix, &target, &self.mpi4py) }
+    }
+}
+
+/// The programs in C alone, built without optimisation; what they showed.
+pub(super) fn programs() -> Result<String> {
+    let Folders { target, prefix, programs } = Folders::find()?;
+    install::install(&target, &prefix, true)?;
+    programs::run(&prefix, &programs)
+}
+
+/// Where it is built to.
+struct Folders {
+    target: PathBuf,
+    /// As installed.
+    prefix: PathBuf,
+    /// What is run.
+    programs: PathBuf,
+}
+
+impl Folders {
+    fn find() -> Result<Self> {
+        let target = Workspace::members()?.target;
+        Ok(Self { prefix: target.join("mpi"), programs: target.join("mpi-programs"), target })
     }
 }

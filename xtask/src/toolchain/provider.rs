@@ -166,6 +166,8 @@ impl Provider {
             .env("CARGO_HOME", cargo_home)
             .env("CARGO_TARGET_DIR", scratch.join("target"))
             .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", library.opt_level())
+            // As the toolchains ship it, and a fifth less work than sixteen of them.
+            .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1")
             .env("RUSTFLAGS", library.flags())
             .env_remove("RUSTC_WRAPPER")
             .env_remove("RUSTUP_TOOLCHAIN");
