@@ -197,3 +197,10 @@ mpi! { fn MPI_Type_get_attr(datatype: Handle, number: c_int, value: Ptr<c_void>,
 mpi! { fn MPI_Type_delete_attr(datatype: Handle, number: c_int) on MPI_COMM_SELF => {
     delete(Of::Datatype, datatype, number)?;
 } }
+
+// What MPI-1 called them.
+mpi! { fn MPI_Attr_put(comm: Handle, number: c_int, value: Ptr<c_void>) as MPI_Comm_set_attr(comm, number, value) }
+mpi! { fn MPI_Attr_get(comm: Handle, number: c_int, value: Ptr<c_void>, flag: Ptr<c_int>) as MPI_Comm_get_attr(comm, number, value, flag) }
+mpi! { fn MPI_Attr_delete(comm: Handle, number: c_int) as MPI_Comm_delete_attr(comm, number) }
+mpi! { fn MPI_Keyval_create(copy: usize, delete: usize, number: Ptr<c_int>, extra: Ptr<c_void>) as MPI_Comm_create_keyval(copy, delete, number, extra) }
+mpi! { fn MPI_Keyval_free(number: Ptr<c_int>) as MPI_Comm_free_keyval(number) }

@@ -2,6 +2,7 @@
 
 use core::cell::RefCell;
 use core::ffi::{c_char, c_int};
+use std::rc::Rc;
 
 use aldis_coll::comm::{self, Choice, inter};
 use aldis_hal::PeerId;
@@ -9,7 +10,8 @@ use aldis_kernel::{Comm, Rank, Tag};
 
 use crate::abi::{
     Handle, MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_TYPE_SHARED, MPI_COMM_WORLD, MPI_ERR_ARG, MPI_ERR_COMM,
-    MPI_ERR_NO_MEM, MPI_ERR_RANK, MPI_ERR_TAG, MPI_ERRORS_ARE_FATAL, MPI_MAX_OBJECT_NAME, MPI_UNDEFINED,
+    MPI_ERR_NO_MEM, MPI_ERR_RANK, MPI_ERR_TAG, MPI_ERR_TOPOLOGY, MPI_ERRORS_ARE_FATAL, MPI_MAX_OBJECT_NAME,
+    MPI_UNDEFINED, Status,
 };
 use crate::attributes::{self, Attributes, Of};
 use crate::edge::{Owned, Ptr};
@@ -17,7 +19,8 @@ use crate::engine::Engine;
 use crate::errors::Fault;
 use crate::handles::{Kind, Table};
 use crate::info::{self, Info};
-use crate::{engine, groups};
+use crate::topologies::Topo;
+use crate::{engine, groups, requests};
 
 /// A communicator of the program's.
 #[derive(Debug)]
@@ -27,11 +30,14 @@ pub(crate) struct Communicator {
     name: String,
     pub(crate) attributes: Attributes,
     info: Info,
+    /// The kernel's communicator is the topology's, if there is one.
+    topology: Option<Rc<Topo>>,
 }
 
 impl Communicator {
     fn new(comm: Comm, handler: Handle, name: &str) -> Self {
-        Self { comm, handler, name: name.to_owned(), attributes: Attributes::new(), info: Info::new() }
+        let (attributes, info) = (Attributes::new(), Info::new());
+        Self { comm, handler, name: name.to_owned(), attributes, info, topology: None }
     }
 }
 
@@ -124,6 +130,19 @@ fn insert(comm: Comm, parent: Handle) -> Result<Handle, Fault> {
     COMMS.borrow_mut().made.insert(data).ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many communicators"))
 }
 
+/// The same with a topology.
+pub(crate) fn insert_with(comm: Comm, parent: Handle, topology: Topo) -> Result<Handle, Fault> {
+    let made = insert(comm, parent)?;
+    change(made, |data| data.topology = Some(Rc::new(topology)))?;
+    Ok(made)
+}
+
+/// The topology of a communicator.
+pub(crate) fn topology(handle: Handle) -> Result<Rc<Topo>, Fault> {
+    let none = || Fault::new(MPI_ERR_TOPOLOGY, "a communicator without a topology");
+    change(handle, |data| data.topology.clone())?.ok_or_else(none)
+}
+
 fn insert_if(comm: Option<Comm>, parent: Handle) -> Result<Handle, Fault> {
     comm.map_or(Ok(MPI_COMM_NULL), |comm| insert(comm, parent))
 }
@@ -145,11 +164,19 @@ fn duplicate(parent: Handle) -> Result<Handle, Fault> {
     let comm = of(parent)?;
     let given = change(parent, |data| data.attributes.clone())?;
     let copies = attributes::copied(Of::Comm, parent, &given)?;
-    let made = engine::with(|engine| {
-        let endpoint = engine.endpoint();
-        Ok(if comm.is_inter() { inter::dup(endpoint, &comm)? } else { comm::dup(endpoint, &comm)? })
-    })?;
-    let made = insert(made, parent)?;
+    let made = match change(parent, |data| data.topology.clone())? {
+        Some(topology) => {
+            let (made, topology) = topology.duplicate(&comm)?;
+            insert_with(made, parent, topology)?
+        }
+        None => {
+            let made = engine::with(|engine| {
+                let endpoint = engine.endpoint();
+                Ok(if comm.is_inter() { inter::dup(endpoint, &comm)? } else { comm::dup(endpoint, &comm)? })
+            })?;
+            insert(made, parent)?
+        }
+    };
     let hints = change(parent, |data| data.info.clone())?;
     change(made, |data| (data.attributes, data.info) = (copies, hints))?;
     Ok(made)
@@ -218,6 +245,21 @@ mpi! { fn MPI_Comm_dup_with_info(comm: Handle, hints: Handle, made: Ptr<Handle>)
     let (hints, copy) = (info::of(hints)?, duplicate(comm)?);
     change(copy, |data| data.info = hints)?;
     made.set(copy)?;
+} }
+
+mpi! {
+    /// Over at once, when the other ranks have come: the request is a formality.
+    fn MPI_Comm_idup(comm: Handle, made: Ptr<Handle>, request: Ptr<Handle>) on comm => {
+        made.set(duplicate(comm)?)?;
+        request.set(requests::of_done(comm, Status::EMPTY)?)?;
+    }
+}
+
+mpi! { fn MPI_Comm_idup_with_info(comm: Handle, hints: Handle, made: Ptr<Handle>, request: Ptr<Handle>) on comm => {
+    let (hints, copy) = (info::of(hints)?, duplicate(comm)?);
+    change(copy, |data| data.info = hints)?;
+    made.set(copy)?;
+    request.set(requests::of_done(comm, Status::EMPTY)?)?;
 } }
 
 mpi! { fn MPI_Comm_create(comm: Handle, group: Handle, made: Ptr<Handle>) on comm => {

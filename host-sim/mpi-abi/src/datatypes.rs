@@ -201,6 +201,13 @@ impl Data {
         self.address.bytes(0, bytes)
     }
 
+    /// A copy in memory of its own, gaps and all.
+    pub(crate) fn copied(&self) -> Result<(Vec<u8>, Self), Fault> {
+        let mut memory = self.memory()?.to_vec();
+        let start = memory.as_mut_ptr().expose_provenance().wrapping_sub(self.reach.0.cast_unsigned());
+        Ok((memory, Self { address: Address::at(start), ..*self }))
+    }
+
     /// A copy of its bytes in one piece.
     pub(crate) fn packed(&self) -> Result<Vec<u8>, Fault> {
         let mut stream = vec![0; self.bytes];

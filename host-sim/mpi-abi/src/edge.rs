@@ -3,6 +3,22 @@
 //! A [`Ptr`] is what a C program gives to a function of MPI. There is no way to make one of a number but [`Ptr::at`], for places in
 //! memory that the program has described. Its methods are safe to call because the program has promised, by the standard, what
 //! each argument points to; what can be checked is: no null pointer is followed.
+//!
+//! # What a `'static` slice of this module means
+//!
+//! The kernel takes memory for as long as its scope, which here is the process. No Rust lifetime tells how long a buffer of C is good,
+//! so what this module gives is `'static` by contract, not by proof. There are three kinds:
+//!
+//! * **The program's buffers** (`Ptr::slice`, `Ptr::slice_mut`, `Address::bytes`): good until the call returns, or, where the call begins
+//!   an operation, until that is complete; of a persistent one, until its request is freed. The standard (MPI 5.0, 2.3 and 3.7.2) has the
+//!   program keep the buffer there, and leave it alone if it is received into. So such a slice is used inside of the call, or handed to
+//!   the kernel with the operation, and kept nowhere else.
+//! * **The library's memory** (`lasting`, `Place`): a heap block whose owner is kept with the operation (`Running`, `Topo`, an exchange's
+//!   request) in a field that is dropped after what works on it. It is touched through a `Place` only before the operation is started and
+//!   after it is complete.
+//! * **Objects that are counted** (`lasting_ref`): the operation holds a count.
+//!
+//! Two slices of one buffer may exist where the standard lets a program give it twice (a send and a send); the kernel reads both.
 
 use core::ffi::{CStr, c_char, c_void};
 use core::fmt;
@@ -158,10 +174,34 @@ impl<T> Deref for Owned<T> {
     }
 }
 
+/// Memory of the library that an operation works on, for what is done before and after it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    start: Address,
+    len: usize,
+}
+
+impl Place {
+    pub(crate) fn of(memory: &mut [u8]) -> Self {
+        Self { start: Ptr::at(memory.as_mut_ptr().expose_provenance()), len: memory.len() }
+    }
+
+    /// Its bytes, while the operation is not under way.
+    pub(crate) fn bytes(self) -> Result<&'static mut [u8], Fault> {
+        self.start.bytes(0, self.len)
+    }
+}
+
 /// Memory of the library that lasts as long as an operation: it is owned beside the operation, and dropped after it.
 pub(crate) fn lasting<T>(memory: &mut [T]) -> &'static mut [T] {
     // SAFETY: whoever calls this owns the memory beside what it lends it to, and drops that first.
     unsafe { core::slice::from_raw_parts_mut(memory.as_mut_ptr(), memory.len()) }
+}
+
+/// An object of the library that lasts as long as an operation, which holds it by another reference.
+pub(crate) fn lasting_ref<T>(object: &T) -> &'static T {
+    // SAFETY: as there; it does not move, as it is counted.
+    unsafe { &*core::ptr::from_ref(object) }
 }
 
 /// The endpoint's scope for as long as the process.
@@ -191,7 +231,7 @@ pub(crate) mod callback {
     use core::ffi::{c_int, c_void};
 
     use super::Ptr;
-    use crate::abi::Handle;
+    use crate::abi::{Handle, Status};
 
     /// Calls an error handler (`MPI_Comm_errhandler_function`).
     pub(crate) fn on_error(function: usize, handle: Handle, code: c_int) {
@@ -222,6 +262,33 @@ pub(crate) mod callback {
             // SAFETY: with the arguments that the standard has.
             unsafe { function(input.as_ptr(), into.as_mut_ptr(), count, &raw const datatype) }
         }
+    }
+
+    /// Calls a query function of a generalized request (`MPI_Grequest_query_function`).
+    pub(crate) fn query(function: usize, extra: Ptr<c_void>, status: &mut Status) -> c_int {
+        type Function = unsafe extern "C" fn(Ptr<c_void>, *mut Status) -> c_int;
+        // SAFETY: the program gave it as a function of this type.
+        let function = unsafe { core::mem::transmute::<usize, Option<Function>>(function) };
+        // SAFETY: with the arguments that the standard has.
+        function.map_or(0, |function| unsafe { function(extra, status) })
+    }
+
+    /// Calls a free function of a generalized request (`MPI_Grequest_free_function`).
+    pub(crate) fn free(function: usize, extra: Ptr<c_void>) -> c_int {
+        type Function = unsafe extern "C" fn(Ptr<c_void>) -> c_int;
+        // SAFETY: the program gave it as a function of this type.
+        let function = unsafe { core::mem::transmute::<usize, Option<Function>>(function) };
+        // SAFETY: with the argument that the standard has.
+        function.map_or(0, |function| unsafe { function(extra) })
+    }
+
+    /// Calls a cancel function of a generalized request (`MPI_Grequest_cancel_function`).
+    pub(crate) fn cancel(function: usize, extra: Ptr<c_void>, is_complete: bool) -> c_int {
+        type Function = unsafe extern "C" fn(Ptr<c_void>, c_int) -> c_int;
+        // SAFETY: the program gave it as a function of this type.
+        let function = unsafe { core::mem::transmute::<usize, Option<Function>>(function) };
+        // SAFETY: with the arguments that the standard has.
+        function.map_or(0, |function| unsafe { function(extra, is_complete.into()) })
     }
 
     /// Calls a copy function of attributes: the code that it returns, and the copy if there is to be one.

@@ -31,6 +31,8 @@ pub(crate) struct Engine {
     job: Option<Job>,
     /// Requests that the program has freed before they were over.
     pub(crate) freed: Vec<Request<'static>>,
+    /// Memory of the library that some of them work on.
+    pub(crate) memory_of_freed: Vec<Vec<u8>>,
     /// Memory for buffered sends, as the program gave it.
     pub(crate) attached: Option<(Address, i64)>,
 }
@@ -82,6 +84,9 @@ impl Engine {
         let scope = &mut self.scope;
         // Whoever frees a request is not told how it ends.
         self.freed.retain_mut(|request| matches!(scope.test(request), Ok(None)));
+        if self.freed.is_empty() {
+            self.memory_of_freed.clear();
+        }
     }
 }
 
@@ -101,7 +106,9 @@ pub(crate) fn start() -> Result<[Comm; 2], Fault> {
     let types: &'static mut Datatypes = Box::leak(Box::new(Datatypes::new()));
     endpoint.attach_types(types.types())?;
     let comms = [endpoint.world(), endpoint.itself()];
-    let engine = Engine { scope: scope::of(endpoint), job: Some(job), freed: Vec::new(), attached: None };
+    let (freed, memory_of_freed) = (Vec::new(), Vec::new());
+    let engine =
+        Engine { scope: scope::of(endpoint), job: Some(job), freed, memory_of_freed, attached: None };
     *ENGINE.borrow_mut() = Some(engine);
     PHASE.set(Phase::Running);
     Ok(comms)

@@ -14,9 +14,11 @@
 //! | `errors` | error classes, codes, strings, handlers (chapter 9) |
 //! | `environment` | starting, ending, versions, clocks, memory (chapters 9 and 11) |
 //! | `communicators`, `groups` | chapter 7 |
-//! | `messages`, `requests`, `status` | chapter 3 |
+//! | `messages`, `requests`, `status` | chapter 3; requests of the program's are of chapter 13 |
+//! | `partitioned` | chapter 4 |
 //! | `datatypes` | chapter 5 |
-//! | `collectives`, `operations` | chapter 6 |
+//! | `collectives`, `operations` | chapter 6; collectives among neighbours are of chapter 8 |
+//! | `topologies` | chapter 8 |
 //! | `info` | chapter 10 |
 //!
 //! # Invariants
@@ -49,7 +51,9 @@ mod info;
 mod messages;
 mod operations;
 mod packing;
+mod partitioned;
 mod predefined;
 mod requests;
 mod status;
+mod topologies;
 mod unsupported;

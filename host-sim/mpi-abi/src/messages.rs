@@ -3,7 +3,7 @@
 use core::cell::RefCell;
 use core::ffi::{c_int, c_void};
 
-use aldis_kernel::{Comm, Matched, Rank, Source, Tag, TagMatch, Typed};
+use aldis_kernel::{Comm, Matched, Rank, Request, Source, Tag, TagMatch, Typed};
 
 use crate::abi::{
     Handle, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, MPI_ERR_BUFFER, MPI_ERR_NO_MEM, MPI_ERR_RANK,
@@ -26,7 +26,7 @@ enum Mode {
     Buffered,
 }
 
-fn rank(number: c_int) -> Result<Rank, Fault> {
+pub(crate) fn rank(number: c_int) -> Result<Rank, Fault> {
     match number {
         MPI_PROC_NULL => Ok(Rank::NULL),
         number if number >= 0 => Ok(Rank(number as u32)),
@@ -34,7 +34,7 @@ fn rank(number: c_int) -> Result<Rank, Fault> {
     }
 }
 
-fn tag(number: c_int) -> Result<Tag, Fault> {
+pub(crate) fn tag(number: c_int) -> Result<Tag, Fault> {
     match u32::try_from(number) {
         Ok(tag) => Ok(Tag(tag)),
         Err(_) => Err(Fault::new(MPI_ERR_TAG, format!("{number} is no tag"))),
@@ -106,11 +106,14 @@ impl Sending {
             engine::with(|engine| self.buffer(engine))?;
             return requests::of_done(self.handle, Status::EMPTY);
         }
-        let request = engine::with(|engine| {
+        requests::of_message(self.handle, self.request()?)
+    }
+
+    fn request(&self) -> Result<Request<'static>, Fault> {
+        engine::with(|engine| {
             engine.reap();
             Ok(engine.scope.isend_typed(&self.comm, self.typed()?, self.to, self.tag)?)
-        })?;
-        requests::of_message(self.handle, request)
+        })
     }
 
     /// Sets it up.
@@ -154,11 +157,14 @@ impl Receiving {
     }
 
     fn start(&self) -> Result<Handle, Fault> {
-        let request = engine::with(|engine| {
+        requests::of_message(self.handle, self.request()?)
+    }
+
+    fn request(&self) -> Result<Request<'static>, Fault> {
+        engine::with(|engine| {
             engine.reap();
             Ok(engine.scope.irecv_typed(&self.comm, self.data.typed_mut()?, self.from, self.tag)?)
-        })?;
-        requests::of_message(self.handle, request)
+        })
     }
 
     fn keep(&self) -> Result<Handle, Fault> {
@@ -206,6 +212,11 @@ mpi! { fn MPI_Ibsend_c(data: Address, count: i64, datatype: Handle, to: c_int, t
     request.set(Sending::new(Mode::Buffered, Data::new(data, count, datatype)?, to, tag, comm)?.start()?)?;
 } }
 
+mpi! { fn MPI_Bsend_init_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
+    let sending = Sending::new(Mode::Buffered, Data::new(data, count, datatype)?, to, tag, comm)?;
+    request.set(requests::of_buffered(comm, Box::new(move || sending.run()))?)?;
+} }
+
 mpi! { fn MPI_Recv_c(data: Address, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, status: Ptr<Status>) on comm => {
     let found = Receiving::new(Data::new(data, count, datatype)?, from, tag, comm)?.run()?;
     tell(status, found)?;
@@ -227,6 +238,23 @@ fn exchange(sending: &Sending, receiving: &Receiving) -> Result<Status, Fault> {
     requests::wait(giving).and(found)
 }
 
+/// Starts both, of which the send may be out of `memory`.
+fn start_both(sending: &Sending, receiving: &Receiving, memory: Vec<u8>) -> Result<Handle, Fault> {
+    let received = receiving.request()?;
+    let sent = match sending.request() {
+        Ok(sent) => sent,
+        Err(fault) => {
+            // Nobody is left to complete it.
+            engine::with(|engine| {
+                engine.freed.push(received);
+                Ok(())
+            })?;
+            return Err(fault);
+        }
+    };
+    requests::of_exchange(sending.handle, [sent, received], memory)
+}
+
 mpi! { fn MPI_Sendrecv_c(
     data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int,
     into: Address, room: i64, kind: Handle, from: c_int, from_tag: c_int, comm: Handle, status: Ptr<Status>,
@@ -243,11 +271,25 @@ mpi! { fn MPI_Sendrecv(
 
 mpi! { fn MPI_Sendrecv_replace_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, from: c_int, from_tag: c_int, comm: Handle, status: Ptr<Status>) on comm => {
     let place = Data::new(data, count, datatype)?;
-    let mut copy = place.packed()?;
-    let packed = Address::at(copy.as_mut_ptr().expose_provenance());
-    let bytes = Data::new(packed, copy.len() as i64, crate::abi::MPI_BYTE)?;
-    let sending = Sending::new(Mode::Standard, bytes, to, tag, comm)?;
+    let (_memory, copy) = place.copied()?;
+    let sending = Sending::new(Mode::Standard, copy, to, tag, comm)?;
     tell(status, exchange(&sending, &Receiving::new(place, from, from_tag, comm)?)?)?;
+} }
+
+mpi! { fn MPI_Isendrecv_c(
+    data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int,
+    into: Address, room: i64, kind: Handle, from: c_int, from_tag: c_int, comm: Handle, request: Ptr<Handle>,
+) on comm => {
+    let sending = Sending::new(Mode::Standard, Data::new(data, count, datatype)?, to, tag, comm)?;
+    let receiving = Receiving::new(Data::new(into, room, kind)?, from, from_tag, comm)?;
+    request.set(start_both(&sending, &receiving, Vec::new())?)?;
+} }
+
+mpi! { fn MPI_Isendrecv_replace_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, from: c_int, from_tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
+    let place = Data::new(data, count, datatype)?;
+    let (memory, copy) = place.copied()?;
+    let sending = Sending::new(Mode::Standard, copy, to, tag, comm)?;
+    request.set(start_both(&sending, &Receiving::new(place, from, from_tag, comm)?, memory)?)?;
 } }
 
 mpi! { fn MPI_Probe(from: c_int, tag: c_int, comm: Handle, status: Ptr<Status>) on comm => {
@@ -387,6 +429,16 @@ mpi! { fn MPI_Buffer_detach(place: Address, size: Ptr<c_int>) on MPI_COMM_SELF =
     size.set(small(bytes))?;
 } }
 
-mpi! { fn MPI_Buffer_flush() on MPI_COMM_SELF => {
-    engine::with(|engine| Ok(engine.endpoint().flush_buffer()?))?;
-} }
+mpi! { fn MPI_Buffer_flush() on MPI_COMM_SELF => { flush()?; } }
+
+fn flush() -> Result<(), Fault> {
+    engine::with(|engine| Ok(engine.endpoint().flush_buffer()?))
+}
+
+mpi! {
+    /// Over at once, when all has been delivered: the request is a formality.
+    fn MPI_Buffer_iflush(request: Ptr<Handle>) on MPI_COMM_SELF => {
+        flush()?;
+        request.set(requests::of_done(MPI_COMM_SELF, Status::EMPTY)?)?;
+    }
+}

@@ -190,8 +190,9 @@ mpi! { fn MPI_Reduce_local_c(input: Address, into: Address, count: i64, datatype
         return Err(Fault::new(crate::abi::MPI_ERR_BUFFER, "MPI_IN_PLACE where there is no place"));
     }
     let kernel = kernel(op, datatype)?;
-    let given = Operand::read(input, count, datatype)?;
-    let mut result = Operand::read(into, count, datatype)?;
+    let (mut given, mut result) = (Operand::new(count, datatype)?, Operand::new(count, datatype)?);
+    given.read(input, count, datatype)?;
+    result.read(into, count, datatype)?;
     kernel.run(result.bytes(), given.as_bytes(), Order::FromFirst)?;
     result.write_to(into, count, datatype)?;
 } }

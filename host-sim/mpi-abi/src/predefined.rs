@@ -1,12 +1,15 @@
 //! The predefined datatypes (MPI 5.0, 3.2.2 and 20.3): what each is in the kernel, and what predefined operations take it for.
 
-use core::ffi::c_long;
+use core::ffi::{c_int, c_long};
 
 use aldis_hal::Cause;
 use aldis_kernel::datatype::{Basic, Datatype, Field, Types};
 
 use crate::abi;
 use crate::abi::Handle;
+use crate::datatypes;
+use crate::edge::Ptr;
+use crate::errors::Fault;
 
 /// What an operation takes an element for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -159,3 +162,37 @@ pub(crate) fn all() -> impl Iterator<Item = Named> {
     };
     numbers.into_iter().chain(pairs).chain(of_fortran)
 }
+
+/// The type of Fortran that has so many bytes (`MPI_Type_match_size`).
+fn of_size(class: c_int, size: c_int) -> Option<Handle> {
+    Some(match (class, size) {
+        (abi::MPI_TYPECLASS_INTEGER, 1) => abi::MPI_INTEGER1,
+        (abi::MPI_TYPECLASS_INTEGER, 2) => abi::MPI_INTEGER2,
+        (abi::MPI_TYPECLASS_INTEGER, 4) => abi::MPI_INTEGER4,
+        (abi::MPI_TYPECLASS_INTEGER, 8) => abi::MPI_INTEGER8,
+        (abi::MPI_TYPECLASS_REAL, 4) => abi::MPI_REAL4,
+        (abi::MPI_TYPECLASS_REAL, 8) => abi::MPI_REAL8,
+        (abi::MPI_TYPECLASS_COMPLEX, 8) => abi::MPI_COMPLEX8,
+        (abi::MPI_TYPECLASS_COMPLEX, 16) => abi::MPI_COMPLEX16,
+        _ => return None,
+    })
+}
+
+mpi! { fn MPI_Type_match_size(class: c_int, size: c_int, datatype: Ptr<Handle>) on abi::MPI_COMM_SELF => {
+    let refused = || Fault::new(abi::MPI_ERR_ARG, format!("no type of class {class} has {size} bytes"));
+    datatype.set(of_size(class, size).ok_or_else(refused)?)?;
+} }
+
+mpi! { fn MPI_Type_get_value_index(value: Handle, index: Handle, pair: Ptr<Handle>) on abi::MPI_COMM_SELF => {
+    datatypes::look(value, |_| ())?;
+    datatypes::look(index, |_| ())?;
+    pair.set(match (value, index) {
+        (abi::MPI_FLOAT, abi::MPI_INT) => abi::MPI_FLOAT_INT,
+        (abi::MPI_DOUBLE, abi::MPI_INT) => abi::MPI_DOUBLE_INT,
+        (abi::MPI_LONG, abi::MPI_INT) => abi::MPI_LONG_INT,
+        (abi::MPI_INT, abi::MPI_INT) => abi::MPI_2INT,
+        (abi::MPI_SHORT, abi::MPI_INT) => abi::MPI_SHORT_INT,
+        (abi::MPI_LONG_DOUBLE, abi::MPI_INT) => abi::MPI_LONG_DOUBLE_INT,
+        _ => abi::MPI_DATATYPE_NULL,
+    })?;
+} }

@@ -4,6 +4,7 @@
 
 use core::cell::RefCell;
 use core::ffi::c_int;
+use std::rc::Rc;
 
 use aldis_coll::Collective;
 use aldis_coll::layout::Block;
@@ -11,74 +12,122 @@ use aldis_hal::{Activity, Operation};
 use aldis_kernel::Request;
 
 use crate::abi::{
-    Handle, MPI_COMM_NULL, MPI_COMM_SELF, MPI_ERR_IN_STATUS, MPI_ERR_NO_MEM, MPI_ERR_REQUEST,
-    MPI_REQUEST_NULL, MPI_SUCCESS, MPI_UNDEFINED, Status,
+    Handle, MPI_COMM_NULL, MPI_COMM_SELF, MPI_ERR_NO_MEM, MPI_ERR_REQUEST, MPI_REQUEST_NULL, Status,
 };
 use crate::edge::scope::Lasting;
 use crate::edge::{Owned, Ptr};
 use crate::engine;
 use crate::errors::Fault;
 use crate::handles::{Kind, Table};
+use crate::topologies::Topo;
 
-/// What is to be done with the result of a collective once it is there.
-pub(crate) type After = Box<dyn FnOnce() -> Result<(), Fault>>;
+pub(crate) mod completion;
+pub(crate) mod general;
 
-/// A collective under way, with what it works on. Its memory is dropped after it.
+use general::General;
+
+/// What is done before a collective begins, or with its result.
+pub(crate) type Step = Box<dyn FnMut() -> Result<(), Fault>>;
+
+/// A collective with what it works on. Its memory is dropped after it.
 pub(crate) struct Running {
     pub(crate) collective: Collective<'static>,
-    pub(crate) after: Option<After>,
+    pub(crate) before: Vec<Step>,
+    pub(crate) after: Vec<Step>,
     pub(crate) _memory: Vec<Vec<u8>>,
     pub(crate) _blocks: Vec<Vec<Block>>,
+    pub(crate) _topology: Option<Rc<Topo>>,
+}
+
+/// What an operation is.
+enum Work {
+    /// Nothing is left to do.
+    Done,
+    Message(Request<'static>),
+    /// A send out of memory of the library, and a receive, whose status is that of both.
+    Exchange {
+        parts: [Part; 2],
+        _memory: Vec<u8>,
+    },
+    Collective(Box<Running>),
+    /// A send that is over as soon as it was started.
+    Buffered(Step),
+    General(General),
+}
+
+/// One of the messages of an exchange: its result once it is over.
+enum Part {
+    Under(Request<'static>),
+    Over(Result<Status, Fault>),
+}
+
+impl Part {
+    /// Whether it is over.
+    fn advance(&mut self, scope: &mut Lasting) -> bool {
+        if let Self::Under(request) = self {
+            match scope.result(request) {
+                Ok(None) => return false,
+                Ok(Some(status)) => *self = Self::Over(Ok(status.into())),
+                Err(error) => *self = Self::Over(Err(error.into())),
+            }
+        }
+        true
+    }
+
+    fn take(&mut self) -> Result<Status, Fault> {
+        match core::mem::replace(self, Self::Over(Ok(Status::EMPTY))) {
+            Self::Over(result) => result,
+            Self::Under(_) => Ok(Status::EMPTY),
+        }
+    }
 }
 
 /// How far an operation is.
 enum Stage {
-    Message(Request<'static>),
-    Collective(Box<Running>),
+    Active,
     /// A persistent one that has not been started.
     Idle,
-    Over(Result<Status, Fault>, Option<After>),
+    Over(Result<Status, Fault>),
 }
 
 /// An operation under way, or one that can be started.
 struct Operated {
     comm: Handle,
     stage: Stage,
-    /// The kernel's request of a persistent one, while it is idle.
-    idle: Option<Request<'static>>,
+    work: Work,
     is_persistent: bool,
 }
 
 impl Operated {
-    const fn new(comm: Handle, stage: Stage) -> Self {
-        Self { comm, stage, idle: None, is_persistent: false }
-    }
-
     /// Goes on as far as it can without waiting.
     fn advance(&mut self, scope: &mut Lasting) {
-        let over = match &mut self.stage {
-            Stage::Message(request) => match scope.result(request) {
+        if !matches!(self.stage, Stage::Active) {
+            return;
+        }
+        let over = match &mut self.work {
+            Work::Done | Work::Buffered(_) => Ok(Status::EMPTY),
+            Work::Message(request) => match scope.result(request) {
                 Ok(None) => return,
                 Ok(Some(status)) => Ok(status.into()),
                 Err(error) => Err(error.into()),
             },
-            Stage::Collective(running) => match running.collective.test(scope) {
+            Work::Exchange { parts: [sent, received], .. } => {
+                if !(sent.advance(scope) & received.advance(scope)) {
+                    return;
+                }
+                let (sent, received) = (sent.take(), received.take());
+                sent.and(received)
+            }
+            Work::Collective(running) => match running.collective.test(scope) {
                 Ok(false) => return,
                 Ok(true) => Ok(Status::EMPTY),
                 Err(error) if matches!(error.cause, aldis_hal::Cause::Full(_)) => return,
                 Err(error) => Err(error.into()),
             },
-            Stage::Idle | Stage::Over(..) => return,
+            Work::General(general) if !general.is_complete => return,
+            Work::General(_) => Ok(Status::EMPTY),
         };
-        match core::mem::replace(&mut self.stage, Stage::Over(over, None)) {
-            Stage::Message(request) if self.is_persistent => self.idle = Some(request),
-            Stage::Collective(mut running) => {
-                if let Stage::Over(Ok(_), after) = &mut self.stage {
-                    *after = running.after.take();
-                }
-            }
-            _ => {}
-        }
+        self.stage = Stage::Over(over);
     }
 
     const fn is_over(&self) -> bool {
@@ -109,27 +158,56 @@ fn insert(operated: Operated) -> Result<Handle, Fault> {
     REQUESTS.borrow_mut().insert(operated).ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many requests"))
 }
 
+/// A handle for an operation under way.
+fn started(comm: Handle, work: Work) -> Result<Handle, Fault> {
+    insert(Operated { comm, stage: Stage::Active, work, is_persistent: false })
+}
+
+/// A handle for one that can be started again and again.
+fn kept(comm: Handle, work: Work) -> Result<Handle, Fault> {
+    insert(Operated { comm, stage: Stage::Idle, work, is_persistent: true })
+}
+
 /// A handle for a message under way.
 pub(crate) fn of_message(comm: Handle, request: Request<'static>) -> Result<Handle, Fault> {
-    insert(Operated::new(comm, Stage::Message(request)))
+    started(comm, Work::Message(request))
 }
 
 /// A handle for a message that can be started again and again.
 pub(crate) fn of_persistent(comm: Handle, request: Request<'static>) -> Result<Handle, Fault> {
-    let operated = Operated::new(comm, Stage::Idle);
-    insert(Operated { idle: Some(request), is_persistent: true, ..operated })
+    kept(comm, Work::Message(request))
+}
+
+/// A handle for a send that can be started again and again, and is over at once.
+pub(crate) fn of_buffered(comm: Handle, send: Step) -> Result<Handle, Fault> {
+    kept(comm, Work::Buffered(send))
+}
+
+/// A handle for a send out of `memory`, and a receive.
+pub(crate) fn of_exchange(
+    comm: Handle,
+    messages: [Request<'static>; 2],
+    memory: Vec<u8>,
+) -> Result<Handle, Fault> {
+    started(comm, Work::Exchange { parts: messages.map(Part::Under), _memory: memory })
 }
 
 /// A handle for a collective under way.
 pub(crate) fn of_collective(comm: Handle, running: Running) -> Result<Handle, Fault> {
-    let handle = insert(Operated::new(comm, Stage::Collective(Box::new(running))))?;
+    let handle = started(comm, Work::Collective(Box::new(running)))?;
     COLLECTIVES.borrow_mut().push(handle);
     Ok(handle)
 }
 
+/// A handle for a collective that can be started again and again.
+pub(crate) fn of_kept(comm: Handle, running: Running) -> Result<Handle, Fault> {
+    kept(comm, Work::Collective(Box::new(running)))
+}
+
 /// A handle for what is over already.
 pub(crate) fn of_done(comm: Handle, status: Status) -> Result<Handle, Fault> {
-    insert(Operated::new(comm, Stage::Over(Ok(status), None)))
+    let stage = Stage::Over(Ok(status));
+    insert(Operated { comm, stage, work: Work::Done, is_persistent: false })
 }
 
 fn missing(handle: Handle) -> Fault {
@@ -190,19 +268,33 @@ fn take(handle: &mut Handle) -> (Handle, Result<Status, Fault>) {
     }
     let mut requests = REQUESTS.borrow_mut();
     let Some(operated) = requests.get_mut(*handle) else { return (MPI_COMM_NULL, Err(missing(*handle))) };
-    let comm = operated.comm;
+    let (comm, own) = (operated.comm, *handle);
     let stage = core::mem::replace(&mut operated.stage, Stage::Idle);
-    if !operated.is_persistent {
-        requests.remove(*handle);
+    // What follows may call functions of the program's, which may look at requests.
+    let mut work = core::mem::replace(&mut operated.work, Work::Done);
+    let is_persistent = operated.is_persistent;
+    if !is_persistent {
+        requests.remove(own);
         *handle = MPI_REQUEST_NULL;
     }
     drop(requests);
     let result = match stage {
-        Stage::Over(result, None) => result,
-        Stage::Over(result, Some(after)) => after().and(result),
+        Stage::Over(result) => result.and_then(|status| finished(&mut work, status)),
         _ => Ok(Status::EMPTY),
     };
+    if is_persistent && let Some(operated) = REQUESTS.borrow_mut().get_mut(own) {
+        operated.work = work;
+    }
     (comm, result)
+}
+
+/// What is left to do with the result of an operation.
+fn finished(work: &mut Work, status: Status) -> Result<Status, Fault> {
+    match work {
+        Work::Collective(running) => running.after.iter_mut().try_for_each(|step| step()).map(|()| status),
+        Work::General(general) => general.finish(),
+        _ => Ok(status),
+    }
 }
 
 /// Whether a request takes part in waits for any or some: it is neither null nor idle.
@@ -217,271 +309,116 @@ pub(crate) fn wait(mut handle: Handle) -> Result<Status, Fault> {
     take(&mut handle).1
 }
 
-/// What one request comes to, for the program: its status, and a failure for the error handler of its communicator.
-fn finish_one(function: &str, request: Ptr<Handle>, status: Ptr<Status>) -> Result<c_int, Fault> {
-    let mut handle = request.get()?;
-    let (comm, result) = take(&mut handle);
-    request.set(handle)?;
-    match result {
-        Ok(found) => {
-            // The error stays as the program has it (MPI 5.0, 3.2.5).
-            if !status.is_null() {
-                let error = status.get()?.error;
-                status.set(Status { error, ..found })?;
-            }
-            Ok(MPI_SUCCESS)
-        }
-        Err(fault) => Ok(crate::errors::raise(function, comm, &fault)),
-    }
+/// The status of a request that is over, which stays as it is.
+fn peek(handle: Handle) -> Result<Status, Fault> {
+    let requests = REQUESTS.borrow();
+    let general = match requests.get(handle) {
+        Some(Operated { stage: Stage::Over(Ok(_)), work: Work::General(general), .. }) => *general,
+        Some(Operated { stage: Stage::Over(Ok(status)), .. }) => return Ok(*status),
+        _ => return Ok(Status::EMPTY),
+    };
+    drop(requests);
+    general.query()
 }
-
-/// The same of several: all failures are told by their statuses.
-fn finish_several(
-    function: &str,
-    handles: &mut [Handle],
-    which: impl Iterator<Item = usize>,
-    mut tell: impl FnMut(usize, Status),
-) -> c_int {
-    let mut failed = None;
-    for index in which {
-        let Some(handle) = handles.get_mut(index) else { continue };
-        let (comm, result) = take(handle);
-        match result {
-            Ok(status) => tell(index, Status { error: MPI_SUCCESS, ..status }),
-            Err(fault) => {
-                tell(index, Status { error: fault.code(), ..Status::EMPTY });
-                failed = failed.or(Some((comm, fault)));
-            }
-        }
-    }
-    match failed {
-        None => MPI_SUCCESS,
-        Some((comm, fault)) => {
-            crate::errors::raise(function, comm, &Fault::new(MPI_ERR_IN_STATUS, fault.text()))
-        }
-    }
-}
-
-/// The code of a call whose result is one, or of the fault that refuses it.
-fn told(function: &str, outcome: Result<c_int, Fault>) -> c_int {
-    outcome.unwrap_or_else(|fault| crate::errors::raise(function, MPI_COMM_SELF, &fault))
-}
-
-fn count_of(count: c_int) -> Result<usize, Fault> {
-    usize::try_from(count).map_err(|_| Fault::new(crate::abi::MPI_ERR_COUNT, format!("{count} requests")))
-}
-
-mpi! { fn MPI_Wait(request: Ptr<Handle>, status: Ptr<Status>) -> c_int {
-    told("MPI_Wait", request.get().and_then(|handle| {
-        watch(&[handle], true, |over| over == [true])?;
-        finish_one("MPI_Wait", request, status)
-    }))
-} }
-
-mpi! { fn MPI_Test(request: Ptr<Handle>, flag: Ptr<c_int>, status: Ptr<Status>) -> c_int {
-    told("MPI_Test", request.get().and_then(|handle| {
-        let is_over = watch(&[handle], false, |_| true)? == [true];
-        flag.set(is_over.into())?;
-        if is_over { finish_one("MPI_Test", request, status) } else { Ok(MPI_SUCCESS) }
-    }))
-} }
-
-fn all(
-    function: &str,
-    count: c_int,
-    requests: Ptr<Handle>,
-    statuses: Ptr<Status>,
-    flag: Option<Ptr<c_int>>,
-) -> c_int {
-    told(
-        function,
-        count_of(count).and_then(|count| {
-            let handles = requests.slice_mut(count)?;
-            let over = watch(handles, flag.is_none(), |over| over.iter().all(|over| *over))?;
-            if let Some(flag) = flag {
-                let is_over = over.iter().all(|over| *over);
-                flag.set(is_over.into())?;
-                if !is_over {
-                    return Ok(MPI_SUCCESS);
-                }
-            }
-            let places = if statuses.is_null() { &mut [] } else { statuses.slice_mut(count)? };
-            Ok(finish_several(function, handles, 0..count, |index, status| {
-                if let Some(place) = places.get_mut(index) {
-                    *place = status;
-                }
-            }))
-        }),
-    )
-}
-
-mpi! { fn MPI_Waitall(count: c_int, requests: Ptr<Handle>, statuses: Ptr<Status>) -> c_int {
-    all("MPI_Waitall", count, requests, statuses, None)
-} }
-
-mpi! { fn MPI_Testall(count: c_int, requests: Ptr<Handle>, flag: Ptr<c_int>, statuses: Ptr<Status>) -> c_int {
-    all("MPI_Testall", count, requests, statuses, Some(flag))
-} }
-
-/// Waits for any, or tests: the flag says whether one is over, or none is active.
-fn any(
-    function: &str,
-    count: c_int,
-    requests: Ptr<Handle>,
-    index: Ptr<c_int>,
-    flag: Option<Ptr<c_int>>,
-    status: Ptr<Status>,
-) -> c_int {
-    told(
-        function,
-        count_of(count).and_then(|count| {
-            let handles = requests.slice_mut(count)?;
-            let active: Vec<usize> = (0..count)
-                .filter(|index| handles.get(*index).is_some_and(|handle| is_active(*handle)))
-                .collect();
-            let of_active: Vec<Handle> =
-                active.iter().filter_map(|index| handles.get(*index).copied()).collect();
-            if active.is_empty() {
-                index.set(MPI_UNDEFINED)?;
-                flag.map_or(Ok(()), |flag| flag.set(1))?;
-                status.set_if(Status::EMPTY);
-                return Ok(MPI_SUCCESS);
-            }
-            let over = watch(&of_active, flag.is_none(), |over| over.contains(&true))?;
-            let found = active.iter().zip(over).find(|(_, over)| *over).map(|(index, _)| *index);
-            flag.map_or(Ok(()), |flag| flag.set(found.is_some().into()))?;
-            index.set(found.map_or(MPI_UNDEFINED, |found| found as c_int))?;
-            match found.and_then(|found| handles.get_mut(found)) {
-                None => Ok(MPI_SUCCESS),
-                Some(handle) => {
-                    finish_one(function, Ptr::at(core::ptr::from_mut(handle).expose_provenance()), status)
-                }
-            }
-        }),
-    )
-}
-
-mpi! { fn MPI_Waitany(count: c_int, requests: Ptr<Handle>, index: Ptr<c_int>, status: Ptr<Status>) -> c_int {
-    any("MPI_Waitany", count, requests, index, None, status)
-} }
-
-mpi! { fn MPI_Testany(count: c_int, requests: Ptr<Handle>, index: Ptr<c_int>, flag: Ptr<c_int>, status: Ptr<Status>) -> c_int {
-    any("MPI_Testany", count, requests, index, Some(flag), status)
-} }
-
-fn some(
-    function: &str,
-    count: c_int,
-    requests: Ptr<Handle>,
-    found: Ptr<c_int>,
-    indices: Ptr<c_int>,
-    statuses: Ptr<Status>,
-    waits: bool,
-) -> c_int {
-    told(
-        function,
-        count_of(count).and_then(|count| {
-            let handles = requests.slice_mut(count)?;
-            let active: Vec<usize> = (0..count)
-                .filter(|index| handles.get(*index).is_some_and(|handle| is_active(*handle)))
-                .collect();
-            if active.is_empty() {
-                found.set(MPI_UNDEFINED)?;
-                return Ok(MPI_SUCCESS);
-            }
-            let of_active: Vec<Handle> =
-                active.iter().filter_map(|index| handles.get(*index).copied()).collect();
-            let over = watch(&of_active, waits, |over| over.contains(&true))?;
-            let done: Vec<usize> =
-                active.iter().zip(over).filter(|(_, over)| *over).map(|(index, _)| *index).collect();
-            found.set(done.len() as c_int)?;
-            let places = indices.slice_mut(done.len())?;
-            for (place, index) in places.iter_mut().zip(&done) {
-                *place = *index as c_int;
-            }
-            let told = if statuses.is_null() { &mut [] } else { statuses.slice_mut(done.len())? };
-            let mut next = 0;
-            Ok(finish_several(function, handles, done.into_iter(), |_, status| {
-                if let Some(place) = told.get_mut(next) {
-                    *place = status;
-                }
-                next += 1;
-            }))
-        }),
-    )
-}
-
-mpi! { fn MPI_Waitsome(count: c_int, requests: Ptr<Handle>, found: Ptr<c_int>, indices: Ptr<c_int>, statuses: Ptr<Status>) -> c_int {
-    some("MPI_Waitsome", count, requests, found, indices, statuses, true)
-} }
-
-mpi! { fn MPI_Testsome(count: c_int, requests: Ptr<Handle>, found: Ptr<c_int>, indices: Ptr<c_int>, statuses: Ptr<Status>) -> c_int {
-    some("MPI_Testsome", count, requests, found, indices, statuses, false)
-} }
-
-mpi! { fn MPI_Request_get_status(request: Handle, flag: Ptr<c_int>, status: Ptr<Status>) on MPI_COMM_SELF => {
-    let is_over = watch(&[request], false, |_| true)? == [true];
-    flag.set(is_over.into())?;
-    if is_over {
-        let requests = REQUESTS.borrow();
-        let known = requests.get(request).and_then(|operated| match &operated.stage {
-            Stage::Over(Ok(status), _) => Some(*status),
-            _ => None,
-        });
-        status.set_if(known.unwrap_or(Status::EMPTY));
-    }
-} }
 
 mpi! { fn MPI_Request_free(request: Ptr<Handle>) on MPI_COMM_SELF => {
     let handle = request.get()?;
-    if matches!(REQUESTS.borrow().get(handle), Some(Operated { stage: Stage::Collective(_), .. })) {
-        return Err(Fault::new(MPI_ERR_REQUEST, "a collective under way cannot be freed"));
+    let mut requests = REQUESTS.borrow_mut();
+    let operated = requests.get_mut(handle).ok_or_else(|| missing(handle))?;
+    match (&operated.stage, &mut operated.work) {
+        (Stage::Active, Work::Collective(_)) => {
+            return Err(Fault::new(MPI_ERR_REQUEST, "a collective under way cannot be freed"));
+        }
+        // It is for the program to complete it.
+        (Stage::Active, Work::General(general)) if !general.is_complete => general.is_freed = true,
+        _ => {
+            let freed = requests.remove(handle);
+            drop(requests);
+            if let Some(operated) = freed { let_go(operated)?; }
+        }
     }
-    let operated = REQUESTS.borrow_mut().remove(handle).ok_or_else(|| missing(handle))?;
-    let left = match operated.stage {
-        Stage::Message(message) => Some(message),
-        _ => operated.idle,
-    };
-    engine::with(|engine| {
-        engine.freed.extend(left);
-        engine.reap();
-        Ok(())
-    })?;
     request.set(MPI_REQUEST_NULL)?;
 } }
 
+/// Lets go of an operation that the program does not ask for any more.
+fn let_go(operated: Operated) -> Result<(), Fault> {
+    match operated.work {
+        Work::Message(message) => engine::with(|engine| {
+            engine.freed.push(message);
+            engine.reap();
+            Ok(())
+        }),
+        // Its memory stays until it is over.
+        Work::Exchange { parts, _memory } => engine::with(|engine| {
+            let messages = parts.into_iter().filter_map(|part| match part {
+                Part::Under(message) => Some(message),
+                Part::Over(_) => None,
+            });
+            engine.freed.extend(messages);
+            engine.memory_of_freed.push(_memory);
+            engine.reap();
+            Ok(())
+        }),
+        Work::General(general) => general.free(),
+        Work::Done | Work::Collective(_) | Work::Buffered(_) => Ok(()),
+    }
+}
+
 mpi! { fn MPI_Cancel(request: Ptr<Handle>) on MPI_COMM_SELF => {
     let handle = request.get()?;
-    engine::with(|engine| {
+    let general = engine::with(|engine| {
         let mut requests = REQUESTS.borrow_mut();
         let operated = requests.get_mut(handle).ok_or_else(|| missing(handle))?;
-        if let Stage::Message(message) = &mut operated.stage {
-            engine.scope.cancel(message);
+        match &mut operated.work {
+            Work::Message(message) if matches!(operated.stage, Stage::Active) => {
+                engine.scope.cancel(message);
+            }
+            Work::General(general) => return Ok(Some(*general)),
+            _ => {}
         }
-        Ok(())
+        Ok(None)
     })?;
+    general.map_or(Ok(()), |general| general.cancel())?;
 } }
 
+/// Works with a message of the kernel's.
+pub(crate) fn with_message<R>(
+    handle: Handle,
+    work: impl FnOnce(&mut Lasting, &Request<'static>) -> Result<R, Fault>,
+) -> Result<R, Fault> {
+    let requests = REQUESTS.borrow();
+    match requests.get(handle).map(|operated| &operated.work) {
+        Some(Work::Message(request)) => engine::with(|engine| work(&mut engine.scope, request)),
+        Some(_) => Err(Fault::new(MPI_ERR_REQUEST, "no request of a partitioned message")),
+        None => Err(missing(handle)),
+    }
+}
+
+/// Starts a persistent operation.
 fn start(handle: Handle) -> Result<(), Fault> {
-    engine::with(|engine| {
-        let mut requests = REQUESTS.borrow_mut();
-        let operated = requests.get_mut(handle).ok_or_else(|| missing(handle))?;
-        let Some(mut message) = operated.idle.take() else {
-            return Err(Fault::new(MPI_ERR_REQUEST, "a request that is under way, or is not persistent"));
-        };
-        let started = engine.scope.start(&mut message);
-        match started {
-            Ok(()) => operated.stage = Stage::Message(message),
-            Err(_) => operated.idle = Some(message),
+    let mut requests = REQUESTS.borrow_mut();
+    let operated = requests.get_mut(handle).ok_or_else(|| missing(handle))?;
+    if !operated.is_persistent || !matches!(operated.stage, Stage::Idle) {
+        return Err(Fault::new(MPI_ERR_REQUEST, "a request that is under way, or is not persistent"));
+    }
+    match &mut operated.work {
+        Work::Message(message) => engine::with(|engine| Ok(engine.scope.start(message)?))?,
+        Work::Buffered(send) => send()?,
+        Work::Collective(running) => {
+            running.before.iter_mut().try_for_each(|step| step())?;
+            engine::with(|engine| Ok(running.collective.start(&mut engine.scope)?))?;
+            COLLECTIVES.borrow_mut().push(handle);
         }
-        Ok(started?)
-    })
+        Work::Done | Work::Exchange { .. } | Work::General(_) => {}
+    }
+    operated.stage = Stage::Active;
+    Ok(())
 }
 
 mpi! { fn MPI_Start(request: Ptr<Handle>) on MPI_COMM_SELF => { start(request.get()?)?; } }
 
 mpi! { fn MPI_Startall(count: c_int, requests: Ptr<Handle>) on MPI_COMM_SELF => {
-    requests.slice(count_of(count)?)?.iter().try_for_each(|handle| start(*handle))?;
+    requests.slice(completion::count_of(count)?)?.iter().try_for_each(|handle| start(*handle))?;
 } }
 
 mpi! { fn MPI_Request_toint(request: Handle) -> c_int { request as c_int } }

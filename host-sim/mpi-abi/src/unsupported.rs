@@ -8,7 +8,9 @@ use crate::edge::Ptr;
 use crate::errors::Fault;
 
 #[cfg_attr(not(test), expect(clippy::wildcard_imports, reason = "whatever is wrapped"))]
-use crate::{collectives::*, datatypes::*, messages::*, operations::*, packing::*};
+use crate::{
+    collectives::neighbors::*, collectives::*, datatypes::*, messages::*, operations::*, packing::*,
+};
 
 include!(concat!(env!("OUT_DIR"), "/functions.rs"));
 
@@ -22,7 +24,8 @@ mod checks {
     #[cfg_attr(not(test), expect(clippy::wildcard_imports, reason = "all that are written"))]
     use crate::{
         attributes::*, communicators::*, constructors::*, environment::*, errors::*, groups::*, info::*,
-        requests::*, status::*, unsupported::*,
+        partitioned::*, predefined::*, requests::completion::*, requests::general::*, requests::*, status::*,
+        topologies::*, unsupported::*,
     };
 
     include!(concat!(env!("OUT_DIR"), "/checks.rs"));

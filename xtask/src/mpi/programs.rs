@@ -15,9 +15,11 @@ use crate::shell;
 const LIMIT: &str = "60";
 
 /// A program, how many ranks it is run with, and by which transports.
-const PROGRAMS: [(&str, &[u32], &[&str]); 4] = [
+const PROGRAMS: [(&str, &[u32], &[&str]); 6] = [
     ("basics", &[1, 2, 3, 4], &["shm", "tcp"]),
     ("types", &[1, 2], &["shm"]),
+    ("topologies", &[1, 2, 4], &["shm", "tcp"]),
+    ("requests", &[1, 2, 3], &["shm", "tcp"]),
     ("pingpong", &[2], &["shm", "tcp"]),
     ("heat", &[1, 4], &["shm"]),
 ];

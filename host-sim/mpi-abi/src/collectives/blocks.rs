@@ -60,9 +60,11 @@ impl Blocks {
 
     /// The list that the collective takes of them, packed one behind the other.
     pub(super) fn list(&self, call: &mut Call) -> &'static [Block] {
-        if self.is_even {
-            return &[];
-        }
+        if self.is_even { &[] } else { self.listing(call) }
+    }
+
+    /// The same, also of those of one length.
+    pub(super) fn listing(&self, call: &mut Call) -> &'static [Block] {
         let mut start = 0;
         let block = |part: &Data| {
             let block = Block { start, len: part.bytes };
@@ -72,17 +74,21 @@ impl Blocks {
         call.own_blocks(self.parts.iter().map(block).collect())
     }
 
-    /// A packed copy of those that are wanted, with room for the others.
-    pub(super) fn packed(&self, is_wanted: impl Fn(usize) -> bool) -> Result<Vec<u8>, Fault> {
-        let mut stream = vec![0; self.parts.iter().map(|part| part.bytes).sum()];
+    /// Bytes of all of them.
+    pub(super) fn bytes(&self) -> usize {
+        self.parts.iter().map(|part| part.bytes).sum()
+    }
+
+    /// Packs those that are wanted into `stream`, where all have room.
+    pub(super) fn pack(&self, stream: &mut [u8], is_wanted: impl Fn(usize) -> bool) -> Result<(), Fault> {
         let mut start = 0;
         for (rank, part) in self.parts.iter().enumerate() {
             if is_wanted(rank) {
-                part.pack_into(Form::Native, &mut stream, &mut start.clone())?;
+                part.pack_into(Form::Native, stream, &mut start.clone())?;
             }
             start += part.bytes;
         }
-        Ok(stream)
+        Ok(())
     }
 
     /// Puts packed blocks where the program wants them.

@@ -1,0 +1,203 @@
+/* Requests that are started again, persistent collectives, those of the program's, messages in parts, checked on every rank. The last
+   line of a good run is "ok". */
+#include <mpi.h>
+#include <stdio.h>
+
+static int failures, rank, size, freed, cancelled;
+
+#define CHECK(condition) check((condition), #condition, __LINE__)
+
+static void check(int holds, const char *condition, int line) {
+    if (holds) return;
+    printf("rank %d, line %d: %s\n", rank, line, condition);
+    failures++;
+}
+
+static void persistent(void) {
+    int sums = size * (size - 1) / 2, value, sum, all[64], blocks[128], part, flag, spread[4] = {0, -1, 0, -1};
+    MPI_Request requests[6], first, second;
+    MPI_Datatype apart;
+    MPI_Type_vector(2, 1, 2, MPI_INT, &apart);
+    MPI_Type_commit(&apart);
+    MPI_Allreduce_init(&value, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
+    MPI_Bcast_init(spread, 1, apart, size - 1, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]);
+    MPI_Allgather_init(&value, 1, MPI_INT, all, 1, MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[2]);
+    MPI_Reduce_scatter_block_init(blocks, &part, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[3]);
+    MPI_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, &requests[4]);
+    MPI_Gather_init(&value, 1, MPI_INT, blocks + 64, 1, MPI_INT, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[5]);
+    MPI_Test(&requests[0], &flag, MPI_STATUS_IGNORE);
+    CHECK(flag && requests[0] != MPI_REQUEST_NULL);
+    for (int round = 0; round < 4; round++) {
+        value = rank + round, sum = part = -1;
+        spread[0] = spread[2] = rank == size - 1 ? round : -2;
+        for (int i = 0; i < size; i++) blocks[i] = rank + i + round, all[i] = -1;
+        MPI_Startall(6, requests);
+        MPI_Waitall(6, requests, MPI_STATUSES_IGNORE);
+        CHECK(sum == sums + size * round && part == size - 1 + rank + round);
+        CHECK(spread[0] == round && spread[2] == round && spread[1] == -1 && spread[3] == -1);
+        for (int i = 0; i < size; i++) CHECK(all[i] == i + round);
+        for (int i = 0; i < size && rank == 0; i++) CHECK(blocks[64 + i] == i + round);
+    }
+    for (int i = 0; i < 6; i++) MPI_Request_free(&requests[i]);
+    /* Made in one order everywhere, started in any. */
+    MPI_Allreduce_init(&value, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &first);
+    MPI_Allreduce_init(&value, &part, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD, MPI_INFO_NULL, &second);
+    value = rank;
+    MPI_Start(rank % 2 ? &first : &second);
+    MPI_Start(rank % 2 ? &second : &first);
+    MPI_Wait(&first, MPI_STATUS_IGNORE);
+    MPI_Wait(&second, MPI_STATUS_IGNORE);
+    CHECK(sum == sums && part == size - 1);
+    MPI_Request_free(&first);
+    MPI_Request_free(&second);
+    /* What was packed stays until a nonblocking call is over. */
+    int rows[128];
+    MPI_Request request;
+    for (int i = 0; i < 2 * size; i++) rows[i] = -1;
+    MPI_Datatype even;
+    MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &even);
+    MPI_Type_commit(&even);
+    MPI_Iallgather(&rank, 1, MPI_INT, rows, 1, even, MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    for (int i = 0; i < size; i++) CHECK(rows[2 * i] == i && rows[2 * i + 1] == -1);
+    MPI_Type_free(&even);
+    MPI_Type_free(&apart);
+}
+
+/* Half of the ranks wait for one collective before they call others, the other half thereafter. */
+static void overlapped(void) {
+    int sums = size * (size - 1) / 2, sum, all[64];
+    MPI_Request request;
+    for (int round = 0; round < 50; round++) {
+        sum = all[0] = -1;
+        MPI_Iallreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+        if (rank % 2) MPI_Wait(&request, MPI_STATUS_IGNORE);
+        MPI_Allgather(&rank, 1, MPI_INT, all, 1, MPI_INT, MPI_COMM_WORLD);
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank % 2 == 0) MPI_Wait(&request, MPI_STATUS_IGNORE);
+        CHECK(sum == sums && all[0] == 0 && all[size - 1] == size - 1);
+    }
+}
+
+static void exchanges(void) {
+    int next = (rank + 1) % size, previous = (rank + size - 1) % size, from = -1, here = rank, flag, index, found, at[2], count;
+    MPI_Request requests[2];
+    MPI_Status status, statuses[2];
+    MPI_Isendrecv(&rank, 1, MPI_INT, next, 1, &from, 1, MPI_INT, previous, 1, MPI_COMM_WORLD, &requests[0]);
+    MPI_Isendrecv_replace(&here, 1, MPI_INT, next, 2, previous, 2, MPI_COMM_WORLD, &requests[1]);
+    do MPI_Request_get_status_all(2, requests, &flag, statuses);
+    while (!flag);
+    CHECK(requests[0] != MPI_REQUEST_NULL && statuses[1].MPI_TAG == 2 && from == previous && here == previous);
+    MPI_Request_get_status_any(2, requests, &index, &flag, &status);
+    CHECK(flag && index == 0 && status.MPI_SOURCE == previous);
+    MPI_Request_get_status_some(2, requests, &found, at, statuses);
+    CHECK(found == 2 && at[0] == 0 && at[1] == 1);
+    MPI_Waitall(2, requests, statuses);
+    MPI_Get_count(&statuses[0], MPI_INT, &count);
+    CHECK(requests[0] == MPI_REQUEST_NULL && statuses[1].MPI_SOURCE == previous && count == 1);
+    MPI_Request_get_status_some(2, requests, &found, at, statuses);
+    CHECK(found == MPI_UNDEFINED);
+    static char buffer[4096];
+    void *attached;
+    MPI_Buffer_attach(buffer, sizeof buffer);
+    MPI_Bsend_init(&rank, 1, MPI_INT, next, 3, MPI_COMM_WORLD, &requests[0]);
+    for (int round = 0; round < 3; round++) {
+        MPI_Start(&requests[0]);
+        MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+        MPI_Recv(&from, 1, MPI_INT, previous, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        CHECK(from == previous && requests[0] != MPI_REQUEST_NULL);
+    }
+    MPI_Request_free(&requests[0]);
+    MPI_Buffer_iflush(&requests[0]);
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    MPI_Buffer_detach(&attached, &count);
+    CHECK(attached == buffer && count == (int)sizeof buffer);
+    MPI_Comm copy;
+    MPI_Comm_idup(MPI_COMM_WORLD, &copy, &requests[0]);
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    MPI_Barrier(copy);
+    MPI_Comm_free(&copy);
+}
+
+static int query(void *extra, MPI_Status *status) {
+    MPI_Status_set_elements(status, MPI_INT, *(int *)extra);
+    MPI_Status_set_cancelled(status, 0);
+    status->MPI_SOURCE = 11;
+    status->MPI_TAG = 12;
+    return MPI_SUCCESS;
+}
+
+static int let_go(void *extra) {
+    freed += *(int *)extra;
+    return MPI_SUCCESS;
+}
+
+static int cancel(void *extra, int complete) {
+    cancelled += *(int *)extra + 100 * complete;
+    return MPI_SUCCESS;
+}
+
+static void general(void) {
+    int extra = 3, flag, count;
+    MPI_Request request, left;
+    MPI_Status status;
+    MPI_Grequest_start(query, let_go, cancel, &extra, &request);
+    MPI_Test(&request, &flag, &status);
+    CHECK(!flag && freed == 0);
+    MPI_Cancel(&request);
+    CHECK(cancelled == 3);
+    MPI_Grequest_complete(request);
+    MPI_Request_get_status(request, &flag, &status);
+    CHECK(flag && status.MPI_TAG == 12 && freed == 0);
+    MPI_Wait(&request, &status);
+    MPI_Get_count(&status, MPI_INT, &count);
+    CHECK(request == MPI_REQUEST_NULL && status.MPI_SOURCE == 11 && count == 3 && freed == 3);
+    MPI_Grequest_start(query, let_go, cancel, &extra, &request);
+    left = request;
+    MPI_Request_free(&request);
+    CHECK(request == MPI_REQUEST_NULL && freed == 3);
+    MPI_Grequest_complete(left);
+    CHECK(freed == 6);
+}
+
+static void parts(void) {
+    int next = (rank + 1) % size, previous = (rank + size - 1) % size, given[8], taken[8], list[2] = {0, 3}, there;
+    MPI_Request requests[2];
+    MPI_Psend_init(given, 4, 2, MPI_INT, next, 4, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
+    MPI_Precv_init(taken, 4, 2, MPI_INT, previous, 4, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 8; i++) given[i] = 100 * rank + 10 * round + i, taken[i] = -1;
+        MPI_Startall(2, requests);
+        MPI_Pready_list(2, list, requests[0]);
+        MPI_Pready(1, requests[0]);
+        MPI_Pready_range(2, 2, requests[0]);
+        do MPI_Parrived(requests[1], 2, &there);
+        while (!there);
+        CHECK(taken[4] == 100 * previous + 10 * round + 4);
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        for (int i = 0; i < 8; i++) CHECK(taken[i] == 100 * previous + 10 * round + i);
+    }
+    MPI_Request_free(&requests[0]);
+    MPI_Request_free(&requests[1]);
+}
+
+int main(int argc, char **argv) {
+    int all;
+    MPI_Datatype matched;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    persistent();
+    overlapped();
+    exchanges();
+    general();
+    parts();
+    MPI_Type_match_size(MPI_TYPECLASS_REAL, 8, &matched);
+    CHECK(matched == MPI_REAL8);
+    MPI_Type_get_value_index(MPI_DOUBLE, MPI_INT, &matched);
+    CHECK(matched == MPI_DOUBLE_INT);
+    MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (rank == 0) printf(all == 0 ? "ok\n" : "%d checks failed\n", all);
+    MPI_Finalize();
+    return all != 0;
+}

@@ -1,0 +1,170 @@
+//! A collective on bytes, and the ways in which it is carried out.
+
+use core::ffi::c_int;
+use std::rc::Rc;
+
+use aldis_coll::erased::Erased;
+use aldis_coll::layout::Block;
+use aldis_coll::{Collective, Options};
+use aldis_kernel::{Comm, Rank};
+
+use crate::abi::{Handle, MPI_ERR_ROOT, MPI_ERR_UNSUPPORTED_OPERATION};
+use crate::communicators::{self, rank_in};
+use crate::edge::{Place, Ptr, lasting};
+use crate::engine::{self, Engine};
+use crate::errors::Fault;
+use crate::requests::{self, Running, Step};
+use crate::topologies::Topo;
+
+/// What a collective is, on bytes.
+pub(super) enum What {
+    Barrier,
+    Bcast(&'static mut [u8], Rank),
+    Reduce(Erased, &'static mut [u8], &'static mut [u8]),
+    Gather(&'static mut [u8], &'static [Block], Rank),
+    Scatter(&'static mut [u8], &'static [Block], Rank),
+    Allgather(&'static mut [u8], &'static [Block]),
+    Alltoall(&'static [u8], &'static [Block], &'static mut [u8], &'static [Block]),
+    NeighborAllgather(Rc<Topo>, &'static [u8], &'static mut [u8], &'static [Block]),
+    NeighborAlltoall(Rc<Topo>, &'static [u8], &'static [Block], &'static mut [u8], &'static [Block]),
+}
+
+/// A collective with what belongs to it.
+pub(super) struct Call {
+    pub(super) comm: Comm,
+    handle: Handle,
+    pub(super) what: What,
+    memory: Vec<Vec<u8>>,
+    blocks: Vec<Vec<Block>>,
+    before: Vec<Step>,
+    after: Vec<Step>,
+}
+
+impl Call {
+    pub(super) fn new(handle: Handle) -> Result<Self, Fault> {
+        let comm = communicators::of(handle)?;
+        if comm.is_inter() {
+            let text = "collectives over intercommunicators are not in this interface yet";
+            return Err(Fault::new(MPI_ERR_UNSUPPORTED_OPERATION, text));
+        }
+        let (memory, blocks, before, after) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { comm, handle, what: What::Barrier, memory, blocks, before, after })
+    }
+
+    /// Memory for the call, and where it is.
+    pub(super) fn own(&mut self, bytes: usize) -> (&'static mut [u8], Place) {
+        let mut bytes = vec![0; bytes];
+        let memory = lasting(&mut bytes);
+        self.memory.push(bytes);
+        let place = Place::of(memory);
+        (memory, place)
+    }
+
+    /// What is to be done each time before it begins.
+    pub(super) fn before(&mut self, step: impl FnMut() -> Result<(), Fault> + 'static) {
+        self.before.push(Box::new(step));
+    }
+
+    /// What is to be done each time it is complete.
+    pub(super) fn after(&mut self, step: impl FnMut() -> Result<(), Fault> + 'static) {
+        self.after.push(Box::new(step));
+    }
+
+    pub(super) fn own_blocks(&mut self, mut blocks: Vec<Block>) -> &'static [Block] {
+        let lent = lasting(&mut blocks);
+        self.blocks.push(blocks);
+        lent
+    }
+
+    pub(super) fn root(&self, root: c_int) -> Result<Rank, Fault> {
+        rank_in(root, self.comm.size(), MPI_ERR_ROOT)
+    }
+
+    pub(super) fn me(&self) -> usize {
+        self.comm.rank().0 as usize
+    }
+
+    /// Carries it out, the way of a nonblocking one: what else is under way goes on meanwhile. Whether something is differs between
+    /// ranks, and they must all take one way.
+    pub(super) fn run(self) -> Result<(), Fault> {
+        let comm = self.handle;
+        let running = self.start()?;
+        requests::wait(requests::of_collective(comm, running)?).map(|_| ())
+    }
+
+    /// Starts it.
+    fn start(mut self) -> Result<Running, Fault> {
+        self.before.iter_mut().try_for_each(|step| step())?;
+        self.make(Options::default())
+    }
+
+    /// Makes it, to be started by the request, or started as well.
+    fn make(self, options: Options) -> Result<Running, Fault> {
+        let (comm, mut topology) = (self.comm, None);
+        let collective: Collective<'static> = engine::with(|Engine { scope, .. }| {
+            Ok(match self.what {
+                What::Barrier => options.ibarrier(scope, &comm)?,
+                What::Bcast(data, root) => options.ibcast(scope, &comm, data, root)?,
+                What::Reduce(erased, data, scratch) => {
+                    options.ireduce_by(scope, &comm, erased, data, scratch)?
+                }
+                What::Gather(data, blocks, root) => match even(blocks) {
+                    true => options.igather(scope, &comm, data, &mut [], root)?,
+                    false => options.igatherv(scope, &comm, data, blocks, root)?,
+                },
+                What::Scatter(data, blocks, root) => match even(blocks) {
+                    true => options.iscatter(scope, &comm, data, &mut [], root)?,
+                    false => options.iscatterv(scope, &comm, data, blocks, root)?,
+                },
+                What::Allgather(data, blocks) => match even(blocks) {
+                    true => options.iallgather(scope, &comm, data)?,
+                    false => options.iallgatherv(scope, &comm, data, blocks)?,
+                },
+                What::Alltoall(input, given, data, blocks) => match even(given) && even(blocks) {
+                    true => options.ialltoall(scope, &comm, input, data, &mut [])?,
+                    false => options.ialltoallv(scope, &comm, input, given, data, blocks)?,
+                },
+                What::NeighborAllgather(topo, input, data, blocks) => {
+                    let around = topology.insert(topo).lasting()?;
+                    match even(blocks) {
+                        true => options.ineighbor_allgather(scope, around, input, data)?,
+                        false => options.ineighbor_allgatherv(scope, around, input, data, blocks)?,
+                    }
+                }
+                What::NeighborAlltoall(topo, input, given, data, blocks) => {
+                    let around = topology.insert(topo).lasting()?;
+                    match even(given) && even(blocks) {
+                        true => options.ineighbor_alltoall(scope, around, input, data)?,
+                        false => options.ineighbor_alltoallv(scope, around, input, given, data, blocks)?,
+                    }
+                }
+            })
+        })?;
+        Ok(Running {
+            collective,
+            before: self.before,
+            after: self.after,
+            _memory: self.memory,
+            _blocks: self.blocks,
+            _topology: topology,
+        })
+    }
+
+    pub(super) fn begin(self, request: Ptr<Handle>) -> Result<(), Fault> {
+        let comm = self.handle;
+        let running = self.start()?;
+        request.set(requests::of_collective(comm, running)?)
+    }
+
+    /// Makes it, for a request that can be started again and again.
+    pub(super) fn keep(self, request: Ptr<Handle>) -> Result<(), Fault> {
+        let comm = self.handle;
+        let running = self.make(Options::default().persistent())?;
+        request.set(requests::of_kept(comm, running)?)
+    }
+}
+
+/// No list stands for blocks of one length.
+const fn even(blocks: &[Block]) -> bool {
+    blocks.is_empty()
+}

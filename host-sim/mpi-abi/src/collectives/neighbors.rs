@@ -1,0 +1,87 @@
+//! Neighbourhood collectives (MPI 5.0, 8.6): each rank exchanges with its neighbours in the topology of the communicator.
+
+use core::ffi::c_int;
+use std::rc::Rc;
+
+use super::blocks::Blocks;
+use super::call::{Call, What};
+use super::{Given, collective, given_of, taken_of};
+use crate::abi::Handle;
+use crate::communicators;
+use crate::edge::{Address, Ptr};
+use crate::errors::Fault;
+
+/// Sources and destinations.
+fn degrees(comm: Handle) -> Result<[u32; 2], Fault> {
+    let (sources, destinations) = communicators::topology(comm)?.presence();
+    Ok([sources.len() as u32, destinations.len() as u32])
+}
+
+/// Numbers of the program's, one a neighbour.
+fn numbers<T: Copy + 'static>(
+    array: Ptr<T>,
+    count: u32,
+    number: impl Fn(T) -> i64,
+) -> Result<Vec<i64>, Fault> {
+    Ok(array.slice(count as usize)?.iter().map(|value| number(*value)).collect())
+}
+
+fn ints(array: Ptr<c_int>, count: u32) -> Result<Vec<i64>, Fault> {
+    numbers(array, count, i64::from)
+}
+
+fn counts(array: Ptr<i64>, count: u32) -> Result<Vec<i64>, Fault> {
+    numbers(array, count, |number| number)
+}
+
+fn places(array: Ptr<isize>, count: u32) -> Result<Vec<i64>, Fault> {
+    numbers(array, count, |place| place as i64)
+}
+
+fn allgather(
+    own: Given,
+    blocks: impl FnOnce(u32) -> Result<Blocks, Fault>,
+    comm: Handle,
+) -> Result<Call, Fault> {
+    let mut call = Call::new(comm)?;
+    let topology = communicators::topology(comm)?;
+    // Who is not there leaves its block as it was.
+    let (there, _) = topology.presence();
+    let taken = Rc::new(blocks(there.len() as u32)?);
+    let list = taken.list(&mut call);
+    let given = Rc::new(Blocks { parts: vec![own.data()?], is_even: true });
+    let input = given_of(&mut call, (given, false))?;
+    let bytes = taken_of(&mut call, taken, move |place| there.get(place) == Some(&true))?;
+    call.what = What::NeighborAllgather(topology, input, bytes, list);
+    Ok(call)
+}
+
+fn alltoall(
+    given: impl FnOnce(u32) -> Result<Blocks, Fault>,
+    taken: impl FnOnce(u32) -> Result<Blocks, Fault>,
+    comm: Handle,
+) -> Result<Call, Fault> {
+    let mut call = Call::new(comm)?;
+    let topology = communicators::topology(comm)?;
+    let [sources, destinations] = degrees(comm)?;
+    let (there, _) = topology.presence();
+    let (given, taken) = (Rc::new(given(destinations)?), Rc::new(taken(sources)?));
+    let (from, to) = (given.list(&mut call), taken.list(&mut call));
+    let input = given_of(&mut call, (given, false))?;
+    let bytes = taken_of(&mut call, taken, move |place| there.get(place) == Some(&true))?;
+    call.what = What::NeighborAlltoall(topology, input, from, bytes, to);
+    Ok(call)
+}
+
+fn kinds(of: Ptr<Handle>, count: u32) -> Result<&'static [Handle], Fault> {
+    of.slice(count as usize)
+}
+
+collective! { MPI_Neighbor_allgather_c MPI_Ineighbor_allgather_c MPI_Neighbor_allgather_init_c(data: Address, count: i64, datatype: Handle, into: Address, room: i64, kind: Handle, comm: Handle) on comm => allgather(Given { address: data, count, datatype }, |sources| Blocks::even(into, room, kind, sources), comm) }
+collective! { MPI_Neighbor_alltoall_c MPI_Ineighbor_alltoall_c MPI_Neighbor_alltoall_init_c(data: Address, count: i64, datatype: Handle, into: Address, room: i64, kind: Handle, comm: Handle) on comm => alltoall(|destinations| Blocks::even(data, count, datatype, destinations), |sources| Blocks::even(into, room, kind, sources), comm) }
+collective! { MPI_Neighbor_allgatherv MPI_Ineighbor_allgatherv MPI_Neighbor_allgatherv_init(data: Address, count: c_int, datatype: Handle, into: Address, rooms: Ptr<c_int>, starts: Ptr<c_int>, kind: Handle, comm: Handle) on comm => allgather(Given { address: data, count: count.into(), datatype }, |sources| Blocks::listed(into, &ints(rooms, sources)?, &ints(starts, sources)?, kind), comm) }
+collective! { MPI_Neighbor_alltoallv MPI_Ineighbor_alltoallv MPI_Neighbor_alltoallv_init(data: Address, lens: Ptr<c_int>, starts: Ptr<c_int>, datatype: Handle, into: Address, rooms: Ptr<c_int>, ends: Ptr<c_int>, kind: Handle, comm: Handle) on comm => alltoall(|destinations| Blocks::listed(data, &ints(lens, destinations)?, &ints(starts, destinations)?, datatype), |sources| Blocks::listed(into, &ints(rooms, sources)?, &ints(ends, sources)?, kind), comm) }
+collective! { MPI_Neighbor_alltoallw MPI_Ineighbor_alltoallw MPI_Neighbor_alltoallw_init(data: Address, lens: Ptr<c_int>, starts: Ptr<isize>, of: Ptr<Handle>, into: Address, rooms: Ptr<c_int>, ends: Ptr<isize>, taken: Ptr<Handle>, comm: Handle) on comm => alltoall(|destinations| Blocks::unlike(data, &ints(lens, destinations)?, &places(starts, destinations)?, kinds(of, destinations)?), |sources| Blocks::unlike(into, &ints(rooms, sources)?, &places(ends, sources)?, kinds(taken, sources)?), comm) }
+collective! { MPI_Neighbor_allgatherv_c MPI_Ineighbor_allgatherv_c MPI_Neighbor_allgatherv_init_c(data: Address, count: i64, datatype: Handle, into: Address, rooms: Ptr<i64>, starts: Ptr<isize>, kind: Handle, comm: Handle) on comm => allgather(Given { address: data, count, datatype }, |sources| Blocks::listed(into, &counts(rooms, sources)?, &places(starts, sources)?, kind), comm) }
+collective! { MPI_Neighbor_alltoallv_c MPI_Ineighbor_alltoallv_c MPI_Neighbor_alltoallv_init_c(data: Address, lens: Ptr<i64>, starts: Ptr<isize>, datatype: Handle, into: Address, rooms: Ptr<i64>, ends: Ptr<isize>, kind: Handle, comm: Handle) on comm => alltoall(|destinations| Blocks::listed(data, &counts(lens, destinations)?, &places(starts, destinations)?, datatype), |sources| Blocks::listed(into, &counts(rooms, sources)?, &places(ends, sources)?, kind), comm) }
+collective! { MPI_Neighbor_alltoallw_c MPI_Ineighbor_alltoallw_c MPI_Neighbor_alltoallw_init_c(data: Address, lens: Ptr<i64>, starts: Ptr<isize>, of: Ptr<Handle>, into: Address, rooms: Ptr<i64>, ends: Ptr<isize>, taken: Ptr<Handle>, comm: Handle) on comm => alltoall(|destinations| Blocks::unlike(data, &counts(lens, destinations)?, &places(starts, destinations)?, kinds(of, destinations)?), |sources| Blocks::unlike(into, &counts(rooms, sources)?, &places(ends, sources)?, kinds(taken, sources)?), comm) }

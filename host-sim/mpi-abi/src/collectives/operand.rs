@@ -1,0 +1,64 @@
+//! The operands of reductions.
+
+use aldis_kernel::datatype::Form;
+
+use crate::abi::Handle;
+use crate::datatypes::{Data, look};
+use crate::edge::Address;
+use crate::errors::Fault;
+
+/// The elements of a reduction as they lie in memory, gaps and all: what its function expects.
+pub(crate) struct Operand(Vec<u64>, usize);
+
+impl Operand {
+    /// Room for so many.
+    pub(crate) fn new(count: i64, datatype: Handle) -> Result<Self, Fault> {
+        let (_, extent, _) = Self::shape(Address::at(0), count, datatype)?;
+        let bytes = (count * extent) as usize;
+        Ok(Self(vec![0; bytes.div_ceil(8)], bytes))
+    }
+
+    /// Copies the program's.
+    pub(crate) fn read(&mut self, from: Address, count: i64, datatype: Handle) -> Result<(), Fault> {
+        let (data, _, is_dense) = Self::shape(from, count, datatype)?;
+        match data.dense()? {
+            Some(dense) if is_dense => self.bytes().copy_from_slice(dense),
+            _ => self.data(count, datatype)?.unpack_from(Form::Native, &data.packed()?, &mut 0)?,
+        }
+        Ok(())
+    }
+
+    fn shape(from: Address, count: i64, datatype: Handle) -> Result<(Data, i64, bool), Fault> {
+        let data = Data::new(from, count, datatype)?;
+        let (extent, is_dense) = look(datatype, |known| (known.extent.max(known.size), known.is_dense()))?;
+        Ok((data, extent, is_dense))
+    }
+
+    /// The same as data.
+    fn data(&mut self, count: i64, datatype: Handle) -> Result<Data, Fault> {
+        Data::new(Address::at(self.0.as_mut_ptr().expose_provenance()), count, datatype)
+    }
+
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        let start = Address::at(self.0.as_mut_ptr().expose_provenance());
+        start.bytes(0, self.1).unwrap_or_default()
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        let start = Address::at(self.0.as_ptr().expose_provenance());
+        start.bytes(0, self.1).unwrap_or_default()
+    }
+
+    /// Puts it where the program wants it.
+    pub(crate) fn write_to(&mut self, into: Address, count: i64, datatype: Handle) -> Result<(), Fault> {
+        let (place, _, is_dense) = Self::shape(into, count, datatype)?;
+        match place.dense()? {
+            Some(dense) if is_dense => dense.copy_from_slice(self.as_bytes()),
+            _ => {
+                let stream = self.data(count, datatype)?.packed()?;
+                place.unpack_from(Form::Native, &stream, &mut 0)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,94 @@
+//! Partitioned communication (MPI 5.0, chapter 4): a message whose parts are ready, or there, one by one.
+
+use core::ffi::c_int;
+use core::ops::Range;
+
+use aldis_kernel::{Rank, Request};
+
+use crate::abi::{Handle, MPI_COMM_SELF, MPI_ERR_ARG, MPI_ERR_COUNT, MPI_ERR_UNSUPPORTED_OPERATION};
+use crate::communicators;
+use crate::datatypes::Data;
+use crate::edge::scope::Lasting;
+use crate::edge::{Address, Ptr};
+use crate::engine;
+use crate::errors::Fault;
+use crate::messages::{rank, tag};
+use crate::requests;
+
+/// A message in so many parts.
+struct Parts {
+    address: Address,
+    partitions: c_int,
+    count: i64,
+    datatype: Handle,
+    comm: Handle,
+}
+
+impl Parts {
+    fn keep(self, peer: c_int, number: c_int, sends: bool) -> Result<Handle, Fault> {
+        let of = communicators::of(self.comm)?;
+        let refused = || Fault::new(MPI_ERR_ARG, format!("{} partitions", self.partitions));
+        let partitions = u32::try_from(self.partitions).map_err(|_| refused())?;
+        let total = self.count.checked_mul(i64::from(partitions)).ok_or_else(|| {
+            Fault::new(MPI_ERR_COUNT, format!("{partitions} partitions of {} elements", self.count))
+        })?;
+        let (peer, tag): (Rank, _) = (rank(peer)?, tag(number)?);
+        let data = Data::new(self.address, total, self.datatype)?;
+        let bytes = data.dense()?.ok_or_else(|| {
+            Fault::new(MPI_ERR_UNSUPPORTED_OPERATION, "partitions of a datatype with gaps are not there yet")
+        })?;
+        let request = engine::with(|engine| {
+            let (scope, whole) = (&mut engine.scope, 0..bytes.len());
+            let loan = scope.lend(bytes);
+            Ok(match sends {
+                true => scope.psend_init(&of, loan, whole, partitions, peer, tag)?,
+                false => scope.precv_init(&of, loan, whole, partitions, peer, tag)?,
+            })
+        })?;
+        requests::of_persistent(self.comm, request)
+    }
+}
+
+mpi! { fn MPI_Psend_init_c(address: Address, partitions: c_int, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, _info: Handle, request: Ptr<Handle>) on comm => {
+    request.set(Parts { address, partitions, count, datatype, comm }.keep(to, tag, true)?)?;
+} }
+
+mpi! { fn MPI_Psend_init(address: Address, partitions: c_int, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, info: Handle, request: Ptr<Handle>) as MPI_Psend_init_c(address, partitions, count, datatype, to, tag, comm, info, request) }
+
+mpi! { fn MPI_Precv_init_c(address: Address, partitions: c_int, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, _info: Handle, request: Ptr<Handle>) on comm => {
+    request.set(Parts { address, partitions, count, datatype, comm }.keep(from, tag, false)?)?;
+} }
+
+mpi! { fn MPI_Precv_init(address: Address, partitions: c_int, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, info: Handle, request: Ptr<Handle>) as MPI_Precv_init_c(address, partitions, count, datatype, from, tag, comm, info, request) }
+
+fn partition(number: c_int) -> Result<u32, Fault> {
+    u32::try_from(number).map_err(|_| Fault::new(MPI_ERR_ARG, format!("partition {number}")))
+}
+
+fn ready(handle: Handle, partitions: Range<u32>) -> Result<(), Fault> {
+    requests::with_message(handle, |scope: &mut Lasting, request: &Request<'static>| {
+        Ok(scope.pready_range(request, partitions)?)
+    })
+}
+
+mpi! { fn MPI_Pready(number: c_int, request: Handle) on MPI_COMM_SELF => {
+    let number = partition(number)?;
+    ready(request, number..number.saturating_add(1))?;
+} }
+
+mpi! { fn MPI_Pready_range(low: c_int, high: c_int, request: Handle) on MPI_COMM_SELF => {
+    ready(request, partition(low)?..partition(high)?.saturating_add(1))?;
+} }
+
+mpi! { fn MPI_Pready_list(len: c_int, list: Ptr<c_int>, request: Handle) on MPI_COMM_SELF => {
+    for number in list.slice(requests::completion::count_of(len)?)? {
+        let number = partition(*number)?;
+        ready(request, number..number.saturating_add(1))?;
+    }
+} }
+
+mpi! { fn MPI_Parrived(request: Handle, number: c_int, flag: Ptr<c_int>) on MPI_COMM_SELF => {
+    let number = partition(number)?;
+    let is_there = requests::with_message(request, |scope, request| Ok(scope.parrived(request, number)?))?;
+    flag.set(is_there.into())?;
+} }

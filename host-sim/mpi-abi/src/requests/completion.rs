@@ -1,0 +1,267 @@
+//! What completes requests, one or several (MPI 5.0, 3.7.3 and 3.7.5), and what tells whether they are.
+
+use core::ffi::c_int;
+
+use super::{is_active, peek, take, watch};
+use crate::abi::{Handle, MPI_COMM_SELF, MPI_ERR_IN_STATUS, MPI_SUCCESS, MPI_UNDEFINED, Status};
+use crate::edge::Ptr;
+use crate::errors::Fault;
+
+/// What one request comes to, for the program: its status, and a failure for the error handler of its communicator.
+fn finish_one(function: &str, request: Ptr<Handle>, status: Ptr<Status>) -> Result<c_int, Fault> {
+    let mut handle = request.get()?;
+    let (comm, result) = take(&mut handle);
+    request.set(handle)?;
+    match result {
+        Ok(found) => {
+            // The error stays as the program has it (MPI 5.0, 3.2.5).
+            if !status.is_null() {
+                let error = status.get()?.error;
+                status.set(Status { error, ..found })?;
+            }
+            Ok(MPI_SUCCESS)
+        }
+        Err(fault) => Ok(crate::errors::raise(function, comm, &fault)),
+    }
+}
+
+/// The same of several: all failures are told by their statuses.
+fn finish_several(
+    function: &str,
+    handles: &mut [Handle],
+    which: impl Iterator<Item = usize>,
+    mut tell: impl FnMut(usize, Status),
+) -> c_int {
+    let mut failed = None;
+    for index in which {
+        let Some(handle) = handles.get_mut(index) else { continue };
+        let (comm, result) = take(handle);
+        match result {
+            Ok(status) => tell(index, Status { error: MPI_SUCCESS, ..status }),
+            Err(fault) => {
+                tell(index, Status { error: fault.code(), ..Status::EMPTY });
+                failed = failed.or(Some((comm, fault)));
+            }
+        }
+    }
+    match failed {
+        None => MPI_SUCCESS,
+        Some((comm, fault)) => {
+            crate::errors::raise(function, comm, &Fault::new(MPI_ERR_IN_STATUS, fault.text()))
+        }
+    }
+}
+
+/// The code of a call whose result is one, or of the fault that refuses it.
+fn told(function: &str, outcome: Result<c_int, Fault>) -> c_int {
+    outcome.unwrap_or_else(|fault| crate::errors::raise(function, MPI_COMM_SELF, &fault))
+}
+
+pub(crate) fn count_of(count: c_int) -> Result<usize, Fault> {
+    usize::try_from(count).map_err(|_| Fault::new(crate::abi::MPI_ERR_COUNT, format!("{count} requests")))
+}
+
+mpi! { fn MPI_Wait(request: Ptr<Handle>, status: Ptr<Status>) -> c_int {
+    told("MPI_Wait", request.get().and_then(|handle| {
+        watch(&[handle], true, |over| over == [true])?;
+        finish_one("MPI_Wait", request, status)
+    }))
+} }
+
+mpi! { fn MPI_Test(request: Ptr<Handle>, flag: Ptr<c_int>, status: Ptr<Status>) -> c_int {
+    told("MPI_Test", request.get().and_then(|handle| {
+        let is_over = watch(&[handle], false, |_| true)? == [true];
+        flag.set(is_over.into())?;
+        if is_over { finish_one("MPI_Test", request, status) } else { Ok(MPI_SUCCESS) }
+    }))
+} }
+
+fn all(
+    function: &str,
+    count: c_int,
+    requests: Ptr<Handle>,
+    statuses: Ptr<Status>,
+    flag: Option<Ptr<c_int>>,
+) -> c_int {
+    told(
+        function,
+        count_of(count).and_then(|count| {
+            let handles = requests.slice_mut(count)?;
+            let over = watch(handles, flag.is_none(), |over| over.iter().all(|over| *over))?;
+            if let Some(flag) = flag {
+                let is_over = over.iter().all(|over| *over);
+                flag.set(is_over.into())?;
+                if !is_over {
+                    return Ok(MPI_SUCCESS);
+                }
+            }
+            let places = if statuses.is_null() { &mut [] } else { statuses.slice_mut(count)? };
+            Ok(finish_several(function, handles, 0..count, |index, status| {
+                if let Some(place) = places.get_mut(index) {
+                    *place = status;
+                }
+            }))
+        }),
+    )
+}
+
+mpi! { fn MPI_Waitall(count: c_int, requests: Ptr<Handle>, statuses: Ptr<Status>) -> c_int {
+    all("MPI_Waitall", count, requests, statuses, None)
+} }
+
+mpi! { fn MPI_Testall(count: c_int, requests: Ptr<Handle>, flag: Ptr<c_int>, statuses: Ptr<Status>) -> c_int {
+    all("MPI_Testall", count, requests, statuses, Some(flag))
+} }
+
+/// Waits for any, or tests: the flag says whether one is over, or none is active.
+fn any(
+    function: &str,
+    count: c_int,
+    requests: Ptr<Handle>,
+    index: Ptr<c_int>,
+    flag: Option<Ptr<c_int>>,
+    status: Ptr<Status>,
+) -> c_int {
+    told(
+        function,
+        count_of(count).and_then(|count| {
+            let handles = requests.slice_mut(count)?;
+            let active: Vec<usize> = (0..count)
+                .filter(|index| handles.get(*index).is_some_and(|handle| is_active(*handle)))
+                .collect();
+            let of_active: Vec<Handle> =
+                active.iter().filter_map(|index| handles.get(*index).copied()).collect();
+            if active.is_empty() {
+                index.set(MPI_UNDEFINED)?;
+                flag.map_or(Ok(()), |flag| flag.set(1))?;
+                status.set_if(Status::EMPTY);
+                return Ok(MPI_SUCCESS);
+            }
+            let over = watch(&of_active, flag.is_none(), |over| over.contains(&true))?;
+            let found = active.iter().zip(over).find(|(_, over)| *over).map(|(index, _)| *index);
+            flag.map_or(Ok(()), |flag| flag.set(found.is_some().into()))?;
+            index.set(found.map_or(MPI_UNDEFINED, |found| found as c_int))?;
+            match found.and_then(|found| handles.get_mut(found)) {
+                None => Ok(MPI_SUCCESS),
+                Some(handle) => {
+                    finish_one(function, Ptr::at(core::ptr::from_mut(handle).expose_provenance()), status)
+                }
+            }
+        }),
+    )
+}
+
+mpi! { fn MPI_Waitany(count: c_int, requests: Ptr<Handle>, index: Ptr<c_int>, status: Ptr<Status>) -> c_int {
+    any("MPI_Waitany", count, requests, index, None, status)
+} }
+
+mpi! { fn MPI_Testany(count: c_int, requests: Ptr<Handle>, index: Ptr<c_int>, flag: Ptr<c_int>, status: Ptr<Status>) -> c_int {
+    any("MPI_Testany", count, requests, index, Some(flag), status)
+} }
+
+fn some(
+    function: &str,
+    count: c_int,
+    requests: Ptr<Handle>,
+    found: Ptr<c_int>,
+    indices: Ptr<c_int>,
+    statuses: Ptr<Status>,
+    waits: bool,
+) -> c_int {
+    told(
+        function,
+        count_of(count).and_then(|count| {
+            let handles = requests.slice_mut(count)?;
+            let active: Vec<usize> = (0..count)
+                .filter(|index| handles.get(*index).is_some_and(|handle| is_active(*handle)))
+                .collect();
+            if active.is_empty() {
+                found.set(MPI_UNDEFINED)?;
+                return Ok(MPI_SUCCESS);
+            }
+            let of_active: Vec<Handle> =
+                active.iter().filter_map(|index| handles.get(*index).copied()).collect();
+            let over = watch(&of_active, waits, |over| over.contains(&true))?;
+            let done: Vec<usize> =
+                active.iter().zip(over).filter(|(_, over)| *over).map(|(index, _)| *index).collect();
+            found.set(done.len() as c_int)?;
+            let places = indices.slice_mut(done.len())?;
+            for (place, index) in places.iter_mut().zip(&done) {
+                *place = *index as c_int;
+            }
+            let told = if statuses.is_null() { &mut [] } else { statuses.slice_mut(done.len())? };
+            let mut next = 0;
+            Ok(finish_several(function, handles, done.into_iter(), |_, status| {
+                if let Some(place) = told.get_mut(next) {
+                    *place = status;
+                }
+                next += 1;
+            }))
+        }),
+    )
+}
+
+mpi! { fn MPI_Waitsome(count: c_int, requests: Ptr<Handle>, found: Ptr<c_int>, indices: Ptr<c_int>, statuses: Ptr<Status>) -> c_int {
+    some("MPI_Waitsome", count, requests, found, indices, statuses, true)
+} }
+
+mpi! { fn MPI_Testsome(count: c_int, requests: Ptr<Handle>, found: Ptr<c_int>, indices: Ptr<c_int>, statuses: Ptr<Status>) -> c_int {
+    some("MPI_Testsome", count, requests, found, indices, statuses, false)
+} }
+
+mpi! { fn MPI_Request_get_status(request: Handle, flag: Ptr<c_int>, status: Ptr<Status>) on MPI_COMM_SELF => {
+    let is_over = watch(&[request], false, |_| true)? == [true];
+    flag.set(is_over.into())?;
+    if is_over { status.set_if(peek(request)?); }
+} }
+
+mpi! { fn MPI_Request_get_status_all(count: c_int, requests: Ptr<Handle>, flag: Ptr<c_int>, statuses: Ptr<Status>) on MPI_COMM_SELF => {
+    let handles = requests.slice(count_of(count)?)?;
+    let is_over = watch(handles, false, |_| true)?.iter().all(|over| *over);
+    flag.set(is_over.into())?;
+    if is_over && !statuses.is_null() {
+        for (place, handle) in statuses.slice_mut(handles.len())?.iter_mut().zip(handles) {
+            *place = peek(*handle)?;
+        }
+    }
+} }
+
+/// Which of the requests are over, of those that are active; `None` if none is.
+fn over_of_active(handles: &[Handle]) -> Result<Option<Vec<usize>>, Fault> {
+    let active: Vec<bool> = handles.iter().map(|handle| is_active(*handle)).collect();
+    if !active.contains(&true) {
+        return Ok(None);
+    }
+    let over = watch(handles, false, |_| true)?;
+    Ok(Some(
+        (0..handles.len())
+            .filter(|at| active.get(*at) == Some(&true) && over.get(*at) == Some(&true))
+            .collect(),
+    ))
+}
+
+mpi! { fn MPI_Request_get_status_any(count: c_int, requests: Ptr<Handle>, index: Ptr<c_int>, flag: Ptr<c_int>, status: Ptr<Status>) on MPI_COMM_SELF => {
+    let handles = requests.slice(count_of(count)?)?;
+    let Some(over) = over_of_active(handles)? else {
+        flag.set(1)?;
+        index.set(MPI_UNDEFINED)?;
+        status.set_if(Status::EMPTY);
+        return Ok(());
+    };
+    let first = over.first().and_then(|at| handles.get(*at).map(|handle| (*at, *handle)));
+    flag.set(first.is_some().into())?;
+    index.set(first.map_or(MPI_UNDEFINED, |(at, _)| at as c_int))?;
+    if let Some((_, handle)) = first { status.set_if(peek(handle)?); }
+} }
+
+mpi! { fn MPI_Request_get_status_some(count: c_int, requests: Ptr<Handle>, found: Ptr<c_int>, indices: Ptr<c_int>, statuses: Ptr<Status>) on MPI_COMM_SELF => {
+    let handles = requests.slice(count_of(count)?)?;
+    let Some(over) = over_of_active(handles)? else { return found.set(MPI_UNDEFINED) };
+    found.set(over.len() as c_int)?;
+    for (place, at) in indices.slice_mut(over.len())?.iter_mut().zip(&over) { *place = *at as c_int; }
+    if !statuses.is_null() {
+        for (place, at) in statuses.slice_mut(over.len())?.iter_mut().zip(&over) {
+            *place = handles.get(*at).map_or(Ok(Status::EMPTY), |handle| peek(*handle))?;
+        }
+    }
+} }

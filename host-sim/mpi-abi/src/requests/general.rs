@@ -1,0 +1,71 @@
+//! Requests for operations of the program's (MPI 5.0, 13.2): it says when they are over, and what they come to.
+
+use core::ffi::{c_int, c_void};
+
+use super::{REQUESTS, Stage, Work, missing, started};
+use crate::abi::{Handle, MPI_COMM_SELF, MPI_ERR_REQUEST, Status};
+use crate::edge::{Ptr, callback};
+use crate::errors::Fault;
+
+/// The functions of such a request.
+#[derive(Clone, Copy)]
+pub(super) struct General {
+    query: usize,
+    free: usize,
+    cancel: usize,
+    extra: Ptr<c_void>,
+    pub(super) is_complete: bool,
+    /// Its handle is gone: it is let go of when it is complete.
+    pub(super) is_freed: bool,
+}
+
+fn checked(code: c_int, what: &str) -> Result<(), Fault> {
+    match code {
+        0 => Ok(()),
+        code => Err(Fault::new(code, format!("a generalized request's {what} function has failed"))),
+    }
+}
+
+impl General {
+    /// What it comes to.
+    pub(super) fn query(&self) -> Result<Status, Fault> {
+        let mut status = Status::EMPTY;
+        checked(callback::query(self.query, self.extra, &mut status), "query")?;
+        Ok(status)
+    }
+
+    pub(super) fn free(&self) -> Result<(), Fault> {
+        checked(callback::free(self.free, self.extra), "free")
+    }
+
+    pub(super) fn cancel(&self) -> Result<(), Fault> {
+        checked(callback::cancel(self.cancel, self.extra, self.is_complete), "cancel")
+    }
+
+    /// The same, and lets go of it.
+    pub(super) fn finish(&self) -> Result<Status, Fault> {
+        let status = self.query();
+        self.free()?;
+        status
+    }
+}
+
+mpi! { fn MPI_Grequest_start(query: usize, free: usize, cancel: usize, extra: Ptr<c_void>, request: Ptr<Handle>) on MPI_COMM_SELF => {
+    let general = General { query, free, cancel, extra, is_complete: false, is_freed: false };
+    request.set(started(MPI_COMM_SELF, Work::General(general))?)?;
+} }
+
+mpi! { fn MPI_Grequest_complete(request: Handle) on MPI_COMM_SELF => {
+    let mut requests = REQUESTS.borrow_mut();
+    let operated = requests.get_mut(request).ok_or_else(|| missing(request))?;
+    let (Stage::Active, Work::General(general)) = (&operated.stage, &mut operated.work) else {
+        return Err(Fault::new(MPI_ERR_REQUEST, "no generalized request that is under way"));
+    };
+    general.is_complete = true;
+    let general = *general;
+    if general.is_freed {
+        requests.remove(request);
+        drop(requests);
+        general.free()?;
+    }
+} }

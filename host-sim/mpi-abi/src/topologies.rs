@@ -1,0 +1,413 @@
+//! Virtual topologies (MPI 5.0, chapter 8): grids, graphs and distributed graphs, which are `aldis-coll`'s.
+
+use core::ffi::c_int;
+use std::rc::Rc;
+
+use aldis_coll::comm::{
+    Choice, Dimension, DistributedGraph, Edge, Graph, Grid, Neighbour, Topology, dims_create,
+};
+use aldis_coll::neighbor::{Line, Neighbourhood};
+use aldis_coll::op::Sum;
+use aldis_hal::Cause;
+use aldis_kernel::{Comm, Error, Rank};
+
+use crate::abi::{
+    Handle, MPI_CART, MPI_COMM_NULL, MPI_COMM_SELF, MPI_DIST_GRAPH, MPI_ERR_ARG, MPI_ERR_DIMS, MPI_ERR_RANK,
+    MPI_ERR_TOPOLOGY, MPI_GRAPH, MPI_PROC_NULL, MPI_UNDEFINED, MPI_UNWEIGHTED,
+};
+use crate::communicators::{self, rank_in};
+use crate::edge::{Ptr, lasting, lasting_ref};
+use crate::engine;
+use crate::errors::Fault;
+
+/// What a topology is made of.
+#[derive(Clone, Debug)]
+enum Lists {
+    Grid(Vec<Dimension>),
+    Graph { index: Vec<u32>, edges: Vec<u32> },
+    Distributed { sources: Vec<Neighbour>, destinations: Vec<Neighbour>, is_weighted: bool },
+}
+
+/// The topology in the memory of its lists.
+#[derive(Clone, Copy, Debug)]
+enum Shape {
+    Grid(Grid<'static>),
+    Graph(Graph<'static>),
+    Distributed(DistributedGraph<'static>),
+}
+
+/// The topology of a communicator. It is shared with operations under way, as a communicator may be freed before they are over.
+#[derive(Debug)]
+pub(crate) struct Topo {
+    around: Result<Neighbourhood<'static>, Error>,
+    shape: Shape,
+    /// What the two above are made of: dropped after them.
+    _lines: Vec<Line>,
+    lists: Lists,
+}
+
+impl Topo {
+    /// A new communicator of so many of the ranks of `parent` as have a place; none for the others. Collective.
+    fn create(parent: &Comm, mut lists: Lists) -> Result<Option<(Comm, Self)>, Fault> {
+        let shape = engine::with(|engine| {
+            let endpoint = engine.endpoint();
+            Ok(match &mut lists {
+                Lists::Grid(dimensions) => {
+                    Grid::create(endpoint, parent, lasting(dimensions))?.map(Shape::Grid)
+                }
+                Lists::Graph { index, edges } => {
+                    Graph::create(endpoint, parent, lasting(index), lasting(edges))?.map(Shape::Graph)
+                }
+                Lists::Distributed { sources, destinations, .. } => {
+                    let (from, to) = (lasting(sources), lasting(destinations));
+                    Some(Shape::Distributed(DistributedGraph::create_adjacent(endpoint, parent, from, to)?))
+                }
+            })
+        })?;
+        Ok(shape.map(|shape| Self::new(shape, lists)))
+    }
+
+    fn new(shape: Shape, lists: Lists) -> (Comm, Self) {
+        let (sources, destinations) = shape.neighbours();
+        let mut lines = vec![Line::NONE; sources.len() + destinations.len()];
+        let around = match &shape {
+            Shape::Grid(grid) => Neighbourhood::new(grid, lasting(&mut lines)),
+            Shape::Graph(graph) => Neighbourhood::new(graph, lasting(&mut lines)),
+            Shape::Distributed(graph) => Neighbourhood::new(graph, lasting(&mut lines)),
+        };
+        (*shape.comm(), Self { around, shape, _lines: lines, lists })
+    }
+
+    /// The same on a new communicator of the ranks of `comm`, which has this one. Collective.
+    pub(crate) fn duplicate(&self, comm: &Comm) -> Result<(Comm, Self), Fault> {
+        let made = Self::create(comm, self.lists.clone())?;
+        made.ok_or_else(|| Fault::new(MPI_ERR_TOPOLOGY, "a topology without a place for this rank"))
+    }
+
+    /// With whom this rank exchanges.
+    pub(crate) fn around(&self) -> Result<&Neighbourhood<'static>, Fault> {
+        self.around.as_ref().map_err(|error| Fault::new(MPI_ERR_TOPOLOGY, error.to_string()))
+    }
+
+    /// The same for an operation that holds this topology until it is over.
+    pub(crate) fn lasting(self: &Rc<Self>) -> Result<&'static Neighbourhood<'static>, Fault> {
+        self.around().map(lasting_ref)
+    }
+
+    /// Whether there is somebody, for each source and each destination.
+    pub(crate) fn presence(&self) -> (Vec<bool>, Vec<bool>) {
+        let (sources, destinations) = self.shape.neighbours();
+        let there = |ranks: Vec<Rank>| ranks.into_iter().map(|rank| rank != Rank::NULL).collect();
+        (there(sources), there(destinations))
+    }
+}
+
+impl Shape {
+    fn comm(&self) -> &Comm {
+        match self {
+            Self::Grid(grid) => Topology::comm(grid),
+            Self::Graph(graph) => graph.comm(),
+            Self::Distributed(graph) => graph.comm(),
+        }
+    }
+
+    fn neighbours(&self) -> (Vec<Rank>, Vec<Rank>) {
+        fn of<G: Topology>(topology: &G) -> (Vec<Rank>, Vec<Rank>) {
+            (topology.sources().collect(), topology.destinations().collect())
+        }
+        match self {
+            Self::Grid(grid) => of(grid),
+            Self::Graph(graph) => of(graph),
+            Self::Distributed(graph) => of(graph),
+        }
+    }
+}
+
+fn grid(comm: Handle) -> Result<Grid<'static>, Fault> {
+    match communicators::topology(comm)?.shape {
+        Shape::Grid(grid) => Ok(grid),
+        _ => Err(Fault::new(MPI_ERR_TOPOLOGY, "a communicator that is no grid")),
+    }
+}
+
+fn graph(comm: Handle) -> Result<Graph<'static>, Fault> {
+    match communicators::topology(comm)?.shape {
+        Shape::Graph(graph) => Ok(graph),
+        _ => Err(Fault::new(MPI_ERR_TOPOLOGY, "a communicator that is no graph")),
+    }
+}
+
+/// A number of things, which a program may give as a negative one.
+fn natural(number: c_int, what: &str) -> Result<u32, Fault> {
+    u32::try_from(number).map_err(|_| Fault::new(MPI_ERR_ARG, format!("{number} {what}")))
+}
+
+fn list(array: Ptr<c_int>, len: c_int, what: &str) -> Result<Vec<u32>, Fault> {
+    array.slice(natural(len, what)? as usize)?.iter().map(|number| natural(*number, what)).collect()
+}
+
+fn dimensions(len: c_int, dims: Ptr<c_int>, periods: Ptr<c_int>) -> Result<Vec<Dimension>, Fault> {
+    let extents = list(dims, len, "dimensions")?;
+    let periods = periods.slice(extents.len())?;
+    let dimension = |(&extent, &period): (&u32, &c_int)| Dimension { extent, is_periodic: period != 0 };
+    Ok(extents.iter().zip(periods).map(dimension).collect())
+}
+
+/// Of a cause that is about dimensions.
+fn about_dimensions(cause: Cause) -> Fault {
+    Fault::new(MPI_ERR_DIMS, cause.to_string())
+}
+
+/// Writes as many as there is room for.
+fn fill(into: Ptr<c_int>, room: c_int, numbers: impl IntoIterator<Item = c_int>) -> Result<(), Fault> {
+    let numbers: Vec<c_int> = numbers.into_iter().take(natural(room, "places")? as usize).collect();
+    into.slice_mut(numbers.len())?.copy_from_slice(&numbers);
+    Ok(())
+}
+
+fn number(rank: Rank) -> c_int {
+    if rank == Rank::NULL { MPI_PROC_NULL } else { rank.0.cast_signed() }
+}
+
+fn create(parent: Handle, lists: Lists, made: Ptr<Handle>) -> Result<(), Fault> {
+    let comm = communicators::of(parent)?;
+    made.set(match Topo::create(&comm, lists)? {
+        Some((comm, topology)) => communicators::insert_with(comm, parent, topology)?,
+        None => MPI_COMM_NULL,
+    })
+}
+
+mpi! { fn MPI_Topo_test(comm: Handle, kind: Ptr<c_int>) on comm => {
+    communicators::check(comm)?;
+    kind.set(match communicators::topology(comm).as_deref().map(|topology| &topology.shape) {
+        Ok(Shape::Grid(_)) => MPI_CART,
+        Ok(Shape::Graph(_)) => MPI_GRAPH,
+        Ok(Shape::Distributed(_)) => MPI_DIST_GRAPH,
+        Err(_) => MPI_UNDEFINED,
+    })?;
+} }
+
+mpi! { fn MPI_Dims_create(nodes: c_int, count: c_int, dims: Ptr<c_int>) on MPI_COMM_SELF => {
+    let refused = |text| Fault::new(MPI_ERR_DIMS, text);
+    let places = dims.slice_mut(natural(count, "dimensions")? as usize)?;
+    let extent = |extent: &c_int| match u32::try_from(*extent) {
+        Ok(extent) => Ok(Dimension { extent, is_periodic: false }),
+        Err(_) => Err(refused(format!("a dimension of {extent}"))),
+    };
+    let mut chosen = places.iter().map(extent).collect::<Result<Vec<_>, _>>()?;
+    let nodes = u32::try_from(nodes).map_err(|_| refused(format!("{nodes} nodes")))?;
+    if nodes != 1 || count != 0 {
+        dims_create(nodes, &mut chosen).map_err(about_dimensions)?;
+    }
+    for (place, dimension) in places.iter_mut().zip(chosen) {
+        *place = dimension.extent.cast_signed();
+    }
+} }
+
+mpi! { fn MPI_Cart_create(parent: Handle, count: c_int, dims: Ptr<c_int>, periods: Ptr<c_int>, _reorder: c_int, made: Ptr<Handle>) on parent => {
+    create(parent, Lists::Grid(dimensions(count, dims, periods)?), made)?;
+} }
+
+mpi! { fn MPI_Cart_map(comm: Handle, count: c_int, dims: Ptr<c_int>, periods: Ptr<c_int>, rank: Ptr<c_int>) on comm => {
+    let dimensions = dimensions(count, dims, periods)?;
+    let place = Grid::map(&communicators::of(comm)?, &dimensions).map_err(about_dimensions)?;
+    rank.set(place.map_or(MPI_UNDEFINED, number))?;
+} }
+
+mpi! { fn MPI_Cartdim_get(comm: Handle, count: Ptr<c_int>) on comm => {
+    count.set(grid(comm)?.dimensions().len() as c_int)?;
+} }
+
+fn coordinates(grid: &Grid<'_>, rank: Rank) -> Result<Vec<c_int>, Fault> {
+    let mut coordinates = vec![0; grid.dimensions().len()];
+    grid.coordinates(rank, &mut coordinates)?;
+    Ok(coordinates.into_iter().map(u32::cast_signed).collect())
+}
+
+mpi! { fn MPI_Cart_get(comm: Handle, room: c_int, dims: Ptr<c_int>, periods: Ptr<c_int>, coords: Ptr<c_int>) on comm => {
+    let grid = grid(comm)?;
+    fill(dims, room, grid.dimensions().iter().map(|dimension| dimension.extent.cast_signed()))?;
+    fill(periods, room, grid.dimensions().iter().map(|dimension| dimension.is_periodic.into()))?;
+    fill(coords, room, coordinates(&grid, grid.comm().rank())?)?;
+} }
+
+mpi! { fn MPI_Cart_rank(comm: Handle, coords: Ptr<c_int>, rank: Ptr<c_int>) on comm => {
+    let grid = grid(comm)?;
+    let place = grid.rank(coords.slice(grid.dimensions().len())?);
+    rank.set(number(place.map_err(|cause| Fault::new(MPI_ERR_ARG, cause.to_string()))?))?;
+} }
+
+mpi! { fn MPI_Cart_coords(comm: Handle, rank: c_int, room: c_int, coords: Ptr<c_int>) on comm => {
+    let grid = grid(comm)?;
+    let rank = rank_in(rank, grid.comm().size(), MPI_ERR_RANK)?;
+    fill(coords, room, coordinates(&grid, rank)?)?;
+} }
+
+mpi! { fn MPI_Cart_shift(comm: Handle, direction: c_int, distance: c_int, source: Ptr<c_int>, destination: Ptr<c_int>) on comm => {
+    let grid = grid(comm)?;
+    let along = usize::try_from(direction).unwrap_or(usize::MAX);
+    if along >= grid.dimensions().len() {
+        return Err(Fault::new(MPI_ERR_DIMS, format!("dimension {direction} of {}", grid.dimensions().len())));
+    }
+    let (from, to) = grid.shift(along, distance)?;
+    source.set(number(from))?;
+    destination.set(number(to))?;
+} }
+
+mpi! { fn MPI_Cart_sub(comm: Handle, remain: Ptr<c_int>, made: Ptr<Handle>) on comm => {
+    let whole = grid(comm)?;
+    let keep: Vec<bool> = remain.slice(whole.dimensions().len())?.iter().map(|keep| *keep != 0).collect();
+    let mut kept = vec![Dimension::default(); keep.iter().filter(|keep| **keep).count()];
+    let memory = lasting(&mut kept);
+    let part = engine::with(|engine| {
+        let mut scratch = vec![Choice::NONE; whole.comm().size() as usize];
+        Ok(whole.sub(engine.endpoint(), &keep, memory, &mut scratch)?)
+    })?;
+    let (part, topology) = Topo::new(Shape::Grid(part), Lists::Grid(kept));
+    made.set(communicators::insert_with(part, comm, topology)?)?;
+} }
+
+fn graph_lists(nodes: c_int, index: Ptr<c_int>, edges: Ptr<c_int>) -> Result<(Vec<u32>, Vec<u32>), Fault> {
+    let index = list(index, nodes, "nodes")?;
+    let count = index.last().copied().unwrap_or(0);
+    Ok((index, list(edges, count.cast_signed(), "as a neighbour")?))
+}
+
+mpi! { fn MPI_Graph_create(parent: Handle, nodes: c_int, index: Ptr<c_int>, edges: Ptr<c_int>, _reorder: c_int, made: Ptr<Handle>) on parent => {
+    let (index, edges) = graph_lists(nodes, index, edges)?;
+    create(parent, Lists::Graph { index, edges }, made)?;
+} }
+
+mpi! { fn MPI_Graph_map(comm: Handle, nodes: c_int, index: Ptr<c_int>, edges: Ptr<c_int>, rank: Ptr<c_int>) on comm => {
+    let (index, edges) = graph_lists(nodes, index, edges)?;
+    rank.set(Graph::map(&communicators::of(comm)?, &index, &edges)?.map_or(MPI_UNDEFINED, number))?;
+} }
+
+mpi! { fn MPI_Graphdims_get(comm: Handle, nodes: Ptr<c_int>, edges: Ptr<c_int>) on comm => {
+    let dims = graph(comm)?.dims();
+    nodes.set(dims.0.cast_signed())?;
+    edges.set(dims.1.cast_signed())?;
+} }
+
+mpi! { fn MPI_Graph_get(comm: Handle, index_room: c_int, edge_room: c_int, index: Ptr<c_int>, edges: Ptr<c_int>) on comm => {
+    let lists = graph(comm)?.lists();
+    fill(index, index_room, lists.0.iter().map(|end| end.cast_signed()))?;
+    fill(edges, edge_room, lists.1.iter().map(|rank| rank.cast_signed()))?;
+} }
+
+fn graph_neighbours(comm: Handle, rank: c_int) -> Result<Vec<c_int>, Fault> {
+    let graph = graph(comm)?;
+    let rank = rank_in(rank, graph.comm().size(), MPI_ERR_RANK)?;
+    Ok(graph.neighbours(rank)?.map(number).collect())
+}
+
+mpi! { fn MPI_Graph_neighbors_count(comm: Handle, rank: c_int, count: Ptr<c_int>) on comm => {
+    count.set(graph_neighbours(comm, rank)?.len() as c_int)?;
+} }
+
+mpi! { fn MPI_Graph_neighbors(comm: Handle, rank: c_int, room: c_int, neighbours: Ptr<c_int>) on comm => {
+    fill(neighbours, room, graph_neighbours(comm, rank)?)?;
+} }
+
+/// Weights as a program gives them: an array, or one of two addresses that stand for none.
+fn weights(array: Ptr<c_int>, count: usize) -> Result<Vec<Option<u32>>, Fault> {
+    if array.address() == MPI_UNWEIGHTED {
+        return Ok(vec![None; count]);
+    }
+    array.slice(count)?.iter().map(|weight| natural(*weight, "as a weight").map(Some)).collect()
+}
+
+fn neighbours(count: c_int, ranks: Ptr<c_int>, weighing: Ptr<c_int>) -> Result<Vec<Neighbour>, Fault> {
+    let ranks = list(ranks, count, "as a neighbour")?;
+    let weights = weights(weighing, ranks.len())?;
+    let neighbour = |(&rank, weight): (&u32, Option<u32>)| Neighbour { rank: Rank(rank), weight };
+    Ok(ranks.iter().zip(weights).map(neighbour).collect())
+}
+
+mpi! { fn MPI_Dist_graph_create_adjacent(
+    parent: Handle, indegree: c_int, sources: Ptr<c_int>, source_weights: Ptr<c_int>,
+    outdegree: c_int, destinations: Ptr<c_int>, destination_weights: Ptr<c_int>, _info: Handle, _reorder: c_int, made: Ptr<Handle>,
+) on parent => {
+    let is_weighted = source_weights.address() != MPI_UNWEIGHTED;
+    let sources = neighbours(indegree, sources, source_weights)?;
+    let destinations = neighbours(outdegree, destinations, destination_weights)?;
+    create(parent, Lists::Distributed { sources, destinations, is_weighted }, made)?;
+} }
+
+/// The edges that this rank tells of: so many for each of the sources, one list behind the other.
+fn told_edges(
+    count: c_int,
+    sources: Ptr<c_int>,
+    degrees: Ptr<c_int>,
+    destinations: Ptr<c_int>,
+    weighing: Ptr<c_int>,
+) -> Result<Vec<Edge>, Fault> {
+    let (sources, degrees) = (list(sources, count, "as a source")?, list(degrees, count, "edges")?);
+    let total = degrees.iter().map(|degree| *degree as usize).sum();
+    let destinations = list(destinations, total as c_int, "as a destination")?;
+    let starts = sources.iter().zip(&degrees).flat_map(|(source, degree)| (0..*degree).map(|_| *source));
+    let ends = destinations.iter().zip(weights(weighing, total)?);
+    let edge = |(source, (&destination, weight))| Edge {
+        source: Rank(source),
+        destination: Rank(destination),
+        weight,
+    };
+    Ok(starts.zip(ends).map(edge).collect())
+}
+
+mpi! { fn MPI_Dist_graph_create(
+    parent: Handle, count: c_int, sources: Ptr<c_int>, degrees: Ptr<c_int>, destinations: Ptr<c_int>, weights: Ptr<c_int>,
+    _info: Handle, _reorder: c_int, made: Ptr<Handle>,
+) on parent => {
+    let comm = communicators::of(parent)?;
+    let is_weighted = weights.address() != MPI_UNWEIGHTED;
+    let edges = told_edges(count, sources, degrees, destinations, weights)?;
+    // A rank does not know who names it: it has room for both ends of all edges, and then makes lists of what there is.
+    let (sources, destinations) = engine::with(|engine| {
+        let (endpoint, mut total) = (engine.endpoint(), [edges.len() as u64]);
+        aldis_coll::allreduce(endpoint, &comm, Sum, &mut total, &mut [0])?;
+        let [total] = total;
+        let mut memory = vec![Neighbour::NONE; 2 * total as usize];
+        let graph = DistributedGraph::create(endpoint, &comm, &edges, &mut memory)?;
+        let lists = (graph.sources().to_vec(), graph.destinations().to_vec());
+        aldis_coll::comm::free(endpoint, *graph.comm())?;
+        Ok(lists)
+    })?;
+    create(parent, Lists::Distributed { sources, destinations, is_weighted }, made)?;
+} }
+
+fn distributed(comm: Handle) -> Result<(DistributedGraph<'static>, bool), Fault> {
+    let topology = communicators::topology(comm)?;
+    match (topology.shape, &topology.lists) {
+        (Shape::Distributed(graph), Lists::Distributed { is_weighted, .. }) => Ok((graph, *is_weighted)),
+        _ => Err(Fault::new(MPI_ERR_TOPOLOGY, "a communicator that is no distributed graph")),
+    }
+}
+
+mpi! { fn MPI_Dist_graph_neighbors_count(comm: Handle, indegree: Ptr<c_int>, outdegree: Ptr<c_int>, weighted: Ptr<c_int>) on comm => {
+    let (graph, is_weighted) = distributed(comm)?;
+    indegree.set(graph.sources().len() as c_int)?;
+    outdegree.set(graph.destinations().len() as c_int)?;
+    weighted.set(is_weighted.into())?;
+} }
+
+fn tell_neighbours(
+    list: &[Neighbour],
+    room: c_int,
+    ranks: Ptr<c_int>,
+    weights: Option<Ptr<c_int>>,
+) -> Result<(), Fault> {
+    fill(ranks, room, list.iter().map(|neighbour| number(neighbour.rank)))?;
+    let weighing = list.iter().map(|neighbour| neighbour.weight.unwrap_or(1).cast_signed());
+    weights.map_or(Ok(()), |weights| fill(weights, room, weighing))
+}
+
+mpi! { fn MPI_Dist_graph_neighbors(
+    comm: Handle, in_room: c_int, sources: Ptr<c_int>, source_weights: Ptr<c_int>,
+    out_room: c_int, destinations: Ptr<c_int>, destination_weights: Ptr<c_int>,
+) on comm => {
+    let (graph, is_weighted) = distributed(comm)?;
+    let told = |weights: Ptr<c_int>| Some(weights).filter(|weights| is_weighted && weights.address() != MPI_UNWEIGHTED);
+    tell_neighbours(graph.sources(), in_room, sources, told(source_weights))?;
+    tell_neighbours(graph.destinations(), out_room, destinations, told(destination_weights))?;
+} }
