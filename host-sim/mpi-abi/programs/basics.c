@@ -171,6 +171,23 @@ static void errors(void) {
     MPI_Comm_free(&own);
 }
 
+/* The interface of tools has no variables, and its errors are not fatal. */
+static void tools(void) {
+    int provided, count = -1;
+    MPI_T_pvar_session session;
+    CHECK(MPI_T_cvar_get_num(&count) == MPI_T_ERR_NOT_INITIALIZED && count == -1);
+    CHECK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) == MPI_SUCCESS && provided == MPI_THREAD_SINGLE);
+    CHECK(MPI_T_cvar_get_num(&count) == MPI_SUCCESS && count == 0);
+    CHECK(MPI_T_pvar_get_num(&count) == MPI_SUCCESS && count == 0);
+    CHECK(MPI_T_category_get_num(&count) == MPI_SUCCESS && count == 0);
+    CHECK(MPI_T_cvar_get_index("eager_limit", &count) == MPI_T_ERR_INVALID_NAME);
+    CHECK(MPI_T_pvar_session_create(&session) == MPI_SUCCESS && session != MPI_T_PVAR_SESSION_NULL);
+    CHECK(MPI_T_pvar_start(session, MPI_T_PVAR_HANDLE_NULL) == MPI_T_ERR_INVALID_HANDLE);
+    CHECK(MPI_T_pvar_session_free(&session) == MPI_SUCCESS && session == MPI_T_PVAR_SESSION_NULL);
+    CHECK(MPI_T_pvar_session_free(&session) == MPI_T_ERR_INVALID_SESSION);
+    CHECK(MPI_T_finalize() == MPI_SUCCESS && MPI_T_finalize() == MPI_T_ERR_NOT_INITIALIZED);
+}
+
 int main(int argc, char **argv) {
     int flag, length, all;
     char name[MPI_MAX_PROCESSOR_NAME];
@@ -181,6 +198,7 @@ int main(int argc, char **argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Get_processor_name(name, &length);
     CHECK(length == (int)strlen(name));
+    tools();
     messages();
     collectives();
     communicators();

@@ -19,6 +19,7 @@
 //! | `datatypes` | chapter 5 |
 //! | `collectives`, `operations` | chapter 6; collectives among neighbours are of chapter 8 |
 //! | `topologies` | chapter 8 |
+//! | `tools` | 15.3 |
 //! | `info` | chapter 10 |
 //!
 //! # Invariants
@@ -55,5 +56,6 @@ mod partitioned;
 mod predefined;
 mod requests;
 mod status;
+mod tools;
 mod topologies;
 mod unsupported;

@@ -25,7 +25,7 @@ mod checks {
     use crate::{
         attributes::*, communicators::*, constructors::*, environment::*, errors::*, groups::*, info::*,
         partitioned::*, predefined::*, requests::completion::*, requests::general::*, requests::*, status::*,
-        topologies::*, unsupported::*,
+        tools::*, topologies::*, unsupported::*,
     };
 
     include!(concat!(env!("OUT_DIR"), "/checks.rs"));
