@@ -133,12 +133,21 @@ pub(crate) fn finish() -> Result<(), Fault> {
 
 /// Ends the job with a message, said once: by the launcher, or here without one.
 pub(crate) fn abort(code: c_int, text: &str) -> ! {
+    end(code, text, |job, endpoint| job.abort(endpoint, code, text))
+}
+
+/// Ends this rank because another has ended, which is the one to be heard.
+pub(crate) fn follow(code: c_int, text: &str) -> ! {
+    end(code, text, |job, _| job.fail(text, true))
+}
+
+fn end(code: c_int, text: &str, last_word: impl FnOnce(Job, &mut HostEndpoint)) -> ! {
     if PHASE.replace(Phase::Aborting) != Phase::Aborting {
         let told = ENGINE.try_borrow_mut().is_ok_and(|mut engine| {
             let Some(engine) = engine.as_mut() else { return false };
             let Some(job) = engine.job.take() else { return false };
             let is_launched = job.is_launched();
-            job.abort(engine.endpoint(), code, text);
+            last_word(job, engine.endpoint());
             is_launched
         });
         if !told {

@@ -21,11 +21,19 @@ use crate::{communicators, engine};
 
 /// Why a call failed: a class, and what is to be said. A code that a function of the program has returned stays as it is.
 #[derive(Debug)]
-pub(crate) struct Fault(Box<(c_int, String)>);
+pub(crate) struct Fault(Box<Reason>);
+
+#[derive(Debug)]
+struct Reason {
+    class: c_int,
+    text: String,
+    /// It would not be, had another rank not ended.
+    is_consequence: bool,
+}
 
 impl Fault {
     pub(crate) fn new(class: c_int, text: impl Into<String>) -> Self {
-        Self(Box::new((class, text.into())))
+        Self(Box::new(Reason { class, text: text.into(), is_consequence: false }))
     }
 
     /// Of a function that nobody carries out.
@@ -43,7 +51,7 @@ impl Fault {
 
     /// The code for the program; the text is kept for it.
     pub(crate) fn code(&self) -> c_int {
-        let (class, text) = &*self.0;
+        let Reason { class, text, .. } = &*self.0;
         if *class > TEXT_CLASSES {
             return *class;
         }
@@ -51,19 +59,24 @@ impl Fault {
     }
 
     pub(crate) fn text(&self) -> &str {
-        &self.0.1
+        &self.0.text
+    }
+
+    fn of(cause: Cause, text: String) -> Self {
+        let is_consequence = matches!(cause, Cause::Aborted { .. } | Cause::PeerDead);
+        Self(Box::new(Reason { class: class_of(cause), text, is_consequence }))
     }
 }
 
 impl From<aldis_kernel::Error> for Fault {
     fn from(error: aldis_kernel::Error) -> Self {
-        Self::new(class_of(error.cause), error.to_string())
+        Self::of(error.cause, error.to_string())
     }
 }
 
 impl From<Cause> for Fault {
     fn from(cause: Cause) -> Self {
-        Self::new(class_of(cause), cause.to_string())
+        Self::of(cause, cause.to_string())
     }
 }
 
@@ -120,6 +133,10 @@ static HANDLERS: Owned<RefCell<Table<usize>>> = Owned::new(RefCell::new(Table::n
 #[cold]
 pub(crate) fn raise(function: &str, comm: Handle, fault: &Fault) -> c_int {
     let comm = if communicators::is_there(comm) { comm } else { MPI_COMM_SELF };
+    let is_fatal = matches!(communicators::handler_of(comm), MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT);
+    if is_fatal && fault.0.is_consequence {
+        engine::follow(fault.0.class, &format!("{function}: {}", fault.text()))
+    }
     let code = fault.code();
     match communicators::handler_of(comm) {
         MPI_ERRORS_RETURN => {}

@@ -14,6 +14,9 @@ use crate::shell;
 /// Seconds that a program may take.
 const LIMIT: &str = "60";
 
+/// The process manager of MPICH.
+const HYDRA: &str = "mpiexec.hydra";
+
 /// A program, how many ranks it is run with, and by which transports.
 const PROGRAMS: [(&str, &[u32], &[&str]); 6] = [
     ("basics", &[1, 2, 3, 4], &["shm", "tcp"]),
@@ -61,12 +64,48 @@ pub(super) fn run(prefix: &Path, into: &Path) -> Result<String> {
         }
     }
     let program = compile(prefix, "aldis-mpicc", &folder().join("programs/errors.c"), into)?;
-    FAILURES.iter().try_for_each(|failure| failure.check(prefix, &program))?;
+    for failure in &FAILURES {
+        failure.check(launch(prefix, &program, failure.ranks, "shm"))?;
+    }
+    let hydra = under_hydra(into, &program)?;
     Ok(format!(
-        "{functions} functions in C and C++, {} programs in {runs} runs, {} errors said once",
+        "{functions} functions in C and C++, {} programs in {runs} runs, {} errors said once; {hydra}",
         PROGRAMS.len(),
         FAILURES.len()
     ))
+}
+
+/// What runs over `aldis-mpiexec` runs under the process manager of MPICH too, where there is one.
+fn under_hydra(into: &Path, errors: &Path) -> Result<String> {
+    let job = |ranks: &str, options: &[&str], program: &Path| {
+        let mut job = Command::new(HYDRA);
+        job.args(["-n", ranks]).args(options).arg(program).env("MPIEXEC_TIMEOUT", LIMIT);
+        job
+    };
+    if shell::all_in_path(HYDRA).is_empty() {
+        return Ok(format!("not under {HYDRA}, which is not here"));
+    }
+    let mut runs = 0;
+    for version in ["1", "2"] {
+        for transport in ["auto", "shm", "tcp"] {
+            let options = ["-genv", "ALDIS_PMI", version, "-genv", "ALDIS_TRANSPORT", transport];
+            for (program, last) in [("basics", "ok"), ("heat", "4 strips")] {
+                let said = shell::output(&mut job("4", &options, &into.join(program)))?;
+                if said.lines().count() != 1 || !said.starts_with(last) {
+                    bail!("{program} under {HYDRA}, PMI {version}, {transport}, said:\n{said}");
+                }
+                runs += 1;
+            }
+        }
+    }
+    // Version 1 alone: Hydra 4.0 does not know the abort of version 2.
+    for failure in &FAILURES {
+        let said = failure.check(job(failure.ranks, &[], errors))?;
+        if said.contains("the job was aborted") {
+            bail!("a rank that only heard of an error under {HYDRA} spoke of it:\n{said}");
+        }
+    }
+    Ok(format!("{runs} runs and {} errors said once under {HYDRA}", FAILURES.len()))
 }
 
 fn compile(prefix: &Path, compiler: &str, source: &Path, into: &Path) -> Result<PathBuf> {
@@ -104,14 +143,14 @@ fn every_function(prefix: &Path, into: &Path) -> Result<usize> {
 
 impl Failure {
     /// Ranks of which some go wrong: the message is said once, and the job ends.
-    fn check(&self, prefix: &Path, program: &Path) -> Result<()> {
-        let ended = launch(prefix, program, self.ranks, "shm").arg(self.case).output()?;
+    fn check(&self, mut job: Command) -> Result<String> {
+        let ended = job.arg(self.case).output()?;
         let said = String::from_utf8_lossy(&ended.stderr);
         let times = said.matches(self.says).count();
         if ended.status.success() || times != 1 {
             bail!("errors {}: {}, and {:?} {times} times in:\n{said}", self.case, ended.status, self.says);
         }
         println!("errors {}: {}, said once", self.case, ended.status);
-        Ok(())
+        Ok(said.into_owned())
     }
 }
