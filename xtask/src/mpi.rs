@@ -1,6 +1,7 @@
 //! `cargo xtask mpi`: the C interface of MPI (`host-sim/mpi-abi`). What is written from its tables, a folder that programs are built
 //! and run with, and tests: programs in C, and mpi4py's own on a reference library and on Aldis.
 
+mod gaps;
 mod header;
 mod install;
 mod modules;

@@ -19,6 +19,10 @@ pub(crate) struct Test {
     /// network for the first time
     #[arg(long, value_name = "MODULE,...", value_delimiter = ',')]
     mpi4py: Vec<String>,
+
+    /// Ranks that those modules are run with
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,2,4", requires = "mpi4py")]
+    ranks: Vec<u32>,
 }
 
 impl Test {
@@ -26,7 +30,11 @@ impl Test {
         let Folders { target, prefix, programs } = Folders::find()?;
         install::install(&target, &prefix, self.debug)?;
         println!("{}", programs::run(&prefix, &programs)?);
-        if self.mpi4py.is_empty() { Ok(()) } else { modules::run(&prefix, &target, &self.mpi4py) }
+        if self.mpi4py.is_empty() {
+            Ok(())
+        } else {
+            modules::run(&prefix, &target, &self.mpi4py, &self.ranks)
+        }
     }
 }
 
