@@ -9,7 +9,8 @@ use aldis_hal::PeerId;
 use aldis_kernel::{Comm, Rank, Tag};
 
 use crate::abi::{
-    Handle, MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_TYPE_SHARED, MPI_COMM_WORLD, MPI_ERR_ARG, MPI_ERR_COMM,
+    Handle, MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_TYPE_HW_GUIDED, MPI_COMM_TYPE_HW_UNGUIDED,
+    MPI_COMM_TYPE_RESOURCE_GUIDED, MPI_COMM_TYPE_SHARED, MPI_COMM_WORLD, MPI_ERR_ARG, MPI_ERR_COMM,
     MPI_ERR_NO_MEM, MPI_ERR_RANK, MPI_ERR_TAG, MPI_ERR_TOPOLOGY, MPI_ERRORS_ARE_FATAL, MPI_MAX_OBJECT_NAME,
     MPI_UNDEFINED, Status,
 };
@@ -300,15 +301,29 @@ mpi! { fn MPI_Comm_split(comm: Handle, colour: c_int, key: c_int, made: Ptr<Hand
     made.set(insert_if(created, comm)?)?;
 } }
 
-mpi! { fn MPI_Comm_split_type(comm: Handle, kind: c_int, key: c_int, _info: Handle, made: Ptr<Handle>) on comm => {
+/// Whether a type of split asks for the ranks that share memory, the one kind of resource that is known here; with any other nobody
+/// gets a communicator (MPI 5.0, 7.4.2: its name may be in `info`, and there may be nothing smaller).
+fn is_by_memory(kind: c_int, info: Handle) -> Result<bool, Fault> {
+    match kind {
+        MPI_COMM_TYPE_SHARED => Ok(true),
+        MPI_COMM_TYPE_HW_GUIDED | MPI_COMM_TYPE_RESOURCE_GUIDED => {
+            let asked = |(key, value): &(String, String)| {
+                key == "mpi_hw_resource_type" && value == "mpi_shared_memory"
+            };
+            Ok(info::of(info)?.iter().any(asked))
+        }
+        MPI_COMM_TYPE_HW_UNGUIDED | MPI_UNDEFINED => Ok(false),
+        _ => Err(Fault::new(MPI_ERR_ARG, format!("split type {kind}"))),
+    }
+}
+
+mpi! { fn MPI_Comm_split_type(comm: Handle, kind: c_int, key: c_int, info: Handle, made: Ptr<Handle>) on comm => {
     let of = of(comm)?;
+    let is_by_memory = is_by_memory(kind, info)?;
     let created = engine::with(|engine| {
         let mut scratch = choices(of.size());
-        if kind == MPI_UNDEFINED {
+        if !is_by_memory {
             return Ok(comm::split(engine.endpoint(), &of, None, key, &mut scratch)?);
-        }
-        if kind != MPI_COMM_TYPE_SHARED {
-            return Err(Fault::new(MPI_ERR_ARG, format!("split type {kind}; Aldis knows MPI_COMM_TYPE_SHARED")));
         }
         let world = engine.endpoint().world().size();
         let near: Vec<bool> = (0..world).map(|process| is_near(engine, PeerId(process))).collect();

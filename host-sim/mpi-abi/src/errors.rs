@@ -138,12 +138,18 @@ pub(crate) fn raise(function: &str, comm: Handle, fault: &Fault) -> c_int {
         engine::follow(fault.0.class, &format!("{function}: {}", fault.text()))
     }
     let code = fault.code();
+    handle(function, comm, code, fault.text());
+    code
+}
+
+/// Gives an error code of `function` to the error handler of `comm`.
+fn handle(function: &str, comm: Handle, code: c_int, text: &str) {
     match communicators::handler_of(comm) {
         MPI_ERRORS_RETURN => {}
         MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT => {
             // Whichever variant was called, it is the one of large counts that says so.
             let function = function.strip_suffix("_c").unwrap_or(function);
-            engine::abort(class_of_code(code), &format!("{function}: {}", fault.text()))
+            engine::abort(class_of_code(code), &format!("{function}: {text}"))
         }
         handler => {
             let known = HANDLERS.borrow().get(handler).copied();
@@ -152,7 +158,6 @@ pub(crate) fn raise(function: &str, comm: Handle, fault: &Fault) -> c_int {
             }
         }
     }
-    code
 }
 
 fn class_of_code(code: c_int) -> c_int {
@@ -259,17 +264,22 @@ mpi! { fn MPI_Error_class(code: c_int, class: Ptr<c_int>) on MPI_COMM_SELF => {
     class.set(class_of_code(code))?;
 } }
 
-mpi! { fn MPI_Error_string(code: c_int, text: Ptr<c_char>, len: Ptr<c_int>) on MPI_COMM_SELF => {
-    let own = ADDED.borrow().get(&code).map(|(_, text)| text.clone());
+/// What a code means, and what was said when it came.
+fn text_of_code(code: c_int) -> String {
+    if let Some((_, text)) = ADDED.borrow().get(&code) {
+        return text.clone();
+    }
     let class = text_of_class(class_of_code(code));
-    let kept = (MPI_SUCCESS..=MPI_ERR_LASTCODE).contains(&code).then_some(code >> 6).filter(|number| *number > 0);
-    let said = kept.and_then(|number| KEPT.borrow().texts.get(number as usize - 1).cloned());
-    let whole = match (own, said) {
-        (Some(own), _) => own,
-        (None, Some(said)) => format!("{class}: {said}"),
-        (None, None) => class.to_owned(),
-    };
-    len.set(text.set_text(&whole, MPI_MAX_ERROR_STRING as usize)? as c_int)?;
+    let kept =
+        (MPI_SUCCESS..=MPI_ERR_LASTCODE).contains(&code).then_some(code >> 6).filter(|number| *number > 0);
+    match kept.and_then(|number| KEPT.borrow().texts.get(number as usize - 1).cloned()) {
+        Some(said) => format!("{class}: {said}"),
+        None => class.to_owned(),
+    }
+}
+
+mpi! { fn MPI_Error_string(code: c_int, text: Ptr<c_char>, len: Ptr<c_int>) on MPI_COMM_SELF => {
+    len.set(text.set_text(&text_of_code(code), MPI_MAX_ERROR_STRING as usize)? as c_int)?;
 } }
 
 mpi! { fn MPI_Add_error_class(class: Ptr<c_int>) on MPI_COMM_SELF => { class.set(add(None))?; } }
@@ -331,7 +341,7 @@ mpi! {
 
 mpi! { fn MPI_Comm_call_errhandler(comm: Handle, code: c_int) -> c_int {
     if let Err(fault) = communicators::check(comm) { return raise("MPI_Comm_call_errhandler", comm, &fault); }
-    raise("MPI_Comm_call_errhandler", comm, &Fault::new(code.max(TEXT_CLASSES + 1), format!("error {code}")));
+    handle("MPI_Comm_call_errhandler", comm, code, &text_of_code(code));
     MPI_SUCCESS
 } }
 
