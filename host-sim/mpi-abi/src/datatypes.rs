@@ -8,8 +8,8 @@ use aldis_kernel::datatype::{Committed, Convertor, Datatype, Form, Types};
 use aldis_kernel::{Typed, TypedMut};
 
 use crate::abi::{
-    Handle, MPI_COMM_SELF, MPI_DATATYPE_NULL, MPI_ERR_COUNT, MPI_ERR_NO_MEM, MPI_ERR_TRUNCATE, MPI_ERR_TYPE,
-    MPI_MAX_OBJECT_NAME, MPI_UNDEFINED, Status,
+    Handle, MPI_BYTE, MPI_COMM_SELF, MPI_DATATYPE_NULL, MPI_ERR_COUNT, MPI_ERR_NO_MEM, MPI_ERR_TRUNCATE,
+    MPI_ERR_TYPE, MPI_MAX_OBJECT_NAME, MPI_PACKED, MPI_UNDEFINED, Status,
 };
 use crate::attributes::{self, Attributes, Of};
 use crate::constructors::Contents;
@@ -142,6 +142,7 @@ pub(crate) struct Data {
     /// Bytes without what lies between them.
     pub(crate) bytes: usize,
     is_dense: bool,
+    is_raw: bool,
 }
 
 impl Data {
@@ -168,8 +169,15 @@ impl Data {
                 reach,
                 bytes,
                 is_dense: known.is_dense(),
+                is_raw: matches!(datatype, MPI_BYTE | MPI_PACKED),
             })
         })?
+    }
+
+    /// Its bytes, if it takes those of any message, whatever types they were sent as: as `MPI_BYTE` or `MPI_PACKED`.
+    #[inline]
+    pub(crate) fn raw(&self) -> Result<Option<&'static mut [u8]>, Fault> {
+        if self.is_raw { self.address.bytes(0, self.bytes).map(Some) } else { Ok(None) }
     }
 
     /// The memory that it reaches over.

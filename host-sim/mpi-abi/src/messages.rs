@@ -11,6 +11,7 @@ use crate::abi::{
 };
 use crate::communicators;
 use crate::datatypes::{Data, small};
+use crate::edge::scope::Lasting;
 use crate::edge::{Address, Owned, Ptr};
 use crate::engine::{self, Engine};
 use crate::errors::Fault;
@@ -151,8 +152,14 @@ impl Receiving {
         if are_running() {
             return requests::wait(self.start()?);
         }
+        let raw = self.data.raw()?;
         engine::with(|engine| {
-            Ok(engine.endpoint().recv_typed(&self.comm, self.data.typed_mut()?, self.from, self.tag)?.into())
+            let endpoint = engine.endpoint();
+            Ok(match raw {
+                Some(bytes) => endpoint.recv(&self.comm, bytes, self.from, self.tag)?,
+                None => endpoint.recv_typed(&self.comm, self.data.typed_mut()?, self.from, self.tag)?,
+            }
+            .into())
         })
     }
 
@@ -163,7 +170,11 @@ impl Receiving {
     fn request(&self) -> Result<Request<'static>, Fault> {
         engine::with(|engine| {
             engine.reap();
-            Ok(engine.scope.irecv_typed(&self.comm, self.data.typed_mut()?, self.from, self.tag)?)
+            let scope = &mut engine.scope;
+            Ok(match self.data.raw()? {
+                Some(bytes) => scope.irecv(&self.comm, bytes, self.from, self.tag)?,
+                None => scope.irecv_typed(&self.comm, self.data.typed_mut()?, self.from, self.tag)?,
+            })
         })
     }
 
@@ -371,12 +382,20 @@ fn from_nobody() -> Status {
     Status { source: MPI_PROC_NULL, ..Status::EMPTY }
 }
 
+/// Receives a message that was taken out.
+fn take_up(scope: &mut Lasting, matched: Matched, data: &Data) -> Result<Request<'static>, Fault> {
+    Ok(match data.raw()? {
+        Some(bytes) => scope.imrecv(matched, bytes)?,
+        None => scope.imrecv_typed(matched, data.typed_mut()?)?,
+    })
+}
+
 mpi! { fn MPI_Mrecv_c(data: Address, count: i64, datatype: Handle, message: Ptr<Handle>, status: Ptr<Status>) on MPI_COMM_SELF => {
     let data = Data::new(data, count, datatype)?;
     let found = match take_matched(message)? {
         None => from_nobody(),
         Some((comm, matched)) => {
-            let request = engine::with(|engine| Ok(engine.scope.imrecv_typed(matched, data.typed_mut()?)?))?;
+            let request = engine::with(|engine| take_up(&mut engine.scope, matched, &data))?;
             requests::wait(requests::of_message(comm, request)?)?
         }
     };
@@ -388,7 +407,7 @@ mpi! { fn MPI_Imrecv_c(data: Address, count: i64, datatype: Handle, message: Ptr
     let handle = match take_matched(message)? {
         None => requests::of_done(MPI_COMM_SELF, from_nobody())?,
         Some((comm, matched)) => {
-            let started = engine::with(|engine| Ok(engine.scope.imrecv_typed(matched, data.typed_mut()?)?))?;
+            let started = engine::with(|engine| take_up(&mut engine.scope, matched, &data))?;
             requests::of_message(comm, started)?
         }
     };

@@ -170,10 +170,15 @@ fn of_size(class: c_int, size: c_int) -> Option<Handle> {
         (abi::MPI_TYPECLASS_INTEGER, 2) => abi::MPI_INTEGER2,
         (abi::MPI_TYPECLASS_INTEGER, 4) => abi::MPI_INTEGER4,
         (abi::MPI_TYPECLASS_INTEGER, 8) => abi::MPI_INTEGER8,
+        (abi::MPI_TYPECLASS_INTEGER, 16) => abi::MPI_INTEGER16,
+        (abi::MPI_TYPECLASS_REAL, 2) => abi::MPI_REAL2,
         (abi::MPI_TYPECLASS_REAL, 4) => abi::MPI_REAL4,
         (abi::MPI_TYPECLASS_REAL, 8) => abi::MPI_REAL8,
+        (abi::MPI_TYPECLASS_REAL, 16) => abi::MPI_REAL16,
+        (abi::MPI_TYPECLASS_COMPLEX, 4) => abi::MPI_COMPLEX4,
         (abi::MPI_TYPECLASS_COMPLEX, 8) => abi::MPI_COMPLEX8,
         (abi::MPI_TYPECLASS_COMPLEX, 16) => abi::MPI_COMPLEX16,
+        (abi::MPI_TYPECLASS_COMPLEX, 32) => abi::MPI_COMPLEX32,
         _ => return None,
     })
 }

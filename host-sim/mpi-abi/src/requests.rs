@@ -240,7 +240,8 @@ fn watch(handles: &[Handle], waits: bool, enough: impl Fn(&[bool]) -> bool) -> R
         let mut is_first = true;
         let mut look = |scope: &mut Lasting| {
             let mut requests = REQUESTS.borrow_mut();
-            if !core::mem::take(&mut is_first) || !waits {
+            // Who waits for several is given all that is there.
+            if !core::mem::take(&mut is_first) || !waits || handles.len() > 1 {
                 scope.poll(BUDGET);
             }
             drive(scope, &mut requests);
