@@ -49,6 +49,8 @@ mod errors;
 mod groups;
 mod handles;
 mod info;
+#[cfg(target_arch = "x86_64")]
+mod long_double;
 mod messages;
 mod operations;
 mod packing;

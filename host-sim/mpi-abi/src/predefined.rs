@@ -26,6 +26,9 @@ pub(crate) enum Element {
     F64,
     Complex32,
     Complex64,
+    /// `long double`.
+    Long,
+    ComplexLong,
     Bool,
     /// A logical of Fortran, as wide as an integer.
     Logical32,
@@ -103,9 +106,9 @@ pub(crate) fn all() -> impl Iterator<Item = Named> {
         MPI_DOUBLE One(Basic::F64), Some(E::F64);
         MPI_C_DOUBLE_COMPLEX Row(2, Basic::F64), Some(E::Complex64);
         MPI_CXX_DOUBLE_COMPLEX Row(2, Basic::F64), Some(E::Complex64);
-        MPI_LONG_DOUBLE Row(16, Basic::Byte), None;
-        MPI_C_LONG_DOUBLE_COMPLEX Row(32, Basic::Byte), None;
-        MPI_CXX_LONG_DOUBLE_COMPLEX Row(32, Basic::Byte), None;
+        MPI_LONG_DOUBLE Row(16, Basic::Byte), Some(E::Long);
+        MPI_C_LONG_DOUBLE_COMPLEX Row(32, Basic::Byte), Some(E::ComplexLong);
+        MPI_CXX_LONG_DOUBLE_COMPLEX Row(32, Basic::Byte), Some(E::ComplexLong);
         MPI_C_BOOL One(Basic::Bool), Some(E::Bool);
         MPI_CXX_BOOL One(Basic::Bool), Some(E::Bool);
         MPI_WCHAR One(Basic::WideChar), None;
