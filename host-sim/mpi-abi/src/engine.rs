@@ -83,7 +83,13 @@ impl Engine {
     pub(crate) fn reap(&mut self) {
         let scope = &mut self.scope;
         // Whoever frees a request is not told how it ends.
-        self.freed.retain_mut(|request| matches!(scope.test(request), Ok(None)));
+        for mut request in core::mem::take(&mut self.freed) {
+            match scope.test(&mut request) {
+                Ok(None) => self.freed.push(request),
+                // A persistent one has its slot still.
+                _ => scope.detach(request),
+            }
+        }
         if self.freed.is_empty() {
             self.memory_of_freed.clear();
         }

@@ -345,7 +345,11 @@ mpi! { fn MPI_Request_free(request: Ptr<Handle>) on MPI_COMM_SELF => {
 fn let_go(operated: Operated) -> Result<(), Fault> {
     match operated.work {
         Work::Message(message) => engine::with(|engine| {
-            engine.freed.push(message);
+            match operated.stage {
+                Stage::Active => engine.freed.push(message),
+                // A persistent one that is not under way is freed at once.
+                _ => engine.scope.detach(message),
+            }
             engine.reap();
             Ok(())
         }),
