@@ -6,7 +6,7 @@
 //!
 //! **Else**, blocks of unlike lengths or a graph, a rank knows what it takes, but not what else others give. So all hear all, for
 //! which there must be few: one that gives more than a line holds sends all to messages, unless there are but two and the other
-//! does so too. A line has a [table](super::table) and what is for the rank after its own, for the one after that and so on; what a
+//! does so too. A line has a [table] and what is for the rank after its own, for the one after that and so on; what a
 //! rank has for another several times stands in the order in which that one takes it.
 //!
 //! A gather gives everybody the same, which stands in the line alone.

@@ -1,7 +1,7 @@
 //! Operations on blocks, and scans, of which a line holds all that a rank gives.
 //!
 //! Blocks stand in a line one behind the other, in the order of the ranks that they are for. Where a rank does not know how long
-//! those are that others give, the line begins with a [table](super::table) of all ranks' blocks; a rank's own block is empty there.
+//! those are that others give, the line begins with a [table] of all ranks' blocks; a rank's own block is empty there.
 
 use core::cell::Cell;
 use core::ops::Range;
