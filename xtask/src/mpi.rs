@@ -11,6 +11,8 @@ mod status;
 mod table;
 mod test;
 
+pub(crate) use install::install;
+
 use std::path::PathBuf;
 
 use anyhow::Result;

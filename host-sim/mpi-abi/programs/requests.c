@@ -116,6 +116,25 @@ static void exchanges(void) {
     MPI_Comm_idup(MPI_COMM_WORLD, &copy, &requests[0]);
     MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
     MPI_Barrier(copy);
+    /* A buffer of this communicator alone, with room for two numbers. */
+    int many[1000] = {0}, class;
+    MPI_Comm_attach_buffer(copy, buffer, 2 * (MPI_BSEND_OVERHEAD + (int)sizeof rank));
+    MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
+    MPI_Error_class(MPI_Bsend(many, 1000, MPI_INT, next, 4, copy), &class);
+    CHECK(class == MPI_ERR_BUFFER);
+    for (int i = 0; i < 2; i++) CHECK(MPI_Bsend(&rank, 1, MPI_INT, next, 4, copy) == MPI_SUCCESS);
+    for (int i = 0; i < 2; i++) {
+        MPI_Recv(&from, 1, MPI_INT, previous, 4, copy, MPI_STATUS_IGNORE);
+        CHECK(from == previous);
+    }
+    MPI_Comm_flush_buffer(copy);
+    MPI_Comm_detach_buffer(copy, &attached, &count);
+    CHECK(attached == buffer && count == 2 * (MPI_BSEND_OVERHEAD + (int)sizeof rank));
+    MPI_Error_class(MPI_Comm_detach_buffer(copy, &attached, &count), &class);
+    CHECK(class == MPI_ERR_BUFFER);
+    MPI_Comm_attach_buffer(copy, MPI_BUFFER_AUTOMATIC, 0);
+    MPI_Bsend(many, 1000, MPI_INT, next, 5, copy);
+    MPI_Recv(many, 1000, MPI_INT, previous, 5, copy, MPI_STATUS_IGNORE);
     MPI_Comm_free(&copy);
 }
 

@@ -82,22 +82,97 @@ static void columns(void) {
     MPI_Type_free(&corner);
 }
 
+/* The part of an array that a process of a grid has. */
+static void distributed(void) {
+    int array[6][4], taken[6], sizes[2] = {6, 4}, ways[2] = {MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_BLOCK}, bytes;
+    int each[2] = {1, MPI_DISTRIBUTE_DFLT_DARG}, grid[2] = {2, 2};
+    MPI_Datatype part;
+    for (int i = 0; i < 24; i++) array[i / 4][i % 4] = i;
+    /* The process at (1, 0): every other row from the second on, the first half of it. */
+    MPI_Type_create_darray(4, 2, 2, sizes, ways, each, grid, MPI_ORDER_C, MPI_INT, &part);
+    MPI_Type_commit(&part);
+    MPI_Type_size(part, &bytes);
+    CHECK(bytes == 6 * (int)sizeof(int));
+    shift(array, 1, part, taken, 6, MPI_INT, MPI_STATUS_IGNORE);
+    CHECK(taken[0] == 4 && taken[1] == 5 && taken[2] == 12 && taken[5] == 21);
+    int integers, addresses, types, combiner, numbers[12];
+    MPI_Datatype of;
+    MPI_Type_get_envelope(part, &integers, &addresses, &types, &combiner);
+    CHECK(integers == 12 && addresses == 0 && types == 1 && combiner == MPI_COMBINER_DARRAY);
+    MPI_Type_get_contents(part, 12, 0, 1, numbers, NULL, &of);
+    CHECK(numbers[1] == 2 && numbers[3] == 6 && numbers[5] == MPI_DISTRIBUTE_CYCLIC && numbers[9] == 2 && of == MPI_INT);
+    MPI_Type_free(&part);
+}
+
+static int class_of(int code) {
+    int class;
+    MPI_Error_class(code, &class);
+    return class;
+}
+
+/* Types that are asked for by what they are to hold; errors are returned. */
+static void asked_for(void) {
+    MPI_Datatype one, other, none;
+    int bytes, integers, addresses, types, combiner, numbers[2];
+    MPI_Type_create_f90_real(6, 30, &one);
+    MPI_Type_create_f90_real(6, 30, &other);
+    MPI_Type_size(one, &bytes);
+    CHECK(one == other && bytes == 4);
+    MPI_Type_get_envelope(one, &integers, &addresses, &types, &combiner);
+    CHECK(integers == 2 && addresses == 0 && types == 0 && combiner == MPI_COMBINER_F90_REAL);
+    MPI_Type_get_contents(one, 2, 0, 0, numbers, NULL, NULL);
+    CHECK(numbers[0] == 6 && numbers[1] == 30);
+    MPI_Type_create_f90_complex(7, MPI_UNDEFINED, &other);
+    MPI_Type_size(other, &bytes);
+    CHECK(bytes == 16);
+    MPI_Type_create_f90_integer(9, &other);
+    MPI_Type_size(other, &bytes);
+    CHECK(bytes == 4);
+    CHECK(class_of(MPI_Type_create_f90_integer(40, &none)) == MPI_ERR_ARG);
+    CHECK(class_of(MPI_Type_free(&one)) == MPI_ERR_TYPE);
+    float given = rank + 1, taken = 0;
+    shift(&given, 1, one, &taken, 1, one, MPI_STATUS_IGNORE);
+    CHECK(taken == (rank + size - 1) % size + 1);
+}
+
+static void first_of(void *in, void *into, int *count, MPI_Datatype *of) {
+    (void)in, (void)into, (void)count, (void)of;
+}
+
+/* Elements that lie over each other are not reduced: there is no memory of their own for them. */
+static void overlapping(void) {
+    int matrix[16] = {0};
+    MPI_Datatype column, narrow;
+    MPI_Op op;
+    MPI_Type_vector(4, 1, 4, MPI_INT, &column);
+    MPI_Type_create_resized(column, 0, sizeof(int), &narrow);
+    MPI_Type_commit(&narrow);
+    MPI_Op_create(first_of, 1, &op);
+    CHECK(class_of(MPI_Allreduce(MPI_IN_PLACE, matrix, 4, narrow, op, MPI_COMM_SELF)) == MPI_ERR_TYPE);
+    MPI_Op_free(&op);
+    MPI_Type_free(&narrow);
+    MPI_Type_free(&column);
+}
+
 int main(int argc, char **argv) {
-    int all, code, class;
+    int all, code;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     structures();
     columns();
+    distributed();
     /* What is sent as one type and received as another is told. */
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    asked_for();
+    overlapping();
     float number = 1;
     int other = (rank + 1) % size, taken;
     MPI_Request request;
     MPI_Isend(&number, 1, MPI_FLOAT, other, 4, MPI_COMM_WORLD, &request);
     code = MPI_Recv(&taken, 1, MPI_INT, MPI_ANY_SOURCE, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    MPI_Error_class(code, &class);
-    CHECK(class == MPI_ERR_TYPE);
+    CHECK(class_of(code) == MPI_ERR_TYPE);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (rank == 0) printf(all == 0 ? "ok\n" : "%d checks failed\n", all);

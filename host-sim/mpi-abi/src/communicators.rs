@@ -21,7 +21,7 @@ use crate::errors::Fault;
 use crate::handles::{Kind, Table};
 use crate::info::{self, Info};
 use crate::topologies::Topo;
-use crate::{engine, groups, requests};
+use crate::{buffers, engine, groups, requests};
 
 /// A communicator of the program's.
 #[derive(Debug)]
@@ -191,6 +191,7 @@ fn free(handle: Ptr<Handle>) -> Result<(), Fault> {
     }
     let attributes = change(own, |data| core::mem::take(&mut data.attributes))?;
     attributes::deleted(Of::Comm, own, &attributes)?;
+    buffers::forget(own)?;
     engine::with(|engine| {
         let endpoint = engine.endpoint();
         if comm.is_inter() {

@@ -3,19 +3,21 @@
 use core::ffi::c_int;
 
 use aldis_hal::Cause;
-use aldis_kernel::datatype::{Block, Datatype, Field, Order, Slice, Types};
+use aldis_kernel::datatype::{Block, Datatype, Field, Types};
 
 use crate::abi::{
     Handle, MPI_COMBINER_CONTIGUOUS, MPI_COMBINER_DUP, MPI_COMBINER_HINDEXED, MPI_COMBINER_HINDEXED_BLOCK,
     MPI_COMBINER_HVECTOR, MPI_COMBINER_INDEXED, MPI_COMBINER_INDEXED_BLOCK, MPI_COMBINER_NAMED,
-    MPI_COMBINER_RESIZED, MPI_COMBINER_STRUCT, MPI_COMBINER_SUBARRAY, MPI_COMBINER_VECTOR, MPI_COMM_SELF,
-    MPI_ERR_ARG, MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ORDER_C, MPI_ORDER_FORTRAN,
+    MPI_COMBINER_RESIZED, MPI_COMBINER_STRUCT, MPI_COMBINER_VECTOR, MPI_COMM_SELF, MPI_ERR_ARG,
+    MPI_ERR_COUNT, MPI_ERR_TYPE,
 };
 use crate::attributes::{self, Of};
 use crate::datatypes::{Type, change, insert, is_named, look};
 use crate::edge::Ptr;
 use crate::engine;
 use crate::errors::Fault;
+
+pub(crate) mod arrays;
 
 /// What a type was made by, and of: as `MPI_Type_get_contents` tells it.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +27,14 @@ pub(crate) struct Contents {
     addresses: Vec<i64>,
     counts: Vec<i64>,
     types: Vec<Part>,
+}
+
+impl Contents {
+    /// Of a type that was asked for by what it is to hold.
+    pub(crate) fn asked_for(combiner: c_int, numbers: &[c_int]) -> Self {
+        let integers = numbers.iter().map(|number| i64::from(*number)).collect();
+        Self { combiner, integers, ..Self::default() }
+    }
 }
 
 /// A type among those that another was made of.
@@ -237,29 +247,6 @@ fn structure(
         })
 }
 
-fn subarray(
-    is_large: bool,
-    shape: [&[i64]; 3],
-    order: c_int,
-    of: Handle,
-    made: Ptr<Handle>,
-) -> Result<(), Fault> {
-    let [sizes, counts, starts] = shape;
-    let way = match order {
-        MPI_ORDER_C => Order::C,
-        MPI_ORDER_FORTRAN => Order::Fortran,
-        other => return Err(Fault::new(MPI_ERR_ARG, format!("{other} is no order of an array"))),
-    };
-    let mut slices = Vec::new();
-    for ((size, count), start) in sizes.iter().zip(counts).zip(starts) {
-        slices.push(Slice { size: natural(*size)?, count: natural(*count)?, start: natural(*start)? });
-    }
-    let (dimensions, order) = (sizes.len() as i64, i64::from(order));
-    let all = sizes.iter().chain(counts).chain(starts).copied();
-    let arguments = Arguments::new(MPI_COMBINER_SUBARRAY, is_large).always(&[dimensions]).integers(all);
-    arguments.always(&[order]).make(&[of], made, |types, parts| types.subarray(&slices, way, first(parts)?))
-}
-
 fn resized(
     is_large: bool,
     [lower_bound, extent]: [i64; 2],
@@ -333,17 +320,6 @@ mpi! { fn MPI_Type_create_struct(count: c_int, lengths: Ptr<c_int>, places: Ptr<
 mpi! { fn MPI_Type_create_struct_c(count: i64, lengths: Ptr<i64>, places: Ptr<i64>, of: Ptr<Handle>, made: Ptr<Handle>) on MPI_COMM_SELF => {
     let count = many(count)?;
     structure(true, lengths.slice(count)?, places.slice(count)?, of.slice(count)?, made)?;
-} }
-
-mpi! { fn MPI_Type_create_subarray(dimensions: c_int, sizes: Ptr<c_int>, counts: Ptr<c_int>, starts: Ptr<c_int>, order: c_int, of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
-    let dimensions = many(dimensions.into())?;
-    let [sizes, counts, starts] = [wide(sizes, dimensions)?, wide(counts, dimensions)?, wide(starts, dimensions)?];
-    subarray(false, [&sizes, &counts, &starts], order, of, made)?;
-} }
-mpi! { fn MPI_Type_create_subarray_c(dimensions: c_int, sizes: Ptr<i64>, counts: Ptr<i64>, starts: Ptr<i64>, order: c_int, of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
-    let dimensions = many(dimensions.into())?;
-    let shape: [&[i64]; 3] = [sizes.slice(dimensions)?, counts.slice(dimensions)?, starts.slice(dimensions)?];
-    subarray(true, shape, order, of, made)?;
 } }
 
 mpi! { fn MPI_Type_create_resized(of: Handle, lower_bound: isize, extent: isize, made: Ptr<Handle>) on MPI_COMM_SELF => {

@@ -270,7 +270,7 @@ impl Data {
 
 /// Frees a type's handle.
 pub(crate) fn free(handle: Handle) -> Result<(), Fault> {
-    if is_named(handle) {
+    if is_named(handle) || predefined::is_asked_for(handle) {
         return Err(Fault::new(MPI_ERR_TYPE, "a predefined datatype cannot be freed"));
     }
     let attributes = change(handle, |own| core::mem::take(&mut own.attributes))?;

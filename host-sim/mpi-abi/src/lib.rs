@@ -38,6 +38,7 @@ mod export;
 
 mod abi;
 mod attributes;
+mod buffers;
 mod collectives;
 mod communicators;
 mod constructors;

@@ -1,22 +1,22 @@
 //! Messages (MPI 5.0, chapter 3): sends in all modes, receives, probes, persistent requests, buffers for buffered sends.
 
 use core::cell::RefCell;
-use core::ffi::{c_int, c_void};
+use core::ffi::c_int;
 
 use aldis_kernel::{Comm, Matched, Rank, Request, Source, Tag, TagMatch, Typed};
 
 use crate::abi::{
-    Handle, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, MPI_ERR_BUFFER, MPI_ERR_NO_MEM, MPI_ERR_RANK,
-    MPI_ERR_REQUEST, MPI_ERR_TAG, MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_PROC_NULL, Status,
+    Handle, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, MPI_ERR_NO_MEM, MPI_ERR_RANK, MPI_ERR_REQUEST,
+    MPI_ERR_TAG, MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_PROC_NULL, Status,
 };
-use crate::communicators;
-use crate::datatypes::{Data, small};
+use crate::datatypes::Data;
 use crate::edge::scope::Lasting;
 use crate::edge::{Address, Owned, Ptr};
-use crate::engine::{self, Engine};
+use crate::engine;
 use crate::errors::Fault;
 use crate::handles::{Kind, Table};
 use crate::requests::{self, are_running};
+use crate::{buffers, communicators};
 
 /// When a send is over.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -81,30 +81,37 @@ impl Sending {
         })
     }
 
-    fn buffer(&self, engine: &mut Engine) -> Result<(), Fault> {
-        engine.endpoint().bsend_typed(&self.comm, self.typed()?, self.to, self.tag)?;
+    /// Sends it out of a buffer.
+    fn buffer(&self) -> Result<(), Fault> {
+        let copied = |data| Self { data, mode: Mode::Standard, ..*self }.request();
+        if !buffers::send(self.handle, &self.data, copied)? {
+            engine::with(|engine| {
+                engine.endpoint().bsend_typed(&self.comm, self.typed()?, self.to, self.tag)?;
+                Ok(())
+            })?;
+        }
         Ok(())
     }
 
     /// Sends it.
     #[inline]
     fn run(&self) -> Result<(), Fault> {
-        if are_running() && self.mode != Mode::Buffered {
+        if self.mode == Mode::Buffered {
+            return self.buffer();
+        }
+        if are_running() {
             return requests::wait(self.start()?).map(|_| ());
         }
-        engine::with(|engine| match self.mode {
-            Mode::Buffered => self.buffer(engine),
-            _ => {
-                engine.endpoint().send_typed(&self.comm, self.typed()?, self.to, self.tag)?;
-                Ok(())
-            }
+        engine::with(|engine| {
+            engine.endpoint().send_typed(&self.comm, self.typed()?, self.to, self.tag)?;
+            Ok(())
         })
     }
 
     /// Starts it.
     fn start(&self) -> Result<Handle, Fault> {
         if self.mode == Mode::Buffered {
-            engine::with(|engine| self.buffer(engine))?;
+            self.buffer()?;
             return requests::of_done(self.handle, Status::EMPTY);
         }
         requests::of_message(self.handle, self.request()?)
@@ -416,48 +423,3 @@ mpi! { fn MPI_Imrecv_c(data: Address, count: i64, datatype: Handle, message: Ptr
 
 mpi! { fn MPI_Message_toint(message: Handle) -> c_int { message as c_int } }
 mpi! { fn MPI_Message_fromint(number: c_int) -> Handle { number as Handle } }
-
-mpi! { fn MPI_Buffer_attach_c(buffer: Address, size: i64) on MPI_COMM_SELF => {
-    let bytes = buffer.bytes(0, usize::try_from(size).unwrap_or(0))?;
-    engine::with(|engine| {
-        if engine.attached.is_some() {
-            return Err(Fault::new(MPI_ERR_BUFFER, "a buffer is attached already"));
-        }
-        engine.endpoint().attach_buffer(bytes)?;
-        engine.attached = Some((buffer, size));
-        Ok(())
-    })?;
-} }
-
-fn detach() -> Result<(Address, i64), Fault> {
-    engine::with(|engine| {
-        engine.endpoint().detach_buffer()?;
-        Ok(engine.attached.take().unwrap_or((Address::at(0), 0)))
-    })
-}
-
-mpi! { fn MPI_Buffer_detach_c(place: Address, size: Ptr<i64>) on MPI_COMM_SELF => {
-    let (buffer, bytes) = detach()?;
-    place.cast::<Ptr<c_void>>().set(buffer)?;
-    size.set(bytes)?;
-} }
-
-mpi! { fn MPI_Buffer_detach(place: Address, size: Ptr<c_int>) on MPI_COMM_SELF => {
-    let (buffer, bytes) = detach()?;
-    place.cast::<Ptr<c_void>>().set(buffer)?;
-    size.set(small(bytes))?;
-} }
-
-mpi! { fn MPI_Buffer_flush() on MPI_COMM_SELF => { flush()?; } }
-
-fn flush() -> Result<(), Fault> {
-    engine::with(|engine| Ok(engine.endpoint().flush_buffer()?))
-}
-
-mpi! {
-    /// Over at once, when all has been delivered: the request is a formality.
-    fn MPI_Buffer_iflush(request: Ptr<Handle>) on MPI_COMM_SELF => {
-        flush()?;
-        request.set(requests::of_done(MPI_COMM_SELF, Status::EMPTY)?)?;
-    }
-}

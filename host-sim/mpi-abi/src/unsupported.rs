@@ -9,7 +9,8 @@ use crate::errors::Fault;
 
 #[cfg_attr(not(test), expect(clippy::wildcard_imports, reason = "whatever is wrapped"))]
 use crate::{
-    collectives::neighbors::*, collectives::*, datatypes::*, messages::*, operations::*, packing::*,
+    buffers::*, collectives::neighbors::*, collectives::*, datatypes::*, messages::*, operations::*,
+    packing::*,
 };
 
 include!(concat!(env!("OUT_DIR"), "/functions.rs"));
@@ -23,9 +24,9 @@ mod checks {
     use crate::edge::Ptr;
     #[cfg_attr(not(test), expect(clippy::wildcard_imports, reason = "all that are written"))]
     use crate::{
-        attributes::*, communicators::*, constructors::*, environment::*, errors::*, groups::*, info::*,
-        partitioned::*, predefined::*, requests::completion::*, requests::general::*, requests::*, status::*,
-        tools::*, topologies::*, unsupported::*,
+        attributes::*, communicators::*, constructors::arrays::*, constructors::*, environment::*, errors::*,
+        groups::*, info::*, partitioned::*, predefined::*, requests::completion::*, requests::general::*,
+        requests::*, status::*, tools::*, topologies::*, unsupported::*,
     };
 
     include!(concat!(env!("OUT_DIR"), "/checks.rs"));

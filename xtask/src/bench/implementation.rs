@@ -14,6 +14,8 @@ pub(crate) enum Implementation {
     Aldis,
     /// Aldis again, with all buffers in the ranks' arenas: long messages over shared memory alone.
     Arena,
+    /// Aldis as programs in C have it: by its interface of MPI.
+    Abi,
     /// Debian's Open MPI, over its shared-memory or its TCP component.
     #[value(name = "openmpi")]
     OpenMpi,
@@ -56,14 +58,14 @@ const LINE_PAYLOAD: usize = 56;
 const LINE_BYTES: usize = 64;
 
 impl Implementation {
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Raw, Self::Aldis, Self::Arena, Self::OpenMpi, Self::Mpich, Self::Ucx, Self::Gloo];
+    pub(crate) const ALL: [Self; 8] =
+        [Self::Raw, Self::Aldis, Self::Arena, Self::Abi, Self::OpenMpi, Self::Mpich, Self::Ucx, Self::Gloo];
 
     /// Those that others write.
     pub(crate) const PEERS: [Self; 4] = [Self::OpenMpi, Self::Mpich, Self::Ucx, Self::Gloo];
 
     /// Those that are Aldis.
-    pub(crate) const OWN: [Self; 2] = [Self::Aldis, Self::Arena];
+    pub(crate) const OWN: [Self; 3] = [Self::Aldis, Self::Arena, Self::Abi];
 
     /// The peers that every run of `cargo xtask test --require` needs.
     pub(crate) const TESTED: [Self; 2] = [Self::OpenMpi, Self::Mpich];
@@ -73,6 +75,7 @@ impl Implementation {
             Self::Raw => "raw",
             Self::Aldis => "aldis",
             Self::Arena => "arena",
+            Self::Abi => "abi",
             Self::OpenMpi => "openmpi",
             Self::Mpich => "mpich",
             Self::Ucx => "ucx",
@@ -85,7 +88,7 @@ impl Implementation {
         match (self, transport) {
             (Self::Raw, Transport::Tcp) => "socket",
             (Self::Raw, _) => "memory",
-            (Self::Aldis, transport) => transport.name(),
+            (Self::Aldis | Self::Abi, transport) => transport.name(),
             (Self::Arena, _) => "shm, mapped",
             (Self::OpenMpi, Transport::Tcp) => "btl/tcp",
             (Self::OpenMpi, _) => "btl/vader",
@@ -129,7 +132,7 @@ impl Implementation {
             Self::Raw | Self::Ucx => ranks == 2,
             Self::Arena => ranks == 2 && transport != Transport::Tcp,
             Self::Gloo => transport == Transport::Tcp,
-            Self::Aldis | Self::OpenMpi | Self::Mpich => true,
+            Self::Aldis | Self::Abi | Self::OpenMpi | Self::Mpich => true,
         }
     }
 
@@ -147,6 +150,7 @@ impl Implementation {
     pub(crate) fn missing(self) -> Option<&'static str> {
         let (needed, install): (&[&str], _) = match self {
             Self::Raw | Self::Aldis | Self::Arena => return None,
+            Self::Abi => (&["cc"], "apt-get install gcc"),
             Self::OpenMpi => {
                 (&["mpicc.openmpi", "mpirun.openmpi"], "apt-get install openmpi-bin libopenmpi-dev gcc")
             }

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result};
 
 use super::implementation::{Implementation, Transport};
+use crate::mpi::install;
 use crate::shell;
 use crate::workspace::{self, Workspace};
 
@@ -35,10 +36,13 @@ impl Programs {
         }
         cargo.args(others.iter().flat_map(|other| ["--bin", other]));
         shell::run(&mut cargo)?;
+        if wanted.contains(&Implementation::Abi) {
+            install(&workspace.target, &programs.installed(), profile)?;
+        }
         std::fs::create_dir_all(&programs.peers)
             .with_context(|| format!("creating {}", programs.peers.display()))?;
-        for peer in wanted.iter().filter(|one| Implementation::PEERS.contains(one)) {
-            programs.compile(*peer)?;
+        for one in wanted {
+            programs.compile(*one)?;
         }
         Ok(programs)
     }
@@ -48,6 +52,7 @@ impl Programs {
             Implementation::OpenMpi | Implementation::Mpich => {
                 (Command::new(format!("mpicc.{}", peer.name())), "bench.c", &[])
             }
+            Implementation::Abi => (Command::new(self.installed().join("bin/aldis-mpicc")), "bench.c", &[]),
             Implementation::Gloo => (Command::new("g++"), "gloo.cc", &["-lgloo", "-lpthread"]),
             // The measured program is UCX's own.
             Implementation::Ucx | Implementation::Raw | Implementation::Aldis | Implementation::Arena => {
@@ -60,6 +65,11 @@ impl Programs {
         shell::output(&mut compiler)
             .map(drop)
             .with_context(|| format!("building the workloads of {}", peer.name()))
+    }
+
+    /// The folder that the interface of MPI is installed in.
+    fn installed(&self) -> PathBuf {
+        self.peers.join("mpi")
     }
 
     fn peer(&self, peer: Implementation) -> PathBuf {
@@ -101,11 +111,12 @@ impl Programs {
                 raw.arg(transport.medium());
                 raw
             }
-            Implementation::Aldis | Implementation::Arena => {
+            Implementation::Aldis | Implementation::Arena | Implementation::Abi => {
                 let mut run = Command::new(self.built.join("aldis-run"));
                 let arena = if which == Implementation::Arena { ARENA } else { "0" };
                 run.args(["-n", &ranks, "--transport", transport.name(), "--arena", arena]);
-                run.arg(self.built.join("bench_aldis"));
+                let is_in_c = which == Implementation::Abi;
+                run.arg(if is_in_c { self.peer(which) } else { self.built.join("bench_aldis") });
                 run
             }
             Implementation::OpenMpi => self.open_mpi(transport, &ranks, is_crowded),

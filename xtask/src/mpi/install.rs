@@ -30,21 +30,37 @@ impl Install {
     pub(crate) fn run(self) -> Result<()> {
         let target = Workspace::members()?.target;
         let prefix = self.prefix.unwrap_or_else(|| target.join("mpi"));
-        install(&target, &prefix, self.debug)?;
+        install(&target, &prefix, profile(self.debug))?;
         println!("{}", prefix.display());
         Ok(())
     }
 }
 
-/// Builds everything and puts it there.
-pub(super) fn install(target: &Path, prefix: &Path, debug: bool) -> Result<()> {
+/// Cargo's profile.
+pub(super) const fn profile(debug: bool) -> &'static str {
+    if debug { "dev" } else { "release" }
+}
+
+/// Builds everything in a profile of cargo's and puts it there.
+///
+/// # Errors
+/// What cargo says; a folder that cannot be written.
+pub(crate) fn install(target: &Path, prefix: &Path, profile: &str) -> Result<()> {
     let mut build = cargo();
-    build.args(["build", "--locked", "-q", "-p", "aldis-mpi-abi", "-p", "aldis-host-sim", "--lib", "--bins"]);
-    if !debug {
-        build.arg("--release");
-    }
+    build.args([
+        "build",
+        "--locked",
+        "-q",
+        "--profile",
+        profile,
+        "-p",
+        "aldis-mpi-abi",
+        "-p",
+        "aldis-host-sim",
+    ]);
+    build.arg("--lib").args(PROGRAMS.iter().flat_map(|program| ["--bin", program]));
     shell::run(build.current_dir(checkout()))?;
-    let built = target.join(if debug { "debug" } else { "release" });
+    let built = target.join(if profile == "dev" { "debug" } else { profile });
     for part in ["bin", "include", "lib"] {
         fs::create_dir_all(prefix.join(part)).with_context(|| format!("making {}", prefix.display()))?;
     }

@@ -37,8 +37,12 @@ const ALL: [&str; 15] = [
     "test_comm_topo",
 ];
 
-/// Seconds that a job may take.
+/// Seconds that a job may take, of which both launchers know; and those after which it is ended without being asked.
 const LIMIT: &str = "120";
+const LIMIT_OF_LAUNCHER: &str = "140";
+
+/// Lines of what a job said last that are shown of one that ended in the middle of a test.
+const LAST_WORDS: usize = 6;
 
 /// Jobs of a module: each goes on after the test in which the one before it ended.
 const JOBS: usize = 12;
@@ -75,7 +79,13 @@ struct Python {
 ///
 /// # Errors
 /// A test that is behind and not among the known gaps, or one of those that passes.
-pub(super) fn run(prefix: &Path, target: &Path, wanted: &[String], ranks: &[u32]) -> Result<()> {
+pub(super) fn run(
+    prefix: &Path,
+    target: &Path,
+    wanted: &[String],
+    ranks: &[u32],
+    is_json: bool,
+) -> Result<()> {
     let python = Python::prepare(&target.join("mpi-python"))?;
     let aldis = Library { launcher: prefix.join("bin/aldis-mpiexec"), libraries: prefix.join("lib") };
     let reference = Library { launcher: python.home.join("bin/mpiexec"), libraries: python.home.join("lib") };
@@ -95,7 +105,13 @@ pub(super) fn run(prefix: &Path, target: &Path, wanted: &[String], ranks: &[u32]
             table.row([module.to_owned(), ranks.to_string(), passed, same, known, worse]);
         }
     }
-    print!("{table}");
+    if is_json {
+        for record in table.records() {
+            println!("{}", serde_json::to_string(&record.into_iter().collect::<BTreeMap<_, _>>())?);
+        }
+    } else {
+        print!("{table}");
+    }
     gaps.check()?;
     if behind > 0 {
         bail!("{behind} times a test passes over the reference library and not over Aldis");
@@ -116,7 +132,7 @@ fn compare(control: &Module, went: &Module, ranks: u32, gaps: &mut Gaps) -> [usi
             }
             _ if gaps.has(name, ranks) => known += 1,
             outcome => {
-                println!("  {name}, {ranks} ranks: {}", tell(outcome));
+                eprintln!("  {name}, {ranks} ranks: {}", tell(outcome));
                 worse += 1;
             }
         }
@@ -192,17 +208,18 @@ impl Python {
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder)?;
         let mut job = Command::new("timeout");
-        job.args(["--kill-after=10", LIMIT]).arg(&library.launcher).args(["-n", &ranks.to_string()]);
+        job.args(["--kill-after=10", LIMIT_OF_LAUNCHER])
+            .env("MPIEXEC_TIMEOUT", LIMIT)
+            .arg(&library.launcher)
+            .args(["-n", &ranks.to_string()]);
         job.arg(self.home.join("bin/python")).arg(checkout().join(EACH)).arg(module).arg(&folder);
         job.args(without).stdin(Stdio::null()).env("LD_LIBRARY_PATH", &library.libraries);
         job.env("PYTHONPATH", self.sources.join("test"));
         let ended = job.output().with_context(|| format!("starting {}", library.launcher.display()))?;
         let words = String::from_utf8_lossy(&ended.stderr);
-        let last = words.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-        Ok(match ended.status.code() {
-            Some(124) => format!("no end within {LIMIT} s"),
-            _ => format!("the job ended, {}: {last}", ended.status),
-        })
+        let lines: Vec<&str> = words.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let last = lines.iter().skip(lines.len().saturating_sub(LAST_WORDS)).copied().collect::<Vec<_>>();
+        Ok(format!("the job ended, {}: {}", ended.status, last.join(" | ")))
     }
 
     /// What the ranks of the last job have said, and whether all have come to the end. A test that a rank has begun and nothing was

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 
-use super::{install, modules, programs};
+use super::install::{install, profile};
+use super::{modules, programs};
 use crate::workspace::Workspace;
 
 /// What is tested.
@@ -23,17 +24,21 @@ pub(crate) struct Test {
     /// Ranks that those modules are run with
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,2,4", requires = "mpi4py")]
     ranks: Vec<u32>,
+
+    /// Print their counts as JSON, an object for each module and number of ranks
+    #[arg(long, requires = "mpi4py")]
+    json: bool,
 }
 
 impl Test {
     pub(crate) fn run(self) -> Result<()> {
         let Folders { target, prefix, programs } = Folders::find()?;
-        install::install(&target, &prefix, self.debug)?;
+        install(&target, &prefix, profile(self.debug))?;
         println!("{}", programs::run(&prefix, &programs)?);
         if self.mpi4py.is_empty() {
             Ok(())
         } else {
-            modules::run(&prefix, &target, &self.mpi4py, &self.ranks)
+            modules::run(&prefix, &target, &self.mpi4py, &self.ranks, self.json)
         }
     }
 }
@@ -41,7 +46,7 @@ impl Test {
 /// The programs in C alone, built without optimisation; what they showed.
 pub(super) fn programs() -> Result<String> {
     let Folders { target, prefix, programs } = Folders::find()?;
-    install::install(&target, &prefix, true)?;
+    install(&target, &prefix, profile(true))?;
     programs::run(&prefix, &programs)
 }
 

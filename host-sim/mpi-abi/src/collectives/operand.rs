@@ -2,7 +2,7 @@
 
 use aldis_kernel::datatype::Form;
 
-use crate::abi::Handle;
+use crate::abi::{Handle, MPI_ERR_TYPE};
 use crate::datatypes::{Data, look};
 use crate::edge::Address;
 use crate::errors::Fault;
@@ -30,8 +30,19 @@ impl Operand {
 
     fn shape(from: Address, count: i64, datatype: Handle) -> Result<(Data, i64, bool), Fault> {
         let data = Data::new(from, count, datatype)?;
-        let (extent, is_dense) = look(datatype, |known| (known.extent.max(known.size), known.is_dense()))?;
-        Ok((data, extent, is_dense))
+        let (extent, is_dense, is_inside) = look(datatype, |known| {
+            let end = known.true_lower_bound.saturating_add(known.true_extent);
+            let is_inside = known.true_lower_bound >= 0 && end <= known.extent;
+            (known.extent, known.is_dense(), is_inside || known.size == 0)
+        })?;
+        if !is_inside {
+            // Its elements would lie over each other, and over what is not theirs.
+            return Err(Fault::new(
+                MPI_ERR_TYPE,
+                "a reduction of a datatype whose data reach beyond its extent",
+            ));
+        }
+        Ok((data, extent.max(0), is_dense))
     }
 
     /// The same as data.

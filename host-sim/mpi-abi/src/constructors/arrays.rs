@@ -1,0 +1,126 @@
+//! Pieces of arrays of several dimensions (MPI 5.0, 5.1.3 and 5.1.4).
+
+use core::ffi::c_int;
+
+use aldis_kernel::datatype::{Distribution, Order, Slice, Spread};
+
+use super::{Arguments, first, many, natural, wide};
+use crate::abi::{
+    Handle, MPI_COMBINER_DARRAY, MPI_COMBINER_SUBARRAY, MPI_COMM_SELF, MPI_DISTRIBUTE_BLOCK,
+    MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_DFLT_DARG, MPI_DISTRIBUTE_NONE, MPI_ERR_ARG, MPI_ORDER_C,
+    MPI_ORDER_FORTRAN,
+};
+use crate::edge::Ptr;
+use crate::errors::Fault;
+
+fn way(order: c_int) -> Result<Order, Fault> {
+    match order {
+        MPI_ORDER_C => Ok(Order::C),
+        MPI_ORDER_FORTRAN => Ok(Order::Fortran),
+        other => Err(Fault::new(MPI_ERR_ARG, format!("{other} is no order of an array"))),
+    }
+}
+
+fn subarray(
+    is_large: bool,
+    shape: [&[i64]; 3],
+    order: c_int,
+    of: Handle,
+    made: Ptr<Handle>,
+) -> Result<(), Fault> {
+    let [sizes, counts, starts] = shape;
+    let way = way(order)?;
+    let mut slices = Vec::new();
+    for ((size, count), start) in sizes.iter().zip(counts).zip(starts) {
+        slices.push(Slice { size: natural(*size)?, count: natural(*count)?, start: natural(*start)? });
+    }
+    let (dimensions, order) = (sizes.len() as i64, i64::from(order));
+    let all = sizes.iter().chain(counts).chain(starts).copied();
+    let arguments = Arguments::new(MPI_COMBINER_SUBARRAY, is_large).always(&[dimensions]).integers(all);
+    arguments.always(&[order]).make(&[of], made, |types, parts| types.subarray(&slices, way, first(parts)?))
+}
+
+/// How an array is spread over a grid of processes, as a program tells it: by dimension.
+struct Grid<'a> {
+    distributions: &'a [i64],
+    arguments: &'a [i64],
+    processes: &'a [i64],
+}
+
+impl Grid<'_> {
+    /// Of an array of these sizes, over so many processes.
+    fn spreads(&self, sizes: &[i64], size: c_int) -> Result<Vec<Spread>, Fault> {
+        let mut spreads = Vec::new();
+        let ways = self.distributions.iter().zip(self.arguments).zip(self.processes);
+        for (whole, ((distribution, argument), processes)) in sizes.iter().zip(ways) {
+            let is_default = *argument == i64::from(MPI_DISTRIBUTE_DFLT_DARG);
+            let each = if is_default { None } else { Some(natural(*argument)?) };
+            let distribution = match c_int::try_from(*distribution) {
+                Ok(MPI_DISTRIBUTE_NONE) => Distribution::None,
+                Ok(MPI_DISTRIBUTE_BLOCK) => Distribution::Block(each),
+                Ok(MPI_DISTRIBUTE_CYCLIC) => Distribution::Cyclic(each),
+                _ => return Err(Fault::new(MPI_ERR_ARG, format!("{distribution} is no distribution"))),
+            };
+            spreads.push(Spread { size: natural(*whole)?, distribution, processes: natural(*processes)? });
+        }
+        let in_grid = self.processes.iter().fold(1_i64, |all, one| all.saturating_mul(*one));
+        if in_grid == i64::from(size) {
+            Ok(spreads)
+        } else {
+            Err(Fault::new(MPI_ERR_ARG, format!("a grid of {in_grid} for {size} processes")))
+        }
+    }
+}
+
+fn distributed(
+    is_large: bool,
+    [size, rank]: [c_int; 2],
+    sizes: &[i64],
+    grid: &Grid<'_>,
+    order: c_int,
+    of: Handle,
+    made: Ptr<Handle>,
+) -> Result<(), Fault> {
+    let (spreads, way) = (grid.spreads(sizes, size)?, way(order)?);
+    let place = u32::try_from(rank).map_err(|_| Fault::new(MPI_ERR_ARG, format!("rank {rank}")))?;
+    Arguments::new(MPI_COMBINER_DARRAY, is_large)
+        .always(&[size.into(), rank.into(), sizes.len() as i64])
+        .integers(sizes.iter().copied())
+        .always(grid.distributions)
+        .always(grid.arguments)
+        .always(grid.processes)
+        .always(&[order.into()])
+        .make(&[of], made, |types, parts| types.darray(place, &spreads, way, first(parts)?))
+}
+
+mpi! { fn MPI_Type_create_subarray(dimensions: c_int, sizes: Ptr<c_int>, counts: Ptr<c_int>, starts: Ptr<c_int>, order: c_int, of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
+    let dimensions = many(dimensions.into())?;
+    let [sizes, counts, starts] = [wide(sizes, dimensions)?, wide(counts, dimensions)?, wide(starts, dimensions)?];
+    subarray(false, [&sizes, &counts, &starts], order, of, made)?;
+} }
+mpi! { fn MPI_Type_create_subarray_c(dimensions: c_int, sizes: Ptr<i64>, counts: Ptr<i64>, starts: Ptr<i64>, order: c_int, of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
+    let dimensions = many(dimensions.into())?;
+    let shape: [&[i64]; 3] = [sizes.slice(dimensions)?, counts.slice(dimensions)?, starts.slice(dimensions)?];
+    subarray(true, shape, order, of, made)?;
+} }
+
+mpi! { fn MPI_Type_create_darray(
+    size: c_int, rank: c_int, dimensions: c_int, sizes: Ptr<c_int>, distributions: Ptr<c_int>, arguments: Ptr<c_int>,
+    processes: Ptr<c_int>, order: c_int, of: Handle, made: Ptr<Handle>,
+) on MPI_COMM_SELF => {
+    let dimensions = many(dimensions.into())?;
+    let [sizes, distributions, arguments, processes] =
+        [wide(sizes, dimensions)?, wide(distributions, dimensions)?, wide(arguments, dimensions)?, wide(processes, dimensions)?];
+    let grid = Grid { distributions: &distributions, arguments: &arguments, processes: &processes };
+    distributed(false, [size, rank], &sizes, &grid, order, of, made)?;
+} }
+mpi! { fn MPI_Type_create_darray_c(
+    size: c_int, rank: c_int, dimensions: c_int, sizes: Ptr<i64>, distributions: Ptr<c_int>, arguments: Ptr<c_int>,
+    processes: Ptr<c_int>, order: c_int, of: Handle, made: Ptr<Handle>,
+) on MPI_COMM_SELF => {
+    let dimensions = many(dimensions.into())?;
+    let [distributions, arguments, processes] =
+        [wide(distributions, dimensions)?, wide(arguments, dimensions)?, wide(processes, dimensions)?];
+    let grid = Grid { distributions: &distributions, arguments: &arguments, processes: &processes };
+    distributed(true, [size, rank], sizes.slice(dimensions)?, &grid, order, of, made)?;
+} }
