@@ -4,7 +4,7 @@
 use core::cell::RefCell;
 use core::ffi::{c_char, c_int};
 
-use aldis_kernel::datatype::{Committed, Convertor, Datatype, Form, Types};
+use aldis_kernel::datatype::{Basic, Committed, Convertor, Datatype, Form, Types};
 use aldis_kernel::{Typed, TypedMut};
 
 use crate::abi::{
@@ -147,8 +147,25 @@ pub(crate) struct Data {
 
 impl Data {
     /// As a call of MPI names it; refused if the type is not committed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(address: Address, count: i64, datatype: Handle) -> Result<Self, Fault> {
+        // Of bytes all is known: what would be looked up, and moved about, takes longer than a short message is under way.
+        match isize::try_from(count) {
+            Ok(high @ 0..) if datatype == MPI_BYTE => Ok(Self {
+                address,
+                count: count.cast_unsigned(),
+                datatype: Basic::Byte.into(),
+                reach: (0, high),
+                bytes: high.cast_unsigned(),
+                is_dense: true,
+                is_raw: true,
+            }),
+            _ => Self::described(address, count, datatype),
+        }
+    }
+
+    #[inline(never)]
+    fn described(address: Address, count: i64, datatype: Handle) -> Result<Self, Fault> {
         let Ok(number) = u64::try_from(count) else {
             return Err(Fault::new(MPI_ERR_COUNT, format!("a count of {count}")));
         };

@@ -81,6 +81,12 @@ impl Sending {
         })
     }
 
+    /// Its bytes, if they are sent as bytes alone, which any receive takes, by the kernel's shortest way.
+    #[inline]
+    fn raw(&self) -> Result<Option<&'static mut [u8]>, Fault> {
+        if self.mode == Mode::Standard { self.data.raw() } else { Ok(None) }
+    }
+
     /// Sends it out of a buffer.
     fn buffer(&self) -> Result<(), Fault> {
         let copied = |data| Self { data, mode: Mode::Standard, ..*self }.request();
@@ -102,8 +108,13 @@ impl Sending {
         if are_running() {
             return requests::wait(self.start()?).map(|_| ());
         }
+        let raw = self.raw()?;
         engine::with(|engine| {
-            engine.endpoint().send_typed(&self.comm, self.typed()?, self.to, self.tag)?;
+            let endpoint = engine.endpoint();
+            match raw {
+                Some(bytes) => endpoint.send(&self.comm, bytes, self.to, self.tag)?,
+                None => endpoint.send_typed(&self.comm, self.typed()?, self.to, self.tag)?,
+            };
             Ok(())
         })
     }
@@ -120,7 +131,11 @@ impl Sending {
     fn request(&self) -> Result<Request<'static>, Fault> {
         engine::with(|engine| {
             engine.reap();
-            Ok(engine.scope.isend_typed(&self.comm, self.typed()?, self.to, self.tag)?)
+            let scope = &mut engine.scope;
+            Ok(match self.raw()? {
+                Some(bytes) => scope.isend(&self.comm, bytes, self.to, self.tag)?,
+                None => scope.isend_typed(&self.comm, self.typed()?, self.to, self.tag)?,
+            })
         })
     }
 
