@@ -6,12 +6,21 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `choice` | which device, port and address of it; why each other one is none |
+//! | `here` | the device and the port that were chosen |
 //! | `address` | what a rank's card says of it |
-//! | `engine` | peers, credits, and what a poll does |
+//! | `wire`, `nic` | datagrams between ranks, made reliable |
+//! | `engine` | peers, credits, how connections are made, and what a poll does |
 //! | `regions` | the user's memory that is registered |
 //! | `sys` | the library's objects, each freed after those that use it: the only unsafe code |
 //!
-//! # How a message travels
+//! # How ranks connect
+//!
+//! A card tells port and number of a rank's queue pair for datagrams, one for all peers. Through that two ranks say to each other
+//! what a connection needs, when it is needed: see `engine::bond`. The datagrams are those of
+//! [`Ethernet`](aldis_drivers::ethernet), repeated until they are answered, so that each life of a rank is told from
+//! another. In the [mode](Mode::Datagrams) of their name all messages go that way, and there are no connections.
+//!
+//! # How a message travels over a connection
 //!
 //! It is put together in a slot of registered memory and sent from there; a small one is copied into the device's queue
 //! (inline). It arrives in a slot of the receives that all peers share, from where the sink takes it. The immediate value
@@ -26,29 +35,39 @@
 //!
 //! # Bounds
 //!
-//! A peer has 17 slots of 16 KiB to send from and 23 to receive into: 640 KiB of locked memory. 16 reads, writes and atomics
-//! with it can be under way, and a rank can have 1024 regions registered. A job has 14 ranks at most,
-//! because a card has room for the numbers of so many queue pairs.
+//! A peer that is connected to has 16 slots of 16 KiB to send from and 19 to receive into: 560 KiB of locked memory; one that is
+//! not has a kilobyte. 16 reads, writes and atomics with a peer can be under way, and a rank can have 1024 regions registered. As
+//! datagrams, messages are as long as a packet, and a peer has 32 of them, in memory that is not locked.
+//!
+//! # Deaths
+//!
+//! A peer's device answers for it as long as its process lives, also while that computes. What is sent to one that has died, and
+//! a question that is asked of those from whom something is [expected](aldis_hal::Transport::expect), finds no
+//! answer. Datagrams are answered by polls alone, so that a peer which owes an answer is given
+//! [time](Config::patience_s).
 //!
 //! # Deliberately absent
 //!
-//! Gathered sends, unreliable datagrams, a cache of registrations. A peer that comes back in another
-//! life: its queue pair is of the first one. Who only waits does not notice that a peer died; who sends to it does.
+//! Gathered sends, a cache of registrations.
 
 mod address;
 mod choice;
 mod engine;
 mod error;
+mod here;
+mod nic;
 mod regions;
 mod sys;
 mod transport;
+mod wire;
 
-use aldis_hal::{Cost, Epoch, PeerId};
+use aldis_hal::{Cause, Cost, Epoch, PeerId};
 
 use self::engine::Engine;
+use self::here::Here;
+use self::wire::{Identity, Wire};
 
-pub use self::address::RANKS_MAX;
-pub use self::choice::{Config, RoceVersion, VARIABLE};
+pub use self::choice::{Config, Mode, RoceVersion, VARIABLE};
 pub use self::error::VerbsError;
 pub use self::transport::VerbsSlot;
 
@@ -61,35 +80,76 @@ const COST: Cost = Cost { overhead_ns: 200, latency_ns: 800, per_kib_ns: 93 };
 /// bytes are not copied, as those of messages are.
 const READ_COST: Cost = Cost { overhead_ns: 2000, latency_ns: 1600, per_kib_ns: 90 };
 
+/// Datagrams to each peer that can be under way.
+const WINDOW: usize = 16;
+
 /// The transport over verbs of one rank. See the [module](self).
 #[derive(Debug)]
-pub struct Verbs {
-    engine: Option<Box<Engine>>,
+pub struct Verbs(Way);
+
+/// How its messages travel.
+#[derive(Debug)]
+enum Way {
+    /// Not at all.
+    None,
+    Connected(Box<Engine>),
+    Datagrams(Box<Wire>),
 }
 
 impl Verbs {
     /// A transport that reaches nobody and opens no device: of a job that goes other ways.
     pub const fn vacant() -> Self {
-        Self { engine: None }
+        Self(Way::None)
     }
 
     /// The transport of rank `me` of so many, in this life. Peers can be reached once they are
-    /// [introduced](aldis_hal::Transport::introduce).
+    /// [introduced](aldis_hal::Transport::introduce), in the same mode.
     ///
     /// # Errors
     /// What [`VerbsError`] names; [`VerbsError::NoDevice`] on a machine without RDMA.
     pub fn open(me: PeerId, epoch: Epoch, ranks: u32, config: &Config) -> Result<Self, VerbsError> {
-        Engine::open(me, epoch, ranks, config).map(|engine| Self { engine: Some(Box::new(engine)) })
+        if me.0 >= ranks || epoch == Epoch(0) {
+            return Err(VerbsError::Identity);
+        }
+        let (here, who) = (Here::open(config)?, Identity { me, epoch, ranks });
+        Ok(Self(match config.mode {
+            Mode::Connected => Way::Connected(Box::new(Engine::open(&here, who)?)),
+            Mode::Datagrams => {
+                let message_bytes = wire::message_bytes(here.choice.mtu);
+                let shape = wire::Shape { mode: config.mode, window: WINDOW, message_bytes, cost: COST };
+                Way::Datagrams(Box::new(Wire::open(&here, who, shape)?))
+            }
+        }))
     }
 
     /// Where it can be connected to, as its card tells ([`Card::address`](aldis_protocols::card::Card)); nothing if it is
     /// vacant.
     pub fn address(&self) -> Vec<u8> {
-        self.engine.as_ref().map(|engine| engine.address().encode()).unwrap_or_default()
+        match &self.0 {
+            Way::None => Vec::new(),
+            Way::Connected(engine) => engine.address().encode().into(),
+            Way::Datagrams(wire) => wire.address().encode().into(),
+        }
     }
 
     /// Device, port and index of the address that were chosen; `None` if it is vacant.
     pub fn place(&self) -> Option<(&str, u8, u32)> {
-        self.engine.as_ref().map(|engine| engine.place())
+        match &self.0 {
+            Way::None => None,
+            Way::Connected(engine) => Some(engine.place()),
+            Way::Datagrams(wire) => Some(wire.here().place()),
+        }
+    }
+
+    /// Puts the queue pair that messages with `peer` go by into its error state, as a device does when it fails: what is
+    /// under way is flushed, and both sides lose each other. For tests of what stands above.
+    ///
+    /// # Errors
+    /// [`Cause::Stale`] if there is none.
+    pub fn fail(&mut self, peer: PeerId) -> Result<(), Cause> {
+        match &self.0 {
+            Way::Connected(engine) => engine.stop(peer),
+            Way::None | Way::Datagrams(_) => Err(Cause::Stale),
+        }
     }
 }

@@ -122,6 +122,7 @@ pub use config::Config;
 pub use counters::Counters;
 pub(crate) use framing::Station;
 pub use framing::{Address, Framing, Ipv4, Udp};
+pub use peer::Row;
 pub use storage::{EthernetStorage, Memory, PEERS_MAX, bytes_per_peer};
 pub use transport::{Ethernet, EthernetSlot};
 

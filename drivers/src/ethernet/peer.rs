@@ -1,5 +1,7 @@
 //! What the transport keeps for each peer.
 
+use core::fmt;
+
 use aldis_hal::{Cause, Instant};
 use aldis_protocols::connect::Connect;
 use aldis_protocols::reliable::Link;
@@ -19,7 +21,8 @@ pub(super) enum Presence {
 }
 
 /// One peer's state. The memory is the caller's; its contents are the transport's.
-pub(super) struct Row {
+#[derive(Clone)]
+pub struct Row {
     pub(super) link: Link,
     pub(super) connect: Connect,
     /// Where it lives.
@@ -40,7 +43,7 @@ pub(super) struct Row {
 
 impl Row {
     /// Nobody. All-zero, so that a static table takes no room in an image.
-    pub(super) const EMPTY: Self = Self {
+    pub const EMPTY: Self = Self {
         link: Link::CLOSED,
         connect: Connect::NONE,
         station: Station::NONE,
@@ -78,5 +81,12 @@ impl Row {
         self.waiting = false;
         self.backlog = false;
         self.lost = None;
+    }
+}
+
+impl fmt::Debug for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { station, presence, .. } = self;
+        f.debug_struct("Row").field("station", station).field("presence", presence).finish_non_exhaustive()
     }
 }

@@ -2,6 +2,11 @@
 
 use core::fmt;
 
+use aldis_hal::Cause;
+use aldis_hal::cause::Malformed;
+use aldis_protocols::reliable::WINDOW_MAX;
+use zerocopy::IntoBytes;
+
 use super::peer::Row;
 
 /// The memory of one [`Ethernet`](super::Ethernet) transport. Const-constructed; all-zero means empty, so a static one
@@ -37,6 +42,16 @@ pub const fn bytes_per_peer(window: usize, message_bytes: usize) -> usize {
     size_of::<Row>() + 2 * window * (message_bytes + size_of::<u16>())
 }
 
+/// Whether a window is a power of two, and no larger than an acknowledgement describes.
+const fn is_window(window: usize) -> bool {
+    window.is_power_of_two() && window <= WINDOW_MAX as usize
+}
+
+/// Whether messages can be that long.
+const fn is_message(bytes: usize) -> bool {
+    bytes > 0 && bytes < 1 << 16 && bytes.is_multiple_of(8)
+}
+
 /// A ring of messages for each peer, aligned for any element type.
 #[repr(C, align(8))]
 struct Ring<const PEERS: usize, const WINDOW: usize, const MESSAGE_BYTES: usize> {
@@ -63,9 +78,8 @@ impl<const PEERS: usize, const WINDOW: usize, const MESSAGE_BYTES: usize>
     /// A sizing that cannot work does not compile.
     const SOUND: () = {
         assert!(PEERS > 0 && PEERS <= PEERS_MAX, "`PEERS` is 1 to 65536");
-        assert!(WINDOW.is_power_of_two() && WINDOW <= 64, "`WINDOW` is a power of two, 64 at most");
-        assert!(MESSAGE_BYTES.is_multiple_of(8), "`MESSAGE_BYTES` is a multiple of 8");
-        assert!(MESSAGE_BYTES > 0 && MESSAGE_BYTES < 1 << 16, "`MESSAGE_BYTES` is below 65536");
+        assert!(is_window(WINDOW), "`WINDOW` is a power of two, 64 at most");
+        assert!(is_message(MESSAGE_BYTES), "`MESSAGE_BYTES` is a multiple of 8 below 65536");
     };
 
     /// An empty storage.
@@ -99,6 +113,46 @@ pub struct Memory<'m> {
     pub(super) rows: &'m mut [Row],
     pub(super) outgoing: Slots<'m>,
     pub(super) incoming: Slots<'m>,
+}
+
+impl<'m> Memory<'m> {
+    /// A storage that is cut to size at run time, on a host that learns only then how many ranks there are: a row for each
+    /// other rank, and for each direction, outgoing and incoming, the messages and their lengths. `window` and
+    /// `message_bytes` are as in [`EthernetStorage`].
+    ///
+    /// ```
+    /// use aldis_drivers::ethernet::{Memory, Row};
+    ///
+    /// let (others, window, message_bytes) = (3, 4, 64);
+    /// let mut rows = vec![Row::EMPTY; others];
+    /// let mut messages = [(); 2].map(|()| vec![0; others * window * message_bytes / 8]);
+    /// let mut lengths = [(); 2].map(|()| vec![0; others * window]);
+    /// let ([out, into], [out_lengths, into_lengths]) = (&mut messages, &mut lengths);
+    /// let memory = Memory::of_slices(&mut rows, [(out, out_lengths), (into, into_lengths)], window, message_bytes);
+    /// assert!(memory.is_ok());
+    /// ```
+    ///
+    /// # Errors
+    /// [`Cause::Malformed`] with [`Malformed::Length`] if the slices are not of these sizes, or the sizes none.
+    pub fn of_slices(
+        rows: &'m mut [Row],
+        [outgoing, incoming]: [(&'m mut [u64], &'m mut [u16]); 2],
+        window: usize,
+        message_bytes: usize,
+    ) -> Result<Self, Cause> {
+        let peers = rows.len();
+        let is_sound = peers > 0 && peers <= PEERS_MAX && is_window(window) && is_message(message_bytes);
+        let ring = |(words, lengths): (&'m mut [u64], &'m mut [u16])| {
+            let bytes = words.as_mut_bytes();
+            let is_whole = lengths.len() == peers * window && bytes.len() == lengths.len() * message_bytes;
+            (is_sound && is_whole).then_some(Slots { bytes, lengths, window, message_bytes })
+        };
+        rows.fill(Row::EMPTY);
+        match (ring(outgoing), ring(incoming)) {
+            (Some(outgoing), Some(incoming)) => Ok(Self { rows, outgoing, incoming }),
+            _ => Err(Cause::Malformed(Malformed::Length)),
+        }
+    }
 }
 
 impl fmt::Debug for Memory<'_> {
@@ -168,6 +222,21 @@ mod tests {
             assert!(memory.outgoing.message(row, slot).is_empty());
         }
         assert!(memory.incoming.fill(3, 0, 1).is_empty() && memory.incoming.message(9, 9).is_empty());
+    }
+
+    #[test]
+    fn slices_of_other_sizes_are_refused() {
+        let sound = |window: usize, message_bytes: usize, words: usize| {
+            let (mut rows, mut words) = (std::vec![Row::EMPTY; 3], [(); 2].map(|()| std::vec![0; words]));
+            let mut lengths = [(); 2].map(|()| std::vec![0; 3 * window]);
+            let ([out, into], [out_lengths, into_lengths]) = (&mut words, &mut lengths);
+            let rings = [(&mut out[..], &mut out_lengths[..]), (&mut into[..], &mut into_lengths[..])];
+            Memory::of_slices(&mut rows, rings, window, message_bytes).is_ok()
+        };
+        assert!(sound(4, 16, 3 * 4 * 2));
+        assert!(!sound(4, 16, 3 * 4 * 2 - 1) && !sound(4, 16, 3 * 4 * 2 + 1), "messages that are not there");
+        assert!(!sound(3, 16, 3 * 3 * 2) && !sound(128, 16, 3 * 128 * 2), "no window");
+        assert!(!sound(4, 12, 3 * 6) && !sound(4, 0, 0) && !sound(1, 1 << 16, 3 << 13), "no message");
     }
 
     #[test]

@@ -1,83 +1,78 @@
 //! What a rank's card says of how to connect to it.
 
-use aldis_protocols::card::ADDRESS_BYTES_MAX;
+use super::choice::Mode;
 
-/// The first byte, so that it is never taken for another transport's.
-const MARK: u8 = 0xB1;
-/// Bytes before the numbers: mark, GID, LID and MTU.
-const HEAD: usize = 1 + 16 + 2 + 2;
-/// Bytes of the number of a queue pair.
-const NUMBER: usize = 3;
+/// Bytes of it: a mark, the GID, the LID, the MTU and the number of a queue pair.
+const BYTES: usize = 1 + 16 + 2 + 2 + 4;
 
-/// Ranks that a job over verbs can have: a card has room for the numbers of so many queue pairs.
-pub const RANKS_MAX: u32 = ((ADDRESS_BYTES_MAX - HEAD) / NUMBER) as u32;
-
-/// A port, and the queue pair there for each rank.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// A port, and the queue pair for datagrams there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Address {
+    pub(super) mode: Mode,
     pub(super) gid: [u8; 16],
     pub(super) lid: u16,
     pub(super) mtu: u16,
-    /// By rank; zero for its own.
-    pub(super) pairs: Vec<u32>,
+    pub(super) number: u32,
+}
+
+/// The first byte, by which an address is never taken for another transport's.
+const fn mark(mode: Mode) -> u8 {
+    match mode {
+        Mode::Connected => 0xB1,
+        Mode::Datagrams => 0xB2,
+    }
 }
 
 impl Address {
-    pub(super) fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![MARK];
-        bytes.extend_from_slice(&self.gid);
-        bytes.extend_from_slice(&self.lid.to_le_bytes());
-        bytes.extend_from_slice(&self.mtu.to_le_bytes());
-        for number in &self.pairs {
-            bytes.extend_from_slice(&number.to_le_bytes()[..NUMBER]);
-        }
+    pub(super) fn encode(&self) -> [u8; BYTES] {
+        let mut bytes = [0; BYTES];
+        bytes[0] = mark(self.mode);
+        bytes[1..17].copy_from_slice(&self.gid);
+        bytes[17..19].copy_from_slice(&self.lid.to_le_bytes());
+        bytes[19..21].copy_from_slice(&self.mtu.to_le_bytes());
+        bytes[21..].copy_from_slice(&self.number.to_le_bytes());
         bytes
     }
 
-    /// `None` for what is no address of a job of so many ranks.
-    pub(super) fn decode(bytes: &[u8], ranks: usize) -> Option<Self> {
-        let (head, numbers) = bytes.split_at_checked(HEAD)?;
-        let (mark, rest) = head.split_first()?;
+    /// `None` for what is no address of a rank that sends in this `mode`.
+    pub(super) fn decode(bytes: &[u8], mode: Mode) -> Option<Self> {
+        let bytes: &[u8; BYTES] = bytes.try_into().ok()?;
+        let (head, rest) = bytes.split_first()?;
         let (gid, rest) = rest.split_first_chunk::<16>()?;
         let (lid, rest) = rest.split_first_chunk::<2>()?;
-        let mtu = u16::from_le_bytes(rest.try_into().ok()?);
-        if *mark != MARK
-            || numbers.len() != ranks * NUMBER
-            || !(256..=4096).contains(&mtu)
-            || !mtu.is_power_of_two()
-        {
-            return None;
-        }
-        let number = |bytes: &[u8; NUMBER]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], 0]);
-        let pairs = numbers.as_chunks::<NUMBER>().0.iter().map(number).collect();
-        Some(Self { gid: *gid, lid: u16::from_le_bytes(*lid), mtu, pairs })
+        let (mtu, rest) = rest.split_first_chunk::<2>()?;
+        let (mtu, number) = (u16::from_le_bytes(*mtu), u32::from_le_bytes(rest.try_into().ok()?));
+        let is_one =
+            *head == mark(mode) && (256..=4096).contains(&mtu) && mtu.is_power_of_two() && number >> 24 == 0;
+        is_one.then_some(Self { mode, gid: *gid, lid: u16::from_le_bytes(*lid), mtu, number })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use aldis_protocols::card::ADDRESS_BYTES_MAX;
+
     use super::*;
 
+    const ADDRESS: Address =
+        Address { mode: Mode::Datagrams, gid: [9; 16], lid: 0x1234, mtu: 4096, number: 0xFF_FFF0 };
+
     #[test]
-    fn the_largest_fits_a_card_and_comes_back() {
-        let pairs = (0..RANKS_MAX).map(|rank| 0xFF_FFF0 + rank).collect();
-        let address = Address { gid: [9; 16], lid: 0x1234, mtu: 4096, pairs };
-        let bytes = address.encode();
+    fn it_fits_a_card_and_comes_back() {
+        let bytes = ADDRESS.encode();
         assert!(bytes.len() <= ADDRESS_BYTES_MAX);
-        assert_eq!(RANKS_MAX, 14, "docs say so");
-        assert_eq!(Address::decode(&bytes, RANKS_MAX as usize), Some(address));
+        assert_eq!(Address::decode(&bytes, Mode::Datagrams), Some(ADDRESS));
+        assert_eq!(Address::decode(&bytes, Mode::Connected), None);
     }
 
     #[test]
     fn what_is_none_is_refused() {
-        let bytes = Address { gid: [9; 16], lid: 0, mtu: 1024, pairs: vec![0, 17] }.encode();
-        assert!(Address::decode(&bytes, 2).is_some());
-        assert_eq!(Address::decode(&bytes, 3), None);
-        assert_eq!(Address::decode(&bytes[..20], 2), None);
-        for (at, value) in [(0, 0), (19, 1), (20, 0xFF)] {
-            let mut wrong = bytes.clone();
+        let bytes = ADDRESS.encode();
+        assert_eq!(Address::decode(&bytes[..20], Mode::Datagrams), None);
+        for (at, value) in [(0, 0), (19, 1), (20, 0xFF), (24, 1)] {
+            let mut wrong = bytes;
             wrong[at] = value;
-            assert_eq!(Address::decode(&wrong, 2), None, "byte {at}");
+            assert_eq!(Address::decode(&wrong, Mode::Datagrams), None, "byte {at}");
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Which device, port and address to use.
 
+use core::num::NonZeroU32;
+
 use aldis_hal::Cost;
 
 use super::error::VerbsError;
@@ -18,6 +20,16 @@ pub enum RoceVersion {
     V2,
 }
 
+/// How messages travel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Mode {
+    /// Over connections (RC), which are made when they are needed: fastest, with 600 KiB of locked memory for each.
+    #[default]
+    Connected,
+    /// As datagrams (UD) that are acknowledged and repeated: one queue pair for all peers, however many.
+    Datagrams,
+}
+
 /// What the user asks for. Whatever is `None` is chosen: the first active port that fits, RoCE v2 before v1, IPv4 before
 /// IPv6, and addresses of links last.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -32,6 +44,11 @@ pub struct Config {
     pub version: Option<RoceVersion>,
     /// The largest packet, bytes: 256, 512, 1024, 2048 or 4096; no larger than the port's.
     pub mtu: Option<u16>,
+    /// How messages travel.
+    pub mode: Mode,
+    /// How long, in seconds, a peer that is computing may owe an answer which only its polls give; an hour, unless it is
+    /// chosen. It is taken for dead then.
+    pub patience_s: Option<NonZeroU32>,
     /// What a read of a peer's memory costs, registration with it: from which size on long messages are read.
     pub read_cost: Option<Cost>,
 }
@@ -46,7 +63,8 @@ impl Config {
         Self::parse(&value).ok_or(JoinError::Variable { name: VARIABLE, value })
     }
 
-    /// `DEVICE,port=N,gid=INDEX,version=1|2,mtu=BYTES,read=LATENCY:PER_KIB`, of which each can be left out.
+    /// `DEVICE,port=N,gid=INDEX,version=1|2,mtu=BYTES,mode=rc|ud,patience=SECONDS,read=LATENCY:PER_KIB`, of which each can
+    /// be left out.
     pub fn parse(text: &str) -> Option<Self> {
         let mut config = Self::default();
         for word in text.split(',').filter(|word| !word.is_empty()) {
@@ -56,6 +74,9 @@ impl Config {
                 Some(("gid", value)) => config.gid_index = Some(value.parse().ok()?),
                 Some(("mtu", value)) => config.mtu = Some(value.parse().ok()?),
                 Some(("read", value)) => config.read_cost = Some(parse_cost(value)?),
+                Some(("patience", value)) => config.patience_s = Some(value.parse().ok()?),
+                Some(("mode", "rc")) => config.mode = Mode::Connected,
+                Some(("mode", "ud")) => config.mode = Mode::Datagrams,
                 Some(("version", "1")) => config.version = Some(RoceVersion::V1),
                 Some(("version", "2")) => config.version = Some(RoceVersion::V2),
                 Some(_) => return None,
@@ -224,11 +245,16 @@ mod tests {
             gid_index: Some(3),
             version: Some(RoceVersion::V2),
             mtu: Some(4096),
+            mode: Mode::Datagrams,
+            patience_s: NonZeroU32::new(9),
             read_cost: Some(Cost { overhead_ns: 0, latency_ns: 900, per_kib_ns: 80 }),
         };
-        assert_eq!(Config::parse("mlx5_0,port=2,gid=3,version=2,mtu=4096,read=900:80"), Some(all));
+        assert_eq!(
+            Config::parse("mlx5_0,port=2,gid=3,version=2,mtu=4096,mode=ud,patience=9,read=900:80"),
+            Some(all)
+        );
         assert_eq!(Config::parse(""), Some(Config::default()));
-        for wrong in ["port=x", "rxe0,speed=1", "version=3", "read=9"] {
+        for wrong in ["port=x", "rxe0,speed=1", "version=3", "mode=rd", "patience=0", "read=9"] {
             assert_eq!(Config::parse(wrong), None, "{wrong}");
         }
     }

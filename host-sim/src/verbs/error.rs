@@ -15,13 +15,6 @@ pub enum VerbsError {
         /// Every device and port, and why it is none: a line each.
         rejected: Vec<String>,
     },
-    /// More ranks than a card has room for.
-    Ranks {
-        /// Ranks of the job.
-        ranks: u32,
-        /// The most there can be.
-        max: u32,
-    },
     /// A rank outside the job, or no life.
     Identity,
     /// The process may not lock so much memory.
@@ -57,9 +50,6 @@ impl fmt::Display for VerbsError {
             ),
             Self::NoFit { rejected } => {
                 write!(f, "no RDMA device fits: {}", rejected.join("; "))
-            }
-            Self::Ranks { ranks, max } => {
-                write!(f, "{ranks} ranks over verbs, where at most {max} are possible: use TCP between more")
             }
             Self::Identity => f.write_str("a rank outside the job, or an epoch of zero"),
             Self::Locked { need, have } => write!(

@@ -4,6 +4,7 @@
 
 mod completions;
 mod connection;
+mod datagrams;
 mod device;
 mod direct;
 mod pair;
@@ -17,9 +18,10 @@ use super::error::VerbsError;
 
 pub(super) use self::completions::{BATCH, Completions, Done, Ending};
 pub(super) use self::connection::Remote;
+pub(super) use self::datagrams::{Datagrams, Slots, Way};
 pub(super) use self::device::{Device, Domain, Limits};
 pub(super) use self::direct::{Act, DirectPair, Span};
-pub(super) use self::pair::Pair;
+pub(super) use self::pair::{Pair, Sent};
 pub(super) use self::receives::Receives;
 pub(super) use self::region::{Key, Region};
 

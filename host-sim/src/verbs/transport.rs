@@ -1,43 +1,66 @@
 //! `Verbs` as the kernel sees it.
 
+use aldis_drivers::ethernet::EthernetSlot;
 use aldis_hal::memory::{Access, Gather, Memory};
 use aldis_hal::transport::{Atomic, Quiesce, Remote, Slot};
 use aldis_hal::{
     Caps, Cause, Epoch, Features, Instant, PeerId, Post, Refusal, RegionId, Sink, Token, Transport,
 };
 
-use super::Verbs;
+use super::address::Address;
+use super::choice::Mode;
 use super::engine::Engine;
+use super::nic::DatagramNic;
 use super::sys::Act;
+use super::{Verbs, Way};
 
-/// A message being written, in the registered memory that it will be sent from. Nothing is taken before
-/// [`commit`](Slot::commit).
+/// A message being written, in the memory that it will be sent from. Nothing is taken before [`commit`](Slot::commit).
 #[derive(Debug)]
-pub struct VerbsSlot<'a> {
-    engine: &'a mut Engine,
-    peer: PeerId,
-    slot: u16,
-    length: usize,
+pub struct VerbsSlot<'a>(Place<'a>);
+
+#[derive(Debug)]
+enum Place<'a> {
+    Connected { engine: &'a mut Engine, peer: PeerId, slot: u16, length: usize },
+    Datagrams(EthernetSlot<'a, 'static, DatagramNic>),
 }
 
 impl Slot for VerbsSlot<'_> {
     #[inline]
     fn bytes(&mut self) -> &mut [u8] {
-        self.engine.room(self.peer, self.slot, self.length)
+        match &mut self.0 {
+            Place::Connected { engine, peer, slot, length } => engine.room(*peer, *slot, *length),
+            Place::Datagrams(slot) => slot.bytes(),
+        }
     }
 
     #[inline]
     fn commit(self) {
-        self.engine.commit(self.peer, self.slot, self.length);
+        match self.0 {
+            Place::Connected { engine, peer, slot, length } => engine.commit(peer, slot, length),
+            Place::Datagrams(slot) => slot.commit(),
+        }
     }
 }
 
 impl Verbs {
-    fn act(&mut self, peer: PeerId, act: Act, local: Gather, remote: Remote<'_>, token: Token) -> Post {
-        match &mut self.engine {
-            Some(engine) => engine.act(peer, act, local, remote, token),
-            None => Post::Never(Cause::Unreachable),
+    /// What reaches memory: connections alone.
+    const fn engine(&self) -> Option<&Engine> {
+        match &self.0 {
+            Way::Connected(engine) => Some(engine),
+            Way::None | Way::Datagrams(_) => None,
         }
+    }
+
+    const fn engine_mut(&mut self) -> Option<&mut Engine> {
+        match &mut self.0 {
+            Way::Connected(engine) => Some(engine),
+            Way::None | Way::Datagrams(_) => None,
+        }
+    }
+
+    fn act(&mut self, peer: PeerId, act: Act, local: Gather, remote: Remote<'_>, token: Token) -> Post {
+        let unsupported = Post::Never(Cause::Unsupported);
+        self.engine_mut().map_or(unsupported, |engine| engine.act(peer, act, local, remote, token))
     }
 }
 
@@ -50,31 +73,60 @@ impl Transport for Verbs {
     const DIRECT: bool = true;
 
     fn name(&self) -> &'static str {
-        "verbs"
+        match self.0 {
+            Way::None | Way::Connected(_) => "verbs",
+            Way::Datagrams(_) => "verbs-ud",
+        }
     }
 
     #[inline]
     fn reach(&self, peer: PeerId) -> Result<&Caps, Cause> {
-        self.engine.as_ref().ok_or(Cause::Unreachable)?.reach(peer)
+        match &self.0 {
+            Way::None => Err(Cause::Unreachable),
+            Way::Connected(engine) => engine.reach(peer),
+            Way::Datagrams(wire) => wire.seen().reach(peer),
+        }
     }
 
     fn introduce(&mut self, peer: PeerId, epoch: Epoch, address: &[u8]) -> Result<(), Cause> {
-        self.engine.as_mut().ok_or(Cause::Unreachable)?.introduce(peer, epoch, address)
+        match &mut self.0 {
+            Way::None => Err(Cause::Unreachable),
+            Way::Connected(engine) => engine.introduce(peer, epoch, address),
+            Way::Datagrams(wire) => {
+                let address = Address::decode(address, Mode::Datagrams).ok_or(Cause::Unreachable)?;
+                wire.introduce(peer, epoch, &address)
+            }
+        }
+    }
+
+    #[inline]
+    fn expect(&mut self, peer: PeerId) {
+        match &mut self.0 {
+            Way::None => {}
+            Way::Connected(engine) => engine.expect(peer),
+            Way::Datagrams(wire) => wire.messages().expect(peer),
+        }
     }
 
     #[inline]
     fn short(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post {
-        match &mut self.engine {
-            Some(engine) => engine.short(peer, header, payload),
-            None => Post::Never(Cause::Unreachable),
+        match &mut self.0 {
+            Way::None => Post::Never(Cause::Unreachable),
+            Way::Connected(engine) => engine.short(peer, header, payload),
+            Way::Datagrams(wire) => wire.messages().short(peer, header, payload),
         }
     }
 
     #[inline]
     fn reserve(&mut self, peer: PeerId, len: usize) -> Result<VerbsSlot<'_>, Refusal> {
-        let engine = self.engine.as_mut().ok_or(Refusal::Never(Cause::Unreachable))?;
-        let slot = engine.admit(peer, len)?;
-        Ok(VerbsSlot { engine, peer, slot, length: len })
+        match &mut self.0 {
+            Way::None => Err(Refusal::Never(Cause::Unreachable)),
+            Way::Connected(engine) => {
+                let slot = engine.admit(peer, len)?;
+                Ok(VerbsSlot(Place::Connected { engine, peer, slot, length: len }))
+            }
+            Way::Datagrams(wire) => wire.messages().reserve(peer, len).map(Place::Datagrams).map(VerbsSlot),
+        }
     }
 
     /// A read is not ordered with messages. Completed by [`Cause::Stale`] if the peer's device refused it.
@@ -93,37 +145,50 @@ impl Transport for Verbs {
 
     /// Any peer that is given the key can use it. [`Cause::TooBig`] says how much was to be locked, and how much may be.
     fn register(&mut self, _peer: PeerId, memory: Memory, access: Access) -> Result<RegionId, Cause> {
-        self.engine.as_mut().ok_or(Cause::Unreachable)?.register(memory, access)
+        self.engine_mut().ok_or(Cause::Unsupported)?.register(memory, access)
     }
 
     fn deregister(&mut self, region: RegionId) -> Result<(), Cause> {
-        self.engine.as_mut().ok_or(Cause::Stale)?.deregister(region)
+        self.engine_mut().ok_or(Cause::Stale)?.deregister(region)
     }
 
     fn pack_key(&self, region: RegionId, key: &mut [u8]) -> Result<usize, Cause> {
-        self.engine.as_ref().ok_or(Cause::Stale)?.pack_key(region, key)
+        self.engine().ok_or(Cause::Stale)?.pack_key(region, key)
     }
 
     /// Letting go of a peer destroys its queue pairs; letting go of a region or a post, the one that all reads, writes and
     /// atomics of that peer are on.
     fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause> {
-        self.engine.as_mut().ok_or(Cause::Stale)?.quiesce(what)
+        match &mut self.0 {
+            Way::None => Err(Cause::Stale),
+            Way::Connected(engine) => engine.quiesce(what),
+            Way::Datagrams(wire) => wire.messages().quiesce(what),
+        }
     }
 
     #[inline]
-    fn poll<S: Sink>(&mut self, budget: u32, _now: Instant, sink: &mut S) -> u32 {
-        match &mut self.engine {
-            Some(engine) => engine.poll(budget, sink),
-            None => 0,
+    fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
+        match &mut self.0 {
+            Way::None => 0,
+            Way::Connected(engine) => engine.poll(budget, now, sink),
+            Way::Datagrams(wire) => wire.messages().poll(budget, now, sink),
         }
     }
 
     fn is_idle(&self) -> bool {
-        self.engine.as_ref().is_none_or(|engine| engine.is_idle())
+        match &self.0 {
+            Way::None => true,
+            Way::Connected(engine) => engine.is_idle(),
+            Way::Datagrams(wire) => wire.seen().is_idle(),
+        }
     }
 
     #[inline]
     fn features(&self) -> Features {
-        self.engine.as_ref().map_or(Features::empty(), |engine| engine.features())
+        match &self.0 {
+            Way::None => Features::empty(),
+            Way::Connected(engine) => engine.features(),
+            Way::Datagrams(wire) => wire.seen().features(),
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Ranks as transports of one process, polled in turn.
 
 mod faults;
+mod lives;
 mod memory;
 mod messages;
 
@@ -8,6 +9,7 @@ use core::time::Duration;
 use std::time::Instant as Clock;
 
 use aldis_hal::{Cause, Epoch, Instant, PeerId, Post, Sink, Token, Transport};
+use aldis_host_sim::platform::monotonic_ns;
 use aldis_host_sim::verbs::{Config, Verbs};
 
 /// What a transport has delivered.
@@ -43,23 +45,51 @@ struct Rank {
 
 const LONGEST: usize = 16 << 10;
 
+/// The life of a rank that a job begins with.
+fn epoch(rank: usize) -> Epoch {
+    Epoch(0xFFFF_FFF0 + rank as u32)
+}
+
 /// A job, all of whose ranks have been introduced to each other.
-fn job(ranks: u32) -> Vec<Rank> {
-    let epoch = |rank: u32| Epoch(0xFFFF_FFF0 + rank);
-    let open = |me| Verbs::open(PeerId(me), epoch(me), ranks, &Config::default()).unwrap();
-    let mut all: Vec<_> = (0..ranks).map(|me| Rank { verbs: open(me), log: Log::default() }).collect();
-    let addresses: Vec<_> = all.iter().map(|rank| rank.verbs.address()).collect();
-    for (me, rank) in (0..).zip(&mut all) {
-        for (other, address) in (0..).zip(&addresses).filter(|(other, _)| *other != me) {
-            rank.verbs.introduce(PeerId(other), epoch(other), address).unwrap();
+fn job(ranks: usize) -> Vec<Rank> {
+    job_of(ranks, &Config::default())
+}
+
+fn job_of(ranks: usize, config: &Config) -> Vec<Rank> {
+    let mut all: Vec<_> = (0..ranks).map(|me| Rank::open(me, epoch(me), ranks, config)).collect();
+    (0..ranks).flat_map(|me| (0..ranks).map(move |other| (me, other))).for_each(|(me, other)| {
+        if me != other {
+            introduce(&mut all, me, other, epoch(other));
         }
-    }
+    });
     all
 }
 
+/// Tells rank `me` of this life of another.
+fn introduce(ranks: &mut [Rank], me: usize, other: usize, epoch: Epoch) {
+    let address = ranks[other].verbs.address();
+    ranks[me].verbs.introduce(PeerId(other as u32), epoch, &address).unwrap();
+}
+
+/// A pair of ranks that are connected: each has sent a message, so that neither owes the other anything.
+fn connected() -> Vec<Rank> {
+    let mut ranks = job(2);
+    for (from, to) in [(0, 1), (1, 0)] {
+        send(&mut ranks, from, to as u32, b"first");
+        until(&mut ranks, "arrival", |ranks| !ranks[to].log.messages.is_empty());
+        ranks[to].log = Log::default();
+    }
+    ranks
+}
+
 impl Rank {
+    fn open(me: usize, epoch: Epoch, ranks: usize, config: &Config) -> Self {
+        let verbs = Verbs::open(PeerId(me as u32), epoch, ranks as u32, config).unwrap();
+        Self { verbs, log: Log::default() }
+    }
+
     fn poll(&mut self, budget: u32) -> u32 {
-        let events = self.verbs.poll(budget, Instant(0), &mut self.log);
+        let events = self.verbs.poll(budget, Instant(monotonic_ns()), &mut self.log);
         assert!(events <= budget);
         events
     }

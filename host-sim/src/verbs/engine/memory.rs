@@ -8,8 +8,8 @@ use aldis_hal::{Again, Caps, Cause, PeerId, Post, RegionId, Resource, Token};
 use nix::errno::Errno;
 
 use super::super::error::VerbsError;
-use super::super::sys::{Act, Key, Region, Span};
-use super::direct::{Attempt, Maker};
+use super::super::sys::{Act, DirectPair, Key, Region, Span};
+use super::direct::Attempt;
 use super::{ATOMICS, Engine, Refusal};
 
 /// Bytes of what an atomic updates, and to what they are aligned.
@@ -21,7 +21,7 @@ impl Engine {
         if memory.len == 0 {
             return Err(Cause::BadRegion);
         }
-        let region = Region::new(&self.domain, memory, access).map_err(cause_of)?;
+        let region = Region::new(&self.tools.here.domain, memory, access).map_err(not_registered)?;
         self.regions.insert(region)
     }
 
@@ -41,16 +41,17 @@ impl Engine {
 
     /// Cuts off a post, and with it all others of its peer.
     pub(in super::super) fn quiesce_post(&mut self, token: Token) -> Result<(), Cause> {
-        let is_there = self
-            .peers
-            .iter_mut()
-            .any(|row| row.direct.let_go(|pair| pair.tokens(None).any(|other| other == token)));
-        if is_there { Ok(()) } else { Err(Cause::Stale) }
+        let is_its = |pair: &DirectPair| pair.tokens(None).any(|other| other == token);
+        let peer = self.peers.iter_mut().position(|row| row.direct.let_go(is_its)).ok_or(Cause::Stale)?;
+        self.due.insert(peer);
+        Ok(())
     }
 
     fn let_go(&mut self, region: &Rc<Region>) {
-        for row in &mut self.peers {
-            row.direct.let_go(|pair| pair.tokens(Some(region)).next().is_some());
+        for (peer, row) in self.peers.iter_mut().enumerate() {
+            if row.direct.let_go(|pair| pair.tokens(Some(region)).next().is_some()) {
+                self.due.insert(peer);
+            }
         }
     }
 
@@ -87,14 +88,20 @@ impl Engine {
         let caps = self.reach(peer).map_err(Refusal::Never)?;
         let key = Key::unpack(remote.key, remote.offset, local.len).map_err(Refusal::Never)?;
         let access = check(caps, act, &local, key.place(remote.offset)).map_err(Refusal::Never)?;
-        let Self { regions, peers, domain, receives, sent, received, choice, depth, .. } = self;
+        let Self { regions, peers, tools, .. } = self;
         let region = regions.piece(&local, access).map_err(Refusal::Never)?;
-        let unreachable = Refusal::Never(Cause::Unreachable);
-        let row = peers.get_mut(peer.index()).ok_or(unreachable)?;
-        let place = row.place.ok_or(unreachable)?;
-        let maker = Maker { domain, receives, queues: (sent, received), choice, place, depth: *depth };
+        let row = peers.get_mut(peer.index()).ok_or(Refusal::Never(Cause::Unreachable))?;
+        if !row.is_open() {
+            // The connection of messages tells whether the peer lives.
+            row.waiting = true;
+            self.due.insert(peer.index());
+            return Err(Refusal::Again(Again::Connecting));
+        }
+        let maker = (&tools.maker(row), tools.is_clean());
         let span = Span { here: local.offset, len: local.len, key, there: remote.offset };
-        match row.direct.post(&maker, (token, act), region, span) {
+        let attempt = row.direct.post(maker, (token, act), region, span);
+        self.note(peer);
+        match attempt {
             Attempt::Posted => Ok(()),
             Attempt::NoRoom => Err(Refusal::Again(Again::NoSlot)),
             Attempt::Connecting => Err(Refusal::Again(Again::Connecting)),
@@ -119,11 +126,18 @@ fn check(caps: &Caps, act: Act, local: &Gather, place: u64) -> Result<Access, Ca
 }
 
 /// Why memory was not registered.
-fn cause_of(error: VerbsError) -> Cause {
+fn not_registered(error: VerbsError) -> Cause {
+    match error {
+        VerbsError::Call { errno: Errno::EFAULT | Errno::EINVAL, .. } => Cause::BadRegion,
+        VerbsError::Call { errno: Errno::ENOMEM | Errno::ENOSPC, .. } => Cause::Full(Resource::Regions),
+        error => cause_of(error),
+    }
+}
+
+/// Why the device did not do what was asked of it.
+pub(super) fn cause_of(error: VerbsError) -> Cause {
     match error {
         VerbsError::Locked { need, have } => Cause::TooBig { len: need, max: have },
-        VerbsError::Call { errno: Errno::EFAULT | Errno::EINVAL, .. } => Cause::BadRegion,
-        VerbsError::Call { errno: Errno::EIO | Errno::ENODEV, .. } => Cause::Device,
-        _ => Cause::Full(Resource::Regions),
+        _ => Cause::Device,
     }
 }

@@ -1,19 +1,20 @@
 //! A peer: its two connections, and what is promised and under way.
 
 use aldis_hal::cause::Malformed;
-use aldis_hal::copy::copy;
-use aldis_hal::{Cause, Epoch, PeerId, Sink};
+use aldis_hal::{Cause, Epoch, PeerId, Post, Sink};
 use aldis_protocols::credit::{Grant, Window};
 
-use super::direct::{Direct, WORD_BYTES};
-use super::{BARE_MAX, Done, Ending, Pair, WINDOW, WORD_SLOT};
+use super::bond::{Bond, News, State as Bonded};
+use super::direct::Direct;
+use super::maker::Maker;
+use super::word::{Lane, WORD_BYTES, Word};
+use super::{BARE_MAX, Done, Ending, Pair, Sent, WINDOW};
 
-/// The bits of an immediate value that say what there is; the low half is a limit.
+/// The bit of an immediate value that says that there is a message; the low half is a limit.
 pub(super) const IS_MESSAGE: u32 = 1 << 16;
-const IS_WORD: u32 = 1 << 17;
 
 /// Where a peer's device is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Place {
     pub(super) gid: [u8; 16],
     pub(super) lid: u16,
@@ -23,20 +24,21 @@ pub(super) struct Place {
 /// A peer's row.
 pub(super) struct Peer {
     pub(super) state: State,
-    pub(super) pair: Option<Pair>,
+    pub(super) bond: Bond<Pair>,
     pub(super) direct: Direct,
-    /// The number of its queue pair here, also when that is gone.
-    pub(super) number: u32,
     pub(super) epoch: Epoch,
-    pub(super) place: Option<Place>,
+    pub(super) place: Place,
     pub(super) window: Window,
     pub(super) grant: Grant,
     /// The slot of the next message.
     pub(super) next: u16,
-    /// Messages of slots, and bare ones, that are under way, and whether a word is.
+    /// Messages of slots, and bare ones, that are under way.
     pub(super) flying: u16,
     bare: u16,
-    is_speaking: bool,
+    /// Something is expected of it: it is asked now and then whether it lives.
+    pub(super) expected: bool,
+    /// It is being asked.
+    probed: bool,
     /// A post was refused since the sink last heard that the peer is ready.
     pub(super) waiting: bool,
     /// Its loss is to be told.
@@ -47,74 +49,93 @@ pub(super) struct Peer {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
     Unknown,
-    Connected,
+    /// It has been introduced; a connection is made when it is needed.
+    Known,
     Gone(Cause),
 }
 
-/// What came.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Arrival {
-    Message,
-    /// About the second connection.
-    Word,
-    /// A limit alone.
-    Bare,
-}
-
 impl Peer {
-    pub(super) fn new(pair: Option<Pair>) -> Self {
+    /// One of which nothing is known. `is_lower` if this rank is lower than its.
+    pub(super) fn new(is_lower: bool) -> Self {
         Self {
             state: State::Unknown,
-            number: pair.as_ref().map_or(0, Pair::number),
-            pair,
-            direct: Direct::new(),
+            bond: Bond::new(Lane::Messages, is_lower),
+            direct: Direct::new(is_lower),
             epoch: Epoch(0),
-            place: None,
+            place: Place::default(),
             window: Window::new(WINDOW).unwrap_or(Window::NONE),
             grant: Grant::new(WINDOW).unwrap_or(Grant::NONE),
             next: 0,
             flying: 0,
             bare: 0,
-            is_speaking: false,
+            expected: false,
+            probed: false,
             waiting: false,
             lost: false,
         }
     }
 
-    /// Nothing more goes to it or comes from it. Its queue pairs are destroyed, so that the device touches its memory no more.
+    /// Whether messages can be sent.
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        self.bond.state() == Bonded::Open
+    }
+
+    /// Whether there is to be a connection, and is none.
+    pub(super) fn needs_connection(&self) -> bool {
+        (self.waiting || self.expected) && self.state == State::Known && self.bond.state() == Bonded::Closed
+    }
+
+    /// Nothing more goes to it or comes from it. Its queue pairs are destroyed, so that the device touches its memory no more, and
+    /// the peer hears of it.
     pub(super) fn part(&mut self, cause: Cause) {
-        if self.state == State::Connected {
+        if self.state == State::Known {
             (self.state, self.lost) = (State::Gone(cause), true);
-            (self.pair, self.flying, self.bare) = (None, 0, 0);
-            (self.is_speaking, self.waiting) = (false, false);
-            self.direct.cut();
+            self.bond.finish();
+            self.direct.finish();
+            (self.flying, self.bare) = (0, 0);
+            (self.waiting, self.expected, self.probed) = (false, false, false);
         }
     }
 
-    /// Takes in what came with an arrival; what it is.
-    pub(super) fn accept(&mut self, done: &Done) -> Result<Arrival, Cause> {
+    /// Takes in what the peer says of its connections.
+    pub(super) fn hear(&mut self, word: &Word, maker: &Maker<'_>) {
+        match word.lane {
+            Lane::Memory => self.direct.hear(word, maker),
+            Lane::Messages => match self.bond.hear(word, maker) {
+                News::Nothing | News::Opened => {}
+                // Messages may have been under way.
+                News::Ended(_) => self.part(Cause::PeerDead),
+                News::Refused(cause) => self.part(cause),
+            },
+        }
+    }
+
+    /// Takes in what came with an arrival; whether it is a message.
+    pub(super) fn accept(&mut self, done: &Done) -> Result<bool, Cause> {
         if done.ending != Ending::Good {
             return Err(Cause::Device);
         }
+        // Who sends can use the connection.
+        self.bond.go();
         self.window.raise(done.immediate as u16).map_err(Cause::Malformed)?;
         match done.immediate & !0xFFFF {
             IS_MESSAGE => {
                 self.grant.accept().map_err(Cause::Malformed)?;
-                Ok(Arrival::Message)
+                Ok(true)
             }
-            IS_WORD => Ok(Arrival::Word),
-            0 if done.len == 0 => Ok(Arrival::Bare),
+            0 if done.len == 0 => Ok(false),
             _ => Err(Cause::Malformed(Malformed::Reserved)),
         }
     }
 
-    /// A message has been sent, or has not.
+    /// Something has been sent, or has not.
     pub(super) fn sent(&mut self, done: &Done) {
-        let Some(pair) = &mut self.pair else { return };
-        match pair.take(done) {
-            Some(slot) if slot == usize::from(WORD_SLOT) => self.is_speaking = false,
-            Some(_) => self.flying = self.flying.saturating_sub(1),
-            None => self.bare = self.bare.saturating_sub(1),
+        match self.bond.end_mut().map(|pair| pair.take(done)) {
+            Some(Sent::Slot) => self.flying = self.flying.saturating_sub(1),
+            Some(Sent::Bare) => self.bare = self.bare.saturating_sub(1),
+            Some(Sent::Probe) => self.probed = false,
+            None => return,
         }
         match done.ending {
             Ending::Good => {}
@@ -124,24 +145,50 @@ impl Peer {
         }
     }
 
-    /// Says what the peer has to hear and no message has told it.
-    pub(super) fn speak(&mut self) {
-        let Some(pair) = self.pair.as_mut().filter(|_| self.state == State::Connected) else { return };
-        let limit = u32::from(self.grant.limit());
-        if let Some(word) = self.direct.say.take_if(|_| !self.is_speaking) {
-            copy(pair.bytes_mut(WORD_SLOT.into(), WORD_BYTES), &word.encode());
-            if pair.send(WORD_SLOT.into(), WORD_BYTES, IS_WORD | limit).is_err() {
-                return self.part(Cause::Device);
+    /// Asks whether it lives, if anything is expected of it.
+    pub(super) fn probe(&mut self) {
+        let is_due = self.expected && !self.probed && self.is_open() && self.flying == 0;
+        if let Some(pair) = self.bond.end_mut().filter(|_| is_due) {
+            self.probed = true;
+            if pair.probe().is_err() {
+                self.part(Cause::Device);
             }
-            self.is_speaking = true;
-            self.grant.told();
-        } else if self.grant.is_due() && self.bare < BARE_MAX {
+        }
+    }
+
+    /// Says what the peer has to hear: of the connections, by `say`, and a limit that no message has told it.
+    pub(super) fn speak(&mut self, mut say: impl FnMut(&[u8; WORD_BYTES]) -> Post) {
+        let Self { bond, direct, .. } = self;
+        if let Some(word) = bond.word() {
+            match say(&word.encode()) {
+                Post::Again(_) => bond.unsay(word),
+                Post::Never(cause) => self.part(cause),
+                Post::Done | Post::Queued => {}
+            }
+        } else if let Some(word) = direct.bond.word()
+            && let Post::Again(_) = say(&word.encode())
+        {
+            direct.bond.unsay(word);
+        }
+        let limit = u32::from(self.grant.limit());
+        let is_due = self.grant.is_due() && self.bare < BARE_MAX && self.is_open();
+        if let Some(pair) = self.bond.end_mut().filter(|_| is_due) {
             if pair.send_bare(limit).is_err() {
                 return self.part(Cause::Device);
             }
             self.bare += 1;
             self.grant.told();
         }
+    }
+
+    /// Whether there is anything to say or to tell.
+    pub(super) fn is_quiet(&self) -> bool {
+        let is_silent = self.bond.is_silent() && self.direct.bond.is_silent();
+        is_silent
+            && !self.needs_connection()
+            && !self.lost
+            && self.direct.cut_off.is_empty()
+            && !self.grant.is_due()
     }
 
     /// Tells the sink what it has to hear of `peer`, in at most so many events: what was cut off, the peer's loss, and that it
@@ -161,8 +208,9 @@ impl Peer {
                 events += 1;
             }
         }
-        let is_ready = self.waiting && self.window.available() > 0 && self.flying < WINDOW;
-        if events < budget && self.state == State::Connected && (is_ready | self.direct.is_ready()) {
+        let has_room = self.is_open() && self.window.available() > 0 && self.flying < WINDOW;
+        let is_ready = self.waiting && has_room;
+        if events < budget && self.state == State::Known && (is_ready | self.direct.is_ready()) {
             self.waiting &= !is_ready;
             sink.ready(peer);
             events += 1;

@@ -1,4 +1,4 @@
-//! UNSAFE: calls libibverbs. Reliable connections: queue pairs, from their making to an order that they are given.
+//! UNSAFE: calls libibverbs. Queue pairs, from their making to an order that they are given.
 
 use core::ptr;
 use std::rc::Rc;
@@ -33,13 +33,18 @@ pub(in crate::verbs) struct Remote {
     pub(in crate::verbs) pair: u32,
     /// The numbers of the first packets, its and ours.
     pub(in crate::verbs) numbers: (u32, u32),
-    /// Reads and atomics that may be under way, of its and of ours; none if it may not touch memory at all.
+    /// Reads and atomics that may be under way, of its and of ours; none if it carries messages.
     pub(in crate::verbs) depth: u8,
 }
 
-/// What a queue pair is to have room for.
+/// Who may send datagrams to a queue pair: whoever names this, as all of this program do.
+pub(super) const DATAGRAM_KEY: u32 = 0xA1D1_5000;
+
+/// What a queue pair is, and is to have room for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
+    /// [`IBV_QPT_RC`](ffi::ibv_qp_type::IBV_QPT_RC), or [`IBV_QPT_UD`](ffi::ibv_qp_type::IBV_QPT_UD).
+    pub(super) kind: ffi::ibv_qp_type::Type,
     /// Orders under way.
     pub(super) requests: u32,
     /// Bytes inline, at best.
@@ -76,7 +81,7 @@ impl Connection {
                     max_recv_sge: 0,
                     max_inline_data,
                 },
-                qp_type: ffi::ibv_qp_type::IBV_QPT_RC,
+                qp_type: shape.kind,
                 sq_sig_all: 1,
             };
             // SAFETY: all that it names is open, and held by what is made here; the call reads and fills in the attributes.
@@ -108,22 +113,40 @@ impl Connection {
         self.send(remote)
     }
 
+    /// Makes it send and receive datagrams.
+    pub(super) fn open(&self, choice: &Choice) -> Result<(), VerbsError> {
+        use ffi::ibv_qp_attr_mask as mask;
+        use ffi::ibv_qp_state as state;
+        let to =
+            |qp_state| ffi::ibv_qp_attr { qp_state, port_num: choice.port, qkey: DATAGRAM_KEY, ..blank() };
+        let first = mask::IBV_QP_STATE | mask::IBV_QP_PKEY_INDEX | mask::IBV_QP_PORT | mask::IBV_QP_QKEY;
+        self.modify(to(state::IBV_QPS_INIT), first)?;
+        self.modify(to(state::IBV_QPS_RTR), mask::IBV_QP_STATE)?;
+        self.modify(to(state::IBV_QPS_RTS), mask::IBV_QP_STATE | mask::IBV_QP_SQ_PSN)
+    }
+
+    /// Stops it: what is under way ends as [`Flushed`](super::Ending::Flushed), and so does what it is given from here on.
+    pub(super) fn stop(&self) -> Result<(), VerbsError> {
+        let to = ffi::ibv_qp_attr { qp_state: ffi::ibv_qp_state::IBV_QPS_ERR, ..blank() };
+        self.modify(to, ffi::ibv_qp_attr_mask::IBV_QP_STATE)
+    }
+
     fn start(&self, choice: &Choice, remote: &Remote) -> Result<(), VerbsError> {
         use ffi::ibv_access_flags as access;
         use ffi::ibv_qp_attr_mask as mask;
         let may = match remote.depth {
-            0 => 0,
+            // For writes of nothing.
+            0 => access::IBV_ACCESS_REMOTE_WRITE,
             _ => {
-                let all = access::IBV_ACCESS_REMOTE_READ
+                access::IBV_ACCESS_REMOTE_READ
                     | access::IBV_ACCESS_REMOTE_WRITE
-                    | access::IBV_ACCESS_REMOTE_ATOMIC;
-                all.0
+                    | access::IBV_ACCESS_REMOTE_ATOMIC
             }
         };
         let to = ffi::ibv_qp_attr {
             qp_state: ffi::ibv_qp_state::IBV_QPS_INIT,
             port_num: choice.port,
-            qp_access_flags: may,
+            qp_access_flags: may.0,
             ..blank()
         };
         let fields =
@@ -133,24 +156,9 @@ impl Connection {
 
     fn receive(&self, choice: &Choice, remote: &Remote) -> Result<(), VerbsError> {
         use ffi::ibv_qp_attr_mask as mask;
-        let path = ffi::ibv_ah_attr {
-            grh: ffi::ibv_global_route {
-                dgid: ffi::ibv_gid { raw: remote.gid },
-                flow_label: 0,
-                sgid_index: u8::try_from(choice.gid.index).unwrap_or(u8::MAX),
-                hop_limit: HOPS,
-                traffic_class: 0,
-            },
-            dlid: remote.lid,
-            sl: 0,
-            src_path_bits: 0,
-            static_rate: 0,
-            is_global: 1,
-            port_num: choice.port,
-        };
         let to = ffi::ibv_qp_attr {
             qp_state: ffi::ibv_qp_state::IBV_QPS_RTR,
-            ah_attr: path,
+            ah_attr: path(choice, remote.gid, remote.lid),
             // The numbers of packet sizes stand for powers of two from 256.
             path_mtu: remote.mtu.min(choice.mtu).ilog2().saturating_sub(7),
             dest_qp_num: remote.pair,
@@ -223,6 +231,25 @@ impl Drop for Connection {
     fn drop(&mut self) {
         // SAFETY: it is open, and nothing is made from it.
         unsafe { ffi::ibv_destroy_qp(self.pair) };
+    }
+}
+
+/// The way to a port.
+pub(super) fn path(choice: &Choice, gid: [u8; 16], lid: u16) -> ffi::ibv_ah_attr {
+    ffi::ibv_ah_attr {
+        grh: ffi::ibv_global_route {
+            dgid: ffi::ibv_gid { raw: gid },
+            flow_label: 0,
+            sgid_index: u8::try_from(choice.gid.index).unwrap_or(u8::MAX),
+            hop_limit: HOPS,
+            traffic_class: 0,
+        },
+        dlid: lid,
+        sl: 0,
+        src_path_bits: 0,
+        static_rate: 0,
+        is_global: 1,
+        port_num: choice.port,
     }
 }
 

@@ -22,8 +22,6 @@ pub(in crate::verbs) struct DirectPair {
     connection: Connection,
     /// What is under way, each with the memory here.
     orders: Vec<Option<(Token, Rc<Region>)>>,
-    /// Which of several such connections it is, one after the other: numbers of pairs come again.
-    serial: u16,
 }
 
 /// What is to be done.
@@ -51,11 +49,11 @@ impl DirectPair {
         domain: &Domain,
         receives: &Receives,
         queues: (&Rc<Completions>, &Rc<Completions>),
-        (orders, serial): (u32, u16),
+        orders: u32,
     ) -> Result<Self, VerbsError> {
-        let shape = Shape { requests: orders, inline_bytes: 0 };
+        let shape = Shape { kind: ffi::ibv_qp_type::IBV_QPT_RC, requests: orders, inline_bytes: 0 };
         let (connection, _) = Connection::new(domain, receives, queues, shape)?;
-        Ok(Self { connection, orders: (0..orders).map(|_| None).collect(), serial })
+        Ok(Self { connection, orders: (0..orders).map(|_| None).collect() })
     }
 
     /// Its number here.
@@ -89,7 +87,7 @@ impl DirectPair {
     ) -> Result<(), VerbsError> {
         let place = region.place(span.here, span.len).ok_or_else(stale)?;
         let slot = self.orders.iter().position(Option::is_none).ok_or_else(stale)?;
-        let order = spell(u64::from(self.serial) << 32 | slot as u64, act, span);
+        let order = spell(slot as u64, act, span);
         // SAFETY: the region is kept with the order, for longer than the connection if need be. Its owner has promised that nobody
         // else touches what the device writes.
         unsafe { self.connection.post(order, Some(place)) }?;
@@ -99,10 +97,9 @@ impl DirectPair {
         Ok(())
     }
 
-    /// Whose order is over; `None` if it was one of an earlier connection.
+    /// Whose order is over.
     pub(in crate::verbs) fn take(&mut self, done: &Done) -> Option<Token> {
-        let slot = (done.request >> 32 == u64::from(self.serial)).then_some(done.request as u32 as usize)?;
-        self.orders.get_mut(slot)?.take().map(|(token, _)| token)
+        self.orders.get_mut(usize::try_from(done.request).ok()?)?.take().map(|(token, _)| token)
     }
 }
 

@@ -12,8 +12,18 @@ use super::slab::Slab;
 use crate::verbs::choice::Choice;
 use crate::verbs::error::VerbsError;
 
-/// The request of a message without a slot.
-const BARE: u64 = u64::MAX;
+/// What stands for a slot in the request of a message without one, and of a write of nothing.
+const BARE: u32 = u32::MAX;
+const PROBE: u32 = u32::MAX - 1;
+
+/// What a send was that is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::verbs) enum Sent {
+    /// Of a slot, which is free again.
+    Slot,
+    Bare,
+    Probe,
+}
 
 /// A reliable connection, with the memory that it sends from.
 #[derive(Debug)]
@@ -25,7 +35,7 @@ pub(in crate::verbs) struct Pair {
 }
 
 impl Pair {
-    /// One with so many slots to send from, and room for so many messages under way.
+    /// One with so many slots to send from, and room for so many orders under way.
     pub(in crate::verbs) fn new(
         domain: &Rc<Domain>,
         receives: &Receives,
@@ -34,7 +44,7 @@ impl Pair {
         inline_bytes: u32,
     ) -> Result<Self, VerbsError> {
         let sends = Slab::new(domain, slots as usize, slot_bytes)?;
-        let shape = Shape { requests, inline_bytes };
+        let shape = Shape { kind: ffi::ibv_qp_type::IBV_QPT_RC, requests, inline_bytes };
         let (connection, inline_bytes) = Connection::new(domain, receives, queues, shape)?;
         Ok(Self { connection, sends, inline_bytes })
     }
@@ -62,7 +72,7 @@ impl Pair {
         immediate: u32,
     ) -> Result<(), VerbsError> {
         let place = self.sends.place(slot, len).ok_or_else(stale)?;
-        let mut order = message(slot as u64, immediate);
+        let mut order = message(slot as u32, immediate);
         if len <= self.inline_bytes {
             order.send_flags = ffi::ibv_send_flags::IBV_SEND_INLINE.0;
         }
@@ -79,16 +89,33 @@ impl Pair {
         unsafe { self.connection.post(message(BARE, immediate), None) }
     }
 
-    /// Takes the slot back of a send that is over; which it had, if any.
-    pub(in crate::verbs) fn take(&mut self, done: &Done) -> Option<usize> {
-        let slot = usize::try_from(done.request).ok().filter(|_| done.request != BARE)?;
-        self.sends.set_lent(slot, false);
-        Some(slot)
+    /// Writes nothing to the peer's memory, which its device has to answer: so it is found out whether there is still one.
+    pub(in crate::verbs) fn probe(&mut self) -> Result<(), VerbsError> {
+        let order = order(PROBE.into(), ffi::ibv_wr_opcode::IBV_WR_RDMA_WRITE);
+        // SAFETY: there is no memory.
+        unsafe { self.connection.post(order, None) }
+    }
+
+    /// Has the device fail it.
+    pub(in crate::verbs) fn stop(&self) -> Result<(), VerbsError> {
+        self.connection.stop()
+    }
+
+    /// What it was that is over.
+    pub(in crate::verbs) fn take(&mut self, done: &Done) -> Sent {
+        match done.request as u32 {
+            BARE => Sent::Bare,
+            PROBE => Sent::Probe,
+            slot => {
+                self.sends.set_lent(slot as usize, false);
+                Sent::Slot
+            }
+        }
     }
 }
 
-fn message(request: u64, immediate: u32) -> ffi::ibv_send_wr {
-    let mut order = order(request, ffi::ibv_wr_opcode::IBV_WR_SEND_WITH_IMM);
+fn message(what: u32, immediate: u32) -> ffi::ibv_send_wr {
+    let mut order = order(what.into(), ffi::ibv_wr_opcode::IBV_WR_SEND_WITH_IMM);
     order.__bindgen_anon_1.imm_data = immediate.to_be();
     order
 }

@@ -17,44 +17,64 @@ use crate::verbs::error::VerbsError;
 pub(in crate::verbs) struct Receives {
     // Before the memory that it names.
     pub(super) queue: Rc<SharedQueue>,
-    slab: Slab,
+    slabs: Vec<Slab>,
+    /// Slots of each slab, and the bytes of a slot.
+    shape: (u32, usize),
 }
 
 /// Their queue, which the queue pairs hold.
 #[derive(Debug)]
 pub(super) struct SharedQueue {
     pub(super) queue: *mut ffi::ibv_srq,
-    _domain: Rc<Domain>,
+    domain: Rc<Domain>,
 }
 
 impl Receives {
-    /// So many slots, none of them posted.
+    /// A queue that can hold so many, and has none yet. It grows by so many slots of so many bytes.
     pub(in crate::verbs) fn new(
         domain: &Rc<Domain>,
-        slots: u32,
-        slot_bytes: usize,
+        most: u32,
+        shape: (u32, usize),
     ) -> Result<Self, VerbsError> {
-        let slab = Slab::new(domain, slots as usize, slot_bytes)?;
         let mut wanted = ffi::ibv_srq_init_attr {
             srq_context: ptr::null_mut(),
-            attr: ffi::ibv_srq_attr { max_wr: slots, max_sge: 1, srq_limit: 0 },
+            attr: ffi::ibv_srq_attr { max_wr: most, max_sge: 1, srq_limit: 0 },
         };
         // SAFETY: the domain is open, and the call reads and fills in the attributes.
         let queue = unsafe { ffi::ibv_create_srq(domain.domain, &mut wanted) };
         if queue.is_null() {
             return Err(failed("ibv_create_srq"));
         }
-        let queue = Rc::new(SharedQueue { queue, _domain: Rc::clone(domain) });
-        Ok(Self { queue, slab })
+        let queue = Rc::new(SharedQueue { queue, domain: Rc::clone(domain) });
+        Ok(Self { queue, slabs: Vec::new(), shape })
+    }
+
+    /// Grows until it has so many slabs, and lends all that is new to the device.
+    pub(in crate::verbs) fn grow(&mut self, slabs: usize) -> Result<(), VerbsError> {
+        let (slots, bytes) = self.shape;
+        while self.slabs.len() < slabs {
+            let first = self.slabs.len() * slots as usize;
+            self.slabs.push(Slab::new(&self.queue.domain, slots as usize, bytes)?);
+            (first..first + slots as usize).try_for_each(|slot| self.post(slot))?;
+        }
+        Ok(())
+    }
+
+    /// The slab of a slot, and its number there.
+    fn find(&mut self, slot: usize) -> Option<(&mut Slab, usize)> {
+        let slots = self.shape.0 as usize;
+        Some((self.slabs.get_mut(slot / slots)?, slot % slots))
     }
 
     /// Lends a slot to the device, for the next message of anybody.
     pub(in crate::verbs) fn post(&mut self, slot: usize) -> Result<(), VerbsError> {
         let stale = VerbsError::Call { call: "ibv_post_srq_recv", errno: Errno::EINVAL };
-        let mut place = self.slab.place(slot, self.slab.slot_bytes).ok_or(stale)?;
+        let (bytes, queue) = (self.shape.1, self.queue.queue);
+        let (slab, number) = self.find(slot).ok_or_else(|| stale.clone())?;
+        let mut place = slab.place(number, bytes).ok_or(stale)?;
         let mut request =
             ffi::ibv_recv_wr { wr_id: slot as u64, next: ptr::null_mut(), sg_list: &mut place, num_sge: 1 };
-        let (mut bad, queue) = (ptr::null_mut(), self.queue.queue);
+        let mut bad = ptr::null_mut();
         // SAFETY: the queue is open and has the operation; request and list are read before the call returns; the memory is
         // registered and out of reach until the request is over.
         let code = unsafe {
@@ -62,20 +82,23 @@ impl Receives {
             post.map_or(-1, |post| post(queue, &mut request, &mut bad))
         };
         check("ibv_post_srq_recv", code)?;
-        self.slab.set_lent(slot, true);
+        slab.set_lent(number, true);
         Ok(())
     }
 
     /// Takes the slot of a receive back that is over.
     pub(in crate::verbs) fn take(&mut self, done: &Done) -> usize {
         let slot = usize::try_from(done.request).unwrap_or(usize::MAX);
-        self.slab.set_lent(slot, false);
+        if let Some((slab, number)) = self.find(slot) {
+            slab.set_lent(number, false);
+        }
         slot
     }
 
     /// What came.
     pub(in crate::verbs) fn bytes(&self, slot: usize, len: usize) -> &[u8] {
-        self.slab.bytes(slot, len)
+        let slots = self.shape.0 as usize;
+        self.slabs.get(slot / slots).map_or(&[], |slab| slab.bytes(slot % slots, len))
     }
 }
 

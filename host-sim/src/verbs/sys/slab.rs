@@ -21,7 +21,7 @@ pub(super) struct Slab {
     region: *mut ffi::ibv_mr,
     memory: ptr::NonNull<u8>,
     layout: Layout,
-    pub(super) slot_bytes: usize,
+    slot_bytes: usize,
     lent: Vec<bool>,
     _domain: Rc<Domain>,
 }

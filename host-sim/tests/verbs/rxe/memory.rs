@@ -281,21 +281,41 @@ fn memory_that_its_owner_takes_back_is_stale_for_readers() {
     assert_eq!(done(&mut ranks, Act::Get, piece, &key, 0), Ok(()));
 }
 
-/// The superuser may lock what it likes; everybody else is told how much was needed and what may be.
-#[test]
-fn a_limit_on_locked_memory_is_told_with_need_and_have() {
-    const HAVE: u64 = 64 << 10;
-    let mut ranks = job(2);
-    let mut buffer = Buffer::of(vec![0; 1 << 20]);
+/// Does something as a user who may lock no more than so much: the superuser may lock what it likes.
+fn as_user<T>(may_lock: u64, what: impl FnOnce() -> T) -> T {
     let (soft, hard) = getrlimit(Resource::RLIMIT_MEMLOCK).unwrap();
-    setrlimit(Resource::RLIMIT_MEMLOCK, HAVE, hard).unwrap();
+    setrlimit(Resource::RLIMIT_MEMLOCK, may_lock, hard).unwrap();
     seteuid(Uid::from_raw(65534)).unwrap();
-    let refused = ranks[0].verbs.register(PeerId(1), buffer.memory(), ALL);
-    let opened = Verbs::open(PeerId(0), Epoch(1), 2, &Config::default());
+    let done = what();
     seteuid(Uid::from_raw(0)).unwrap();
     setrlimit(Resource::RLIMIT_MEMLOCK, soft, hard).unwrap();
+    done
+}
+
+#[test]
+fn a_limit_on_locked_memory_is_told_with_need_and_have() {
+    const HAVE: u64 = 32 << 10;
+    let mut ranks = job(2);
+    let mut buffer = Buffer::of(vec![0; 1 << 20]);
+    let refused = as_user(HAVE, || ranks[0].verbs.register(PeerId(1), buffer.memory(), ALL));
     assert_eq!(refused, Err(Cause::TooBig { len: 1 << 20, max: HAVE }));
+    let opened = as_user(HAVE, || Verbs::open(PeerId(0), Epoch(1), 2, &Config::default()));
     let error = opened.unwrap_err();
     assert!(matches!(error, VerbsError::Locked { need, have: HAVE } if need > HAVE), "{error}");
     assert!(error.to_string().ends_with("raise RLIMIT_MEMLOCK (`ulimit -l`)"), "{error}");
+}
+
+/// What a connection needs is asked for when it is made: who may not have it loses the peer, and both are told.
+#[test]
+fn a_connection_that_needs_more_locked_memory_than_there_may_be_is_told() {
+    const HAVE: u64 = 256 << 10;
+    let mut ranks = job(2);
+    as_user(HAVE, || {
+        assert_eq!(ranks[0].verbs.short(PeerId(1), b"x", b""), Post::Again(Again::Connecting));
+        until(&mut ranks, "loss", |ranks| !ranks[0].log.lost.is_empty());
+    });
+    let [(1, Cause::TooBig { len, max: HAVE })] = ranks[0].log.lost[..] else {
+        panic!("{:?}", ranks[0].log.lost)
+    };
+    assert!(len > HAVE, "{len}");
 }

@@ -1,0 +1,215 @@
+//! One connection with a peer: how it is made when it is needed, and how it ends.
+//!
+//! ```text
+//! who needs it                           the other
+//!   | -- offer: a queue pair ------------> |  makes one and connects it
+//!   | <---------------- answer: its own -- |
+//!   |  connects; may use it                |
+//!   | -- go -----------------------------> |  may use it
+//! ```
+//!
+//! Words come in order, each once, from the life of the peer that was introduced. Each connection of a lane has a higher serial
+//! number than those before: an even one if the lower rank offered it, an odd one if the higher did. Whatever is said of one says
+//! that all with lower numbers are over. So both sides decide alike between two offers that cross: for the higher number. Either
+//! side may end it at any time; then it is made anew when it is needed again.
+//!
+//! The tests take two sides through every order of needs, ends and words.
+
+#[cfg(test)]
+mod tests;
+
+use aldis_hal::Cause;
+
+use super::word::{Kind, Lane, Word};
+
+/// This side's end of a connection: a queue pair. Dropped, it touches no memory any more.
+pub(super) trait End: Sized {
+    /// What it is made from.
+    type Maker<'a>;
+
+    /// One that is connected to nobody, or why the device cannot.
+    fn make(maker: &Self::Maker<'_>) -> Result<Self, Cause>;
+    /// Its number, and how many reads it can have under way.
+    fn number(&self, maker: &Self::Maker<'_>) -> (u32, u8);
+    /// Connects it to the one that an offer or an answer names.
+    fn connect(&mut self, maker: &Self::Maker<'_>, word: &Word) -> Result<(), Cause>;
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum State {
+    Closed,
+    Offered,
+    Answered,
+    Open,
+    /// There will be none.
+    Refused,
+}
+
+/// What has come of a word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum News<E> {
+    Nothing,
+    /// It can be used.
+    Opened,
+    /// The connection that there was is over: its end here.
+    Ended(E),
+    /// There will be none, and why.
+    Refused(Cause),
+}
+
+/// One side of a connection.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Bond<E> {
+    lane: Lane,
+    /// Whether this is the side of the lower rank.
+    is_lower: bool,
+    state: State,
+    end: Option<E>,
+    serial: u16,
+    /// What the peer is to be told next. A later word says all that an earlier one did.
+    say: Option<Word>,
+}
+
+impl<E: End> Bond<E> {
+    pub(super) const fn new(lane: Lane, is_lower: bool) -> Self {
+        Self { lane, is_lower, state: State::Closed, end: None, serial: 0, say: None }
+    }
+
+    pub(super) const fn state(&self) -> State {
+        self.state
+    }
+
+    /// The end of a connection that is made, or nearly.
+    pub(super) const fn end(&self) -> Option<&E> {
+        self.end.as_ref()
+    }
+
+    pub(super) const fn end_mut(&mut self) -> Option<&mut E> {
+        self.end.as_mut()
+    }
+
+    /// Takes the next word for the peer.
+    pub(super) const fn word(&mut self) -> Option<Word> {
+        self.say.take()
+    }
+
+    /// Gives one back that could not be said yet, unless it has been overtaken.
+    pub(super) fn unsay(&mut self, word: Word) {
+        self.say.get_or_insert(word);
+    }
+
+    /// Whether a word is still to be said.
+    pub(super) const fn is_silent(&self) -> bool {
+        self.say.is_none()
+    }
+
+    /// It is needed: offers one to the peer, if there is none.
+    pub(super) fn need(&mut self, maker: &E::Maker<'_>) -> Result<(), Cause> {
+        if self.state == State::Closed {
+            self.serial = self.serial.wrapping_add(1);
+            if self.serial.is_multiple_of(2) != self.is_lower {
+                self.serial = self.serial.wrapping_add(1);
+            }
+            match E::make(maker) {
+                Ok(end) => self.hold(State::Offered, Kind::Offer, end, maker),
+                Err(cause) => {
+                    self.state = State::Refused;
+                    return Err(cause);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn hold(&mut self, state: State, kind: Kind, end: E, maker: &E::Maker<'_>) {
+        let (number, depth) = end.number(maker);
+        self.say = Some(Word { lane: self.lane, kind, serial: self.serial, depth, number });
+        (self.state, self.end) = (state, Some(end));
+    }
+
+    /// Takes in what the peer says.
+    pub(super) fn hear(&mut self, word: &Word, maker: &E::Maker<'_>) -> News<E> {
+        let ahead = word.serial.wrapping_sub(self.serial).cast_signed();
+        match (word.kind, self.state) {
+            (Kind::Offer, State::Refused) => {
+                self.say = Some(Word::bare(self.lane, Kind::Refuse, word.serial));
+                News::Nothing
+            }
+            (_, State::Refused) => News::Nothing,
+            (Kind::Offer, _) if ahead > 0 => self.answer(word, maker),
+            (Kind::Close, _) if ahead >= 0 => {
+                self.serial = word.serial;
+                self.cut().map_or(News::Nothing, News::Ended)
+            }
+            (Kind::Refuse, _) if ahead >= 0 => {
+                self.cut();
+                self.state = State::Refused;
+                News::Refused(Cause::Unreachable)
+            }
+            (Kind::Answer, State::Offered) if ahead == 0 => self.complete(word, maker),
+            (Kind::Go, _) if ahead == 0 => self.go(),
+            // Of a connection that is over.
+            _ => News::Nothing,
+        }
+    }
+
+    fn complete(&mut self, word: &Word, maker: &E::Maker<'_>) -> News<E> {
+        if let Some(Err(cause)) = self.end.as_mut().map(|end| end.connect(maker, word)) {
+            return self.refuse(cause);
+        }
+        (self.state, self.say) = (State::Open, Some(Word::bare(self.lane, Kind::Go, self.serial)));
+        News::Opened
+    }
+
+    fn answer(&mut self, word: &Word, maker: &E::Maker<'_>) -> News<E> {
+        let ended = self.cut();
+        self.serial = word.serial;
+        match E::make(maker).and_then(|mut end| end.connect(maker, word).map(|()| end)) {
+            Ok(end) => self.hold(State::Answered, Kind::Answer, end, maker),
+            Err(cause) => return self.refuse(cause),
+        }
+        ended.map_or(News::Nothing, News::Ended)
+    }
+
+    fn refuse(&mut self, cause: Cause) -> News<E> {
+        self.cut();
+        (self.state, self.say) = (State::Refused, Some(Word::bare(self.lane, Kind::Refuse, self.serial)));
+        News::Refused(cause)
+    }
+
+    /// The peer can use it: it has said so, or done so.
+    pub(super) fn go(&mut self) -> News<E> {
+        if self.state != State::Answered {
+            return News::Nothing;
+        }
+        self.state = State::Open;
+        News::Opened
+    }
+
+    /// Ends it on both sides; what there was of it.
+    pub(super) fn close(&mut self) -> Option<E> {
+        if self.end.is_some() {
+            let ended = self.cut();
+            self.say = Some(Word::bare(self.lane, Kind::Close, self.serial));
+            return ended;
+        }
+        None
+    }
+
+    /// Ends it on both sides, and for good.
+    pub(super) fn finish(&mut self) -> Option<E> {
+        let ended = self.close();
+        self.state = State::Refused;
+        ended
+    }
+
+    /// Ends it here; what there was of it, if it was connected.
+    pub(super) fn cut(&mut self) -> Option<E> {
+        let was_connected = matches!(self.state, State::Answered | State::Open);
+        if self.state != State::Refused {
+            self.state = State::Closed;
+        }
+        self.say = None;
+        self.end.take().filter(|_| was_connected)
+    }
+}

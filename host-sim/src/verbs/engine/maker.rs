@@ -1,0 +1,73 @@
+//! Queue pairs for the two connections with a peer.
+
+use std::rc::Rc;
+
+use aldis_hal::{Cause, Epoch};
+
+use super::super::choice::Choice;
+use super::super::sys::{Completions, DirectPair, Domain, Pair, Receives, Remote};
+use super::bond::End;
+use super::direct::ORDERS;
+use super::memory::cause_of;
+use super::word::Word;
+use super::{INLINE_BYTES, MESSAGES, PACKET_MASK, PROBES, Place, SLOT_BYTES, WINDOW};
+
+/// What they are made from.
+pub(super) struct Maker<'a> {
+    pub(super) domain: &'a Rc<Domain>,
+    pub(super) receives: &'a Receives,
+    pub(super) queues: (&'a Rc<Completions>, &'a Rc<Completions>),
+    pub(super) choice: &'a Choice,
+    /// Where the peer is.
+    pub(super) place: Place,
+    /// The lives of the peer and of this rank.
+    pub(super) epochs: (Epoch, Epoch),
+    /// Reads that a queue pair here can have under way.
+    pub(super) depth: u8,
+}
+
+impl Maker<'_> {
+    /// The other end of a connection, whose packets begin with numbers that no other connection of the two begins with soon, so
+    /// that late ones of another are nothing.
+    fn remote(&self, word: &Word, depth: u8) -> Remote {
+        let Place { gid, lid, mtu } = self.place;
+        let first = |epoch: Epoch| epoch.0.wrapping_add(u32::from(word.serial) << 12) & PACKET_MASK;
+        let numbers = (first(self.epochs.0), first(self.epochs.1));
+        Remote { gid, lid, mtu, pair: word.number, numbers, depth }
+    }
+}
+
+impl End for Pair {
+    type Maker<'a> = Maker<'a>;
+
+    fn make(maker: &Maker<'_>) -> Result<Self, Cause> {
+        let Maker { domain, receives, queues, .. } = maker;
+        let shape = (u32::from(WINDOW), SLOT_BYTES, MESSAGES + PROBES);
+        Self::new(domain, receives, *queues, shape, INLINE_BYTES).map_err(cause_of)
+    }
+
+    fn number(&self, _maker: &Maker<'_>) -> (u32, u8) {
+        (self.number(), 0)
+    }
+
+    fn connect(&mut self, maker: &Maker<'_>, word: &Word) -> Result<(), Cause> {
+        Self::connect(self, maker.choice, &maker.remote(word, 0)).map_err(cause_of)
+    }
+}
+
+impl End for DirectPair {
+    type Maker<'a> = Maker<'a>;
+
+    fn make(maker: &Maker<'_>) -> Result<Self, Cause> {
+        Self::new(maker.domain, maker.receives, maker.queues, ORDERS).map_err(cause_of)
+    }
+
+    fn number(&self, maker: &Maker<'_>) -> (u32, u8) {
+        (self.number(), maker.depth)
+    }
+
+    fn connect(&mut self, maker: &Maker<'_>, word: &Word) -> Result<(), Cause> {
+        let depth = maker.depth.min(word.depth).max(1);
+        Self::connect(self, maker.choice, &maker.remote(word, depth)).map_err(cause_of)
+    }
+}

@@ -1,0 +1,195 @@
+//! What a poll does.
+
+use std::collections::VecDeque;
+
+use aldis_hal::transport::Transport;
+use aldis_hal::{Cause, Instant, PeerId, Resource, Sink, Token};
+
+use super::super::sys::{BATCH, Ending};
+use super::memory::cause_of;
+use super::peer::IS_MESSAGE;
+use super::word::{Kind, Lane, Word};
+use super::{BUSY_POLLS, Engine, PROBE_NS};
+
+/// What has come over the wire.
+pub(super) enum Heard {
+    Word(Word),
+    Lost(Cause),
+}
+
+/// Collects it.
+struct Ears<'a>(&'a mut VecDeque<(PeerId, Heard)>);
+
+impl Sink for Ears<'_> {
+    fn arrived(&mut self, from: PeerId, message: &[u8]) {
+        let heard = Word::decode(message).map_or_else(|why| Heard::Lost(Cause::Malformed(why)), Heard::Word);
+        self.0.push_back((from, heard));
+    }
+    fn completed(&mut self, _token: Token, _result: Result<(), Cause>) {}
+    /// Who has something to say tries with each poll.
+    fn ready(&mut self, _peer: PeerId) {}
+    fn lost(&mut self, peer: PeerId, cause: Cause) {
+        self.0.push_back((peer, Heard::Lost(cause)));
+    }
+}
+
+impl Engine {
+    /// See [`Transport::poll`].
+    pub(in super::super) fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
+        let mut events = self.take_arrivals(budget as usize, sink);
+        events += self.take_sent((budget - events) as usize, sink);
+        self.busy += 1;
+        if events == 0 || self.busy >= BUSY_POLLS {
+            self.busy = 0;
+            self.listen(budget, now);
+            self.probe(now);
+        }
+        let mut next = 0;
+        while let Some(peer) = self.due.take(next) {
+            next = peer + 1;
+            events += self.serve(PeerId(peer as u32), budget - events, sink);
+        }
+        events
+    }
+
+    fn take_arrivals<S: Sink>(&mut self, budget: usize, sink: &mut S) -> u32 {
+        let (mut found, asked) = (0, budget.min(BATCH));
+        let Self { tools, peers, due, .. } = self;
+        let completions = std::rc::Rc::clone(&tools.received.completions);
+        let polled = completions.poll(asked, |done| {
+            found += 1;
+            let slot = tools.receives.take(&done);
+            let owner = tools.owner(done.pair).map(|(peer, _)| peer);
+            let mut row = owner.and_then(|peer| Some((peer, peers.get_mut(peer.index())?)));
+            if let Some((peer, row)) = &mut row {
+                match row.accept(&done) {
+                    Ok(true) => sink.arrived(*peer, tools.receives.bytes(slot, done.len)),
+                    Ok(false) => {}
+                    Err(cause) => row.part(cause),
+                }
+            }
+            // Before its place is granted again.
+            let is_posted = tools.receives.post(slot).is_ok();
+            if let Some((peer, row)) = row {
+                due.insert(peer.index());
+                match is_posted {
+                    true if done.immediate & IS_MESSAGE != 0 => row.grant.free(),
+                    true => {}
+                    false => row.part(Cause::Device),
+                }
+            }
+        });
+        tools.received.note(found, asked);
+        self.check(polled.is_ok());
+        found as u32
+    }
+
+    fn take_sent<S: Sink>(&mut self, budget: usize, sink: &mut S) -> u32 {
+        let (mut found, asked) = (0, budget.min(BATCH));
+        let Self { tools, peers, due, .. } = self;
+        let completions = std::rc::Rc::clone(&tools.sent.completions);
+        let polled = completions.poll(asked, |done| {
+            found += 1;
+            let Some((peer, lane)) = tools.owner(done.pair) else { return };
+            let Some(row) = peers.get_mut(peer.index()) else { return };
+            due.insert(peer.index());
+            match lane {
+                Lane::Messages => row.sent(&done),
+                Lane::Memory => {
+                    // It may be the peer that does not answer, or its queue pair alone.
+                    row.expected |= done.ending == Ending::NoAnswer;
+                    if let Some((token, result)) = row.direct.ended(&done) {
+                        sink.completed(token, result);
+                    }
+                }
+            }
+        });
+        tools.sent.note(found, asked);
+        self.check(polled.is_ok());
+        found as u32
+    }
+
+    /// A device that does not answer reaches nobody any more.
+    fn check(&mut self, answers: bool) {
+        if !answers {
+            for (peer, row) in self.peers.iter_mut().enumerate() {
+                row.part(Cause::Device);
+                self.due.insert(peer);
+            }
+        }
+    }
+
+    /// Hears what peers say of connections. A new queue pair has to be told from all that there have been.
+    fn listen(&mut self, budget: u32, now: Instant) {
+        if self.heard.is_empty() {
+            self.wire.messages().poll(budget, now, &mut Ears(&mut self.heard));
+        }
+        while self.tools.is_clean()
+            && let Some((peer, heard)) = self.heard.pop_front()
+        {
+            let heard = match heard {
+                Heard::Word(word) if (word.lane, word.kind) == (Lane::Messages, Kind::Offer) => {
+                    self.make_room(peer).map_or_else(Heard::Lost, |()| Heard::Word(word))
+                }
+                heard => heard,
+            };
+            let Self { peers, tools, .. } = self;
+            let Some(row) = peers.get_mut(peer.index()) else { continue };
+            match heard {
+                Heard::Word(word) => row.hear(&word, &tools.maker(row)),
+                Heard::Lost(cause) => row.part(cause),
+            }
+            self.note(peer);
+        }
+    }
+
+    /// Receives for a connection with a peer, beside those that there are with others.
+    fn make_room(&mut self, peer: PeerId) -> Result<(), Cause> {
+        let connections = self.tools.connections_beside(peer) + 1;
+        if connections > self.connections_most {
+            return Err(Cause::Full(Resource::Peers));
+        }
+        self.tools.receives.grow(connections).map_err(cause_of)
+    }
+
+    /// Asks peers that something is expected of whether they live, now and then.
+    fn probe(&mut self, now: Instant) {
+        if now.since(self.probed) < PROBE_NS {
+            return;
+        }
+        self.probed = now;
+        for (peer, row) in self.peers.iter_mut().enumerate().filter(|(_, row)| row.expected) {
+            row.probe();
+            self.due.insert(peer);
+        }
+    }
+
+    /// Connects to a peer if that is needed, says what it has to hear, and tells the sink, in at most so many events.
+    fn serve<S: Sink>(&mut self, peer: PeerId, budget: u32, sink: &mut S) -> u32 {
+        self.connect(peer);
+        let Self { peers, tools, wire, due, .. } = self;
+        let Some(row) = peers.get_mut(peer.index()) else { return 0 };
+        row.speak(|word| wire.messages().short(peer, word, &[]));
+        let told = row.tell(peer, budget, sink);
+        tools.note(peer, row);
+        if told == budget || !row.is_quiet() {
+            due.insert(peer.index());
+        }
+        told
+    }
+
+    fn connect(&mut self, peer: PeerId) {
+        let is_needed = self.peers.get(peer.index()).is_some_and(|row| row.needs_connection());
+        if !is_needed || !self.tools.is_clean() {
+            return;
+        }
+        let room = self.make_room(peer);
+        let Self { peers, tools, .. } = self;
+        if let Some(row) = peers.get_mut(peer.index()) {
+            let made = room.and_then(|()| row.bond.need(&tools.maker(row)));
+            if let Err(cause) = made {
+                row.part(cause);
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What connections are made from, and whose they are.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use aldis_hal::{Epoch, PeerId};
+
+use super::super::error::VerbsError;
+use super::super::here::Here;
+use super::super::sys::{Completions, Receives};
+use super::maker::Maker;
+use super::peer::Peer;
+use super::word::Lane;
+
+/// The parts of the device that all connections share.
+pub(super) struct Tools {
+    pub(super) here: Rc<Here>,
+    pub(super) epoch: Epoch,
+    pub(super) receives: Receives,
+    pub(super) sent: Queue,
+    pub(super) received: Queue,
+    /// Reads that a queue pair has under way at most.
+    pub(super) depth: u8,
+    /// Whose queue pairs there are, by their numbers.
+    owners: HashMap<u32, (PeerId, Lane)>,
+    /// The numbers of each peer's, by lane; zero for none.
+    numbers: Vec<[u32; 2]>,
+}
+
+/// A queue of completions, and how many there may still be of queue pairs that are gone.
+pub(super) struct Queue {
+    pub(super) completions: Rc<Completions>,
+    entries: u32,
+    stale: u32,
+}
+
+impl Queue {
+    pub(super) fn new(here: &Here, entries: u32) -> Result<Self, VerbsError> {
+        Ok(Self { completions: Completions::new(&here.domain, entries)?, entries, stale: 0 })
+    }
+
+    /// So many were found of those that were asked for.
+    pub(super) const fn note(&mut self, found: usize, asked: usize) {
+        self.stale = if found < asked { 0 } else { self.stale.saturating_sub(found as u32) };
+    }
+}
+
+impl Tools {
+    pub(super) fn new(
+        here: &Rc<Here>,
+        (epoch, depth): (Epoch, u8),
+        (receives, sent, received): (Receives, Queue, Queue),
+        ranks: usize,
+    ) -> Self {
+        let (owners, numbers) = (HashMap::new(), vec![[0; 2]; ranks]);
+        Self { here: Rc::clone(here), epoch, receives, sent, received, depth, owners, numbers }
+    }
+
+    /// For connections with a peer.
+    pub(super) fn maker(&self, row: &Peer) -> Maker<'_> {
+        Maker {
+            domain: &self.here.domain,
+            receives: &self.receives,
+            queues: (&self.sent.completions, &self.received.completions),
+            choice: &self.here.choice,
+            place: row.place,
+            epochs: (row.epoch, self.epoch),
+            depth: self.depth,
+        }
+    }
+
+    /// Whether a new queue pair is told from all that there have been: numbers come again.
+    pub(super) const fn is_clean(&self) -> bool {
+        self.sent.stale == 0 && self.received.stale == 0
+    }
+
+    /// Takes note of the queue pairs that a peer has now.
+    pub(super) fn note(&mut self, peer: PeerId, row: &Peer) {
+        let now = [
+            (Lane::Messages, row.bond.end().map_or(0, |pair| pair.number())),
+            (Lane::Memory, row.direct.bond.end().map_or(0, |pair| pair.number())),
+        ];
+        let Some(numbers) = self.numbers.get_mut(peer.index()) else { return };
+        for (known, (lane, number)) in numbers.iter_mut().zip(now) {
+            if *known == number {
+                continue;
+            }
+            if *known != 0 {
+                self.owners.remove(known);
+                (self.sent.stale, self.received.stale) = (self.sent.entries, self.received.entries);
+            }
+            if number != 0 {
+                self.owners.insert(number, (peer, lane));
+            }
+            *known = number;
+        }
+    }
+
+    /// Whose queue pair has this number.
+    #[inline]
+    pub(super) fn owner(&self, number: u32) -> Option<(PeerId, Lane)> {
+        self.owners.get(&number).copied()
+    }
+
+    /// Other peers than this with whom messages are exchanged.
+    pub(super) fn connections_beside(&self, peer: PeerId) -> usize {
+        let has_one = |(rank, [messages, _]): &(usize, &[u32; 2])| *rank != peer.index() && *messages != 0;
+        self.numbers.iter().enumerate().filter(has_one).count()
+    }
+}

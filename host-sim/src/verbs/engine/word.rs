@@ -1,0 +1,97 @@
+//! What ranks say to each other of their connections.
+
+use aldis_hal::cause::Malformed;
+
+/// Bytes of a word.
+pub(super) const WORD_BYTES: usize = 8;
+
+/// Which of the two connections with a peer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Lane {
+    /// Messages.
+    Messages = 0,
+    /// Reads, writes and atomics.
+    Memory = 1,
+}
+
+/// What is said of it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Kind {
+    /// Here is a queue pair for it.
+    Offer = 1,
+    /// Here is another, connected to the one that was offered.
+    Answer = 2,
+    /// Both are connected.
+    Go = 3,
+    /// It is closed.
+    Close = 4,
+    /// There will be none: the device of the one who was offered it cannot.
+    Refuse = 5,
+}
+
+/// One thing that a peer is told.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Word {
+    pub(super) lane: Lane,
+    pub(super) kind: Kind,
+    /// Which of the connections of this lane, one after the other.
+    pub(super) serial: u16,
+    /// Of an offer and its answer: how many reads the sender's queue pair can have under way, and its number.
+    pub(super) depth: u8,
+    pub(super) number: u32,
+}
+
+impl Word {
+    /// One that names no queue pair.
+    pub(super) const fn bare(lane: Lane, kind: Kind, serial: u16) -> Self {
+        Self { lane, kind, serial, depth: 0, number: 0 }
+    }
+
+    pub(super) fn encode(self) -> [u8; WORD_BYTES] {
+        let ([low, high], [a, b, c, _]) = (self.serial.to_le_bytes(), self.number.to_le_bytes());
+        [self.lane as u8, self.kind as u8, low, high, a, b, c, self.depth]
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let &[lane, kind, low, high, a, b, c, depth] = bytes else { return Err(Malformed::Control) };
+        let lane = match lane {
+            0 => Lane::Messages,
+            1 => Lane::Memory,
+            _ => return Err(Malformed::Control),
+        };
+        let kind = match kind {
+            1 => Kind::Offer,
+            2 => Kind::Answer,
+            3 => Kind::Go,
+            4 => Kind::Close,
+            5 => Kind::Refuse,
+            _ => return Err(Malformed::Control),
+        };
+        let (serial, number) = (u16::from_le_bytes([low, high]), u32::from_le_bytes([a, b, c, 0]));
+        let names_pair = matches!(kind, Kind::Offer | Kind::Answer);
+        if !names_pair && (number, depth) != (0, 0) {
+            return Err(Malformed::Control);
+        }
+        Ok(Self { lane, kind, serial, depth, number })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_come_back_and_others_are_refused() {
+        let offer =
+            Word { lane: Lane::Memory, kind: Kind::Offer, serial: 0xFFFE, depth: 16, number: 0xFF_FFFF };
+        assert_eq!(Word::decode(&offer.encode()), Ok(offer));
+        let close = Word::bare(Lane::Messages, Kind::Close, 7);
+        assert_eq!(Word::decode(&close.encode()), Ok(close));
+        for (at, value) in [(0, 2), (1, 0), (1, 6), (1, 3)] {
+            let mut wrong = offer.encode();
+            wrong[at] = value;
+            assert_eq!(Word::decode(&wrong), Err(Malformed::Control), "byte {at}");
+        }
+        assert_eq!(Word::decode(&offer.encode()[..7]), Err(Malformed::Control));
+    }
+}

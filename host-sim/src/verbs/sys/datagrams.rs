@@ -1,0 +1,169 @@
+//! UNSAFE: hands slots to the device through libibverbs. A queue pair for datagrams (UD): what it sends may be lost.
+
+use std::rc::Rc;
+
+use ibverbs_sys as ffi;
+
+use super::completions::{Completions, Ending};
+use super::connection::{Connection, DATAGRAM_KEY, Shape, order, path, stale};
+use super::device::Domain;
+use super::failed;
+use super::receives::Receives;
+use super::slab::Slab;
+use crate::verbs::choice::Choice;
+use crate::verbs::error::VerbsError;
+
+/// Bytes in front of what came: where it came from, of which nothing is believed.
+pub(in crate::verbs) const ROUTE_BYTES: usize = 40;
+
+/// A queue pair for datagrams, with the memory that it sends from and receives into.
+#[derive(Debug)]
+pub(in crate::verbs) struct Datagrams {
+    // Before the memory that it sends from and the ways that it takes.
+    connection: Connection,
+    sends: Slab,
+    /// The way of what was last sent from each slot.
+    ways: Vec<Option<Rc<Way>>>,
+    inline_bytes: usize,
+    receives: Receives,
+    sent: Rc<Completions>,
+    received: Rc<Completions>,
+}
+
+/// What its slots are to be.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::verbs) struct Slots {
+    /// Datagrams that can be under way.
+    pub(in crate::verbs) sends: u32,
+    /// Datagrams that can wait here.
+    pub(in crate::verbs) receives: u32,
+    /// Bytes of the longest.
+    pub(in crate::verbs) bytes: usize,
+    /// Bytes that are asked for inline.
+    pub(in crate::verbs) inline_bytes: u32,
+}
+
+/// The way to a port, as the device knows it.
+#[derive(Debug)]
+pub(in crate::verbs) struct Way {
+    handle: *mut ffi::ibv_ah,
+    _domain: Rc<Domain>,
+}
+
+impl Way {
+    pub(in crate::verbs) fn new(
+        domain: &Rc<Domain>,
+        choice: &Choice,
+        gid: [u8; 16],
+        lid: u16,
+    ) -> Result<Self, VerbsError> {
+        let mut path = path(choice, gid, lid);
+        // SAFETY: the domain is open, and the call reads the attributes.
+        let handle = unsafe { ffi::ibv_create_ah(domain.domain, &mut path) };
+        if handle.is_null() {
+            return Err(failed("ibv_create_ah"));
+        }
+        Ok(Self { handle, _domain: Rc::clone(domain) })
+    }
+}
+
+impl Drop for Way {
+    fn drop(&mut self) {
+        // SAFETY: made once, and held as long as anything is under way on it.
+        unsafe { ffi::ibv_destroy_ah(self.handle) };
+    }
+}
+
+impl Datagrams {
+    /// One that receives.
+    pub(in crate::verbs) fn new(
+        domain: &Rc<Domain>,
+        choice: &Choice,
+        slots: Slots,
+    ) -> Result<Self, VerbsError> {
+        let (sent, received) =
+            (Completions::new(domain, slots.sends)?, Completions::new(domain, slots.receives)?);
+        let shape = (slots.receives, ROUTE_BYTES + slots.bytes);
+        let mut receives = Receives::new(domain, slots.receives, shape)?;
+        let sends = Slab::new(domain, slots.sends as usize, slots.bytes)?;
+        let kind = ffi::ibv_qp_type::IBV_QPT_UD;
+        let shape = Shape { kind, requests: slots.sends, inline_bytes: slots.inline_bytes };
+        let (connection, inline_bytes) = Connection::new(domain, &receives, (&sent, &received), shape)?;
+        connection.open(choice)?;
+        receives.grow(1)?;
+        let ways = vec![None; slots.sends as usize];
+        Ok(Self { connection, sends, ways, inline_bytes, receives, sent, received })
+    }
+
+    /// Its number here.
+    pub(in crate::verbs) fn number(&self) -> u32 {
+        self.connection.number()
+    }
+
+    /// Room for a datagram of `len` bytes in a slot; empty if the device still sends from it.
+    pub(in crate::verbs) fn bytes_mut(&mut self, slot: usize, len: usize) -> &mut [u8] {
+        self.sends.bytes_mut(slot, len)
+    }
+
+    /// Sends the first `len` bytes of a slot to queue pair `number` of a port.
+    pub(in crate::verbs) fn send(
+        &mut self,
+        (slot, len): (usize, usize),
+        way: &Rc<Way>,
+        number: u32,
+    ) -> Result<(), VerbsError> {
+        let place = self.sends.place(slot, len).ok_or_else(stale)?;
+        let mut order = order(slot as u64, ffi::ibv_wr_opcode::IBV_WR_SEND);
+        order.wr.ud = ffi::ibv_send_wr__bindgen_ty_2__bindgen_ty_3 {
+            ah: way.handle,
+            remote_qpn: number,
+            remote_qkey: DATAGRAM_KEY,
+        };
+        if len <= self.inline_bytes {
+            order.send_flags = ffi::ibv_send_flags::IBV_SEND_INLINE.0;
+        }
+        // SAFETY: the slab is registered and outlives the connection; the slot is lent below, so that nobody writes there until
+        // the order is over.
+        unsafe { self.connection.post(order, Some(place)) }?;
+        self.sends.set_lent(slot, true);
+        if let Some(taken) = self.ways.get_mut(slot) {
+            *taken = Some(Rc::clone(way));
+        }
+        Ok(())
+    }
+
+    /// Takes back the slots of what has been sent.
+    pub(in crate::verbs) fn reclaim(&mut self) -> Result<(), VerbsError> {
+        let Self { sent, sends, .. } = self;
+        sent.poll(usize::MAX, |done| {
+            sends.set_lent(usize::try_from(done.request).unwrap_or(usize::MAX), false);
+        })
+    }
+
+    /// Whether the device still sends from a slot.
+    pub(in crate::verbs) fn is_lent(&self, slot: usize) -> bool {
+        self.sends.place(slot, 0).is_none()
+    }
+
+    /// Takes the slot of the next datagram that came, and its length without the bytes in front. It is to be given back by
+    /// [`give`](Self::give).
+    pub(in crate::verbs) fn take(&mut self) -> Result<Option<(usize, usize)>, VerbsError> {
+        let Self { received, receives, .. } = self;
+        let mut taken = None;
+        received.poll(1, |done| {
+            let len = done.len.checked_sub(ROUTE_BYTES).filter(|_| done.ending == Ending::Good);
+            taken = Some((receives.take(&done), len.unwrap_or(0)));
+        })?;
+        Ok(taken)
+    }
+
+    /// What came.
+    pub(in crate::verbs) fn bytes(&self, slot: usize, len: usize) -> &[u8] {
+        self.receives.bytes(slot, ROUTE_BYTES + len).get(ROUTE_BYTES..).unwrap_or_default()
+    }
+
+    /// Lends the slot to the device again.
+    pub(in crate::verbs) fn give(&mut self, slot: usize) -> Result<(), VerbsError> {
+        self.receives.post(slot)
+    }
+}

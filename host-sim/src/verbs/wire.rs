@@ -1,0 +1,131 @@
+//! Datagrams between ranks, made reliable: [`Ethernet`] over a queue pair of the kind UD. In the mode of that name all messages
+//! go so; else what ranks say to each other of how to connect.
+
+use std::rc::Rc;
+
+use aldis_drivers::ethernet::{self, Ethernet, HEADERS_BYTES, MTU_OVERHEAD_BYTES, Memory, Row};
+use aldis_hal::{Cause, Cost, Epoch, PeerId, Transport};
+use aldis_protocols::connect::Setup;
+use aldis_protocols::reliable;
+
+use super::address::Address;
+use super::choice::Mode;
+use super::error::VerbsError;
+use super::here::Here;
+use super::nic::{self, DatagramNic, MAC_HEADER_BYTES};
+use super::sys::{Datagrams, Slots, Way};
+
+/// Datagrams that can wait here for each other rank, and how many at most for all.
+const WAITING: u32 = 16;
+const WAITING_MAX: u32 = 1024;
+/// Datagrams that can be under way.
+const SENDS: u32 = 64;
+/// Bytes that are asked for inline: what fits all that ranks say of how to connect.
+const INLINE_BYTES: u32 = 128;
+/// How long what found no answer waits to be said again, at most. A peer that computes for long does not answer.
+const RETRY_NS_MAX: u64 = 50_000_000;
+
+/// Who a rank is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Identity {
+    pub(super) me: PeerId,
+    pub(super) epoch: Epoch,
+    pub(super) ranks: u32,
+}
+
+/// How much a wire carries.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub(super) mode: Mode,
+    /// Messages to each peer that can be under way.
+    pub(super) window: usize,
+    pub(super) message_bytes: usize,
+    pub(super) cost: Cost,
+}
+
+/// Bytes of the longest message that a datagram carries, where packets are of `mtu` bytes.
+pub(super) const fn message_bytes(mtu: u16) -> usize {
+    (mtu as usize).saturating_sub(HEADERS_BYTES) & !7
+}
+
+/// The datagrams of one rank.
+pub(super) struct Wire {
+    ethernet: Ethernet<'static, DatagramNic>,
+    here: Rc<Here>,
+    mode: Mode,
+}
+
+impl Wire {
+    pub(super) fn open(here: &Rc<Here>, who: Identity, shape: Shape) -> Result<Self, VerbsError> {
+        let Identity { me, epoch, ranks } = who;
+        let others = ranks.saturating_sub(1).max(1);
+        let frame_bytes = usize::from(here.choice.mtu);
+        let receives = others.saturating_mul(WAITING).min(WAITING_MAX);
+        let limits = here.limits()?;
+        here.need(&[
+            ("shared receives", receives, limits.receives),
+            ("sends of a queue pair", SENDS, limits.sends),
+        ])?;
+        let slots = Slots { sends: SENDS, receives, bytes: frame_bytes, inline_bytes: INLINE_BYTES };
+        let pair = Datagrams::new(&here.domain, &here.choice, slots)?;
+        let nic = DatagramNic::new(pair, (me, ranks), (SENDS, frame_bytes));
+        let patience_ns = here.patience_ns();
+        let connect = Setup { retry_max_ns: RETRY_NS_MAX, deadline_ns: patience_ns, ..Setup::DEFAULT };
+        // Nobody is asked whether it lives: who computes does not answer.
+        let link = reliable::Config {
+            rto_max_ns: RETRY_NS_MAX,
+            silence_ns: 0,
+            give_up_ns: patience_ns,
+            ..reliable::Config::DEFAULT
+        };
+        let connect = Setup { rank: me.0, epoch, ..connect };
+        let framing = ethernet::Framing::Ethernet;
+        let config = ethernet::Config { connect, link, cost: shape.cost, framing };
+        let memory = memory(others as usize, shape.window, shape.message_bytes);
+        let ethernet = memory.and_then(|memory| Ethernet::new(nic, memory, config));
+        let need = (shape.message_bytes + MTU_OVERHEAD_BYTES + MAC_HEADER_BYTES) as u64;
+        let refused = |_| VerbsError::Limit { what: "bytes in a packet", need, have: frame_bytes as u64 };
+        Ok(Self { ethernet: ethernet.map_err(refused)?, here: Rc::clone(here), mode: shape.mode })
+    }
+
+    /// Where this rank is.
+    pub(super) fn address(&self) -> Address {
+        let (choice, mode) = (&self.here.choice, self.mode);
+        let number = self.ethernet.nic().number();
+        Address { mode, gid: choice.gid.raw, lid: choice.lid, mtu: choice.mtu, number }
+    }
+
+    /// This life of `peer`, at this address, is the one to talk to from here on.
+    pub(super) fn introduce(&mut self, peer: PeerId, epoch: Epoch, address: &Address) -> Result<(), Cause> {
+        let way = Way::new(&self.here.domain, &self.here.choice, address.gid, address.lid);
+        self.ethernet.nic_mut().route(peer, way.map_err(|_| Cause::Unreachable)?, address.number);
+        self.ethernet.introduce(peer, epoch, &nic::mac(peer).0)
+    }
+
+    /// Its messages.
+    pub(super) const fn messages(&mut self) -> &mut Ethernet<'static, DatagramNic> {
+        &mut self.ethernet
+    }
+
+    /// The same, to look at.
+    pub(super) const fn seen(&self) -> &Ethernet<'static, DatagramNic> {
+        &self.ethernet
+    }
+
+    pub(super) fn here(&self) -> &Here {
+        &self.here
+    }
+}
+
+/// Memory for so many peers, for the rest of the process.
+fn memory(others: usize, window: usize, message_bytes: usize) -> Result<Memory<'static>, Cause> {
+    let (messages, words) = (others * window, others * window * message_bytes / size_of::<u64>());
+    let ring = || (vec![0; words].leak(), vec![0; messages].leak());
+    Memory::of_slices(vec![Row::EMPTY; others].leak(), [ring(), ring()], window, message_bytes)
+}
+
+impl core::fmt::Debug for Wire {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Wire").field("mode", &self.mode).finish_non_exhaustive()
+    }
+}
