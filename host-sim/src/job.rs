@@ -23,7 +23,7 @@ use crate::pmi::{Client, Seat};
 use crate::segment::{self, Segment};
 use crate::shape::{self, Plan};
 use crate::tcp::{JobKey, Tcp};
-use crate::transport::{self, Far, HostEndpoint, Segments};
+use crate::transport::{self, HostEndpoint, Reached, Segments};
 use crate::wireup::{
     Channel, FromLauncher, FromRank, Node, SOCKET_VARIABLE, Shape, TcpTerms, VERSION, WireError, bounded,
 };
@@ -301,7 +301,7 @@ fn assemble(
     let (me, epoch) = (PeerId(rank), Epoch::from_entropy(entropy::random()));
     let geometry = shape::geometry(segments.mapped.len() as u32, terms.shape);
     let mut inboxes = transport::Inboxes::format(segments, geometry, job, epoch)?;
-    let (far, address) = far(terms, epoch)?;
+    let Reached { far, address, bell } = far(terms, epoch)?;
     let mut card = Card::new(me, epoch, memory.room());
     // What an address cannot be: longer than a card has room for.
     card.address = address.iter().copied().take(ADDRESS_BYTES_MAX).collect();
@@ -314,7 +314,9 @@ fn assemble(
         Patience::SHARED_SOCKETS if is_over_verbs(terms) => Patience::SHARED_DEVICE,
         patience => patience,
     };
-    let platform = HostPlatform::new(segments.own()?.board(), patience);
+    // Nobody rings for what comes through shared memory.
+    let bell = bell.filter(|_| segments.mapped.len() == 1);
+    let platform = HostPlatform::new(segments.own()?.board(), patience).with_bell(bell);
     let mut endpoint =
         HostEndpoint::new(memory, inboxes.transport(far)?, platform, Config { me, size, epoch })?;
     for card in cards.iter().filter(|card| card.peer() != me) {
@@ -335,14 +337,12 @@ fn is_over_verbs(terms: &Terms) -> bool {
     near < size && transport::wants_verbs()
 }
 
-/// The transport to ranks with whom no memory is shared, and the address by which they reach this one.
-fn far(terms: &Terms, epoch: Epoch) -> Result<(Far, Vec<u8>), JoinError> {
+/// The transport to ranks with whom no memory is shared.
+fn far(terms: &Terms, epoch: Epoch) -> Result<Reached, JoinError> {
     if is_over_verbs(terms) {
         return transport::over_verbs(PeerId(terms.label.rank), epoch, terms.label.size);
     }
-    let tcp = listen(terms, epoch)?;
-    let address = tcp.address();
-    Ok((transport::over_tcp(tcp), address))
+    Ok(transport::over_tcp(listen(terms, epoch)?))
 }
 
 /// Their transport over TCP; a vacant one if there are none.

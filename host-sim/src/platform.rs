@@ -1,8 +1,11 @@
 //! `HostPlatform`: clock, idle policy, entropy and notes of a rank on Linux.
 
 use core::time::Duration;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use aldis_hal::{Activity, Instant, Platform};
+use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sched::{sched_getaffinity, sched_yield};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
@@ -79,17 +82,25 @@ const NAPS: u32 = 8;
 pub struct HostPlatform {
     board: Option<&'static Board>,
     patience: Patience,
+    /// A file that can be read when a sleeper has to wake.
+    bell: Option<Arc<OwnedFd>>,
 }
 
 impl HostPlatform {
     /// A platform that keeps its notes on `board`.
     pub const fn new(board: &'static Board, patience: Patience) -> Self {
-        Self { board: Some(board), patience }
+        Self { board: Some(board), patience, bell: None }
     }
 
     /// A platform that keeps no notes: of a core of this process, which nobody watches.
     pub const fn unwatched(patience: Patience) -> Self {
-        Self { board: None, patience }
+        Self { board: None, patience, bell: None }
+    }
+
+    /// The same, which sleeps as long as it may, or until this file can be read: of a rank for which nothing else happens.
+    #[must_use]
+    pub fn with_bell(self, bell: Option<OwnedFd>) -> Self {
+        Self { bell: bell.map(Arc::new), ..self }
     }
 
     /// The status board on which it keeps its notes.
@@ -97,12 +108,20 @@ impl HostPlatform {
         self.board
     }
 
+    fn sleep(&self, naps: u32) {
+        let longest = self.patience.nap_us_max;
+        let time = |us: u32| Duration::from_micros(us.into());
+        let Some(bell) = &self.bell else {
+            return std::thread::sleep(time(NAP_US.saturating_mul(naps).min(longest)));
+        };
+        // Who is woken by a signal sleeps less.
+        let _ = ppoll(&mut [PollFd::new(bell.as_fd(), PollFlags::POLLIN)], Some(time(longest).into()), None);
+    }
+
     #[cold]
     fn wait_longer(&self, idle: u32) {
         if idle >= self.patience.awake {
-            let naps = (idle - self.patience.awake) / NAPS + 1;
-            let us = NAP_US.saturating_mul(naps).min(self.patience.nap_us_max);
-            std::thread::sleep(Duration::from_micros(us.into()));
+            self.sleep((idle - self.patience.awake) / NAPS + 1);
         } else if idle & (self.patience.yield_every - 1) == 0 {
             let _ = sched_yield();
             if let Some(board) = self.board {
@@ -180,6 +199,17 @@ mod tests {
             platform.relax(u32::MAX);
             assert!(platform.now().since(before) >= 1000 * least_us);
         }
+    }
+
+    #[test]
+    fn a_bell_wakes_who_sleeps() {
+        let (reader, writer) = std::os::unix::net::UnixStream::pair().unwrap();
+        let patience = Patience { nap_us_max: 60_000_000, ..Patience::SHARED };
+        let mut platform = platform(patience).with_bell(Some(reader.into()));
+        std::io::Write::write_all(&mut &writer, b"x").unwrap();
+        let before = platform.now();
+        platform.relax(u32::MAX);
+        assert!(platform.now().since(before) < 30_000_000_000);
     }
 
     #[test]

@@ -5,6 +5,8 @@ mod choice;
 
 pub use choice::Choice;
 
+use std::os::fd::OwnedFd;
+
 use aldis_drivers::direct::{Direct, Slots};
 use aldis_drivers::shm::{self, Geometry, Identity, Lane, Region};
 use aldis_drivers::{Loopback, Shm};
@@ -50,33 +52,38 @@ pub(crate) fn wants_verbs() -> bool {
     std::env::var(VARIABLE).is_ok_and(|value| OVER_VERBS.contains(&value.as_str()))
 }
 
-/// TCP for those with whom no memory is shared.
-#[cfg(not(feature = "verbs"))]
-pub(crate) const fn over_tcp(tcp: Tcp) -> Far {
-    tcp
+/// How a rank reaches those with whom it shares no memory.
+pub(crate) struct Reached {
+    pub(crate) far: Far,
+    /// By which they reach it.
+    pub(crate) address: Vec<u8>,
+    /// What wakes it, if anything does.
+    pub(crate) bell: Option<OwnedFd>,
 }
 
-/// TCP for those with whom no memory is shared.
-#[cfg(feature = "verbs")]
-pub(crate) const fn over_tcp(tcp: Tcp) -> Far {
-    Composite::new(tcp, Verbs::vacant())
+/// TCP for them.
+pub(crate) fn over_tcp(tcp: Tcp) -> Reached {
+    let address = tcp.address();
+    #[cfg(feature = "verbs")]
+    let tcp = Composite::new(tcp, Verbs::vacant());
+    Reached { far: tcp, address, bell: None }
 }
 
 /// Verbs for them, which this program does not have.
 #[cfg(not(feature = "verbs"))]
-pub(crate) fn over_verbs(me: PeerId, _epoch: Epoch, _ranks: u32) -> Result<(Far, Vec<u8>), JoinError> {
+pub(crate) fn over_verbs(me: PeerId, _epoch: Epoch, _ranks: u32) -> Result<Reached, JoinError> {
     let text = "this program is built without the feature `verbs` of aldis-host-sim".into();
     Err(JoinError::Verbs { rank: me.0, text })
 }
 
-/// Verbs for them, and the address to be told.
+/// Verbs for them.
 #[cfg(feature = "verbs")]
-pub(crate) fn over_verbs(me: PeerId, epoch: Epoch, ranks: u32) -> Result<(Far, Vec<u8>), JoinError> {
+pub(crate) fn over_verbs(me: PeerId, epoch: Epoch, ranks: u32) -> Result<Reached, JoinError> {
     let config = Config::from_environment()?;
     let opened = Verbs::open(me, epoch, ranks, &config);
     let verbs = opened.map_err(|error| JoinError::Verbs { rank: me.0, text: error.to_string() })?;
-    let address = verbs.address();
-    Ok((Composite::new(Tcp::vacant(me), verbs), address))
+    let (address, bell) = (verbs.address(), verbs.bell());
+    Ok(Reached { far: Composite::new(Tcp::vacant(me), verbs), address, bell })
 }
 
 /// Bytes of a loopback frame and how many there are.

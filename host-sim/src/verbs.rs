@@ -8,6 +8,7 @@
 //! | `choice` | which device, port and address of it; why each other one is none |
 //! | `here` | the device and the port that were chosen |
 //! | `address` | what a rank's card says of it |
+//! | `watch` | when the device is to wake who sleeps |
 //! | `wire`, `nic` | datagrams between ranks, made reliable |
 //! | `engine` | peers, credits, how connections are made, and what a poll does |
 //! | `regions` | the user's memory that is registered |
@@ -59,7 +60,10 @@ mod nic;
 mod regions;
 mod sys;
 mod transport;
+mod watch;
 mod wire;
+
+use std::os::fd::OwnedFd;
 
 use aldis_hal::{Cause, Cost, Epoch, PeerId};
 
@@ -136,9 +140,20 @@ impl Verbs {
     pub fn place(&self) -> Option<(&str, u8, u32)> {
         match &self.0 {
             Way::None => None,
-            Way::Connected(engine) => Some(engine.place()),
+            Way::Connected(engine) => Some(engine.here().place()),
             Way::Datagrams(wire) => Some(wire.here().place()),
         }
+    }
+
+    /// A file that can be read when something has happened, once polls have found nothing for a while: who sleeps waits on it.
+    /// `None` if it is vacant, or the process can have no more files.
+    pub fn bell(&self) -> Option<OwnedFd> {
+        let here = match &self.0 {
+            Way::None => return None,
+            Way::Connected(engine) => engine.here(),
+            Way::Datagrams(wire) => wire.here(),
+        };
+        here.channel.bell().ok()
     }
 
     /// Puts the queue pair that messages with `peer` go by into its error state, as a device does when it fails: what is

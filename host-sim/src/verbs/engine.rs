@@ -30,6 +30,7 @@ use super::error::VerbsError;
 use super::here::Here;
 use super::regions::{KEY_BYTES, REGIONS_MAX, Regions};
 use super::sys::{self, Done, Ending, Pair, Receives, Sent};
+use super::watch::Watch;
 use super::wire::{Identity, Shape, Wire};
 use super::{COST, READ_COST};
 
@@ -79,6 +80,7 @@ pub(super) struct Engine {
     /// Polls since words were last listened for.
     busy: u32,
     probed: Instant,
+    watch: Watch,
     caps: Caps,
 }
 
@@ -111,16 +113,16 @@ impl Engine {
         let peers = (0..ranks).map(|rank| Peer::new(me.0 < rank)).collect();
         let (regions, caps) = (Regions::new(), caps(&limits, &here.config));
         let (heard, due, connections_most) = (VecDeque::new(), Due::new(ranks as usize), most as usize);
-        let (busy, probed) = (0, Instant(0));
-        Ok(Self { me, peers, tools, regions, wire, heard, due, connections_most, busy, probed, caps })
+        let (busy, probed, watch) = (0, Instant(0), Watch::default());
+        Ok(Self { me, peers, tools, regions, wire, heard, due, connections_most, busy, probed, watch, caps })
     }
 
     pub(super) fn address(&self) -> Address {
         self.wire.address()
     }
 
-    pub(super) fn place(&self) -> (&str, u8, u32) {
-        self.tools.here.place()
+    pub(super) fn here(&self) -> &Here {
+        &self.tools.here
     }
 
     pub(super) fn features(&self) -> Features {

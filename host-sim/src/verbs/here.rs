@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::choice::{self, Choice, Config};
 use super::error::VerbsError;
-use super::sys::{Device, Domain, Limits};
+use super::sys::{Channel, Device, Domain, Limits};
 
 /// How long a rank may compute without a poll, unless the user says so: an hour.
 const PATIENCE_S: u32 = 3600;
@@ -13,6 +13,8 @@ const PATIENCE_S: u32 = 3600;
 /// An open device, what was chosen of it, and what the user wants besides.
 pub(super) struct Here {
     pub(super) domain: Rc<Domain>,
+    /// Tells of completions to who sleeps.
+    pub(super) channel: Rc<Channel>,
     pub(super) choice: Choice,
     pub(super) config: Config,
 }
@@ -23,7 +25,8 @@ impl Here {
         let descriptions: Vec<_> = devices.iter().map(Device::describe).collect::<Result<_, _>>()?;
         let choice = choice::choose(&descriptions, config)?;
         let domain = Domain::new(Rc::new(devices.swap_remove(choice.device)))?;
-        Ok(Rc::new(Self { domain, choice, config: config.clone() }))
+        let channel = Channel::new(domain.device())?;
+        Ok(Rc::new(Self { domain, channel, choice, config: config.clone() }))
     }
 
     /// What the device can do at its port.

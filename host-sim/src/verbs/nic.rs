@@ -73,6 +73,12 @@ impl DatagramNic {
         }
     }
 
+    /// Has the device's channel tell of the next frame.
+    pub(super) fn arm(&mut self) {
+        let said = self.pair.arm();
+        self.note(said);
+    }
+
     fn note<T>(&mut self, said: Result<T, super::VerbsError>) -> Option<T> {
         self.link = if said.is_ok() { Link::Up } else { Link::Down };
         said.ok()

@@ -2,6 +2,7 @@
 //! memory that the device may touch is out of reach until the device has given it back. The modules below are all the
 //! unsafe code that there is of verbs.
 
+mod channel;
 mod completions;
 mod connection;
 mod datagrams;
@@ -16,6 +17,7 @@ use nix::errno::Errno;
 
 use super::error::VerbsError;
 
+pub(super) use self::channel::Channel;
 pub(super) use self::completions::{BATCH, Completions, Done, Ending};
 pub(super) use self::connection::Remote;
 pub(super) use self::datagrams::{Datagrams, Slots, Way};

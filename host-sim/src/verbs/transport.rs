@@ -171,7 +171,7 @@ impl Transport for Verbs {
         match &mut self.0 {
             Way::None => 0,
             Way::Connected(engine) => engine.poll(budget, now, sink),
-            Way::Datagrams(wire) => wire.messages().poll(budget, now, sink),
+            Way::Datagrams(wire) => wire.poll(budget, now, sink),
         }
     }
 

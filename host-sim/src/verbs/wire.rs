@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use aldis_drivers::ethernet::{self, Ethernet, HEADERS_BYTES, MTU_OVERHEAD_BYTES, Memory, Row};
-use aldis_hal::{Cause, Cost, Epoch, PeerId, Transport};
+use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Sink, Transport};
 use aldis_protocols::connect::Setup;
 use aldis_protocols::reliable;
 
@@ -14,6 +14,7 @@ use super::error::VerbsError;
 use super::here::Here;
 use super::nic::{self, DatagramNic, MAC_HEADER_BYTES};
 use super::sys::{Datagrams, Slots, Way};
+use super::watch::Watch;
 
 /// Datagrams that can wait here for each other rank, and how many at most for all.
 const WAITING: u32 = 16;
@@ -53,6 +54,7 @@ pub(super) struct Wire {
     ethernet: Ethernet<'static, DatagramNic>,
     here: Rc<Here>,
     mode: Mode,
+    watch: Watch,
 }
 
 impl Wire {
@@ -67,7 +69,7 @@ impl Wire {
             ("sends of a queue pair", SENDS, limits.sends),
         ])?;
         let slots = Slots { sends: SENDS, receives, bytes: frame_bytes, inline_bytes: INLINE_BYTES };
-        let pair = Datagrams::new(&here.domain, &here.choice, slots)?;
+        let pair = Datagrams::new(&here.domain, &here.channel, &here.choice, slots)?;
         let nic = DatagramNic::new(pair, (me, ranks), (SENDS, frame_bytes));
         let patience_ns = here.patience_ns();
         let connect = Setup { retry_max_ns: RETRY_NS_MAX, deadline_ns: patience_ns, ..Setup::DEFAULT };
@@ -85,7 +87,12 @@ impl Wire {
         let ethernet = memory.and_then(|memory| Ethernet::new(nic, memory, config));
         let need = (shape.message_bytes + MTU_OVERHEAD_BYTES + MAC_HEADER_BYTES) as u64;
         let refused = |_| VerbsError::Limit { what: "bytes in a packet", need, have: frame_bytes as u64 };
-        Ok(Self { ethernet: ethernet.map_err(refused)?, here: Rc::clone(here), mode: shape.mode })
+        Ok(Self {
+            ethernet: ethernet.map_err(refused)?,
+            here: Rc::clone(here),
+            mode: shape.mode,
+            watch: Watch::default(),
+        })
     }
 
     /// Where this rank is.
@@ -100,6 +107,22 @@ impl Wire {
         let way = Way::new(&self.here.domain, &self.here.choice, address.gid, address.lid);
         self.ethernet.nic_mut().route(peer, way.map_err(|_| Cause::Unreachable)?, address.number);
         self.ethernet.introduce(peer, epoch, &nic::mac(peer).0)
+    }
+
+    /// Has the device's channel tell of the next datagram.
+    pub(super) fn arm(&mut self) {
+        self.ethernet.nic_mut().arm();
+    }
+
+    /// See [`Transport::poll`]: of a rank that has nothing but datagrams.
+    #[inline]
+    pub(super) fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
+        let found = self.ethernet.poll(budget, now, sink);
+        if self.watch.is_due(found, &self.here.channel) {
+            self.arm();
+            return self.ethernet.poll(budget, now, sink);
+        }
+        found
     }
 
     /// Its messages.

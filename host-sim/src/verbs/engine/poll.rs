@@ -7,7 +7,7 @@ use aldis_hal::{Cause, Instant, PeerId, Resource, Sink, Token};
 
 use super::super::sys::{BATCH, Ending};
 use super::memory::cause_of;
-use super::peer::IS_MESSAGE;
+use super::peer::{IS_MESSAGE, Peer};
 use super::word::{Kind, Lane, Word};
 use super::{BUSY_POLLS, Engine, PROBE_NS};
 
@@ -36,6 +36,25 @@ impl Sink for Ears<'_> {
 impl Engine {
     /// See [`Transport::poll`].
     pub(in super::super) fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
+        let found = self.look(budget, now, sink);
+        if self.watch.is_due(found, &self.tools.here.channel) {
+            self.arm();
+            return self.look(budget, now, sink);
+        }
+        found
+    }
+
+    /// Has the device wake who sleeps: for what comes, and for what is sent if that is waited for.
+    fn arm(&mut self) {
+        let waits = |row: &Peer| row.waiting || !row.direct.is_idle();
+        let sent = self.peers.iter().any(waits).then_some(&self.tools.sent);
+        let queues = [Some(&self.tools.received), sent];
+        let armed = queues.into_iter().flatten().all(|queue| queue.completions.arm().is_ok());
+        self.wire.arm();
+        self.check(armed);
+    }
+
+    fn look<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
         let mut events = self.take_arrivals(budget as usize, sink);
         events += self.take_sent((budget - events) as usize, sink);
         self.busy += 1;

@@ -36,7 +36,7 @@ pub(super) struct Queue {
 
 impl Queue {
     pub(super) fn new(here: &Here, entries: u32) -> Result<Self, VerbsError> {
-        Ok(Self { completions: Completions::new(&here.domain, entries)?, entries, stale: 0 })
+        Ok(Self { completions: Completions::new(&here.domain, &here.channel, entries)?, entries, stale: 0 })
     }
 
     /// So many were found of those that were asked for.

@@ -6,8 +6,9 @@ use std::rc::Rc;
 use ibverbs_sys as ffi;
 use nix::errno::Errno;
 
+use super::channel::Channel;
 use super::device::{Device, Domain};
-use super::failed;
+use super::{check, failed};
 use crate::verbs::error::VerbsError;
 
 /// Completions taken by one call.
@@ -17,6 +18,7 @@ pub(in crate::verbs) const BATCH: usize = 16;
 #[derive(Debug)]
 pub(in crate::verbs) struct Completions {
     pub(super) queue: *mut ffi::ibv_cq,
+    _channel: Rc<Channel>,
     _device: Rc<Device>,
 }
 
@@ -49,17 +51,31 @@ pub(in crate::verbs) struct Done {
 }
 
 impl Completions {
-    pub(in crate::verbs) fn new(domain: &Domain, entries: u32) -> Result<Rc<Self>, VerbsError> {
-        let device = Rc::clone(&domain.device);
+    /// Room for so many. Once it is [armed](Self::arm), the channel tells of the next one.
+    pub(in crate::verbs) fn new(
+        domain: &Domain,
+        channel: &Rc<Channel>,
+        entries: u32,
+    ) -> Result<Rc<Self>, VerbsError> {
+        let (device, channel) = (Rc::clone(&domain.device), Rc::clone(channel));
         let entries = i32::try_from(entries).unwrap_or(i32::MAX);
-        // SAFETY: the context is open; no channel, no context of ours.
+        // SAFETY: the context and the channel are open; no context of ours.
         let queue =
-            unsafe { ffi::ibv_create_cq(device.context, entries, ptr::null_mut(), ptr::null_mut(), 0) };
+            unsafe { ffi::ibv_create_cq(device.context, entries, ptr::null_mut(), channel.channel, 0) };
         if queue.is_null() {
-            Err(failed("ibv_create_cq"))
-        } else {
-            Ok(Rc::new(Self { queue, _device: device }))
+            return Err(failed("ibv_create_cq"));
         }
+        Ok(Rc::new(Self { queue, _channel: channel, _device: device }))
+    }
+
+    /// Has the channel tell of the next completion. What has come before is to be looked for after this.
+    pub(in crate::verbs) fn arm(&self) -> Result<(), VerbsError> {
+        // SAFETY: the queue is open, and its context has the operation.
+        let code = unsafe {
+            let arm = (*(*self.queue).context).ops.req_notify_cq;
+            arm.map_or(-1, |arm| arm(self.queue, 0))
+        };
+        check("ibv_req_notify_cq", code)
     }
 
     /// Takes at most so many, and [`BATCH`].

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use ibverbs_sys as ffi;
 
+use super::channel::Channel;
 use super::completions::{Completions, Ending};
 use super::connection::{Connection, DATAGRAM_KEY, Shape, order, path, stale};
 use super::device::Domain;
@@ -78,11 +79,12 @@ impl Datagrams {
     /// One that receives.
     pub(in crate::verbs) fn new(
         domain: &Rc<Domain>,
+        channel: &Rc<Channel>,
         choice: &Choice,
         slots: Slots,
     ) -> Result<Self, VerbsError> {
-        let (sent, received) =
-            (Completions::new(domain, slots.sends)?, Completions::new(domain, slots.receives)?);
+        let sent = Completions::new(domain, channel, slots.sends)?;
+        let received = Completions::new(domain, channel, slots.receives)?;
         let shape = (slots.receives, ROUTE_BYTES + slots.bytes);
         let mut receives = Receives::new(domain, slots.receives, shape)?;
         let sends = Slab::new(domain, slots.sends as usize, slots.bytes)?;
@@ -98,6 +100,11 @@ impl Datagrams {
     /// Its number here.
     pub(in crate::verbs) fn number(&self) -> u32 {
         self.connection.number()
+    }
+
+    /// Has the channel tell of the next arrival.
+    pub(in crate::verbs) fn arm(&self) -> Result<(), VerbsError> {
+        self.received.arm()
     }
 
     /// Room for a datagram of `len` bytes in a slot; empty if the device still sends from it.

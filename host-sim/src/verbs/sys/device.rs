@@ -162,7 +162,7 @@ impl Domain {
         if domain.is_null() { Err(failed("ibv_alloc_pd")) } else { Ok(Rc::new(Self { domain, device })) }
     }
 
-    pub(in crate::verbs) fn device(&self) -> &Device {
+    pub(in crate::verbs) const fn device(&self) -> &Rc<Device> {
         &self.device
     }
 }
