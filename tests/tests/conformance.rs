@@ -8,7 +8,7 @@ use std::thread;
 use aldis_drivers::Loopback;
 use aldis_tests::conformance::launched::{PROGRAMS, Programs};
 use aldis_tests::conformance::threads::Host;
-use aldis_tests::conformance::{MEDIA, cases, run};
+use aldis_tests::conformance::{cases, media, run};
 
 #[path = "launcher/harness.rs"]
 #[allow(dead_code, reason = "the file is shared with the launcher's tests")]
@@ -34,7 +34,7 @@ fn every_case_passes_over_every_medium() {
             if case >= count {
                 return;
             }
-            for (turn, medium) in MEDIA.iter().enumerate() {
+            for (turn, medium) in media().enumerate() {
                 let seed = (case + turn) as u64 % medium.seeds_of(SEEDS, all[case].is_drawn);
                 match run(case, medium, seed) {
                     None => {}

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use crate::shell;
 use crate::steps::Outcome;
 use crate::table::Table;
+use crate::verbs;
 use crate::workspace::{self, Workspace};
 
 /// Seeds of a campaign.
@@ -19,6 +20,8 @@ const STEP_SEEDS: u64 = 300;
 /// What cargo is to build: the suite, and what it starts for jobs of processes.
 pub(crate) const PROGRAMS: [&str; 8] =
     ["-p", "aldis-tests", "--bin", "conformance", "-p", "aldis-host-sim", "--bin", "aldis-run"];
+/// Those packages.
+pub(crate) const PACKAGES: [&str; 2] = ["aldis-tests", "aldis-host-sim"];
 /// What that program takes for every case and every medium.
 const ALL: &str = "all";
 
@@ -169,7 +172,8 @@ fn judge(went: &[Went]) -> Result<()> {
 fn build() -> Result<String> {
     eprintln!("building conformance in release");
     let mut cargo = workspace::cargo();
-    shell::run(cargo.args(["build", "--release", "--locked", "--quiet"]).args(PROGRAMS))?;
+    cargo.args(["build", "--release", "--locked", "--quiet"]).args(PROGRAMS);
+    shell::run(cargo.args(verbs::features(&PACKAGES)))?;
     let program = Workspace::members()?.target.join("release").join("conformance");
     Ok(program.display().to_string())
 }

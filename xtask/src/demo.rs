@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::shell;
 use crate::table::Table;
+use crate::verbs;
 use crate::workspace::{self, Workspace};
 
 /// The programs of `host-sim/examples`, and what each of them proves.
@@ -65,6 +66,7 @@ impl Demo {
             "--bin",
             "aldis-run",
         ]);
+        cargo.args(verbs::features(&["aldis-host-sim"]));
         for (program, _) in PROGRAMS {
             cargo.args(["--example", program]);
         }

@@ -12,6 +12,7 @@ use crate::conformance;
 use crate::shell;
 use crate::steps::Outcome;
 use crate::table::Table;
+use crate::verbs;
 use crate::workspace::{self, Workspace};
 
 /// Seeds of a campaign that is bound by nothing else.
@@ -249,7 +250,7 @@ fn list(workspace: &Workspace) -> Result<List> {
 }
 
 /// Builds the simulator and other programs of the workspace.
-fn build(others: &[&str]) -> Result<()> {
+fn build(others: &[String]) -> Result<()> {
     eprintln!("building aldis-sim in release");
     let mut cargo = workspace::cargo();
     cargo.args(["build", "--release", "--locked", "--quiet", "-p", "aldis-host-sim", "--bin", "aldis-sim"]);
@@ -260,7 +261,9 @@ fn build(others: &[&str]) -> Result<()> {
 pub(crate) fn step() -> Result<Outcome> {
     let workspace = Workspace::members()?;
     // With what the next step runs: the last crates of both, each one core's work, are compiled side by side.
-    build(&conformance::PROGRAMS)?;
+    let mut others = conformance::PROGRAMS.map(String::from).to_vec();
+    others.extend(verbs::features(&conformance::PACKAGES));
+    build(&others)?;
     let start = Instant::now();
     let sim = Sim {
         seeds: Some(STEP_SEEDS),

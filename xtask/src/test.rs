@@ -19,13 +19,13 @@ use crate::{arrows, bench, conformance, endian, fences, licences, mpi, qemu, she
 ///
 /// Formatting, dependency arrows, fences of unsafe code, licences, clippy for each package and feature, documentation, unit and
 /// integration tests, bugs planted for them; then, unless skipped as slow, a campaign of the simulator, the conformance suite
-/// on 300 seeds, programs in C over its interface of MPI, the loom models, a check for every firmware target, the firmware's size and contents, a job with an
-/// emulated big-endian machine, jobs of firmware in emulators, and a short run of the benchmark against the peers. Steps that
+/// on 300 seeds, programs in C over its interface of MPI, the loom models, a check for every firmware target, the firmware's size and
+/// contents, a job with an emulated big-endian machine, jobs of firmware in emulators, RDMA in emulated machines, and a short run of the benchmark against the peers. Steps that
 /// only build and compute run beside the others at low priority, and tell at their end. A step that does not come to its end
 /// is ended, and what it ran is told. Needs no root and no package.
 #[derive(Args)]
 pub(crate) struct Test {
-    /// Leave out the simulator, conformance, programs in C, loom, firmware, size, endian, emulators and the peers
+    /// Leave out the simulator, conformance, programs in C, loom, firmware, size, endian, emulators, RDMA and the peers
     #[arg(long)]
     skip_slow: bool,
     /// Run only this step; several may be named, and run one after the other in the usual order
@@ -56,7 +56,7 @@ enum When {
     Aside,
 }
 
-const STEPS: [Step; 18] = {
+const STEPS: [Step; 19] = {
     use When::{Always, Aside, Slow};
     const fn step(name: &'static str, when: When, work: fn(&Workspace) -> Result<Outcome>) -> Step {
         Step { name, when, work }
@@ -79,6 +79,7 @@ const STEPS: [Step; 18] = {
         step("size", Aside, size::check),
         step("images", Aside, qemu::images),
         step("qemu", Slow, |_| qemu::step()),
+        step("verbs", Slow, |_| verbs::step()),
         step("peers", Slow, |_| bench::peers()),
     ]
 };

@@ -19,4 +19,4 @@ mod session;
 mod transport;
 
 pub(crate) use cli::Command;
-pub(crate) use transport::{FEATURE, can_build};
+pub(crate) use transport::{FEATURE, can_build, features, step};

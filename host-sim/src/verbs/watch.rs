@@ -2,8 +2,9 @@
 
 use super::sys::Channel;
 
-/// Polls in vain after which the device is asked to.
-const VAIN: u32 = 32;
+/// Polls in vain after which the device is asked to: fewer than those after which a rank that shares its core sleeps
+/// ([`Patience::SHARED_DEVICE`](crate::platform::Patience::SHARED_DEVICE)).
+const VAIN: u32 = 8;
 
 /// Polls in vain, and whether the device has been asked.
 #[derive(Debug, Default)]

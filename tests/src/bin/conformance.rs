@@ -13,7 +13,7 @@ use std::time::Instant;
 use aldis_drivers::Loopback;
 use aldis_tests::conformance::launched::{self, PROGRAMS, Programs};
 use aldis_tests::conformance::threads::Host;
-use aldis_tests::conformance::{Case, MEDIA, Medium, cases, run};
+use aldis_tests::conformance::{Case, Medium, cases, media, run};
 use serde_json::json;
 
 /// What stands for every case and every medium.
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         ["media"] => {
-            for Medium { name, about, .. } in MEDIA {
+            for Medium { name, about, .. } in media() {
                 println!("{}", json!({"medium": name, "about": about}));
             }
             ExitCode::SUCCESS
@@ -58,7 +58,7 @@ fn usage() -> ExitCode {
 /// Every case that is asked for over every medium that is, each up to its first seed that fails.
 fn campaign<T, P>(all: &[Case<T, P>], from: u64, seeds: u64, case: &str, medium: &str) -> ExitCode {
     let is = |wanted: &str, name: &str| wanted == ALL || wanted == name;
-    let media = || MEDIA.iter().filter(|one| is(medium, one.name));
+    let media = || media().filter(|one| is(medium, one.name));
     let chosen = all.iter().enumerate().filter(|(_, one)| is(case, one.name));
     let work: Vec<(usize, &Medium)> =
         chosen.flat_map(|(index, _)| media().map(move |medium| (index, medium))).collect();

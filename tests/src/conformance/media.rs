@@ -45,7 +45,7 @@ pub struct Medium {
 }
 
 /// What every case runs over. A transport that comes later is a line here.
-pub const MEDIA: &[Medium] = &[
+const MEDIA: &[Medium] = &[
     Medium {
         name: "loopback",
         about: "a job of one over the loopback alone",
@@ -89,7 +89,15 @@ pub const MEDIA: &[Medium] = &[
         about: "threads over an RDMA device, with prices by which long messages are read, or none are",
         ranks: (1, RANKS_MAX as u32),
         seeds: Seeds::PerThousand(8),
-        run: |plan| registered::run(plan.drawn(), plan.ranks, plan.room()),
+        run: |plan| registered::connected(plan.drawn(), plan.ranks, plan.room()),
+    },
+    #[cfg(feature = "verbs")]
+    Medium {
+        name: "datagrams",
+        about: "the same in datagrams of an RDMA device, which are acknowledged and repeated",
+        ranks: (1, RANKS_MAX as u32),
+        seeds: Seeds::PerThousand(8),
+        run: |plan| registered::datagrams(plan.drawn(), plan.ranks, plan.room()),
     },
     Medium {
         name: "ethernet",
@@ -120,6 +128,18 @@ pub const MEDIA: &[Medium] = &[
         run: |plan| simulated::run(plan.drawn(), plan.ranks, Wire::Frames),
     },
 ];
+
+/// Those that there are on this machine: an RDMA device is no matter of course.
+pub fn media() -> impl Iterator<Item = &'static Medium> {
+    #[cfg(feature = "verbs")]
+    let is_here = {
+        let has_device = registered::is_here();
+        move |medium: &&Medium| has_device || !["verbs", "datagrams"].contains(&medium.name)
+    };
+    #[cfg(not(feature = "verbs"))]
+    let is_here = |_: &&Medium| true;
+    MEDIA.iter().filter(is_here)
+}
 
 impl Medium {
     /// The one of that name.

@@ -108,7 +108,7 @@ impl Test {
         let (figures, good) = if self.baseline {
             (baseline(limit, loud)?, String::new())
         } else {
-            let Findings { tests, runs, figures } = transport::examine(limit, loud)?;
+            let Findings { tests, runs, figures } = transport::examine(pingpong::ROUNDS, limit, loud)?;
             let good =
                 format!("; {tests} tests of the transport and {runs} runs of the conformance suite are good");
             (figures, good)
@@ -129,8 +129,8 @@ fn baseline(limit: Duration, loud: bool) -> Result<Vec<Figure>> {
         let session = Session { programs: Vec::new(), commands, limit, loud };
         session.play().with_context(|| format!("ibv_rc_pingpong {place}"))
     };
-    let mut figures =
-        pingpong::of_one_guest(&play(vec![pingpong::in_one_guest(true, limit)], "in one guest")?.concat())?;
+    let one = play(vec![pingpong::in_one_guest(true, pingpong::ROUNDS, limit)], "in one guest")?;
+    let mut figures = pingpong::of_one_guest(pingpong::ROUNDS, &one.concat())?;
     let two = play(pingpong::in_two_guests().into(), "between two guests")?;
     figures.extend(pingpong::of_two_guests(two.last().map_or(&[], Vec::as_slice), None)?);
     Ok(figures)

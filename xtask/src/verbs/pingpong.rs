@@ -12,8 +12,8 @@ use crate::table::Table;
 
 /// Sizes of messages, and how many there are of each; those that the example `pingpong` has.
 const SIZES: [(u32, u32); 4] = [(8, 500), (4096, 200), (32 << 10, 60), (1 << 20, 12)];
-/// How often all of them are measured by each program in one guest, in turn: the median counts.
-const ROUNDS: usize = 3;
+/// How often all of them are measured by each program in one guest, in turn, unless told: the median counts.
+pub(super) const ROUNDS: usize = 5;
 
 /// What shows what the stack needs.
 const BASE: &str = "ibv_rc_pingpong";
@@ -69,7 +69,7 @@ pub(super) fn ranks(words: &str, limit: Duration) -> String {
 }
 
 /// What one guest runs: each round the base at every size, and two ranks at all of them unless it is the `base_alone`.
-pub(super) fn in_one_guest(base_alone: bool, limit: Duration) -> Vec<String> {
+pub(super) fn in_one_guest(base_alone: bool, rounds: usize, limit: Duration) -> Vec<String> {
     let server = address(0);
     let both = |size| {
         let one = base(size);
@@ -78,13 +78,13 @@ pub(super) fn in_one_guest(base_alone: bool, limit: Duration) -> Vec<String> {
     let ranks = ranks("", limit);
     let round = SIZES.map(both).into_iter().chain((!base_alone).then_some(ranks));
     let round: Vec<String> = round.collect();
-    (0..ROUNDS).flat_map(|_| round.clone()).collect()
+    (0..rounds).flat_map(|_| round.clone()).collect()
 }
 
 /// What they have said: the median of the rounds.
-pub(super) fn of_one_guest(ran: &[Ran]) -> Result<Vec<Figure>> {
+pub(super) fn of_one_guest(rounds: usize, ran: &[Ran]) -> Result<Vec<Figure>> {
     let place = Place::OneGuest;
-    let rounds: Vec<&[Ran]> = ran.chunks(ran.len() / ROUNDS).collect();
+    let rounds: Vec<&[Ran]> = ran.chunks((ran.len() / rounds).max(1)).collect();
     let median = |program, bytes, halves: Result<Vec<f64>>| {
         let mut halves = halves?;
         halves.sort_by(f64::total_cmp);
@@ -159,6 +159,14 @@ pub(super) fn table(figures: &[Figure]) -> Table {
     table
 }
 
+/// How half a round trip of 8 bytes of two ranks in one guest stands to the base's.
+pub(super) fn short(figures: &[Figure]) -> Option<f64> {
+    let is_it = |figure: &&Figure| {
+        (figure.program, figure.place, figure.bytes) == (RANKS, Place::OneGuest, SIZES[0].0)
+    };
+    ratio(figures, figures.iter().find(is_it)?)
+}
+
 /// The time of a figure as a multiple of the base's.
 fn ratio(figures: &[Figure], figure: &Figure) -> Option<f64> {
     let is_base =
@@ -201,7 +209,11 @@ mod tests {
 
     #[test]
     fn the_median_of_the_rounds_is_set_beside_the_base() {
-        let figures = of_one_guest(&guest([(200, Some(90)), (100, Some(300)), (900, Some(80))])).unwrap();
+        let figures = of_one_guest(
+            ROUNDS,
+            &guest([(200, Some(90)), (100, Some(300)), (900, Some(80)), (200, Some(90)), (200, Some(90))]),
+        )
+        .unwrap();
         assert_eq!(figures.len(), 2 * SIZES.len());
         assert_eq!((figures[0].half_us, figures[4].half_us), (100.0, 90.0));
         assert_eq!(figures[0].mbit_per_second(), 0.64);
@@ -211,7 +223,7 @@ mod tests {
 
     #[test]
     fn the_base_may_stand_alone() {
-        let figures = of_one_guest(&guest([(200, None); ROUNDS])).unwrap();
+        let figures = of_one_guest(ROUNDS, &guest([(200, None); ROUNDS])).unwrap();
         assert_eq!(figures.len(), SIZES.len());
         assert_eq!(ratio(&figures, &figures[0]), None);
     }
@@ -225,11 +237,11 @@ mod tests {
 
     #[test]
     fn one_guest_runs_both_sides() {
-        let one = in_one_guest(true, Duration::from_secs(9));
+        let one = in_one_guest(true, ROUNDS, Duration::from_secs(9));
         assert!(
             one.len() == 4 * ROUNDS && one[0].contains("-e -s 8 -n 500 > /tmp/server & retry "),
             "{one:?}"
         );
-        assert!(in_one_guest(false, Duration::from_secs(9))[4].contains("--timeout 9 pingpong"));
+        assert!(in_one_guest(false, ROUNDS, Duration::from_secs(9))[4].contains("--timeout 9 pingpong"));
     }
 }

@@ -9,8 +9,9 @@ use serde_json::Value;
 use super::console::Ran;
 use super::guest::address;
 use super::pingpong::{self, Figure};
-use super::session::Session;
+use super::session::{self, Session};
 use crate::shell;
+use crate::steps::Outcome;
 use crate::workspace;
 
 /// What the library's headers are found by.
@@ -28,6 +29,16 @@ pub(crate) fn can_build() -> bool {
     Path::new(HEADER).exists() && shell::has("cmake")
 }
 
+/// What the guests of a step may take, each: many times what they need alone.
+const STEP_LIMIT: Duration = Duration::from_secs(600);
+
+/// What cargo is to be told so that programs of these packages have the transport, where it can be built: steps that do so
+/// share what they build.
+pub(crate) fn features(packages: &[&str]) -> Vec<String> {
+    let features = packages.iter().filter(|_| can_build()).map(|package| format!("{package}/{FEATURE}"));
+    features.flat_map(|feature| ["--features".into(), feature]).collect()
+}
+
 /// Ranks of the job of processes that does every allreduce.
 const RANKS: u32 = 4;
 
@@ -41,10 +52,25 @@ pub(super) struct Findings {
     pub(super) figures: Vec<Figure>,
 }
 
-/// Builds all of it and runs it in one guest, and then in two.
-pub(super) fn examine(limit: Duration, loud: bool) -> Result<Findings> {
+/// A step of `cargo xtask test`. It measures each size once: on a machine that does other work besides, that tells little.
+pub(crate) fn step() -> Result<Outcome> {
+    if let Some(missing) = session::missing() {
+        return Ok(missing);
+    }
+    if !can_build() {
+        return Ok(Outcome::Skipped { why: "no libibverbs to build with".into(), enable: PACKAGES.into() });
+    }
+    let Findings { tests, runs, figures } = examine(1, STEP_LIMIT, false)?;
+    let short = pingpong::short(&figures).context("nothing was measured")?;
+    Ok(Outcome::Passed(format!(
+        "{tests} tests, {runs} runs of the suite; 8 bytes in {short:.2} times what ibv_rc_pingpong takes"
+    )))
+}
+
+/// Builds all of it and runs it in one guest, and then in two. In one, figures are medians of so many rounds.
+pub(super) fn examine(rounds: usize, limit: Duration, loud: bool) -> Result<Findings> {
     let programs = build()?;
-    let Findings { tests, mut runs, mut figures } = in_one_guest(&programs, limit, loud)?;
+    let Findings { tests, mut runs, mut figures } = in_one_guest(&programs, rounds, limit, loud)?;
     let (more, across) = in_two_guests(&programs, limit, loud)?;
     runs += more;
     figures.extend(across);
@@ -59,7 +85,7 @@ fn allreduce(words: &str, limit: Duration) -> String {
     )
 }
 
-fn in_one_guest(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<Findings> {
+fn in_one_guest(programs: &[PathBuf], rounds: usize, limit: Duration, loud: bool) -> Result<Findings> {
     let names = programs.iter().filter_map(|path| path.file_name()?.to_str());
     let tests = names
         .into_iter()
@@ -68,20 +94,20 @@ fn in_one_guest(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<Fin
     let mut commands = vec![
         format!("{tests} {MODULE} --test-threads=1 --nocapture"),
         "conformance run 0 1 all verbs".into(),
+        "conformance run 0 1 all datagrams".into(),
         allreduce("--transport verbs", limit),
+        format!("ALDIS_VERBS=mode=ud {}", allreduce("--transport verbs", limit)),
     ];
     let first = commands.len();
-    commands.extend(pingpong::in_one_guest(false, limit));
+    commands.extend(pingpong::in_one_guest(false, rounds, limit));
     let session = Session { programs: programs.to_vec(), commands: vec![commands], limit, loud };
     let guests = session.play().context("the transport in a guest")?;
     let ran = guests.first().map_or(&[][..], Vec::as_slice);
-    let [tests, conformance, _allreduce] = ran.get(..first).unwrap_or_default() else {
-        bail!("not all was run");
-    };
+    let [tests, connected, datagrams, ..] = ran else { bail!("not all was run") };
     Ok(Findings {
         tests: passed(&tests.text()).with_context(|| format!("no count of tests:\n{}", tests.text()))?,
-        runs: runs(conformance)?,
-        figures: pingpong::of_one_guest(&ran[first..])?,
+        runs: runs(connected)? + runs(datagrams)?,
+        figures: pingpong::of_one_guest(rounds, &ran[first..])?,
     })
 }
 
@@ -126,8 +152,9 @@ fn build() -> Result<Vec<PathBuf>> {
     eprintln!("building the transport, its tests, the conformance suite and the examples in release");
     let mut cargo = workspace::cargo();
     cargo.args(["build", "--release", "--locked", "--quiet", "--message-format", "json"]);
-    cargo.args(["-p", "aldis-host-sim", "-p", "aldis-tests"]);
-    cargo.args(["--features", &format!("aldis-host-sim/{FEATURE},aldis-tests/{FEATURE}")]);
+    cargo
+        .args(["-p", "aldis-host-sim", "-p", "aldis-tests"])
+        .args(features(&["aldis-host-sim", "aldis-tests"]));
     cargo.args([
         "--bin",
         "aldis-run",

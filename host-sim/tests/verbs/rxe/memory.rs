@@ -319,3 +319,37 @@ fn a_connection_that_needs_more_locked_memory_than_there_may_be_is_told() {
     };
     assert!(len > HAVE, "{len}");
 }
+
+/// Told, not judged: what a megabyte takes that is read, written, or sent in messages.
+#[test]
+fn a_megabyte() {
+    const LEN: usize = 1 << 20;
+    let mut ranks = job(2);
+    let (mut here, mut there) = (Buffer::of(vec![0; LEN]), Buffer::of(pattern(1, LEN)));
+    let (local, _) = register(&mut ranks, 0, &mut here, ALL);
+    let (_, key) = register(&mut ranks, 1, &mut there, ALL);
+    let piece = Gather { region: local, offset: 0, len: LEN };
+    for (act, what) in [(Act::Get, "read"), (Act::Put, "written"), (Act::Get, "read"), (Act::Put, "written")]
+    {
+        let start = std::time::Instant::now();
+        for _ in 0..10 {
+            assert_eq!(done(&mut ranks, act, piece, &key, 0), Ok(()));
+        }
+        println!("\n{what} in {:?}", start.elapsed() / 10);
+    }
+    let start = std::time::Instant::now();
+    for _ in 0..10 {
+        let count = ranks[1].log.messages.len() + 64;
+        for _ in 0..64 {
+            send(&mut ranks, 0, 1, &[7; 16384]);
+        }
+        until(&mut ranks, "arrivals", |ranks| ranks[1].log.messages.len() == count);
+    }
+    println!("\nsent in {:?}", start.elapsed() / 10);
+    let start = std::time::Instant::now();
+    for _ in 0..10 {
+        let (region, _) = register(&mut ranks, 0, &mut here, ALL);
+        ranks[0].verbs.deregister(region).unwrap();
+    }
+    println!("\nregistered in {:?}", start.elapsed() / 10);
+}
