@@ -1,11 +1,13 @@
 //! `cargo xtask mpi`: the C interface of MPI (`host-sim/mpi-abi`). What is written from its tables, a folder that programs are built
-//! and run with, and tests: programs in C, and mpi4py's own on a reference library and on Aldis.
+//! and run with, and tests: programs in C, and
+//! mpi4py's own and the examples of rsmpi on a reference library and on Aldis.
 
 mod gaps;
 mod header;
 mod install;
 mod modules;
 mod programs;
+mod rsmpi;
 mod status;
 #[path = "../../host-sim/mpi-abi/table/read.rs"]
 mod table;
@@ -33,7 +35,7 @@ pub(crate) enum Command {
     },
     /// Build the library, the compiler wrappers and the launchers into a folder
     Install(install::Install),
-    /// Run programs in C and modules of mpi4py's tests over Aldis, the latter over a reference library first
+    /// Run programs in C, modules of mpi4py's tests and examples of rsmpi over Aldis, the latter two over a reference library first
     Test(test::Test),
 }
 

@@ -56,6 +56,28 @@ static void structures(void) {
     MPI_Type_free(&particle);
 }
 
+/* Elements that are sent in another order than they lie in, without a gap between them. */
+static void reversed(void) {
+    int lengths[3] = {1, 1, 1}, given[6] = {3, 2, 1, 6, 5, 4}, taken[6] = {0}, root[6], position = 0;
+    MPI_Aint places[3] = {2 * sizeof(int), sizeof(int), 0}, extent, lower;
+    MPI_Datatype parts[3] = {MPI_INT, MPI_INT, MPI_INT}, backwards;
+    char packed[6 * sizeof(int)];
+    MPI_Type_create_struct(3, lengths, places, parts, &backwards);
+    MPI_Type_commit(&backwards);
+    MPI_Type_get_extent(backwards, &lower, &extent);
+    CHECK(extent == 3 * sizeof(int));
+    shift(given, 2, backwards, taken, 6, MPI_INT, MPI_STATUS_IGNORE);
+    for (int i = 0; i < 6; i++) CHECK(taken[i] == i + 1);
+    memcpy(root, given, sizeof root);
+    MPI_Bcast(root, rank == 0 ? 2 : 6, rank == 0 ? backwards : MPI_INT, 0, MPI_COMM_WORLD);
+    for (int i = 0; i < 6; i++) CHECK(root[i] == (rank == 0 ? given[i] : i + 1));
+    MPI_Pack(given, 2, backwards, packed, sizeof packed, &position, MPI_COMM_WORLD);
+    position = 0;
+    MPI_Unpack(packed, sizeof packed, &position, taken, 6, MPI_INT, MPI_COMM_WORLD);
+    for (int i = 0; i < 6; i++) CHECK(taken[i] == i + 1);
+    MPI_Type_free(&backwards);
+}
+
 static void columns(void) {
     int matrix[4][4], taken[4], sizes[2] = {4, 4}, parts[2] = {2, 2}, starts[2] = {1, 2}, bytes, position = 0;
     char stream[64];
@@ -160,6 +182,7 @@ int main(int argc, char **argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     structures();
+    reversed();
     columns();
     distributed();
     /* What is sent as one type and received as another is told. */

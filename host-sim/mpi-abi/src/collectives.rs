@@ -11,7 +11,7 @@ use aldis_hal::Operation;
 use aldis_kernel::Rank;
 use aldis_kernel::datatype::Form;
 
-use crate::abi::{Handle, MPI_ERR_COUNT, MPI_ERR_TRUNCATE, MPI_IN_PLACE};
+use crate::abi::{Handle, MPI_COMM_WORLD, MPI_ERR_COUNT, MPI_ERR_TRUNCATE, MPI_IN_PLACE};
 use crate::communicators;
 use crate::datatypes::{Data, look};
 use crate::edge::{Address, Place, Ptr, lasting};
@@ -33,6 +33,12 @@ fn is_in_place(address: Address) -> bool {
 
 fn barrier(comm: Handle) -> Result<Call, Fault> {
     Call::new(comm)
+}
+
+/// Waits until all ranks of the job are at its end: who still receives from anybody would else be told that some have left. What fails
+/// here has another cause, which is told.
+pub(crate) fn finish() {
+    let _ = barrier(MPI_COMM_WORLD).and_then(Call::run);
 }
 
 fn bcast(data: Address, count: i64, datatype: Handle, root: c_int, comm: Handle) -> Result<Call, Fault> {

@@ -26,6 +26,8 @@ pub(crate) struct Type {
     /// Fit for communication, whether or not the program has said so.
     pub(crate) committed: Committed,
     pub(crate) is_committed: bool,
+    /// Elements follow each other without a gap, and their parts in the order in which they are sent.
+    pub(crate) is_dense: bool,
     pub(crate) size: i64,
     pub(crate) lower_bound: i64,
     pub(crate) extent: i64,
@@ -47,11 +49,17 @@ impl Type {
         contents: Option<Contents>,
     ) -> Result<Self, Fault> {
         let (bounds, data) = (types.extent(datatype)?, types.true_extent(datatype)?);
+        let committed = types.commit(datatype)?;
+        let size = types.size(datatype)?.cast_signed();
+        // Of two elements, so that it is known how one follows the other.
+        let two = Convertor::new(types, committed, 2, Form::Native);
+        let run = two.and_then(|two| two.contiguous(types)).ok().flatten();
         Ok(Self {
             datatype,
-            committed: types.commit(datatype)?,
+            committed,
+            is_dense: size == bounds.extent && run.is_some_and(|run| run.start == 0),
             is_committed: contents.is_none(),
-            size: types.size(datatype)?.cast_signed(),
+            size,
             lower_bound: bounds.lower_bound,
             extent: bounds.extent,
             true_lower_bound: data.lower_bound,
@@ -61,11 +69,6 @@ impl Type {
             attributes: Attributes::new(),
             contents,
         })
-    }
-
-    /// Whether elements follow each other without a gap.
-    pub(crate) const fn is_dense(&self) -> bool {
-        self.size == self.extent && self.true_lower_bound == 0 && self.true_extent == self.size
     }
 }
 
@@ -185,7 +188,7 @@ impl Data {
                 datatype: known.committed,
                 reach,
                 bytes,
-                is_dense: known.is_dense(),
+                is_dense: known.is_dense,
                 is_raw: matches!(datatype, MPI_BYTE | MPI_PACKED),
             })
         })?

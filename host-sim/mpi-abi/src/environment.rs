@@ -12,7 +12,7 @@ use crate::abi::{
 use crate::edge::{Address, Owned, Ptr, memory};
 use crate::engine::Phase;
 use crate::errors::Fault;
-use crate::{communicators, datatypes, engine};
+use crate::{collectives, communicators, datatypes, engine};
 
 /// The thread level that was granted.
 static LEVEL: Owned<Cell<c_int>> = Owned::new(Cell::new(MPI_THREAD_SINGLE));
@@ -37,6 +37,7 @@ mpi! { fn MPI_Init_thread(_argc: Ptr<c_int>, _argv: Ptr<Ptr<Ptr<c_char>>>, requi
 
 mpi! { fn MPI_Finalize() on MPI_COMM_SELF => {
     communicators::finish()?;
+    collectives::finish();
     engine::finish()?;
 } }
 

@@ -210,7 +210,9 @@ mpi! { fn MPI_Cart_create(parent: Handle, count: c_int, dims: Ptr<c_int>, period
 
 mpi! { fn MPI_Cart_map(comm: Handle, count: c_int, dims: Ptr<c_int>, periods: Ptr<c_int>, rank: Ptr<c_int>) on comm => {
     let dimensions = dimensions(count, dims, periods)?;
-    let place = Grid::map(&communicators::of(comm)?, &dimensions).map_err(about_dimensions)?;
+    // Nobody has a place in a grid without any.
+    let is_empty = dimensions.iter().any(|dimension| dimension.extent == 0);
+    let place = if is_empty { None } else { Grid::map(&communicators::of(comm)?, &dimensions).map_err(about_dimensions)? };
     rank.set(place.map_or(MPI_UNDEFINED, number))?;
 } }
 

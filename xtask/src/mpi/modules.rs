@@ -63,9 +63,41 @@ enum Outcome {
 type Module = BTreeMap<String, Outcome>;
 
 /// An implementation of MPI.
-struct Library {
-    launcher: PathBuf,
-    libraries: PathBuf,
+pub(super) struct Library {
+    pub(super) launcher: PathBuf,
+    pub(super) libraries: PathBuf,
+}
+
+impl Library {
+    /// Aldis, as it is installed.
+    pub(super) fn aldis(prefix: &Path) -> Self {
+        Self { launcher: prefix.join("bin/aldis-mpiexec"), libraries: prefix.join("lib") }
+    }
+
+    /// The reference library, installed into a virtual environment unless it is there.
+    pub(super) fn reference(home: &Path) -> Result<Self> {
+        if !home.join("bin/python").exists() {
+            shell::run(Command::new("python3").args(["-m", "venv"]).arg(home))?;
+        }
+        let library = Self { launcher: home.join("bin/mpiexec"), libraries: home.join("lib") };
+        if !library.launcher.exists() {
+            shell::run(Command::new(home.join("bin/pip")).args(["install", "-q"]).args(PACKAGES))?;
+        }
+        Ok(library)
+    }
+
+    /// A job of so many ranks that is ended when it takes too long, and knows that.
+    pub(super) fn job(&self, ranks: u32) -> Command {
+        let mut job = Command::new("timeout");
+        job.args(["--kill-after=10", LIMIT_OF_LAUNCHER]).env("MPIEXEC_TIMEOUT", LIMIT).arg(&self.launcher);
+        job.args(["-n", &ranks.to_string()]).env("LD_LIBRARY_PATH", &self.libraries).stdin(Stdio::null());
+        job
+    }
+}
+
+/// Where the virtual environment with the reference library is.
+pub(super) fn environment(target: &Path) -> PathBuf {
+    target.join("mpi-python")
 }
 
 /// Where mpi4py is.
@@ -86,9 +118,9 @@ pub(super) fn run(
     ranks: &[u32],
     is_json: bool,
 ) -> Result<()> {
-    let python = Python::prepare(&target.join("mpi-python"))?;
-    let aldis = Library { launcher: prefix.join("bin/aldis-mpiexec"), libraries: prefix.join("lib") };
-    let reference = Library { launcher: python.home.join("bin/mpiexec"), libraries: python.home.join("lib") };
+    let (home, aldis) = (environment(target), Library::aldis(prefix));
+    let reference = Library::reference(&home)?;
+    let python = Python::prepare(&home)?;
     let all = wanted.iter().any(|name| name == "all");
     let modules: Vec<&str> = if all { ALL.to_vec() } else { wanted.iter().map(String::as_str).collect() };
     let mut gaps = Gaps::read(&folder().join("table/gaps.txt"))?;
@@ -150,15 +182,11 @@ fn tell(outcome: Option<&Outcome>) -> String {
 }
 
 impl Python {
-    /// A virtual environment with the reference library and mpi4py, and mpi4py's sources.
+    /// mpi4py in the environment of the reference library, and its sources.
     fn prepare(home: &Path) -> Result<Self> {
         let sources = home.join("sources");
-        if !home.join("bin/python").exists() {
-            shell::run(Command::new("python3").args(["-m", "venv"]).arg(home))?;
-        }
         if !home.join("ready").exists() {
             let pip = home.join("bin/pip");
-            shell::run(Command::new(&pip).args(["install", "-q"]).args(PACKAGES))?;
             let mut build = Command::new(&pip);
             build.args(["install", "-q", "--no-binary", "mpi4py", MPI4PY]);
             build.env("MPI4PY_BUILD_MPIABI", "1").env("MPICC", home.join("bin/mpicc_abi"));
@@ -207,13 +235,9 @@ impl Python {
         let folder = self.folder();
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder)?;
-        let mut job = Command::new("timeout");
-        job.args(["--kill-after=10", LIMIT_OF_LAUNCHER])
-            .env("MPIEXEC_TIMEOUT", LIMIT)
-            .arg(&library.launcher)
-            .args(["-n", &ranks.to_string()]);
+        let mut job = library.job(ranks);
         job.arg(self.home.join("bin/python")).arg(checkout().join(EACH)).arg(module).arg(&folder);
-        job.args(without).stdin(Stdio::null()).env("LD_LIBRARY_PATH", &library.libraries);
+        job.args(without);
         job.env("PYTHONPATH", self.sources.join("test"));
         let ended = job.output().with_context(|| format!("starting {}", library.launcher.display()))?;
         let words = String::from_utf8_lossy(&ended.stderr);

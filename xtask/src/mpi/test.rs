@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 
 use super::install::{install, profile};
-use super::{modules, programs};
+use super::{modules, programs, rsmpi};
 use crate::workspace::Workspace;
 
 /// What is tested.
@@ -25,8 +25,12 @@ pub(crate) struct Test {
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,2,4", requires = "mpi4py")]
     ranks: Vec<u32>,
 
-    /// Print their counts as JSON, an object for each module and number of ranks
-    #[arg(long, requires = "mpi4py")]
+    /// Also the examples of the crate mpi (rsmpi), with 1 to 4 ranks. Needs Python, libclang-dev, and the network for the first time
+    #[arg(long)]
+    rsmpi: bool,
+
+    /// Print what came of modules and examples as JSON, an object for each of them and number of ranks
+    #[arg(long)]
     json: bool,
 }
 
@@ -35,11 +39,13 @@ impl Test {
         let Folders { target, prefix, programs } = Folders::find()?;
         install(&target, &prefix, profile(self.debug))?;
         println!("{}", programs::run(&prefix, &programs)?);
-        if self.mpi4py.is_empty() {
-            Ok(())
-        } else {
-            modules::run(&prefix, &target, &self.mpi4py, &self.ranks, self.json)
+        if !self.mpi4py.is_empty() {
+            modules::run(&prefix, &target, &self.mpi4py, &self.ranks, self.json)?;
         }
+        if self.rsmpi {
+            rsmpi::run(&prefix, &target, self.json)?;
+        }
+        Ok(())
     }
 }
 

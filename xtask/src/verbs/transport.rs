@@ -42,6 +42,10 @@ pub(crate) fn features(packages: &[&str]) -> Vec<String> {
 /// Ranks of the job of processes that does every allreduce.
 const RANKS: u32 = 4;
 
+/// Bytes that are reduced at most: so many that they are read from where they lie, and a few datagrams.
+const LONG: u32 = 256 << 10;
+const SHORT: u32 = 8 << 10;
+
 /// What has been found out.
 #[derive(Debug)]
 pub(super) struct Findings {
@@ -77,12 +81,10 @@ pub(super) fn examine(rounds: usize, limit: Duration, loud: bool) -> Result<Find
     Ok(Findings { tests, runs, figures })
 }
 
-/// Every allreduce, by as many processes as the launcher's words say.
-fn allreduce(words: &str, limit: Duration) -> String {
-    format!(
-        "aldis-run -n {RANKS} {words} --timeout {} allreduce --max-bytes 262144 --calls 2",
-        limit.as_secs()
-    )
+/// Every allreduce of up to so many bytes, by as many processes as the launcher's words say.
+fn allreduce(words: &str, most: u32, limit: Duration) -> String {
+    let limit = limit.as_secs();
+    format!("aldis-run -n {RANKS} {words} --timeout {limit} allreduce --max-bytes {most} --calls 2")
 }
 
 fn in_one_guest(programs: &[PathBuf], rounds: usize, limit: Duration, loud: bool) -> Result<Findings> {
@@ -95,8 +97,8 @@ fn in_one_guest(programs: &[PathBuf], rounds: usize, limit: Duration, loud: bool
         format!("{tests} {MODULE} --test-threads=1 --nocapture"),
         "conformance run 0 1 all verbs".into(),
         "conformance run 0 1 all datagrams".into(),
-        allreduce("--transport verbs", limit),
-        format!("ALDIS_VERBS=mode=ud {}", allreduce("--transport verbs", limit)),
+        allreduce("--transport verbs", LONG, limit),
+        format!("ALDIS_VERBS=mode=ud {}", allreduce("--transport verbs", SHORT, limit)),
     ];
     let first = commands.len();
     commands.extend(pingpong::in_one_guest(false, rounds, limit));
@@ -126,7 +128,7 @@ fn in_two_guests(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<(u
     let bases = first.len();
     first.push(pingpong::ranks(&across(1), limit));
     first.extend([suite(2, "verbs"), suite(4, "verbs"), suite(4, "shm-verbs")]);
-    first.push(allreduce(&format!("{} --transport shm-verbs", across(RANKS / 2)), limit));
+    first.push(allreduce(&format!("{} --transport shm-verbs", across(RANKS / 2)), LONG, limit));
     // The other guest serves until this one is through.
     first.push(format!("rsh {other} touch /tmp/over < /dev/null"));
     second.push("until [ -e /tmp/over ]; do usleep 100000; done".into());

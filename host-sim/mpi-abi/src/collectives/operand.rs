@@ -33,7 +33,7 @@ impl Operand {
         let (extent, is_dense, is_inside) = look(datatype, |known| {
             let end = known.true_lower_bound.saturating_add(known.true_extent);
             let is_inside = known.true_lower_bound >= 0 && end <= known.extent;
-            (known.extent, known.is_dense(), is_inside || known.size == 0)
+            (known.extent, known.is_dense, is_inside || known.size == 0)
         })?;
         if !is_inside {
             // Its elements would lie over each other, and over what is not theirs.
