@@ -38,7 +38,7 @@ impl Types<'_> {
         form: Form,
     ) -> Result<(Held, u64, (i64, i64)), Cause> {
         let len = self.pack_size(datatype, count, form)?;
-        self.signature(datatype, count)?;
+        self.basic_elements(datatype.into(), count)?;
         let reach = if len == 0 { (0, 0) } else { self.reach(datatype.into(), count)? };
         let held = Held { child: self.view().child(datatype.into())?, count };
         self.mark_pending(&held);
@@ -101,6 +101,15 @@ impl Types<'_> {
     pub(crate) fn packed_len(&self, held: &Held, form: Form) -> u64 {
         // Bounded when it was held: no form of messages is longer than the native one.
         self.view().layout(held.child).packed(form).saturating_mul(held.count)
+    }
+
+    /// Bytes in memory that `bytes` of the packed stream in this form fill; `None` if they end inside an element that is of another
+    /// width there.
+    pub(crate) fn filled(&self, held: &Held, form: Form, bytes: u64) -> Option<u64> {
+        if !self.view().layout(held.child).changes_widths(form) {
+            return Some(bytes);
+        }
+        self.prefix(held, form, bytes).ok().map(|prefix| prefix.size)
     }
 
     /// The first `bytes` of the packed stream in this form; [`Cause::PartialElement`] if they end inside an element.

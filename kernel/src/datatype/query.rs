@@ -59,9 +59,14 @@ impl Types<'_> {
 
     /// The signature of `count` elements, for matching it with another one.
     pub fn signature(&self, datatype: impl Into<Datatype>, count: u64) -> Result<Signature, Cause> {
-        let layout = self.layout(datatype.into())?;
-        layout.signature.elements().checked_mul(count).ok_or(OVERFLOW)?;
-        Ok(layout.signature.repeat(count))
+        let datatype = datatype.into();
+        self.basic_elements(datatype, count)?;
+        Ok(self.layout(datatype)?.signature.repeat(count))
+    }
+
+    /// How many basic elements there are in `count` elements.
+    pub(super) fn basic_elements(&self, datatype: Datatype, count: u64) -> Result<u64, Cause> {
+        self.layout(datatype)?.signature.elements().checked_mul(count).ok_or(OVERFLOW)
     }
 
     /// Levels that the walk over this type goes down, at most [`DEPTH_MAX`](super::DEPTH_MAX). Nested regular types

@@ -143,7 +143,7 @@ impl Layout {
 
     /// Bytes in memory that `len` bytes in this form fill; `None` if they end inside an element.
     pub(super) fn filled(&self, types: &Types<'_>, form: Form, len: u64) -> Option<u64> {
-        types.prefix(&self.held, form, len).ok().map(|prefix| prefix.size)
+        types.filled(&self.held, form, len)
     }
 
     fn checksum(&self, len: u64) -> u32 {

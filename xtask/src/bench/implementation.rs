@@ -16,6 +16,8 @@ pub(crate) enum Implementation {
     Arena,
     /// Aldis as programs in C have it: by its interface of MPI.
     Abi,
+    /// The same with elements of a type instead of bytes: latency alone.
+    AbiTyped,
     /// Debian's Open MPI, over its shared-memory or its TCP component.
     #[value(name = "openmpi")]
     OpenMpi,
@@ -58,14 +60,14 @@ const LINE_PAYLOAD: usize = 56;
 const LINE_BYTES: usize = 64;
 
 impl Implementation {
-    pub(crate) const ALL: [Self; 8] =
-        [Self::Raw, Self::Aldis, Self::Arena, Self::Abi, Self::OpenMpi, Self::Mpich, Self::Ucx, Self::Gloo];
+    pub(crate) const ALL: [Self; 9] =
+        [Self::Raw, Self::Aldis, Self::Arena, Self::Abi, Self::AbiTyped, Self::OpenMpi, Self::Mpich, Self::Ucx, Self::Gloo];
 
     /// Those that others write.
     pub(crate) const PEERS: [Self; 4] = [Self::OpenMpi, Self::Mpich, Self::Ucx, Self::Gloo];
 
     /// Those that are Aldis.
-    pub(crate) const OWN: [Self; 3] = [Self::Aldis, Self::Arena, Self::Abi];
+    pub(crate) const OWN: [Self; 4] = [Self::Aldis, Self::Arena, Self::Abi, Self::AbiTyped];
 
     /// The peers that every run of `cargo xtask test --require` needs.
     pub(crate) const TESTED: [Self; 2] = [Self::OpenMpi, Self::Mpich];
@@ -76,6 +78,7 @@ impl Implementation {
             Self::Aldis => "aldis",
             Self::Arena => "arena",
             Self::Abi => "abi",
+            Self::AbiTyped => "abi-typed",
             Self::OpenMpi => "openmpi",
             Self::Mpich => "mpich",
             Self::Ucx => "ucx",
@@ -88,7 +91,7 @@ impl Implementation {
         match (self, transport) {
             (Self::Raw, Transport::Tcp) => "socket",
             (Self::Raw, _) => "memory",
-            (Self::Aldis | Self::Abi, transport) => transport.name(),
+            (Self::Aldis | Self::Abi | Self::AbiTyped, transport) => transport.name(),
             (Self::Arena, _) => "shm, mapped",
             (Self::OpenMpi, Transport::Tcp) => "btl/tcp",
             (Self::OpenMpi, _) => "btl/vader",
@@ -111,6 +114,7 @@ impl Implementation {
                 transport != Transport::Tcp
             }
             (Self::Arena, ..) => false,
+            (Self::AbiTyped, workload, _) => workload == Workload::Latency,
             (Self::Ucx, Workload::Latency | Workload::Bandwidth | Workload::Rate, _) => true,
             (Self::Ucx, ..) | (Self::Gloo, Workload::Both | Workload::Consume | Workload::Overlap, _) => {
                 false
@@ -132,7 +136,7 @@ impl Implementation {
             Self::Raw | Self::Ucx => ranks == 2,
             Self::Arena => ranks == 2 && transport != Transport::Tcp,
             Self::Gloo => transport == Transport::Tcp,
-            Self::Aldis | Self::Abi | Self::OpenMpi | Self::Mpich => true,
+            Self::Aldis | Self::Abi | Self::AbiTyped | Self::OpenMpi | Self::Mpich => true,
         }
     }
 
@@ -150,7 +154,7 @@ impl Implementation {
     pub(crate) fn missing(self) -> Option<&'static str> {
         let (needed, install): (&[&str], _) = match self {
             Self::Raw | Self::Aldis | Self::Arena => return None,
-            Self::Abi => (&["cc"], "apt-get install gcc"),
+            Self::Abi | Self::AbiTyped => (&["cc"], "apt-get install gcc"),
             Self::OpenMpi => {
                 (&["mpicc.openmpi", "mpirun.openmpi"], "apt-get install openmpi-bin libopenmpi-dev gcc")
             }

@@ -36,7 +36,7 @@ impl Programs {
         }
         cargo.args(others.iter().flat_map(|other| ["--bin", other]));
         shell::run(&mut cargo)?;
-        if wanted.contains(&Implementation::Abi) {
+        if wanted.iter().any(|one| matches!(one, Implementation::Abi | Implementation::AbiTyped)) {
             install(&workspace.target, &programs.installed(), profile)?;
         }
         std::fs::create_dir_all(&programs.peers)
@@ -52,7 +52,9 @@ impl Programs {
             Implementation::OpenMpi | Implementation::Mpich => {
                 (Command::new(format!("mpicc.{}", peer.name())), "bench.c", &[])
             }
-            Implementation::Abi => (Command::new(self.installed().join("bin/aldis-mpicc")), "bench.c", &[]),
+            Implementation::Abi | Implementation::AbiTyped => {
+                (Command::new(self.installed().join("bin/aldis-mpicc")), "bench.c", &[])
+            }
             Implementation::Gloo => (Command::new("g++"), "gloo.cc", &["-lgloo", "-lpthread"]),
             // The measured program is UCX's own.
             Implementation::Ucx | Implementation::Raw | Implementation::Aldis | Implementation::Arena => {
@@ -61,6 +63,9 @@ impl Programs {
         };
         // MPICH's header declares MPI_STATUSES_IGNORE as an array of no elements, and is warned of.
         compiler.args(["-O3", "-march=native", "-Wall", "-Wno-stringop-overflow", "-o"]).arg(self.peer(peer));
+        if peer == Implementation::AbiTyped {
+            compiler.arg("-DTYPED");
+        }
         compiler.arg(workspace::checkout().join("xtask/peers").join(source)).args(libraries);
         shell::output(&mut compiler)
             .map(drop)
@@ -111,11 +116,14 @@ impl Programs {
                 raw.arg(transport.medium());
                 raw
             }
-            Implementation::Aldis | Implementation::Arena | Implementation::Abi => {
+            Implementation::Aldis
+            | Implementation::Arena
+            | Implementation::Abi
+            | Implementation::AbiTyped => {
                 let mut run = Command::new(self.built.join("aldis-run"));
                 let arena = if which == Implementation::Arena { ARENA } else { "0" };
                 run.args(["-n", &ranks, "--transport", transport.name(), "--arena", arena]);
-                let is_in_c = which == Implementation::Abi;
+                let is_in_c = matches!(which, Implementation::Abi | Implementation::AbiTyped);
                 run.arg(if is_in_c { self.peer(which) } else { self.built.join("bench_aldis") });
                 run
             }

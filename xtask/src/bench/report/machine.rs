@@ -55,7 +55,11 @@ fn version(which: Implementation) -> String {
         Implementation::Mpich => &["mpich", "libucx0"],
         Implementation::Ucx => &["ucx-utils"],
         Implementation::Gloo => &["libgloo0"],
-        Implementation::Raw | Implementation::Aldis | Implementation::Arena | Implementation::Abi => &[],
+        Implementation::Raw
+        | Implementation::Aldis
+        | Implementation::Arena
+        | Implementation::Abi
+        | Implementation::AbiTyped => &[],
     };
     let version = |package: &&str| {
         let known = said("dpkg-query", &["--show", "--showformat=${Version}", package]);
