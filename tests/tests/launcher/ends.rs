@@ -35,6 +35,16 @@ fn a_rank_that_exits_early_is_told_what_it_lacks() {
     run(["-n", "2", "true"]).says(1, &["exited with code 0 before it had joined the job"]);
 }
 
+/// As long as nobody joins, a job may be of any program; once a rank has said a word, all are waited for.
+#[test]
+fn any_program_may_be_run_that_knows_nothing_of_jobs() {
+    let any = |script| run(["-n", "2", "--any-program", "--join-timeout", "0.3", "sh", "-c", script]);
+    any("sleep 1; echo $ALDIS_RANK").says(0, &[]);
+    any("exit $((3 * ALDIS_RANK))").says(3, &["rank 1 (pid", "exited with code 3 before it had joined"]);
+    let mixed = format!("[ $ALDIS_RANK = 0 ] || exec {RANK} greet");
+    any(&mixed).says(1, &["rank 0 (pid", "exited with code 0 before it had joined the job"]);
+}
+
 #[test]
 fn a_rank_that_never_joins_is_not_waited_for_for_ever() {
     behave(2, &["--join-timeout", "0.3"], "never-join").says(

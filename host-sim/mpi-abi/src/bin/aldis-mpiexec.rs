@@ -104,6 +104,7 @@ fn main() -> ExitCode {
     let launcher = prefix.join("bin/aldis-run");
     let mut command = Command::new(&launcher);
     command.arg("-n").arg(options.ranks.to_string()).args([
+        "--any-program",
         "--output",
         "plain",
         "--transport",

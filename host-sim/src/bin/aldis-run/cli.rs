@@ -86,6 +86,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, value_parser = seconds, default_value = "30", env = job::TIMEOUT_VARIABLE)]
     pub(crate) join_timeout: Duration,
 
+    /// Take programs that know nothing of jobs: as long as no rank joins, they may end when and how they like
+    #[arg(long)]
+    pub(crate) any_program: bool,
+
     /// Pin ranks to cores
     #[arg(long, value_enum, default_value_t = Bind::None)]
     pub(crate) bind: Bind,

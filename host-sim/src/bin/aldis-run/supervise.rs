@@ -323,7 +323,7 @@ impl<'a> Supervisor<'a> {
                 return Some(Cause::Host { host, fault: HostFault::Silent { after } });
             }
             let missing = self.missing();
-            if !missing.is_empty() {
+            if !missing.is_empty() && !self.is_excused() {
                 return Some(Cause::JoinTimeout { missing, after });
             }
         }
@@ -333,9 +333,11 @@ impl<'a> Supervisor<'a> {
 
     /// The fault to report among those that show: causes before consequences, deaths before the rest.
     fn worst(&self) -> Option<(u32, Fault, bool)> {
+        let is_excused = self.is_excused();
         let faults = self.members.iter().filter_map(|member| {
             let (fault, consequence) = member.standing.as_ref()?.fault()?;
-            Some((member.rank, fault, consequence))
+            let is_none = is_excused && fault == Fault::NeverJoined(Exit::Code(0));
+            (!is_none).then_some((member.rank, fault, consequence))
         });
         faults.min_by_key(|(_, fault, consequence)| {
             (*consequence, !matches!(fault, Fault::Ended(Exit::Signal(_))))
@@ -352,9 +354,13 @@ impl<'a> Supervisor<'a> {
         }
     }
 
+    /// Whether nobody need join: the program may be any, and no rank has said a word.
+    fn is_excused(&self) -> bool {
+        self.options.any_program && self.members.iter().all(|member| stage(member) == Stage::Started)
+    }
+
     /// Who has not joined yet, and how far it has come.
     fn missing(&self) -> Vec<(u32, Stage)> {
-        let stage = |member: &Member| member.standing.as_ref().map_or(Stage::Started, |one| one.stage);
         let missing = self.members.iter().filter(|member| stage(member) < Stage::Joined);
         missing.map(|member| (member.rank, stage(member))).collect()
     }
@@ -421,4 +427,9 @@ impl<'a> Supervisor<'a> {
         };
         code.max(1)
     }
+}
+
+/// How far a rank has come.
+fn stage(member: &Member) -> Stage {
+    member.standing.as_ref().map_or(Stage::Started, |one| one.stage)
 }
