@@ -60,8 +60,17 @@ const LINE_PAYLOAD: usize = 56;
 const LINE_BYTES: usize = 64;
 
 impl Implementation {
-    pub(crate) const ALL: [Self; 9] =
-        [Self::Raw, Self::Aldis, Self::Arena, Self::Abi, Self::AbiTyped, Self::OpenMpi, Self::Mpich, Self::Ucx, Self::Gloo];
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Raw,
+        Self::Aldis,
+        Self::Arena,
+        Self::Abi,
+        Self::AbiTyped,
+        Self::OpenMpi,
+        Self::Mpich,
+        Self::Ucx,
+        Self::Gloo,
+    ];
 
     /// Those that others write.
     pub(crate) const PEERS: [Self; 4] = [Self::OpenMpi, Self::Mpich, Self::Ucx, Self::Gloo];
