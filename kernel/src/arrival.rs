@@ -19,7 +19,7 @@ impl Sink for Engine<'_> {
     #[cfg_attr(not(feature = "compact"), inline(always))]
     #[cfg_attr(feature = "compact", inline(never))]
     fn arrived(&mut self, from: PeerId, message: &[u8]) {
-        if !self.taken_at_once(from, message) {
+        if !self.taken_at_once(from, message) && !self.elements_taken_at_once(from, message) {
             self.post_awaited();
             self.take(from, message);
         }

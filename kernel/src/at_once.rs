@@ -5,7 +5,7 @@
 use aldis_hal::copy::copy;
 use aldis_hal::{Handle, PeerId, Post, Slot, Transport};
 use aldis_protocols::INLINE_BYTES;
-use aldis_protocols::header::{HEADER_BYTES, Header, Kind};
+use aldis_protocols::header::{HEADER_BYTES, Header, Kind, Label};
 
 use crate::arrival::key;
 use crate::buffer::Buffer;
@@ -14,9 +14,9 @@ use crate::counters::count;
 use crate::engine::{Engine, Target, status};
 use crate::list::List;
 use crate::matching::{Envelope, Payload};
-use crate::peer::Presence;
 use crate::rank::{Rank, Status, Tag, WILD};
 use crate::request::{InScope, Key, State};
+use crate::typed::Plain;
 
 /// Whether there are short ways. Without them every message passes the general functions, which do the same in more steps
 /// and take 2 KB less of an image.
@@ -32,6 +32,8 @@ pub(crate) enum Awaited {
         key: Key,
         peer: PeerId,
         buffer: Buffer,
+        /// What is to be there, if it is a typed receive.
+        elements: Option<Plain>,
     },
     /// A message of so many bytes has come for it.
     Here(u64),
@@ -57,31 +59,17 @@ impl Engine<'_> {
         let Ok(Target { peer: id, key, .. }) = self.target(comm, rank, tag) else { return false };
         let Some(peer) = self.peers.get_mut(id.index()) else { return false };
         let length = buffer.len() as u64;
-        let in_block = length >= u64::from(peer.thresholds.inline_end);
-        let too_long = in_block && length >= u64::from(peer.thresholds.eager_end);
-        if !matches!(peer.presence, Presence::Connected)
-            || !peer.ordered.is_empty()
-            || too_long
-            || peer.envelopes_out.available() == 0
-            || in_block && peer.blocks_out.available() == 0
-        {
-            return false;
-        }
+        let Some(in_block) = peer.takes_at_once(length) else { return false };
         let header = peer.header(self.epoch, Kind::Eager, key, peer.sequence_out, length).emit();
         let sent = if length < u64::from(peer.thresholds.short_end) {
             matches!(transport.short(id, &header, buffer.bytes()), Post::Done | Post::Queued)
         } else {
-            packed(transport, id, &header, buffer.bytes())
+            packed(transport, id, &header, &[], buffer.bytes())
         };
         if !sent {
             return false;
         }
-        peer.envelopes_out.spend();
-        if in_block {
-            peer.blocks_out.spend();
-        }
-        peer.sequence_out = peer.sequence_out.wrapping_add(1);
-        peer.limits_told();
+        peer.gone_at_once(in_block);
         count(&mut self.counters.messages_sent);
         self.counters.bytes_sent += length;
         true
@@ -123,7 +111,7 @@ impl Engine<'_> {
     /// Makes a receive the one that waits, if it names whom it waits for and what, that peer is there, and there is no other
     /// receive and no message that it could have to stand back behind.
     #[inline(always)]
-    pub(crate) fn awaits(&mut self, key: Key, peer: PeerId, buffer: Buffer) -> bool {
+    pub(crate) fn awaits(&mut self, key: Key, peer: PeerId, buffer: Buffer, elements: Option<Plain>) -> bool {
         let is_alone = self.matcher.is_empty() && !self.overflowing && self.probing == Handle::default();
         if !ARE_THERE
             || key.tag == WILD
@@ -133,31 +121,36 @@ impl Engine<'_> {
         {
             return false;
         }
-        self.awaited = Awaited::Waits { key, peer, buffer };
+        self.awaited = Awaited::Waits { key, peer, buffer, elements };
         true
     }
 
     /// Posts the receive that waits, before anything happens that all receives take part in.
     #[inline]
     pub(crate) fn post_awaited(&mut self) {
-        if ARE_THERE && let Awaited::Waits { key, peer, buffer } = self.awaited {
-            self.post_waiting(key, peer, buffer);
+        if ARE_THERE && let Awaited::Waits { key, peer, buffer, elements } = self.awaited {
+            self.post_waiting(key, peer, buffer, elements);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn post_waiting(&mut self, key: Key, peer: PeerId, buffer: Buffer) {
+    fn post_waiting(&mut self, key: Key, peer: PeerId, buffer: Buffer, elements: Option<Plain>) {
+        let request = match (elements, self.tools()) {
+            (Some(elements), Some(tools)) => tools.request(self, key, peer, buffer, elements),
+            _ => self.request(State::Posted, key, peer, key.source, buffer),
+        };
         // There was a slot when it began to wait, and nothing has taken one since.
-        if let Ok(handle) = self.request(State::Posted, key, peer, key.source, buffer) {
+        if let Ok(handle) = request {
             self.matcher.post(&mut self.requests, handle.slot);
             self.awaited = Awaited::Posted(handle);
         }
     }
 
-    /// Receives a small message at once that has come before, if it is kept in an envelope and nothing is unusual about it.
+    /// Receives a small message at once that has come before, if it is kept in an envelope and nothing is unusual about it. One with
+    /// a label has to have the one that is wanted.
     #[inline(always)]
-    pub(crate) fn kept_at_once(&mut self, pattern: &Key, buffer: Buffer) -> Option<Status> {
+    pub(crate) fn kept_at_once(&mut self, pattern: &Key, buffer: Buffer, wanted: Label) -> Option<Status> {
         if !ARE_THERE || self.matcher.unexpected() == 0 || self.probing != Handle::default() {
             return None;
         }
@@ -166,7 +159,8 @@ impl Engine<'_> {
         let Payload::Inline(bytes) = payload else { return None };
         let bytes = bytes.get(..length as usize)?;
         let misfit = bytes.len() != buffer.len() && self.rules.is_some();
-        if !label.is_none() || misfit || !buffer.write_inline(bytes) {
+        let is_wanted = label.is_none() || label == wanted && bytes.len() == buffer.len();
+        if !is_wanted || misfit || !buffer.write_inline(bytes) {
             return None;
         }
         self.matcher.discard(index);
@@ -185,18 +179,11 @@ impl Engine<'_> {
         let Some((header, payload)) = Header::parse_eager(message) else { return false };
         let Some(peer) = self.peers.get_mut(from.index()) else { return false };
         let in_block = payload.len() > INLINE_BYTES;
-        if header.epoch != peer.epoch
-            || !matches!(peer.presence, Presence::Connected)
-            || header.sequence != peer.sequence_in
-            || !peer.ordered.is_empty()
-            || !peer.envelopes_in.has_room()
-            || in_block && (payload.len() > self.room.block_bytes as usize || !peer.blocks_in.has_room())
-            || peer.envelopes_out.raise(header.limits.envelopes).is_err()
-            || peer.blocks_out.raise(header.limits.blocks).is_err()
-        {
+        let is_too_long = in_block && payload.len() > self.room.block_bytes as usize;
+        if is_too_long || !peer.is_next(&header, in_block) {
             return false;
         }
-        if let Awaited::Waits { key: wanted, peer: source, buffer } = &self.awaited {
+        if let Awaited::Waits { key: wanted, peer: source, buffer, .. } = &self.awaited {
             let misfit = payload.len() != buffer.len() && self.rules.is_some();
             let foreign = *source != from || *wanted != key(&header);
             if foreign || misfit || !buffer.write_all(payload) {
@@ -218,13 +205,7 @@ impl Engine<'_> {
             let links = request.queue;
             front.take(&mut self.requests, links);
         }
-        peer.envelopes_in.pass();
-        peer.sequence_in = header.sequence.wrapping_add(1);
-        let mut due = peer.envelopes_in.is_due();
-        if in_block {
-            peer.blocks_in.pass();
-            due |= peer.blocks_in.is_due();
-        }
+        let due = peer.passed_on(&header, in_block);
         count(&mut self.counters.messages_received);
         self.counters.bytes_received += header.length;
         if due {
@@ -254,15 +235,19 @@ impl Engine<'_> {
 
 /// Packs an eager message straight into a slot of the transport. False, and nothing done, if there is none.
 #[inline(never)]
-fn packed<T: Transport>(
+pub(crate) fn packed<T: Transport>(
     transport: &mut T,
     peer: PeerId,
     header: &[u8; HEADER_BYTES],
+    label: &[u8],
     payload: &[u8],
 ) -> bool {
-    let Ok(mut slot) = transport.reserve(peer, HEADER_BYTES + payload.len()) else { return false };
-    let Some((head, body)) = slot.bytes().split_at_mut_checked(HEADER_BYTES) else { return false };
+    let before = HEADER_BYTES + label.len();
+    let Ok(mut slot) = transport.reserve(peer, before + payload.len()) else { return false };
+    let Some((head, body)) = slot.bytes().split_at_mut_checked(before) else { return false };
+    let Some((head, after)) = head.split_at_mut_checked(HEADER_BYTES) else { return false };
     copy(head, header);
+    copy(after, label);
     copy(body, payload);
     slot.commit();
     true

@@ -4,6 +4,7 @@
 //! Blocking calls: loops of poll and relax, with a deadline.
 
 use aldis_hal::{Activity, Cause, Handle, Instant, Operation, PeerId, Platform, Transport};
+use aldis_protocols::header::Label;
 use core::ptr::NonNull;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -237,26 +238,22 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
             return self.find_message(comm, buffer, from, tag);
         };
         if let Some(peer) = peer
-            && self.endpoint.engine.awaits(pattern, peer, buffer)
+            && self.endpoint.engine.awaits(pattern, peer, buffer, None)
         {
-            return self.await_message(peer, comm, buffer, from, tag);
+            let call = Call::recv(Operation::Recv, comm, from, tag);
+            let found = self.await_message(peer, call);
+            return found.unwrap_or_else(|| self.find_message(comm, buffer, from, tag));
         }
-        match self.endpoint.engine.kept_at_once(&pattern, buffer) {
+        match self.endpoint.engine.kept_at_once(&pattern, buffer, Label::NONE) {
             Some(status) => Ok(status),
             None => self.find_message(comm, buffer, from, tag),
         }
     }
 
-    /// Looks for the message of the receive that waits, and posts it if it is long in coming or something else comes.
+    /// Looks for the message of the receive that waits, and posts it if it is long in coming or something else comes. `None` if it
+    /// could not be posted: nothing has been received.
     #[inline(always)]
-    fn await_message(
-        &mut self,
-        peer: PeerId,
-        comm: &Comm,
-        buffer: Buffer,
-        from: Source,
-        tag: TagMatch,
-    ) -> Result<Status, Failed> {
+    pub(crate) fn await_message(&mut self, peer: PeerId, call: Call) -> Option<Result<Status, Failed>> {
         let mut looks = 0;
         let mut waiting = Waiting { endpoint: self.endpoint };
         loop {
@@ -264,7 +261,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
                 waiting.endpoint.poll(LOOK);
             }
             match waiting.endpoint.engine.awaited {
-                Awaited::Here(bytes) => return Ok(Call::recv(Operation::Recv, comm, from, tag).status(bytes)),
+                Awaited::Here(bytes) => return Some(Ok(call.status(bytes))),
                 Awaited::Waits { .. } if looks < POLLS_PER_TICK => {
                     looks += 1;
                     waiting.endpoint.platform.relax(looks);
@@ -275,10 +272,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         waiting.endpoint.engine.post_awaited();
         let posted = waiting.posted();
         drop(waiting);
-        match posted {
-            Some(handle) => self.wait_longer(handle, looks),
-            None => self.find_message(comm, buffer, from, tag),
-        }
+        posted.map(|handle| self.wait_longer(handle, looks))
     }
 
     /// Waits for a receive after so many looks for its message, and sees to it that it lets go of its memory however this

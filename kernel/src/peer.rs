@@ -131,6 +131,57 @@ impl Peer {
         Header { kind, limits: self.limits(), epoch, context, source, tag, sequence, length }
     }
 
+    /// Whether an eager message of so many bytes can go to it at once, and if so, whether that takes a block.
+    #[inline(always)]
+    pub(crate) fn takes_at_once(&self, length: u64) -> Option<bool> {
+        let in_block = length >= u64::from(self.thresholds.inline_end);
+        let too_long = in_block && length >= u64::from(self.thresholds.eager_end);
+        let can = matches!(self.presence, Presence::Connected)
+            && self.ordered.is_empty()
+            && !too_long
+            && self.envelopes_out.available() != 0
+            && (!in_block || self.blocks_out.available() != 0);
+        can.then_some(in_block)
+    }
+
+    /// One has gone.
+    #[inline(always)]
+    pub(crate) fn gone_at_once(&mut self, in_block: bool) {
+        self.envelopes_out.spend();
+        if in_block {
+            self.blocks_out.spend();
+        }
+        self.sequence_out = self.sequence_out.wrapping_add(1);
+        self.limits_told();
+    }
+
+    /// Whether a message from it is the next of this life, keeps to what was promised, and says nothing of credits that cannot be;
+    /// that is taken note of.
+    #[inline(always)]
+    pub(crate) fn is_next(&mut self, header: &Header, in_block: bool) -> bool {
+        header.epoch == self.epoch
+            && matches!(self.presence, Presence::Connected)
+            && header.sequence == self.sequence_in
+            && self.ordered.is_empty()
+            && self.envelopes_in.has_room()
+            && (!in_block || self.blocks_in.has_room())
+            && self.envelopes_out.raise(header.limits.envelopes).is_ok()
+            && self.blocks_out.raise(header.limits.blocks).is_ok()
+    }
+
+    /// It has gone straight to its receive; whether limits are to be told.
+    #[inline(always)]
+    pub(crate) fn passed_on(&mut self, header: &Header, in_block: bool) -> bool {
+        self.envelopes_in.pass();
+        self.sequence_in = header.sequence.wrapping_add(1);
+        let mut due = self.envelopes_in.is_due();
+        if in_block {
+            self.blocks_in.pass();
+            due |= self.blocks_in.is_due();
+        }
+        due
+    }
+
     /// A header with [`limits`](Self::limits) is on its way.
     #[inline]
     pub(crate) const fn limits_told(&mut self) {

@@ -64,6 +64,7 @@ use crate::datatype::Committed;
 use crate::datatype::Types;
 use crate::rank::Mode;
 
+mod at_once;
 mod calls;
 mod layout;
 mod local;
@@ -72,6 +73,7 @@ mod receiving;
 mod sending;
 mod tools;
 
+pub(crate) use at_once::Plain;
 pub(crate) use layout::Layout;
 pub(crate) use receiving::Piece;
 pub(crate) use sending::Fragment;

@@ -263,6 +263,18 @@ impl Header {
         Some((Self::from_raw(&raw, Kind::Eager), rest))
     }
 
+    /// The same of a labelled message.
+    #[inline(always)]
+    pub fn parse_labelled(bytes: &[u8]) -> Option<(Self, Label, &[u8])> {
+        let (raw, rest) = RawHeader::read_from_prefix(bytes).ok()?;
+        let (label, payload) = rest.split_first_chunk()?;
+        let is_one = [raw.kind, raw.version] == [Kind::Labelled as u8, VERSION];
+        if !is_one || raw.length.get() != payload.len() as u64 {
+            return None;
+        }
+        Some((Self::from_raw(&raw, Kind::Labelled), Label::of(*label).ok()?, payload))
+    }
+
     #[inline(always)]
     fn from_raw(raw: &RawHeader, kind: Kind) -> Self {
         Self {

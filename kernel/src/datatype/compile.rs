@@ -21,7 +21,7 @@ pub(super) fn grid(
     let count = dimensions.count().ok_or(OVERFLOW)?;
     if count > 0 {
         let (lowest, highest) = dimensions.range(origin)?;
-        sum.add(&part, count, lowest, highest)?;
+        sum.add(part, count, lowest, highest)?;
     }
     let mut layout = sum.finish()?;
     let node = regular(view, writer, dimensions, origin, child, &mut layout)?;
@@ -119,7 +119,7 @@ impl<'v, 'w, 'b> List<'v, 'w, 'b> {
         let last = item.displacement.checked_add(steps(more, part.extent())?).ok_or(OVERFLOW)?;
         let (lowest, highest) = (item.displacement.min(last), item.displacement.max(last));
         let before = self.sum.size;
-        self.sum.add(&part, item.count, lowest, highest)?;
+        self.sum.add(part, item.count, lowest, highest)?;
         if part.size == 0 {
             return Ok(());
         }

@@ -1,6 +1,9 @@
 //! Data of messages under way: types that live on, freed or not, until nothing under way is of them.
 
+use core::ops::Range;
+
 use aldis_hal::Cause;
+use aldis_hal::copy::copy;
 
 use super::external::Form;
 use super::handle::Child;
@@ -55,6 +58,12 @@ impl Types<'_> {
         memory: &[u8],
         stream: &mut [u8],
     ) -> Result<(), Cause> {
+        if let Some(piece) = self.piece(held, form, position, stream.len())
+            && let Some(bytes) = memory.get(piece)
+        {
+            copy(stream, bytes);
+            return Ok(());
+        }
         self.shift(held, form, lowest, position, &mut Gather { memory, stream })
     }
 
@@ -68,7 +77,32 @@ impl Types<'_> {
         memory: &mut [u8],
         stream: &[u8],
     ) -> Result<(), Cause> {
+        if let Some(piece) = self.piece(held, form, position, stream.len())
+            && let Some(bytes) = memory.get_mut(piece)
+        {
+            copy(bytes, stream);
+            return Ok(());
+        }
         self.shift(held, form, lowest, position, &mut Scatter { memory, stream })
+    }
+
+    /// Bytes and signature of `count` elements in the form of this machine, if they lie in one piece from their origin on.
+    pub(crate) fn plain(&self, datatype: Committed, count: u64) -> Option<(usize, u32)> {
+        let layout = self.layout(datatype.into()).ok()?;
+        let is_plain = layout.abuts(2, layout.extent()) && layout.true_lb == 0;
+        self.basic_elements(datatype.into(), count).ok()?;
+        let bytes = word(layout.size.checked_mul(count)?).ok()?;
+        let len = usize::try_from(bytes).ok().filter(|len| is_plain && *len > 0)?;
+        Some((len, layout.signature.repeat(count).folded()))
+    }
+
+    /// The bytes from `position` on, in memory that begins at the lowest byte, if they lie there as they travel.
+    fn piece(&self, held: &Held, form: Form, position: u64, len: usize) -> Option<Range<usize>> {
+        let layout = self.view().layout(held.child);
+        let start = usize::try_from(position).ok()?;
+        let is_one = form == Form::Native && layout.abuts(held.count, layout.extent());
+        let end = start.checked_add(len).filter(|end| *end as u64 <= self.packed_len(held, form))?;
+        is_one.then_some(start..end)
     }
 
     fn shift(

@@ -58,7 +58,22 @@ impl Layout {
         uniform: None,
     };
 
-    pub(super) fn of(basic: Basic) -> Self {
+    /// That of a basic type.
+    pub(super) fn of(basic: Basic) -> &'static Self {
+        #[expect(clippy::indexing_slicing, reason = "when this is compiled, and never later")]
+        static ALL: [Layout; Basic::ALL.len()] = {
+            let (mut all, mut at) = ([Layout::EMPTY; Basic::ALL.len()], 0);
+            while at < all.len() {
+                all[at] = Layout::make(Basic::ALL[at]);
+                at += 1;
+            }
+            all
+        };
+        // Codes are numbers from one.
+        ALL.get(usize::from(basic.code()).wrapping_sub(1)).unwrap_or(&Self::EMPTY)
+    }
+
+    const fn make(basic: Basic) -> Self {
         let size = basic.size() as i64;
         Self {
             ub: size,

@@ -179,7 +179,7 @@ impl Types<'_> {
         }
     }
 
-    fn layout(&self, datatype: Datatype) -> Result<Layout, Cause> {
+    pub(super) fn layout(&self, datatype: Datatype) -> Result<&Layout, Cause> {
         Ok(self.view().layout(self.view().child(datatype)?))
     }
 }

@@ -30,8 +30,8 @@ impl Signature {
     /// All-zero: the signature of a slot that is free, never of a type.
     pub(super) const UNUSED: Self = Self { elements: 0, hash: 0, shift: 0 };
 
-    pub(super) fn of(basic: Basic) -> Self {
-        Self { elements: 1, hash: basic.code().into(), shift: BASE }
+    pub(super) const fn of(basic: Basic) -> Self {
+        Self { elements: 1, hash: basic.code() as u64, shift: BASE }
     }
 
     /// Basic elements in the sequence.

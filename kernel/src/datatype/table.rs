@@ -276,10 +276,11 @@ impl<'v> View<'v> {
         self.entries.get(slot as usize)
     }
 
-    pub(super) fn layout(&self, child: Child) -> Layout {
+    #[inline]
+    pub(super) fn layout(&self, child: Child) -> &'v Layout {
         match child {
             Child::Basic(basic) => Layout::of(basic),
-            Child::Slot(slot) => self.entry(slot).map_or(Layout::EMPTY, |entry| entry.layout),
+            Child::Slot(slot) => self.entry(slot).map_or(&Layout::EMPTY, |entry| &entry.layout),
         }
     }
 

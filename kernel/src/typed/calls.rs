@@ -173,6 +173,9 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         to: Rank,
         tag: Tag,
     ) -> Result<Started, Failed> {
+        if let Some(status) = self.send_plain_at_once(comm, data, to, tag) {
+            return Ok(Started::Done(status));
+        }
         let target = self.engine.target(comm, to, tag);
         let started = target.and_then(|target| self.engine.send_typed(target, data));
         let started = started.or_else(|cause| self.unless_null(Call::send(comm, to, tag), cause))?;
@@ -218,9 +221,15 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
         from: impl Into<Source>,
         tag: impl Into<TagMatch>,
     ) -> Result<Status, Error> {
-        let started = self.endpoint.start_recv_typed(comm, &into, from.into(), tag.into());
-        let finished = self.finish(started);
-        self.told(finished)
+        let (from, tag) = (from.into(), tag.into());
+        let received = match self.recv_plain(comm, &into, from, tag) {
+            Some(received) => received,
+            None => {
+                let started = self.endpoint.start_recv_typed(comm, &into, from, tag);
+                self.finish(started)
+            }
+        };
+        self.told(received)
     }
 
     /// See [`Endpoint::sendrecv_typed`].

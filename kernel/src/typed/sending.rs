@@ -22,7 +22,7 @@ pub(crate) struct Fragment {
 }
 
 /// The longest message that goes with header and label where others go with a header alone.
-const SHORT_BYTES: usize = INLINE_BYTES.saturating_sub(LABEL_BYTES);
+pub(super) const SHORT_BYTES: usize = INLINE_BYTES.saturating_sub(LABEL_BYTES);
 
 impl Engine<'_> {
     /// Starts a typed send: always in a request slot, since the type must be held.

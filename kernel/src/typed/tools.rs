@@ -5,11 +5,12 @@ use aldis_hal::{Cause, Handle, PeerId};
 use aldis_protocols::header::{Finish, Header, Label};
 use aldis_protocols::reliable::crc32c;
 
-use super::{Fragment, Piece};
+use super::{Fragment, Piece, Plain};
 use crate::buffer::Buffer;
 use crate::datatype::Types;
 use crate::engine::Engine;
 use crate::injection::{Injected, Turn, Wire};
+use crate::request::Key;
 #[cfg(doc)]
 use crate::request::Request;
 
@@ -60,6 +61,16 @@ pub(crate) trait Tools: Sync {
 
     /// Puts a piece of a message where the types of the receive in slot `index` say.
     fn unpack(&self, engine: &mut Engine<'_>, index: u32, piece: &Piece<'_>);
+
+    /// A receive for elements in one piece, which is to be posted.
+    fn request(
+        &self,
+        engine: &mut Engine<'_>,
+        key: Key,
+        peer: PeerId,
+        buffer: Buffer,
+        elements: Plain,
+    ) -> Result<Handle, Cause>;
 
     /// Whether the partitioned request in slot `index` uses a part of the user's memory.
     fn channel_uses(&self, engine: &mut Engine<'_>, index: u32, part: Buffer, to_be_written: bool) -> bool;
@@ -117,6 +128,17 @@ impl Tools for Convert {
 
     fn unpack(&self, engine: &mut Engine<'_>, index: u32, piece: &Piece<'_>) {
         engine.unpack_typed(index, piece);
+    }
+
+    fn request(
+        &self,
+        engine: &mut Engine<'_>,
+        key: Key,
+        peer: PeerId,
+        buffer: Buffer,
+        elements: Plain,
+    ) -> Result<Handle, Cause> {
+        engine.request_plain(key, peer, buffer, elements)
     }
 
     fn channel_uses(&self, engine: &mut Engine<'_>, index: u32, part: Buffer, to_be_written: bool) -> bool {

@@ -13,4 +13,5 @@ mod recipes;
 #[path = "../rig/mod.rs"]
 mod rig;
 mod sends;
+mod waits;
 mod widths;

@@ -43,6 +43,12 @@ impl Label {
         Self { flags: signed | checked, signature, checksum }
     }
 
+    /// A label with a signature alone.
+    #[must_use]
+    pub const fn signed(signature: u32) -> Self {
+        Self { flags: SIGNED, signature, checksum: 0 }
+    }
+
     /// Whether nothing is said.
     #[must_use]
     pub const fn is_none(&self) -> bool {
@@ -78,6 +84,13 @@ impl Label {
             || (flags & SIGNED == 0 && label.signature != 0)
             || (flags & CHECKED == 0 && label.checksum != 0);
         if stray { Err(Malformed::Reserved) } else { Ok(label) }
+    }
+
+    /// The label of these bytes; refused as by [`read`](Self::read).
+    #[inline]
+    pub(super) fn of(bytes: [u8; LABEL_BYTES]) -> Result<Self, Malformed> {
+        let RawLabel { flags, values } = zerocopy::transmute!(bytes);
+        Self::read(flags.get(), values.get())
     }
 
     /// The label's bytes.

@@ -1,0 +1,180 @@
+//! The short ways of typed messages: of elements that lie in one piece, in the form of both sides, which is what most are. See
+//! [`at_once`](crate::at_once).
+
+use aldis_hal::{Cause, Handle, Operation, PeerId, Platform, Post, Transport};
+use aldis_protocols::INLINE_BYTES;
+use aldis_protocols::header::{DATA_HEADER_BYTES, HEADER_BYTES, Header, Kind, LABEL_BYTES, Label};
+
+use super::sending::SHORT_BYTES;
+use super::{Place, Typed, TypedMut};
+use crate::arrival::key;
+use crate::at_once::{ARE_THERE, Awaited, packed};
+use crate::blocking::Within;
+use crate::buffer::Buffer;
+use crate::call::Call;
+use crate::comm::Comm;
+use crate::counters::count;
+use crate::datatype::{Committed, Form};
+use crate::endpoint::Endpoint;
+use crate::engine::{Engine, Target};
+use crate::error::Failed;
+use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
+use crate::request::{Key, State};
+
+/// Elements in one piece of memory, and the signature of all of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plain {
+    datatype: Committed,
+    count: u64,
+    signature: u32,
+}
+
+impl Plain {
+    const fn label(&self) -> Label {
+        Label::signed(self.signature)
+    }
+}
+
+impl Engine<'_> {
+    /// The elements of a place, and their bytes in `memory`, if they lie there in one piece.
+    fn plain(&self, memory: Buffer, place: &Place) -> Option<(Plain, Buffer)> {
+        let &Place { origin: 0, count, datatype } = place else { return None };
+        let (len, signature) = self.conversion.as_ref()?.types.plain(datatype, count)?;
+        Some((Plain { datatype, count, signature }, memory.part(0..len)?))
+    }
+
+    /// As [`sent_at_once`](Self::sent_at_once), with a label.
+    fn elements_sent_at_once<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        target: &Target,
+        (elements, buffer): (Plain, Buffer),
+    ) -> bool {
+        let &Target { peer: id, key, .. } = target;
+        let Some(peer) = self.peers.get_mut(id.index()) else { return false };
+        let (length, labelled) = (buffer.len() as u64, HEADER_BYTES + LABEL_BYTES + buffer.len());
+        let is_short = buffer.len() <= SHORT_BYTES;
+        let fits = labelled <= peer.thresholds.fragment_bytes_max as usize + DATA_HEADER_BYTES;
+        if Form::to_peer(peer.words) != Form::Native || !(is_short || fits) {
+            return false;
+        }
+        let Some(in_block) = peer.takes_at_once(length) else { return false };
+        let header = peer.header(self.epoch, Kind::Labelled, key, peer.sequence_out, length).emit();
+        let (label, payload) = (elements.label().emit(), buffer.bytes());
+        let mut bytes = [0; INLINE_BYTES];
+        let sent = match bytes.get_mut(..LABEL_BYTES + payload.len()) {
+            Some(stored) if is_short => {
+                let (before, after) = stored.split_at_mut(LABEL_BYTES);
+                before.copy_from_slice(&label);
+                after.copy_from_slice(payload);
+                matches!(transport.short(id, &header, stored), Post::Done | Post::Queued)
+            }
+            _ => packed(transport, id, &header, &label, payload),
+        };
+        if sent {
+            peer.gone_at_once(in_block);
+            count(&mut self.counters.messages_sent);
+            self.counters.bytes_sent += length;
+        }
+        sent
+    }
+
+    /// As [`taken_at_once`](Self::taken_at_once), of elements for the typed receive that waits.
+    #[inline]
+    pub(crate) fn elements_taken_at_once(&mut self, from: PeerId, message: &[u8]) -> bool {
+        match self.awaited {
+            Awaited::Waits { key, peer, buffer, elements: Some(elements) } if ARE_THERE && peer == from => {
+                self.take_elements(from, message, &key, (elements, buffer))
+            }
+            _ => false,
+        }
+    }
+
+    #[inline(never)]
+    fn take_elements(
+        &mut self,
+        from: PeerId,
+        message: &[u8],
+        wanted: &Key,
+        (elements, buffer): (Plain, Buffer),
+    ) -> bool {
+        let Some((header, label, payload)) = Header::parse_labelled(message) else { return false };
+        let Some(peer) = self.peers.get_mut(from.index()) else { return false };
+        let in_block = payload.len() > INLINE_BYTES;
+        let is_meant = *wanted == key(&header) && payload.len() == buffer.len() && label == elements.label();
+        let is_too_long = in_block && payload.len() > self.room.block_bytes as usize;
+        if !is_meant
+            || is_too_long
+            || Form::from_peer(peer.order, peer.words) != Form::Native
+            || !peer.is_next(&header, in_block)
+            || !buffer.write_all(payload)
+        {
+            return false;
+        }
+        self.awaited = Awaited::Here(header.length);
+        let due = peer.passed_on(&header, in_block);
+        count(&mut self.counters.messages_received);
+        self.counters.bytes_received += header.length;
+        if due {
+            self.mark(from);
+        }
+        true
+    }
+
+    /// A request for the receive that waited.
+    pub(super) fn request_plain(
+        &mut self,
+        key: Key,
+        peer: PeerId,
+        buffer: Buffer,
+        elements: Plain,
+    ) -> Result<Handle, Cause> {
+        let Plain { datatype, count, .. } = elements;
+        let place = Place { origin: 0, count, datatype };
+        self.request_typed(State::Posted, key, peer, key.source, (buffer, &place, (Form::Native, false)))
+    }
+}
+
+impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
+    /// Sends elements at once, if they lie in one piece and nothing is unusual. `None` if something is, and nothing has changed.
+    pub(super) fn send_plain_at_once(
+        &mut self,
+        comm: &Comm,
+        data: &Typed<'_>,
+        to: Rank,
+        tag: Tag,
+    ) -> Option<Status> {
+        let Typed { memory, place, mode: Mode::Standard, checked: false } = data else { return None };
+        if !ARE_THERE {
+            return None;
+        }
+        let elements = self.engine.plain(memory.whole(), place)?;
+        let target = self.engine.target(comm, to, tag).ok()?;
+        let sent = self.engine.elements_sent_at_once(&mut self.transport, &target, elements);
+        sent.then_some(Status { source: to, tag, bytes: elements.1.len() as u64 })
+    }
+}
+
+impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
+    /// Receives elements that lie in one piece, if nothing is unusual. `None` if something is, and nothing has changed.
+    pub(super) fn recv_plain(
+        &mut self,
+        comm: &Comm,
+        into: &TypedMut<'_>,
+        from: Source,
+        tag: TagMatch,
+    ) -> Option<Result<Status, Failed>> {
+        if !ARE_THERE {
+            return None;
+        }
+        let engine = &self.endpoint.engine;
+        let (elements, buffer) = engine.plain(into.memory.whole(), &into.place)?;
+        let (pattern, peer) = self.endpoint.pattern(comm, from, tag).ok()?;
+        if let Some(peer) = peer
+            && self.endpoint.engine.awaits(pattern, peer, buffer, Some(elements))
+        {
+            return self.await_message(peer, Call::recv(Operation::Recv, comm, from, tag));
+        }
+        self.endpoint.engine.kept_at_once(&pattern, buffer, elements.label()).map(Ok)
+    }
+}
