@@ -64,6 +64,7 @@ use crate::datatype::Committed;
 use crate::datatype::Types;
 use crate::rank::Mode;
 
+#[cfg_attr(feature = "compact", path = "typed/no_short_way.rs")]
 mod at_once;
 mod calls;
 mod layout;

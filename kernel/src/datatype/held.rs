@@ -87,6 +87,7 @@ impl Types<'_> {
     }
 
     /// Bytes and signature of `count` elements in the form of this machine, if they lie in one piece from their origin on.
+    #[cfg(not(feature = "compact"))]
     pub(crate) fn plain(&self, datatype: Committed, count: u64) -> Option<(usize, u32)> {
         let layout = self.layout(datatype.into()).ok()?;
         let is_plain = layout.abuts(2, layout.extent()) && layout.true_lb == 0;

@@ -55,7 +55,7 @@ impl Signature {
         if self == Self::EMPTY {
             return other;
         }
-        let hash = (times(self.hash, other.shift) + other.hash) % MODULUS;
+        let hash = reduced(times(self.hash, other.shift) + other.hash);
         let elements = self.elements.wrapping_add(other.elements);
         Self { elements, hash, shift: times(self.shift, other.shift) }
     }
@@ -82,7 +82,12 @@ impl Signature {
 fn times(left: u64, right: u64) -> u64 {
     let product = u128::from(left) * u128::from(right);
     let (high, low) = ((product >> 61) as u64, product as u64 & MODULUS);
-    (high + low) % MODULUS
+    reduced(high + low)
+}
+
+/// A number below twice the modulus by the modulus.
+const fn reduced(number: u64) -> u64 {
+    if number >= MODULUS { number - MODULUS } else { number }
 }
 
 #[cfg(test)]

@@ -5,10 +5,11 @@ use aldis_hal::{Cause, Handle, Operation, PeerId, Platform, Post, Transport};
 use aldis_protocols::INLINE_BYTES;
 use aldis_protocols::header::{DATA_HEADER_BYTES, HEADER_BYTES, Header, Kind, LABEL_BYTES, Label};
 
+use super::layout::NO_TYPES;
 use super::sending::SHORT_BYTES;
 use super::{Place, Typed, TypedMut};
 use crate::arrival::key;
-use crate::at_once::{ARE_THERE, Awaited, packed};
+use crate::at_once::{Awaited, packed};
 use crate::blocking::Within;
 use crate::buffer::Buffer;
 use crate::call::Call;
@@ -25,7 +26,6 @@ use crate::request::{Key, State};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plain {
     datatype: Committed,
-    count: u64,
     signature: u32,
 }
 
@@ -40,7 +40,7 @@ impl Engine<'_> {
     fn plain(&self, memory: Buffer, place: &Place) -> Option<(Plain, Buffer)> {
         let &Place { origin: 0, count, datatype } = place else { return None };
         let (len, signature) = self.conversion.as_ref()?.types.plain(datatype, count)?;
-        Some((Plain { datatype, count, signature }, memory.part(0..len)?))
+        Some((Plain { datatype, signature }, memory.part(0..len)?))
     }
 
     /// As [`sent_at_once`](Self::sent_at_once), with a label.
@@ -83,7 +83,7 @@ impl Engine<'_> {
     #[inline]
     pub(crate) fn elements_taken_at_once(&mut self, from: PeerId, message: &[u8]) -> bool {
         match self.awaited {
-            Awaited::Waits { key, peer, buffer, elements: Some(elements) } if ARE_THERE && peer == from => {
+            Awaited::Waits { key, peer, buffer, elements: Some(elements) } if peer == from => {
                 self.take_elements(from, message, &key, (elements, buffer))
             }
             _ => false,
@@ -129,7 +129,9 @@ impl Engine<'_> {
         buffer: Buffer,
         elements: Plain,
     ) -> Result<Handle, Cause> {
-        let Plain { datatype, count, .. } = elements;
+        let Plain { datatype, .. } = elements;
+        let types = &self.conversion.as_ref().ok_or(NO_TYPES)?.types;
+        let count = types.count(datatype, Form::Native, buffer.len() as u64)?;
         let place = Place { origin: 0, count, datatype };
         self.request_typed(State::Posted, key, peer, key.source, (buffer, &place, (Form::Native, false)))
     }
@@ -145,9 +147,6 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         tag: Tag,
     ) -> Option<Status> {
         let Typed { memory, place, mode: Mode::Standard, checked: false } = data else { return None };
-        if !ARE_THERE {
-            return None;
-        }
         let elements = self.engine.plain(memory.whole(), place)?;
         let target = self.engine.target(comm, to, tag).ok()?;
         let sent = self.engine.elements_sent_at_once(&mut self.transport, &target, elements);
@@ -164,9 +163,6 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
         from: Source,
         tag: TagMatch,
     ) -> Option<Result<Status, Failed>> {
-        if !ARE_THERE {
-            return None;
-        }
         let engine = &self.endpoint.engine;
         let (elements, buffer) = engine.plain(into.memory.whole(), &into.place)?;
         let (pattern, peer) = self.endpoint.pattern(comm, from, tag).ok()?;
