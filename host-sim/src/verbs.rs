@@ -1,6 +1,6 @@
 //! Messages over verbs: a rank's reliable connections (RC queue pairs) through an RDMA device, InfiniBand or RoCE.
 //!
-//! Feature `verbs`, which needs libibverbs; without it nothing of this is built. It stands beside
+//! Feature `verbs`, which needs libibverbs and librdmacm; without it nothing of this is built. It stands beside
 //! [`tcp`](crate::tcp) and keeps the same contract.
 //!
 //! | module | what it holds |
@@ -16,8 +16,8 @@
 //!
 //! # How ranks connect
 //!
-//! A card tells port and number of a rank's queue pair for datagrams, one for all peers. Through that two ranks say to each other
-//! what a connection needs, when it is needed: see `engine::bond`. The datagrams are those of
+//! Two ranks say to each other what a connection needs, when it is needed: see `engine::bond`. A [manager](Manager) carries that:
+//! the system's rdma_cm, or, out of band, datagrams to the queue pair that each rank's card tells, one for all peers. These are of
 //! [`Ethernet`](aldis_drivers::ethernet), repeated until they are answered, so that each life of a rank is told from
 //! another. In the [mode](Mode::Datagrams) of their name all messages go that way, and there are no connections.
 //!
@@ -71,7 +71,7 @@ use self::engine::Engine;
 use self::here::Here;
 use self::wire::{Identity, Wire};
 
-pub use self::choice::{Config, Mode, RoceVersion, VARIABLE};
+pub use self::choice::{Config, Manager, Mode, RoceVersion, VARIABLE};
 pub use self::error::VerbsError;
 pub use self::transport::VerbsSlot;
 
@@ -117,7 +117,7 @@ impl Verbs {
         }
         let (here, who) = (Here::open(config)?, Identity { me, epoch, ranks });
         Ok(Self(match config.mode {
-            Mode::Connected => Way::Connected(Box::new(Engine::open(&here, who)?)),
+            Mode::Connected(manager) => Way::Connected(Box::new(Engine::open(&here, who, manager)?)),
             Mode::Datagrams => {
                 let message_bytes = wire::message_bytes(here.choice.mtu);
                 let shape = wire::Shape { mode: config.mode, window: WINDOW, message_bytes, cost: COST };
@@ -148,12 +148,11 @@ impl Verbs {
     /// A file that can be read when something has happened, once polls have found nothing for a while: who sleeps waits on it.
     /// `None` if it is vacant, or the process can have no more files.
     pub fn bell(&self) -> Option<OwnedFd> {
-        let here = match &self.0 {
-            Way::None => return None,
-            Way::Connected(engine) => engine.here(),
-            Way::Datagrams(wire) => wire.here(),
-        };
-        here.channel.bell().ok()
+        match &self.0 {
+            Way::None => None,
+            Way::Connected(engine) => engine.bell(),
+            Way::Datagrams(wire) => wire.here().channel.bell().ok(),
+        }
     }
 
     /// Puts the queue pair that messages with `peer` go by into its error state, as a device does when it fails: what is

@@ -169,7 +169,7 @@ fn clippy(workspace: &Workspace) -> Result<Outcome> {
     for package in &workspace.packages {
         for feature in package.features.keys().filter(|feature| *feature != "default") {
             if feature == verbs::FEATURE && !verbs::can_build() {
-                without = ", without verbs: no libibverbs";
+                without = ", without verbs: no libibverbs and librdmacm";
                 continue;
             }
             lint(&[&package.name], &["--features", feature])?;

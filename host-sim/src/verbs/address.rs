@@ -1,11 +1,13 @@
 //! What a rank's card says of how to connect to it.
 
-use super::choice::Mode;
+use core::net::IpAddr;
 
-/// Bytes of it: a mark, the GID, the LID, the MTU and the number of a queue pair.
+use super::choice::{Manager, Mode, ip};
+
+/// Bytes of it: a mark, the GID, the LID, the MTU and a number.
 const BYTES: usize = 1 + 16 + 2 + 2 + 4;
 
-/// A port, and the queue pair for datagrams there.
+/// A port, and the queue pair for datagrams there; or what rdma_cm calls a port, where that connects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Address {
     pub(super) mode: Mode,
@@ -18,8 +20,9 @@ pub(super) struct Address {
 /// The first byte, by which an address is never taken for another transport's.
 const fn mark(mode: Mode) -> u8 {
     match mode {
-        Mode::Connected => 0xB1,
+        Mode::Connected(Manager::OutOfBand) => 0xB1,
         Mode::Datagrams => 0xB2,
+        Mode::Connected(Manager::Rdma) => 0xB3,
     }
 }
 
@@ -32,6 +35,11 @@ impl Address {
         bytes[19..21].copy_from_slice(&self.mtu.to_le_bytes());
         bytes[21..].copy_from_slice(&self.number.to_le_bytes());
         bytes
+    }
+
+    /// Its address of the Internet Protocol, if it has one.
+    pub(super) fn ip(&self) -> Option<IpAddr> {
+        ip(self.gid)
     }
 
     /// `None` for what is no address of a rank that sends in this `mode`.
@@ -62,7 +70,9 @@ mod tests {
         let bytes = ADDRESS.encode();
         assert!(bytes.len() <= ADDRESS_BYTES_MAX);
         assert_eq!(Address::decode(&bytes, Mode::Datagrams), Some(ADDRESS));
-        assert_eq!(Address::decode(&bytes, Mode::Connected), None);
+        for mode in [Manager::OutOfBand, Manager::Rdma].map(Mode::Connected) {
+            assert_eq!(Address::decode(&bytes, mode), None);
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Which device, port and address to use.
 
+use core::net::{IpAddr, Ipv6Addr};
 use core::num::NonZeroU32;
 
 use aldis_hal::Cost;
@@ -20,14 +21,29 @@ pub enum RoceVersion {
     V2,
 }
 
-/// How messages travel.
+/// Who makes connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Manager {
+    /// The ranks themselves, out of band: by datagrams to the queue pair that each rank's card tells.
+    #[default]
+    OutOfBand,
+    /// The system's connection manager, rdma_cm, by addresses of the Internet Protocol.
+    Rdma,
+}
+
+/// How messages travel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     /// Over connections (RC), which are made when they are needed: fastest, with 600 KiB of locked memory for each.
-    #[default]
-    Connected,
+    Connected(Manager),
     /// As datagrams (UD) that are acknowledged and repeated: one queue pair for all peers, however many.
     Datagrams,
+}
+
+impl Default for Mode {
+    fn default() -> Self {
+        Self::Connected(Manager::default())
+    }
 }
 
 /// What the user asks for. Whatever is `None` is chosen: the first active port that fits, RoCE v2 before v1, IPv4 before
@@ -63,10 +79,10 @@ impl Config {
         Self::parse(&value).ok_or(JoinError::Variable { name: VARIABLE, value })
     }
 
-    /// `DEVICE,port=N,gid=INDEX,version=1|2,mtu=BYTES,mode=rc|ud,patience=SECONDS,read=LATENCY:PER_KIB`, of which each can
-    /// be left out.
+    /// `DEVICE,port=N,gid=INDEX,version=1|2,mtu=BYTES,mode=rc|ud,manager=oob|rdma_cm,patience=SECONDS,read=LATENCY:PER_KIB`,
+    /// of which each can be left out. Datagrams have no manager.
     pub fn parse(text: &str) -> Option<Self> {
-        let mut config = Self::default();
+        let (mut config, mut manager) = (Self::default(), None);
         for word in text.split(',').filter(|word| !word.is_empty()) {
             match word.split_once('=') {
                 None => config.device = Some(word.into()),
@@ -75,12 +91,19 @@ impl Config {
                 Some(("mtu", value)) => config.mtu = Some(value.parse().ok()?),
                 Some(("read", value)) => config.read_cost = Some(parse_cost(value)?),
                 Some(("patience", value)) => config.patience_s = Some(value.parse().ok()?),
-                Some(("mode", "rc")) => config.mode = Mode::Connected,
+                Some(("mode", "rc")) => config.mode = Mode::default(),
                 Some(("mode", "ud")) => config.mode = Mode::Datagrams,
+                Some(("manager", "oob")) => manager = Some(Manager::OutOfBand),
+                Some(("manager", "rdma_cm")) => manager = Some(Manager::Rdma),
                 Some(("version", "1")) => config.version = Some(RoceVersion::V1),
                 Some(("version", "2")) => config.version = Some(RoceVersion::V2),
                 Some(_) => return None,
             }
+        }
+        match (&mut config.mode, manager) {
+            (Mode::Connected(by), Some(manager)) => *by = manager,
+            (Mode::Datagrams, Some(_)) => return None,
+            (_, None) => {}
         }
         Some(config)
     }
@@ -99,6 +122,19 @@ pub(super) struct Gid {
     pub(super) index: u32,
     pub(super) raw: [u8; 16],
     pub(super) kind: Kind,
+}
+
+impl Gid {
+    /// The address of the Internet Protocol that it is, if that can be reached from elsewhere.
+    pub(super) fn ip(&self) -> Option<IpAddr> {
+        (self.kind == Kind::Roce(RoceVersion::V2)).then(|| ip(self.raw)).flatten()
+    }
+}
+
+/// The address in a GID, unless it is one of a link.
+pub(super) fn ip(raw: [u8; 16]) -> Option<IpAddr> {
+    let is_of_link = raw.starts_with(&[0xFE, 0x80]);
+    (!is_of_link).then(|| Ipv6Addr::from(raw).to_canonical())
 }
 
 /// A port as the device describes it.
@@ -179,12 +215,17 @@ fn fit<'a>(port: &'a Port, config: &Config) -> Result<(&'a Gid, u16), String> {
     let fits = |gid: &&Gid| {
         config.gid_index.is_none_or(|index| index == gid.index)
             && config.version.is_none_or(|version| gid.kind == Kind::Roce(version))
+            && (config.mode != Mode::Connected(Manager::Rdma) || gid.ip().is_some())
     };
     let gid = port.gids.iter().filter(fits).min_by_key(|gid| rank(gid));
     gid.map(|gid| (gid, mtu)).ok_or_else(|| {
         let there: Vec<String> =
             port.gids.iter().map(|gid| format!("{} ({:?})", gid.index, gid.kind)).collect();
-        format!("has no such address; there are GID indices {}", there.join(", "))
+        let wanted = match config.mode {
+            Mode::Connected(Manager::Rdma) => " (rdma_cm needs one of RoCE v2 that is no link's)",
+            _ => "",
+        };
+        format!("has no such address{wanted}; there are GID indices {}", there.join(", "))
     })
 }
 
@@ -254,7 +295,19 @@ mod tests {
             Some(all)
         );
         assert_eq!(Config::parse(""), Some(Config::default()));
-        for wrong in ["port=x", "rxe0,speed=1", "version=3", "mode=rd", "patience=0", "read=9"] {
+        let managed = Config { mode: Mode::Connected(Manager::Rdma), ..Config::default() };
+        assert_eq!(Config::parse("manager=rdma_cm"), Some(managed.clone()));
+        assert_eq!(Config::parse("manager=rdma_cm,mode=rc"), Some(managed));
+        for wrong in [
+            "port=x",
+            "rxe0,speed=1",
+            "version=3",
+            "mode=rd",
+            "patience=0",
+            "read=9",
+            "manager=x",
+            "manager=oob,mode=ud",
+        ] {
             assert_eq!(Config::parse(wrong), None, "{wrong}");
         }
     }
@@ -272,6 +325,10 @@ mod tests {
             (
                 Config { gid_index: Some(9), ..Config::default() },
                 "no such address; there are GID indices 0 (Roce(V1)), 1",
+            ),
+            (
+                Config { gid_index: Some(1), mode: Mode::Connected(Manager::Rdma), ..Config::default() },
+                "no such address (rdma_cm needs one of RoCE v2 that is no link's); there are",
             ),
         ] {
             let error = choose(&devices(), &config).unwrap_err().to_string();

@@ -4,6 +4,7 @@ mod bond;
 mod direct;
 mod due;
 mod maker;
+mod manager;
 mod memory;
 mod peer;
 mod poll;
@@ -11,21 +12,22 @@ mod tools;
 mod word;
 
 use core::fmt;
-use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use aldis_hal::copy::copy;
 use aldis_hal::transport::Quiesce;
 use aldis_hal::{Again, Caps, Cause, Epoch, Features, Instant, Limits, PeerId, Post, Refusal};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
 use self::direct::ORDERS;
 use self::due::Due;
+use self::manager::{News, Rdma};
 use self::peer::{IS_MESSAGE, Peer, Place, State};
-use self::poll::Heard;
 use self::tools::{Queue, Tools};
 use self::word::WORD_BYTES;
 use super::address::Address;
-use super::choice::{Config, Mode};
+use super::choice::{Config, Manager, Mode};
 use super::error::VerbsError;
 use super::here::Here;
 use super::regions::{KEY_BYTES, REGIONS_MAX, Regions};
@@ -70,9 +72,9 @@ pub(super) struct Engine {
     peers: Vec<Peer>,
     tools: Tools,
     regions: Regions,
-    /// Where ranks say how to connect.
-    wire: Wire,
-    heard: VecDeque<(PeerId, Heard)>,
+    /// By whom ranks say how to connect.
+    manager: Box<dyn manager::Manager>,
+    heard: News,
     /// Peers to be looked at.
     due: Due,
     /// Peers that can be connected to at a time.
@@ -85,7 +87,7 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    pub(super) fn open(here: &Rc<Here>, who: Identity) -> Result<Self, VerbsError> {
+    pub(super) fn open(here: &Rc<Here>, who: Identity, manager: Manager) -> Result<Self, VerbsError> {
         let Identity { me, epoch, ranks } = who;
         let limits = here.limits()?;
         here.need(&[
@@ -107,22 +109,51 @@ impl Engine {
             Queue::new(here, most * SENDS)?,
             Queue::new(here, most * MESSAGES)?,
         );
-        let shape = Shape { mode: Mode::Connected, window: WORDS, message_bytes: WORD_BYTES, cost: COST };
-        let wire = Wire::open(here, who, shape)?;
+        let manager: Box<dyn manager::Manager> = match manager {
+            Manager::OutOfBand => {
+                let mode = Mode::Connected(manager);
+                let shape = Shape { mode, window: WORDS, message_bytes: WORD_BYTES, cost: COST };
+                Box::new(Wire::open(here, who, shape)?)
+            }
+            Manager::Rdma => Box::new(Rdma::open(here, who)?),
+        };
         let tools = Tools::new(here, (epoch, limits.reads.min(DEPTH_MAX)), queues, ranks as usize);
         let peers = (0..ranks).map(|rank| Peer::new(me.0 < rank)).collect();
         let (regions, caps) = (Regions::new(), caps(&limits, &here.config));
-        let (heard, due, connections_most) = (VecDeque::new(), Due::new(ranks as usize), most as usize);
+        let (heard, due, connections_most) = (News::new(), Due::new(ranks as usize), most as usize);
         let (busy, probed, watch) = (0, Instant(0), Watch::default());
-        Ok(Self { me, peers, tools, regions, wire, heard, due, connections_most, busy, probed, watch, caps })
+        Ok(Self {
+            me,
+            peers,
+            tools,
+            regions,
+            manager,
+            heard,
+            due,
+            connections_most,
+            busy,
+            probed,
+            watch,
+            caps,
+        })
     }
 
     pub(super) fn address(&self) -> Address {
-        self.wire.address()
+        self.manager.address()
     }
 
     pub(super) fn here(&self) -> &Here {
         &self.tools.here
+    }
+
+    /// A file that can be read when the device or the manager of connections has something to tell.
+    pub(super) fn bell(&self) -> Option<OwnedFd> {
+        let device = self.here().channel.bell().ok()?;
+        let Some(manager) = self.manager.file() else { return Some(device) };
+        let both = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).ok()?;
+        both.add(device, EpollEvent::new(EpollFlags::EPOLLIN, 0)).ok()?;
+        both.add(manager, EpollEvent::new(EpollFlags::EPOLLIN, 0)).ok()?;
+        Some(both.0)
     }
 
     pub(super) fn features(&self) -> Features {
@@ -140,12 +171,12 @@ impl Engine {
 
     /// From here on this life of a peer is talked to; what there was of another is dropped without a word.
     pub(super) fn introduce(&mut self, peer: PeerId, epoch: Epoch, address: &[u8]) -> Result<(), Cause> {
-        let address = Address::decode(address, Mode::Connected).ok_or(Cause::Unreachable)?;
+        let address = Address::decode(address, self.here().config.mode).ok_or(Cause::Unreachable)?;
         let row = self.peers.get_mut(peer.index()).filter(|_| peer != self.me).ok_or(Cause::Unreachable)?;
         if row.state != State::Unknown && row.epoch == epoch {
             return Ok(());
         }
-        self.wire.introduce(peer, epoch, &address)?;
+        self.manager.introduce(peer, epoch, &address)?;
         row.direct.finish();
         let cut_off = core::mem::take(&mut row.direct.cut_off);
         let Address { gid, lid, mtu, .. } = address;

@@ -15,6 +15,8 @@ pub enum VerbsError {
         /// Every device and port, and why it is none: a line each.
         rejected: Vec<String>,
     },
+    /// The system has no connection manager for RDMA.
+    NoManager,
     /// A rank outside the job, or no life.
     Identity,
     /// The process may not lock so much memory.
@@ -51,6 +53,9 @@ impl fmt::Display for VerbsError {
             Self::NoFit { rejected } => {
                 write!(f, "no RDMA device fits: {}", rejected.join("; "))
             }
+            Self::NoManager => f.write_str(
+                "rdma_cm is not there: `modprobe rdma_ucm` brings it, and manager=oob does without",
+            ),
             Self::Identity => f.write_str("a rank outside the job, or an epoch of zero"),
             Self::Locked { need, have } => write!(
                 f,

@@ -9,6 +9,7 @@ mod datagrams;
 mod device;
 mod direct;
 mod pair;
+mod rdmacm;
 mod receives;
 mod region;
 mod slab;
@@ -24,6 +25,7 @@ pub(super) use self::datagrams::{Datagrams, Slots, Way};
 pub(super) use self::device::{Device, Domain, Limits};
 pub(super) use self::direct::{Act, DirectPair, Span};
 pub(super) use self::pair::{Pair, Sent};
+pub(super) use self::rdmacm::{Event, Events, LETTER_BYTES, Line, Offered, What};
 pub(super) use self::receives::Receives;
 pub(super) use self::region::{Key, Region};
 

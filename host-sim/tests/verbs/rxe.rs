@@ -45,6 +45,11 @@ struct Rank {
 
 const LONGEST: usize = 16 << 10;
 
+/// What the environment says: the tests are run with each manager of connections.
+fn config() -> Config {
+    Config::from_environment().unwrap()
+}
+
 /// The life of a rank that a job begins with.
 fn epoch(rank: usize) -> Epoch {
     Epoch(0xFFFF_FFF0 + rank as u32)
@@ -52,7 +57,7 @@ fn epoch(rank: usize) -> Epoch {
 
 /// A job, all of whose ranks have been introduced to each other.
 fn job(ranks: usize) -> Vec<Rank> {
-    job_of(ranks, &Config::default())
+    job_of(ranks, &config())
 }
 
 fn job_of(ranks: usize, config: &Config) -> Vec<Rank> {

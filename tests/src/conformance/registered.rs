@@ -15,16 +15,21 @@ pub(super) fn is_here() -> bool {
     std::fs::read_dir(DEVICES).is_ok_and(|mut devices| devices.next().is_some())
 }
 
+/// What the environment chooses of device and manager.
+fn chosen() -> Result<Config, String> {
+    Config::from_environment().map_err(|error| error.to_string())
+}
+
 /// Runs a case over connections. A seed draws whether every message that is announced is read, or as few as an adapter's prices
 /// say.
 pub(super) fn connected(drawn: (usize, u64), size: u32, room: Room) -> Result<(), String> {
     let read_cost = (drawn.1 & 1 == 0).then_some(Cost { overhead_ns: 0, latency_ns: 0, per_kib_ns: 1 });
-    run(drawn, size, room, &Config { read_cost, ..Config::default() })
+    run(drawn, size, room, &Config { read_cost, ..chosen()? })
 }
 
 /// Runs a case in datagrams.
 pub(super) fn datagrams(drawn: (usize, u64), size: u32, room: Room) -> Result<(), String> {
-    run(drawn, size, room, &Config { mode: Mode::Datagrams, ..Config::default() })
+    run(drawn, size, room, &Config { mode: Mode::Datagrams, ..chosen()? })
 }
 
 fn run(drawn: (usize, u64), size: u32, room: Room, config: &Config) -> Result<(), String> {

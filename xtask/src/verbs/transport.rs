@@ -14,10 +14,10 @@ use crate::shell;
 use crate::steps::Outcome;
 use crate::workspace;
 
-/// What the library's headers are found by.
-const HEADER: &str = "/usr/include/infiniband/verbs.h";
+/// What the libraries' headers are found by.
+const HEADERS: [&str; 2] = ["/usr/include/infiniband/verbs.h", "/usr/include/rdma/rdma_cma.h"];
 /// What builds the transport.
-const PACKAGES: &str = "apt-get install libibverbs-dev libclang-dev cmake";
+const PACKAGES: &str = "apt-get install libibverbs-dev librdmacm-dev libclang-dev cmake";
 /// The tests that need a device; the others need that there is none.
 const MODULE: &str = "rxe::";
 
@@ -26,7 +26,7 @@ pub(crate) const FEATURE: &str = "verbs";
 
 /// Whether what the transport needs to build is here.
 pub(crate) fn can_build() -> bool {
-    Path::new(HEADER).exists() && shell::has("cmake")
+    HEADERS.iter().all(|header| Path::new(header).exists()) && shell::has("cmake")
 }
 
 /// What the guests of a step may take, each: many times what they need alone.
@@ -39,6 +39,9 @@ pub(crate) fn features(packages: &[&str]) -> Vec<String> {
     features.flat_map(|feature| ["--features".into(), feature]).collect()
 }
 
+/// Chooses who makes connections; without it, ranks do.
+const MANAGED: &str = "ALDIS_VERBS=manager=rdma_cm";
+
 /// Ranks of the job of processes that does every allreduce.
 const RANKS: u32 = 4;
 
@@ -49,7 +52,7 @@ const SHORT: u32 = 8 << 10;
 /// What has been found out.
 #[derive(Debug)]
 pub(super) struct Findings {
-    /// Tests of the transport that are good.
+    /// Tests of the transport that are good, with each manager of connections.
     pub(super) tests: usize,
     /// Runs of the conformance suite that are.
     pub(super) runs: u64,
@@ -62,7 +65,10 @@ pub(crate) fn step() -> Result<Outcome> {
         return Ok(missing);
     }
     if !can_build() {
-        return Ok(Outcome::Skipped { why: "no libibverbs to build with".into(), enable: PACKAGES.into() });
+        return Ok(Outcome::Skipped {
+            why: "no libibverbs and librdmacm to build with".into(),
+            enable: PACKAGES.into(),
+        });
     }
     let Findings { tests, runs, figures } = examine(1, STEP_LIMIT, false)?;
     let short = pingpong::short(&figures).context("nothing was measured")?;
@@ -93,23 +99,30 @@ fn in_one_guest(programs: &[PathBuf], rounds: usize, limit: Duration, loud: bool
         .into_iter()
         .find(|name| name.starts_with("verbs-"))
         .context("cargo has named no test program")?;
+    let all_tests = format!("{tests} {MODULE} --test-threads=1 --nocapture");
+    let suite = |words| format!("conformance run 0 1 all {words}");
     let mut commands = vec![
-        format!("{tests} {MODULE} --test-threads=1 --nocapture"),
-        "conformance run 0 1 all verbs".into(),
-        "conformance run 0 1 all datagrams".into(),
+        all_tests.clone(),
+        suite("verbs"),
+        suite("datagrams"),
+        format!("{MANAGED} {}", suite("verbs")),
         allreduce("--transport verbs", LONG, limit),
         format!("ALDIS_VERBS=mode=ud {}", allreduce("--transport verbs", SHORT, limit)),
     ];
     let first = commands.len();
     commands.extend(pingpong::in_one_guest(false, rounds, limit));
+    let behind = commands.len();
+    // These leave a device of another name.
+    commands.push(format!("{MANAGED} {all_tests}"));
     let session = Session { programs: programs.to_vec(), commands: vec![commands], limit, loud };
     let guests = session.play().context("the transport in a guest")?;
     let ran = guests.first().map_or(&[][..], Vec::as_slice);
-    let [tests, connected, datagrams, ..] = ran else { bail!("not all was run") };
+    let [tests, connected, datagrams, managed, .., managed_tests] = ran else { bail!("not all was run") };
+    let good = |ran: &Ran| passed(&ran.text()).with_context(|| format!("no count of tests:\n{}", ran.text()));
     Ok(Findings {
-        tests: passed(&tests.text()).with_context(|| format!("no count of tests:\n{}", tests.text()))?,
-        runs: runs(connected)? + runs(datagrams)?,
-        figures: pingpong::of_one_guest(rounds, &ran[first..])?,
+        tests: good(tests)? + good(managed_tests)?,
+        runs: [connected, datagrams, managed].into_iter().map(runs).sum::<Result<u64>>()?,
+        figures: pingpong::of_one_guest(rounds, &ran[first..behind])?,
     })
 }
 
@@ -127,7 +140,10 @@ fn in_two_guests(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<(u
     let [mut first, mut second] = pingpong::in_two_guests();
     let bases = first.len();
     first.push(pingpong::ranks(&across(1), limit));
-    first.extend([suite(2, "verbs"), suite(4, "verbs"), suite(4, "shm-verbs")]);
+    let managed = format!("verbs --env {MANAGED}");
+    first.extend(
+        [(2, "verbs"), (4, "verbs"), (4, "shm-verbs"), (4, &managed)].map(|(ranks, by)| suite(ranks, by)),
+    );
     first.push(allreduce(&format!("{} --transport shm-verbs", across(RANKS / 2)), LONG, limit));
     // The other guest serves until this one is through.
     first.push(format!("rsh {other} touch /tmp/over < /dev/null"));
@@ -135,7 +151,7 @@ fn in_two_guests(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<(u
     let session = Session { programs: programs.to_vec(), commands: vec![first, second], limit, loud };
     let guests = session.play().context("the transport between two guests")?;
     let [first, second] = guests.as_slice() else { bail!("not all guests were run") };
-    let suites = first.get(bases + 1..bases + 4).unwrap_or_default();
+    let suites = first.get(bases + 1..bases + 5).unwrap_or_default();
     let runs = suites.iter().map(runs).sum::<Result<u64>>()?;
     let figures = pingpong::of_two_guests(second.get(..bases).unwrap_or_default(), first.get(bases))?;
     Ok((runs, figures))
@@ -143,7 +159,7 @@ fn in_two_guests(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<(u
 
 fn need_library() -> Result<()> {
     if !can_build() {
-        bail!("the transport needs libibverbs to build; to enable: {PACKAGES}");
+        bail!("the transport needs libibverbs and librdmacm to build; to enable: {PACKAGES}");
     }
     Ok(())
 }

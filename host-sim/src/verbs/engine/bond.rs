@@ -186,6 +186,14 @@ impl<E: End> Bond<E> {
         News::Opened
     }
 
+    /// The peer has given up what it offered before it heard of the answer, and may offer it once more.
+    pub(super) fn lapse(&mut self, serial: u16) {
+        if self.state == State::Answered && self.serial == serial {
+            self.cut();
+            self.serial = serial.wrapping_sub(1);
+        }
+    }
+
     /// Ends it on both sides; what there was of it.
     pub(super) fn close(&mut self) -> Option<E> {
         if self.end.is_some() {

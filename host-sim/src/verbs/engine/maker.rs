@@ -2,18 +2,21 @@
 
 use std::rc::Rc;
 
-use aldis_hal::{Cause, Epoch};
+use aldis_hal::{Cause, Epoch, PeerId};
 
 use super::super::choice::Choice;
 use super::super::sys::{Completions, DirectPair, Domain, Pair, Receives, Remote};
 use super::bond::End;
 use super::direct::ORDERS;
+use super::manager::Manager;
 use super::memory::cause_of;
 use super::word::Word;
 use super::{INLINE_BYTES, MESSAGES, PACKET_MASK, PROBES, Place, SLOT_BYTES, WINDOW};
 
 /// What they are made from.
 pub(super) struct Maker<'a> {
+    pub(super) manager: &'a dyn Manager,
+    pub(super) peer: PeerId,
     pub(super) domain: &'a Rc<Domain>,
     pub(super) receives: &'a Receives,
     pub(super) queues: (&'a Rc<Completions>, &'a Rc<Completions>),
@@ -27,6 +30,11 @@ pub(super) struct Maker<'a> {
 }
 
 impl Maker<'_> {
+    /// The largest packet.
+    fn mtu(&self) -> u16 {
+        self.place.mtu.min(self.choice.mtu)
+    }
+
     /// The other end of a connection, whose packets begin with numbers that no other connection of the two begins with soon, so
     /// that late ones of another are nothing.
     fn remote(&self, word: &Word, depth: u8) -> Remote {
@@ -51,7 +59,11 @@ impl End for Pair {
     }
 
     fn connect(&mut self, maker: &Maker<'_>, word: &Word) -> Result<(), Cause> {
-        Self::connect(self, maker.choice, &maker.remote(word, 0)).map_err(cause_of)
+        let connected = match maker.manager.line(maker.peer, word) {
+            Some(line) => self.connect_by(line, maker.mtu()),
+            None => Self::connect(self, maker.choice, &maker.remote(word, 0)),
+        };
+        connected.map_err(cause_of)
     }
 }
 
@@ -68,6 +80,10 @@ impl End for DirectPair {
 
     fn connect(&mut self, maker: &Maker<'_>, word: &Word) -> Result<(), Cause> {
         let depth = maker.depth.min(word.depth).max(1);
-        Self::connect(self, maker.choice, &maker.remote(word, depth)).map_err(cause_of)
+        let connected = match maker.manager.line(maker.peer, word) {
+            Some(line) => self.connect_by(line, maker.mtu(), depth),
+            None => Self::connect(self, maker.choice, &maker.remote(word, depth)),
+        };
+        connected.map_err(cause_of)
     }
 }

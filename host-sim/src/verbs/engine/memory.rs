@@ -88,7 +88,7 @@ impl Engine {
         let caps = self.reach(peer).map_err(Refusal::Never)?;
         let key = Key::unpack(remote.key, remote.offset, local.len).map_err(Refusal::Never)?;
         let access = check(caps, act, &local, key.place(remote.offset)).map_err(Refusal::Never)?;
-        let Self { regions, peers, tools, .. } = self;
+        let Self { regions, peers, tools, manager, .. } = self;
         let region = regions.piece(&local, access).map_err(Refusal::Never)?;
         let row = peers.get_mut(peer.index()).ok_or(Refusal::Never(Cause::Unreachable))?;
         if !row.is_open() {
@@ -97,7 +97,7 @@ impl Engine {
             self.due.insert(peer.index());
             return Err(Refusal::Again(Again::Connecting));
         }
-        let maker = (&tools.maker(row), tools.is_clean());
+        let maker = (&tools.maker((peer, row), &**manager), tools.is_clean());
         let span = Span { here: local.offset, len: local.len, key, there: remote.offset };
         let attempt = row.direct.post(maker, (token, act), region, span);
         self.note(peer);

@@ -7,7 +7,7 @@ use aldis_protocols::credit::{Grant, Window};
 use super::bond::{Bond, News, State as Bonded};
 use super::direct::Direct;
 use super::maker::Maker;
-use super::word::{Lane, WORD_BYTES, Word};
+use super::word::{Lane, Word};
 use super::{BARE_MAX, Done, Ending, Pair, Sent, WINDOW};
 
 /// The bit of an immediate value that says that there is a message; the low half is a limit.
@@ -111,6 +111,19 @@ impl Peer {
         }
     }
 
+    /// What was answered has not reached the peer.
+    pub(super) fn lapse(&mut self, lane: Lane, serial: u16) {
+        match lane {
+            Lane::Messages => self.bond.lapse(serial),
+            Lane::Memory => self.direct.bond.lapse(serial),
+        }
+    }
+
+    /// Whether it has nothing to say of its connections.
+    pub(super) const fn is_silent(&self) -> bool {
+        self.bond.is_silent() && self.direct.bond.is_silent()
+    }
+
     /// Takes in what came with an arrival; whether it is a message.
     pub(super) fn accept(&mut self, done: &Done) -> Result<bool, Cause> {
         if done.ending != Ending::Good {
@@ -157,16 +170,16 @@ impl Peer {
     }
 
     /// Says what the peer has to hear: of the connections, by `say`, and a limit that no message has told it.
-    pub(super) fn speak(&mut self, mut say: impl FnMut(&[u8; WORD_BYTES]) -> Post) {
+    pub(super) fn speak(&mut self, mut say: impl FnMut(&Word) -> Post) {
         let Self { bond, direct, .. } = self;
         if let Some(word) = bond.word() {
-            match say(&word.encode()) {
+            match say(&word) {
                 Post::Again(_) => bond.unsay(word),
                 Post::Never(cause) => self.part(cause),
                 Post::Done | Post::Queued => {}
             }
         } else if let Some(word) = direct.bond.word()
-            && let Post::Again(_) = say(&word.encode())
+            && let Post::Again(_) = say(&word)
         {
             direct.bond.unsay(word);
         }
@@ -183,8 +196,7 @@ impl Peer {
 
     /// Whether there is anything to say or to tell.
     pub(super) fn is_quiet(&self) -> bool {
-        let is_silent = self.bond.is_silent() && self.direct.bond.is_silent();
-        is_silent
+        self.is_silent()
             && !self.needs_connection()
             && !self.lost
             && self.direct.cut_off.is_empty()

@@ -1,40 +1,16 @@
 //! What a poll does.
 
-use std::collections::VecDeque;
-
-use aldis_hal::transport::Transport;
-use aldis_hal::{Cause, Instant, PeerId, Resource, Sink, Token};
+use aldis_hal::{Cause, Instant, PeerId, Resource, Sink};
 
 use super::super::sys::{BATCH, Ending};
+use super::manager::Heard;
 use super::memory::cause_of;
 use super::peer::{IS_MESSAGE, Peer};
-use super::word::{Kind, Lane, Word};
+use super::word::{Kind, Lane};
 use super::{BUSY_POLLS, Engine, PROBE_NS};
 
-/// What has come over the wire.
-pub(super) enum Heard {
-    Word(Word),
-    Lost(Cause),
-}
-
-/// Collects it.
-struct Ears<'a>(&'a mut VecDeque<(PeerId, Heard)>);
-
-impl Sink for Ears<'_> {
-    fn arrived(&mut self, from: PeerId, message: &[u8]) {
-        let heard = Word::decode(message).map_or_else(|why| Heard::Lost(Cause::Malformed(why)), Heard::Word);
-        self.0.push_back((from, heard));
-    }
-    fn completed(&mut self, _token: Token, _result: Result<(), Cause>) {}
-    /// Who has something to say tries with each poll.
-    fn ready(&mut self, _peer: PeerId) {}
-    fn lost(&mut self, peer: PeerId, cause: Cause) {
-        self.0.push_back((peer, Heard::Lost(cause)));
-    }
-}
-
 impl Engine {
-    /// See [`Transport::poll`].
+    /// See [`Transport::poll`](aldis_hal::Transport::poll).
     pub(in super::super) fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
         let found = self.look(budget, now, sink);
         if self.watch.is_due(found, &self.tools.here.channel) {
@@ -50,7 +26,7 @@ impl Engine {
         let sent = self.peers.iter().any(waits).then_some(&self.tools.sent);
         let queues = [Some(&self.tools.received), sent];
         let armed = queues.into_iter().flatten().all(|queue| queue.completions.arm().is_ok());
-        self.wire.arm();
+        self.manager.arm();
         self.check(armed);
     }
 
@@ -141,7 +117,7 @@ impl Engine {
     /// Hears what peers say of connections. A new queue pair has to be told from all that there have been.
     fn listen(&mut self, budget: u32, now: Instant) {
         if self.heard.is_empty() {
-            self.wire.messages().poll(budget, now, &mut Ears(&mut self.heard));
+            self.manager.listen(budget, now, &mut self.heard);
         }
         while self.tools.is_clean()
             && let Some((peer, heard)) = self.heard.pop_front()
@@ -152,10 +128,11 @@ impl Engine {
                 }
                 heard => heard,
             };
-            let Self { peers, tools, .. } = self;
+            let Self { peers, tools, manager, .. } = self;
             let Some(row) = peers.get_mut(peer.index()) else { continue };
             match heard {
-                Heard::Word(word) => row.hear(&word, &tools.maker(row)),
+                Heard::Word(word) => row.hear(&word, &tools.maker((peer, row), &**manager)),
+                Heard::Lapsed(lane, serial) => row.lapse(lane, serial),
                 Heard::Lost(cause) => row.part(cause),
             }
             self.note(peer);
@@ -171,12 +148,13 @@ impl Engine {
         self.tools.receives.grow(connections).map_err(cause_of)
     }
 
-    /// Asks peers that something is expected of whether they live, now and then.
+    /// Asks peers that something is expected of whether they live, now and then, and the device whether it still works.
     fn probe(&mut self, now: Instant) {
         if now.since(self.probed) < PROBE_NS {
             return;
         }
         self.probed = now;
+        self.check(!self.tools.here.domain.device().has_failed());
         for (peer, row) in self.peers.iter_mut().enumerate().filter(|(_, row)| row.expected) {
             row.probe();
             self.due.insert(peer);
@@ -186,9 +164,12 @@ impl Engine {
     /// Connects to a peer if that is needed, says what it has to hear, and tells the sink, in at most so many events.
     fn serve<S: Sink>(&mut self, peer: PeerId, budget: u32, sink: &mut S) -> u32 {
         self.connect(peer);
-        let Self { peers, tools, wire, due, .. } = self;
+        let Self { peers, tools, manager, heard, due, .. } = self;
         let Some(row) = peers.get_mut(peer.index()) else { return 0 };
-        row.speak(|word| wire.messages().short(peer, word, &[]));
+        row.speak(|word| manager.say(peer, word));
+        if heard.is_empty() && row.is_silent() {
+            manager.settle(peer);
+        }
         let told = row.tell(peer, budget, sink);
         tools.note(peer, row);
         if told == budget || !row.is_quiet() {
@@ -203,9 +184,9 @@ impl Engine {
             return;
         }
         let room = self.make_room(peer);
-        let Self { peers, tools, .. } = self;
+        let Self { peers, tools, manager, .. } = self;
         if let Some(row) = peers.get_mut(peer.index()) {
-            let made = room.and_then(|()| row.bond.need(&tools.maker(row)));
+            let made = room.and_then(|()| row.bond.need(&tools.maker((peer, row), &**manager)));
             if let Err(cause) = made {
                 row.part(cause);
             }

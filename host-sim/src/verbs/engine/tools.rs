@@ -9,6 +9,7 @@ use super::super::error::VerbsError;
 use super::super::here::Here;
 use super::super::sys::{Completions, Receives};
 use super::maker::Maker;
+use super::manager::Manager;
 use super::peer::Peer;
 use super::word::Lane;
 
@@ -57,8 +58,10 @@ impl Tools {
     }
 
     /// For connections with a peer.
-    pub(super) fn maker(&self, row: &Peer) -> Maker<'_> {
+    pub(super) fn maker<'a>(&'a self, (peer, row): (PeerId, &Peer), manager: &'a dyn Manager) -> Maker<'a> {
         Maker {
+            manager,
+            peer,
             domain: &self.here.domain,
             receives: &self.receives,
             queues: (&self.sent.completions, &self.received.completions),

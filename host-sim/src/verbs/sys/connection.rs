@@ -8,6 +8,7 @@ use nix::errno::Errno;
 
 use super::completions::Completions;
 use super::device::Domain;
+use super::rdmacm::Line;
 use super::receives::{Receives, SharedQueue};
 use super::{check, failed};
 use crate::verbs::choice::Choice;
@@ -113,6 +114,19 @@ impl Connection {
         self.send(remote)
     }
 
+    /// Connects it as the system's manager has found out.
+    pub(super) fn connect_by(&self, line: &Line, mtu: u16, depth: u8) -> Result<(), VerbsError> {
+        use ffi::ibv_qp_state as state;
+        let (to, fields) = line.attributes(state::IBV_QPS_INIT)?;
+        self.modify(ffi::ibv_qp_attr { qp_access_flags: access(depth).0, ..to }, fields)?;
+        let (to, fields) = line.attributes(state::IBV_QPS_RTR)?;
+        let path_mtu = to.path_mtu.min(packet(mtu));
+        self.modify(ffi::ibv_qp_attr { path_mtu, min_rnr_timer: NOT_READY_TIMER, ..to }, fields)?;
+        let (to, fields) = line.attributes(state::IBV_QPS_RTS)?;
+        let (timeout, retry_cnt, rnr_retry) = (TIMEOUT, RETRIES, NOT_READY_RETRIES);
+        self.modify(ffi::ibv_qp_attr { timeout, retry_cnt, rnr_retry, ..to }, fields)
+    }
+
     /// Makes it send and receive datagrams.
     pub(super) fn open(&self, choice: &Choice) -> Result<(), VerbsError> {
         use ffi::ibv_qp_attr_mask as mask;
@@ -132,21 +146,11 @@ impl Connection {
     }
 
     fn start(&self, choice: &Choice, remote: &Remote) -> Result<(), VerbsError> {
-        use ffi::ibv_access_flags as access;
         use ffi::ibv_qp_attr_mask as mask;
-        let may = match remote.depth {
-            // For writes of nothing.
-            0 => access::IBV_ACCESS_REMOTE_WRITE,
-            _ => {
-                access::IBV_ACCESS_REMOTE_READ
-                    | access::IBV_ACCESS_REMOTE_WRITE
-                    | access::IBV_ACCESS_REMOTE_ATOMIC
-            }
-        };
         let to = ffi::ibv_qp_attr {
             qp_state: ffi::ibv_qp_state::IBV_QPS_INIT,
             port_num: choice.port,
-            qp_access_flags: may.0,
+            qp_access_flags: access(remote.depth).0,
             ..blank()
         };
         let fields =
@@ -159,8 +163,7 @@ impl Connection {
         let to = ffi::ibv_qp_attr {
             qp_state: ffi::ibv_qp_state::IBV_QPS_RTR,
             ah_attr: path(choice, remote.gid, remote.lid),
-            // The numbers of packet sizes stand for powers of two from 256.
-            path_mtu: remote.mtu.min(choice.mtu).ilog2().saturating_sub(7),
+            path_mtu: packet(remote.mtu.min(choice.mtu)),
             dest_qp_num: remote.pair,
             rq_psn: remote.numbers.0,
             max_dest_rd_atomic: remote.depth,
@@ -234,6 +237,25 @@ impl Drop for Connection {
     }
 }
 
+/// What a peer may do to memory here by a connection on which it can have so many reads under way.
+fn access(depth: u8) -> ffi::ibv_access_flags {
+    use ffi::ibv_access_flags as access;
+    match depth {
+        // For writes of nothing.
+        0 => access::IBV_ACCESS_REMOTE_WRITE,
+        _ => {
+            access::IBV_ACCESS_REMOTE_READ
+                | access::IBV_ACCESS_REMOTE_WRITE
+                | access::IBV_ACCESS_REMOTE_ATOMIC
+        }
+    }
+}
+
+/// The number of a packet size: they stand for powers of two from 256.
+const fn packet(mtu: u16) -> u32 {
+    (mtu | 1).ilog2().saturating_sub(7)
+}
+
 /// The way to a port.
 pub(super) fn path(choice: &Choice, gid: [u8; 16], lid: u16) -> ffi::ibv_ah_attr {
     ffi::ibv_ah_attr {
@@ -266,7 +288,7 @@ pub(super) const fn stale() -> VerbsError {
 }
 
 /// Attributes that say nothing.
-fn blank() -> ffi::ibv_qp_attr {
+pub(super) fn blank() -> ffi::ibv_qp_attr {
     // SAFETY: all of its fields are numbers, for which zero is a value.
     unsafe { core::mem::zeroed() }
 }

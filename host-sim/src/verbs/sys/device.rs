@@ -1,10 +1,13 @@
 //! UNSAFE: calls libibverbs. Devices and what may work together on one.
 
+use core::cell::Cell;
 use core::ffi::CStr;
+use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
 use ibverbs_sys as ffi;
 use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use super::{check, failed};
 use crate::verbs::choice::{Description, Gid, Kind, Port, RoceVersion};
@@ -13,11 +16,16 @@ use crate::verbs::error::VerbsError;
 /// The addresses of a port that are looked at.
 const GIDS: usize = 256;
 
+/// How often a device is looked for, after its port has changed.
+const DOUBTS: u32 = 8;
+
 /// An open device.
 #[derive(Debug)]
 pub(in crate::verbs) struct Device {
     pub(super) context: *mut ffi::ibv_context,
     name: String,
+    /// How often it is still looked for.
+    doubts: Cell<u32>,
 }
 
 /// What of a device's limits matters here.
@@ -38,28 +46,48 @@ pub(in crate::verbs) struct Limits {
 impl Device {
     /// Opens all that there are.
     pub(in crate::verbs) fn all() -> Result<Vec<Self>, VerbsError> {
-        let mut count = 0;
-        // SAFETY: the call writes the number of entries of the list that it returns.
-        let list = unsafe { ffi::ibv_get_device_list(&mut count) };
-        if list.is_null() {
-            return match Errno::last() {
-                Errno::ENOSYS | Errno::ENOENT => Err(VerbsError::NoDevice),
-                errno => Err(VerbsError::Call { call: "ibv_get_device_list", errno }),
-            };
+        each(|device, name| {
+            // SAFETY: the device is one of the list.
+            let context = unsafe { ffi::ibv_open_device(device) };
+            if context.is_null() {
+                return Err(failed("ibv_open_device"));
+            }
+            let device = Self { context, name, doubts: Cell::new(0) };
+            let set = fcntl(device.news(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK));
+            set.map_err(|errno| VerbsError::Call { call: "fcntl", errno })?;
+            Ok(device)
+        })
+    }
+
+    /// The file by which it tells what happens to itself.
+    fn news(&self) -> BorrowedFd<'_> {
+        // SAFETY: the context is open, and its file is as long as it is.
+        unsafe { BorrowedFd::borrow_raw((*self.context).async_fd) }
+    }
+
+    /// Whether it has failed by now, or is gone. A device tells that; of a soft one the kernel says that addresses of its port have
+    /// changed, and then knows it no more.
+    pub(in crate::verbs) fn has_failed(&self) -> bool {
+        let mut has_failed = false;
+        loop {
+            // SAFETY: all of its fields are numbers or pointers, for which zero is a value.
+            let mut event: ffi::ibv_async_event = unsafe { core::mem::zeroed() };
+            // SAFETY: the context is open, and the call does not block and writes the event when it returns zero.
+            if unsafe { ffi::ibv_get_async_event(self.context, &mut event) } != 0 {
+                break;
+            }
+            match event.event_type {
+                ffi::IBV_EVENT_DEVICE_FATAL => has_failed = true,
+                ffi::IBV_EVENT_PORT_ERR | ffi::IBV_EVENT_GID_CHANGE => self.doubts.set(DOUBTS),
+                _ => {}
+            }
+            // SAFETY: it is the event from above, acknowledged once.
+            unsafe { ffi::ibv_ack_async_event(&mut event) };
         }
-        let open = |at: usize| {
-            // SAFETY: the list has `count` entries, each valid until the list is freed; its name ends with a zero byte.
-            let (context, name) = unsafe {
-                let device = *list.add(at);
-                (ffi::ibv_open_device(device), CStr::from_ptr(ffi::ibv_get_device_name(device)))
-            };
-            let name = name.to_string_lossy().into_owned();
-            if context.is_null() { Err(failed("ibv_open_device")) } else { Ok(Self { context, name }) }
-        };
-        let devices = (0..usize::try_from(count).unwrap_or(0)).map(open).collect();
-        // SAFETY: it is the list from above, and nothing of it is used any more: open devices outlive it.
-        unsafe { ffi::ibv_free_device_list(list) };
-        devices
+        let doubts = self.doubts.get();
+        self.doubts.set(doubts.saturating_sub(1));
+        let is_known = || each(|_, name| Ok(name)).is_ok_and(|names| names.contains(&self.name));
+        has_failed || (doubts > 0 && !is_known())
     }
 
     pub(in crate::verbs) fn name(&self) -> &str {
@@ -139,6 +167,33 @@ impl Device {
         };
         Ok(entries.iter().take(count).filter_map(gid).collect())
     }
+}
+
+/// Does something with each device that there is, and its name.
+fn each<T>(
+    mut what: impl FnMut(*mut ffi::ibv_device, String) -> Result<T, VerbsError>,
+) -> Result<Vec<T>, VerbsError> {
+    let mut count = 0;
+    // SAFETY: the call writes the number of entries of the list that it returns.
+    let list = unsafe { ffi::ibv_get_device_list(&mut count) };
+    if list.is_null() {
+        return match Errno::last() {
+            Errno::ENOSYS | Errno::ENOENT => Err(VerbsError::NoDevice),
+            errno => Err(VerbsError::Call { call: "ibv_get_device_list", errno }),
+        };
+    }
+    let of = |at: usize| {
+        // SAFETY: the list has `count` entries, each valid until the list is freed; its name ends with a zero byte.
+        let (device, name) = unsafe {
+            let device = *list.add(at);
+            (device, CStr::from_ptr(ffi::ibv_get_device_name(device)))
+        };
+        what(device, name.to_string_lossy().into_owned())
+    };
+    let done = (0..usize::try_from(count).unwrap_or(0)).map(of).collect();
+    // SAFETY: it is the list from above, and nothing of it is used any more: open devices outlive it.
+    unsafe { ffi::ibv_free_device_list(list) };
+    done
 }
 
 impl Drop for Device {

@@ -9,6 +9,7 @@ use ibverbs_sys as ffi;
 use super::completions::{Completions, Done};
 use super::connection::{Connection, Remote, Shape, order, stale};
 use super::device::Domain;
+use super::rdmacm::Line;
 use super::receives::Receives;
 use super::region::{Key, Region};
 use crate::verbs::choice::Choice;
@@ -64,6 +65,11 @@ impl DirectPair {
     /// Connects it.
     pub(in crate::verbs) fn connect(&self, choice: &Choice, remote: &Remote) -> Result<(), VerbsError> {
         self.connection.connect(choice, remote)
+    }
+
+    /// The same, as the system's manager has found out.
+    pub(in crate::verbs) fn connect_by(&self, line: &Line, mtu: u16, depth: u8) -> Result<(), VerbsError> {
+        self.connection.connect_by(line, mtu, depth)
     }
 
     /// Whether there is room for one more.

@@ -7,6 +7,7 @@ use ibverbs_sys as ffi;
 use super::completions::{Completions, Done};
 use super::connection::{Connection, Remote, Shape, order, stale};
 use super::device::Domain;
+use super::rdmacm::Line;
 use super::receives::Receives;
 use super::slab::Slab;
 use crate::verbs::choice::Choice;
@@ -57,6 +58,11 @@ impl Pair {
     /// Connects it.
     pub(in crate::verbs) fn connect(&self, choice: &Choice, remote: &Remote) -> Result<(), VerbsError> {
         self.connection.connect(choice, remote)
+    }
+
+    /// The same, as the system's manager has found out.
+    pub(in crate::verbs) fn connect_by(&self, line: &Line, mtu: u16) -> Result<(), VerbsError> {
+        self.connection.connect_by(line, mtu, 0)
     }
 
     /// Room for a message of `len` bytes in a slot; empty if the device still sends from it.

@@ -6,10 +6,10 @@ use std::time::Instant as Clock;
 use aldis_hal::memory::{Access, Gather};
 use aldis_hal::transport::Remote;
 use aldis_hal::{Cause, Handle, PeerId, Post, Token, Transport};
-use aldis_host_sim::verbs::{Config, Verbs, VerbsError};
+use aldis_host_sim::verbs::{Manager, Mode, Verbs, VerbsError};
 
 use super::memory::{Buffer, register};
-use super::{Duration, Epoch, Rank, job, pattern, send, until};
+use super::{Duration, Epoch, Rank, config, job, pattern, send, until};
 
 /// The card below the device, as the guest has made it.
 const CARD: &str = "dummy0";
@@ -88,6 +88,11 @@ fn a_link_goes_down_and_comes_back() {
     send(&mut ranks, 0, 1, b"between");
     until(&mut ranks, "arrival", |ranks| ranks[1].log.messages.len() == 2);
 
+    if config().mode == Mode::Connected(Manager::Rdma) {
+        // The manager would say while the link is down that connections are over, with its own queue pair, which Linux 6.1 never
+        // takes out of its error state then (rxe_requester of drivers/infiniband/sw/rxe/rxe_req.c).
+        return;
+    }
     shell(&format!("ip link set {CARD} down"));
     for (me, rank) in ranks.iter_mut().enumerate() {
         assert_eq!(rank.verbs.short(PeerId(1 - me as u32), b"during", b""), Post::Done);
@@ -105,9 +110,30 @@ fn a_link_goes_down_and_comes_back() {
 }
 
 /// The card is taken out below its users: both sides lose each other, what was registered is given back, and whoever comes
-/// then is told that there is no device. The system waits until all have let go of it.
+/// then is told that there is no device. Afterwards there can be another.
 #[test]
 fn the_device_is_removed() {
+    let users = Command::new(std::env::current_exe().unwrap())
+        .args(["rxe::faults::users_of_a_device_that_is_removed", "--exact", "--ignored"])
+        .status();
+    assert!(users.unwrap().success());
+    until(&mut [], "the end of the card", |_| !shell("ip link").contains(CARD));
+    // With rdma_cm this process still has the old one open, which keeps its name.
+    let name = if config().mode == Mode::Connected(Manager::Rdma) { "rxe1" } else { "rxe0" };
+    shell(&format!(
+        "ip link add {CARD} type dummy && ip addr add {ADDRESS} dev {CARD} && ip link set {CARD} up &&
+        rdma link add {name} type rxe netdev {CARD}"
+    ));
+    until(&mut [], "a device", |_| Verbs::open(PeerId(0), Epoch(1), 2, &config()).is_ok());
+    let mut ranks = job(2);
+    send(&mut ranks, 0, 1, b"after");
+    until(&mut ranks, "arrival", |ranks| ranks[1].log.messages.len() == 1);
+}
+
+/// A process of its own, for which the system waits if it is not for the ranks alone: librdmacm keeps devices open.
+#[test]
+#[ignore = "removes the device: the test above runs it"]
+fn users_of_a_device_that_is_removed() {
     let mut ranks = job(2);
     let (mut here, mut there) = (Buffer::of(vec![0; LONG]), Buffer::of(pattern(1, LONG)));
     let (region, _) = register(&mut ranks, 0, &mut here, Access::all());
@@ -115,18 +141,14 @@ fn the_device_is_removed() {
     let local = Gather { region, offset: 0, len: LONG };
     read(&mut ranks, local, &key, 1);
     until(&mut ranks, "completion", |ranks| !ranks[0].log.completed.is_empty());
-    let open = || Verbs::open(PeerId(0), Epoch(1), 2, &Config::default()).map(drop);
+    let open = || Verbs::open(PeerId(0), Epoch(1), 2, &config()).map(drop);
     let mut removal = Command::new("ip").args(["link", "del", CARD]).spawn().unwrap();
-    // Nobody has told the ranks yet.
-    until(&mut ranks, "removal", |_| !shell("rdma link").contains("rxe0"));
-    assert!(ranks.iter().all(|rank| rank.log.lost.is_empty()));
-    read(&mut ranks, local, &key, 2);
-    for (me, rank) in ranks.iter_mut().enumerate() {
-        assert_eq!(rank.verbs.short(PeerId(1 - me as u32), b"x", b""), Post::Done);
-    }
+    // They only wait.
     let is_over = |rank: &Rank| !rank.log.lost.is_empty() && rank.verbs.is_idle();
     until(&mut ranks, "loss", |ranks| ranks.iter().all(is_over));
-    assert_eq!(ranks[0].log.completed, [(1, Ok(())), (2, Err(Cause::Device))]);
+    until(&mut ranks, "removal", |_| !shell("rdma link").contains("rxe0"));
+    assert_eq!(ranks[0].log.completed, [(1, Ok(()))]);
+    assert_eq!(ranks[0].verbs.short(PeerId(1), b"x", b""), Post::Never(Cause::Device));
     assert_eq!(
         (&ranks[0].log.lost, &ranks[1].log.lost),
         (&vec![(1, Cause::Device)], &vec![(0, Cause::Device)])
@@ -135,13 +157,7 @@ fn the_device_is_removed() {
     assert_eq!(open(), Err(VerbsError::NoDevice));
     assert!(removal.try_wait().unwrap().is_none(), "the ranks have it open");
     drop(ranks);
-    assert!(removal.wait().unwrap().success());
-    shell(&format!(
-        "ip link add {CARD} type dummy && ip addr add {ADDRESS} dev {CARD} && ip link set {CARD} up &&
-        rdma link add rxe0 type rxe netdev {CARD}"
-    ));
-    until(&mut [], "a device", |_| open().is_ok());
-    let mut ranks = job(2);
-    send(&mut ranks, 0, 1, b"after");
-    until(&mut ranks, "arrival", |ranks| ranks[1].log.messages.len() == 1);
+    if config().mode != Mode::Connected(Manager::Rdma) {
+        assert!(removal.wait().unwrap().success());
+    }
 }

@@ -3,7 +3,7 @@
 use aldis_hal::{Again, Cause, Epoch, PeerId, Post, Transport};
 use aldis_host_sim::verbs::{Config, Mode};
 
-use super::{Rank, connected, epoch, introduce, job, job_of, pattern, send, until};
+use super::{Rank, config, connected, epoch, introduce, job, job_of, pattern, send, until};
 
 /// A rank's next life.
 const NEXT: Epoch = Epoch(7);
@@ -64,7 +64,7 @@ fn a_new_life(config: &Config, answers: bool) {
 
 #[test]
 fn a_peer_comes_back_in_a_new_life() {
-    a_new_life(&Config::default(), true);
+    a_new_life(&config(), true);
 }
 
 /// What was under way is drained, both are told why, and with a new life of one they talk again. `sender` finds it out.
@@ -79,7 +79,7 @@ fn a_queue_pair_fails(sender: usize, lost: [(u32, Cause); 2]) {
     assert_eq!(ranks[0].verbs.fail(PeerId(1)), Err(Cause::Stale));
     let (_, cause) = lost[0];
     assert_eq!(ranks[0].verbs.short(PeerId(1), b"x", b""), Post::Never(cause));
-    ranks[1] = Rank::open(1, NEXT, 2, &Config::default());
+    ranks[1] = Rank::open(1, NEXT, 2, &config());
     introduce(&mut ranks, 0, 1, NEXT);
     introduce(&mut ranks, 1, 0, epoch(0));
     send(&mut ranks, 0, 1, b"again");
@@ -128,7 +128,7 @@ fn who_was_let_go_of_is_told_when_it_asks() {
 }
 
 fn datagrams() -> Config {
-    Config { mode: Mode::Datagrams, ..Config::default() }
+    Config { mode: Mode::Datagrams, ..config() }
 }
 
 #[test]

@@ -5,11 +5,11 @@ use core::ptr::NonNull;
 use aldis_hal::memory::{Access, Gather, Memory};
 use aldis_hal::transport::{Atomic, Quiesce, Remote};
 use aldis_hal::{Again, Cause, Handle, PeerId, Post, RegionId, Token, Transport};
-use aldis_host_sim::verbs::{Config, Verbs, VerbsError};
+use aldis_host_sim::verbs::{Verbs, VerbsError};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{Uid, seteuid};
 
-use super::{Epoch, Rank, job, pattern, send, until};
+use super::{Config, Epoch, Rank, job, pattern, send, until};
 
 const ALL: Access = Access::all();
 const KEY_BYTES: usize = 16;
@@ -299,6 +299,7 @@ fn a_limit_on_locked_memory_is_told_with_need_and_have() {
     let mut buffer = Buffer::of(vec![0; 1 << 20]);
     let refused = as_user(HAVE, || ranks[0].verbs.register(PeerId(1), buffer.memory(), ALL));
     assert_eq!(refused, Err(Cause::TooBig { len: 1 << 20, max: HAVE }));
+    // Without a manager that only some may use.
     let opened = as_user(HAVE, || Verbs::open(PeerId(0), Epoch(1), 2, &Config::default()));
     let error = opened.unwrap_err();
     assert!(matches!(error, VerbsError::Locked { need, have: HAVE } if need > HAVE), "{error}");

@@ -6,7 +6,7 @@ use aldis_hal::transport::{Quiesce, Slot};
 use aldis_hal::{Again, Cause, Epoch, PeerId, Post, Refusal, Transport};
 use aldis_host_sim::verbs::{Config, Mode, Verbs};
 
-use super::{Duration, LONGEST, Rank, connected, job, pattern, send, until};
+use super::{Duration, LONGEST, Rank, config, connected, job, pattern, send, until};
 
 #[test]
 fn messages_of_all_sizes_arrive_in_order() {
@@ -109,19 +109,20 @@ fn letting_go_of_a_peer_is_no_loss() {
 #[test]
 fn what_is_asked_for_is_taken_or_refused() {
     let open = |config| Verbs::open(PeerId(0), Epoch(1), 2, &config);
-    let verbs =
-        open(Config { device: Some("rxe0".into()), gid_index: Some(1), ..Config::default() }).unwrap();
-    assert_eq!(verbs.place(), Some(("rxe0", 1, 1)));
-    let error = open(Config { device: Some("mlx5_0".into()), ..Config::default() }).unwrap_err();
-    assert_eq!(error.to_string(), "no RDMA device fits: rxe0 was not asked for");
-    open(Config { mode: Mode::Datagrams, ..Config::default() }).unwrap();
-    let many = Verbs::open(PeerId(999), Epoch(1), 1000, &Config::default());
+    let chosen = open(config()).unwrap();
+    let (name, ..) = chosen.place().unwrap();
+    let verbs = open(Config { device: Some(name.into()), gid_index: Some(1), ..config() }).unwrap();
+    assert_eq!(verbs.place(), Some((name, 1, 1)));
+    let error = open(Config { device: Some("mlx5_0".into()), ..config() }).unwrap_err();
+    assert_eq!(error.to_string(), format!("no RDMA device fits: {name} was not asked for"));
+    open(Config { mode: Mode::Datagrams, ..config() }).unwrap();
+    let many = Verbs::open(PeerId(999), Epoch(1), 1000, &config());
     assert!(many.is_ok(), "connections are made when they are needed");
 }
 
 #[test]
 fn an_address_of_another_kind_reaches_nobody() {
-    let datagrams = Config { mode: Mode::Datagrams, ..Config::default() };
+    let datagrams = Config { mode: Mode::Datagrams, ..config() };
     let (mut ranks, mut other) = (job(2), Rank::open(0, Epoch(5), 2, &datagrams));
     let address = ranks[1].verbs.address();
     assert_eq!(other.verbs.introduce(PeerId(1), Epoch(6), &address), Err(Cause::Unreachable));

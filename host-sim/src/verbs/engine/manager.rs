@@ -1,0 +1,102 @@
+//! Who carries what ranks say to each other of connections: a small contract, and those who keep it.
+//!
+//! [`Wire`] does it out of band, by datagrams to the queue pair that a rank's card tells. [`Rdma`] has it done by the
+//! system's connection manager (rdma_cm), by the address and the port that the card tells: that finds the way, and says how queue
+//! pairs get there.
+
+mod call;
+mod letter;
+mod rdma;
+
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
+
+use aldis_hal::{Cause, Epoch, Instant, PeerId, Post, Sink, Token, Transport};
+
+use super::super::address::Address;
+use super::super::sys::Line;
+use super::super::wire::Wire;
+use super::word::{Lane, Word};
+
+pub(super) use self::rdma::Rdma;
+
+/// What has come of a peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Heard {
+    Word(Word),
+    /// What was answered by this side in the connection of this number has not reached the peer, which has given it up.
+    Lapsed(Lane, u16),
+    Lost(Cause),
+}
+
+/// What has come, in order.
+pub(super) type News = VecDeque<(PeerId, Heard)>;
+
+/// Carries words between the lives of ranks: in order, each once, or the peer is lost.
+pub(super) trait Manager {
+    /// What a card says of this rank, so that others reach it.
+    fn address(&self) -> Address;
+
+    /// This life of `peer`, at this address, is the one to talk to from here on.
+    fn introduce(&mut self, peer: PeerId, epoch: Epoch, address: &Address) -> Result<(), Cause>;
+
+    /// Tells it a word, now or soon.
+    fn say(&mut self, peer: PeerId, word: &Word) -> Post;
+
+    /// What peers say, in about so many events.
+    fn listen(&mut self, budget: u32, now: Instant, heard: &mut News);
+
+    /// All that a peer has said was heard, and answered if there was an answer.
+    fn settle(&mut self, _peer: PeerId) {}
+
+    /// Has the device tell of the next word, if it is the device that carries them.
+    fn arm(&mut self) {}
+
+    /// A file besides the device's that can be read when there is something to hear.
+    fn file(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// What knows how a queue pair gets to the other end that `word` names; `None` if the peer's card tells that.
+    fn line(&self, _peer: PeerId, _word: &Word) -> Option<&Line> {
+        None
+    }
+}
+
+/// Collects what has come over the wire.
+struct Ears<'a>(&'a mut News);
+
+impl Sink for Ears<'_> {
+    fn arrived(&mut self, from: PeerId, message: &[u8]) {
+        let heard = Word::decode(message).map_or_else(|why| Heard::Lost(Cause::Malformed(why)), Heard::Word);
+        self.0.push_back((from, heard));
+    }
+    fn completed(&mut self, _token: Token, _result: Result<(), Cause>) {}
+    /// Who has something to say tries with each poll.
+    fn ready(&mut self, _peer: PeerId) {}
+    fn lost(&mut self, peer: PeerId, cause: Cause) {
+        self.0.push_back((peer, Heard::Lost(cause)));
+    }
+}
+
+impl Manager for Wire {
+    fn address(&self) -> Address {
+        Self::address(self)
+    }
+
+    fn introduce(&mut self, peer: PeerId, epoch: Epoch, address: &Address) -> Result<(), Cause> {
+        Self::introduce(self, peer, epoch, address)
+    }
+
+    fn say(&mut self, peer: PeerId, word: &Word) -> Post {
+        self.messages().short(peer, &word.encode(), &[])
+    }
+
+    fn listen(&mut self, budget: u32, now: Instant, heard: &mut News) {
+        self.messages().poll(budget, now, &mut Ears(heard));
+    }
+
+    fn arm(&mut self) {
+        Self::arm(self);
+    }
+}

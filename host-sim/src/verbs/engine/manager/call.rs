@@ -1,0 +1,307 @@
+//! One connection with a peer in the hands of rdma_cm.
+//!
+//! ```text
+//! who needs it                                      the other
+//!   | -- offer: resolve, route, request (REQ) -------> |
+//!   | <---------------------- answer: reply (REP) -- |
+//!   | -- go: ready to use (RTU) ---------------------> |
+//! ```
+//!
+//! Refusing is a rejection (REJ), closing a disconnection (DREQ), or a rejection before it is made. What [`Bond`](super::super::bond)
+//! wants of words is kept so: a request that finds no answer is made again, under the same number, for as long as a peer may
+//! compute; so an answer may be asked for twice, and the first one has [lapsed](Heard::Lapsed) then. So has one that finds no answer
+//! itself; who reads it after all, because it has computed for so long, asks again.
+//!
+//! The tests take two sides through every order of steps, with what is not answered in time.
+
+#[cfg(test)]
+mod tests;
+
+use core::time::Duration;
+
+use aldis_hal::cause::Malformed;
+use aldis_hal::{Cause, Epoch, Instant, PeerId};
+
+use super::super::super::sys::{LETTER_BYTES, What};
+use super::super::word::{Kind, Word};
+use super::Heard;
+use super::letter::Letter;
+
+/// How long what could not be asked waits to be asked again.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// A connection as the system makes it; dropped, the other side hears of it.
+pub(super) trait Connecting: Sized {
+    /// What a new one needs to know.
+    type To;
+
+    /// Begins to look for the way to a peer.
+    fn resolve(to: &Self::To) -> Result<Self, Cause>;
+    fn route(&self) -> Result<(), Cause>;
+    /// Asks for a connection with the queue pair of a word.
+    fn ask(&self, letter: &Letter) -> Result<(), Cause>;
+    /// Accepts it, with another, and so many reads. If who asked has given it up meanwhile, that will be heard.
+    fn accept(&self, letter: &Letter, depth: u8);
+    fn reject(&self, letter: &Letter);
+    fn establish(&self);
+    fn disconnect(&self);
+    /// Which it is, of all that there are.
+    fn key(&self) -> usize;
+}
+
+/// Between whom it is.
+pub(super) struct Parties<'a, L: Connecting> {
+    /// This rank and the peer.
+    pub(super) ranks: (PeerId, PeerId),
+    /// Their lives.
+    pub(super) epochs: (Epoch, Epoch),
+    pub(super) to: &'a L::To,
+    pub(super) now: Instant,
+    /// How long a peer may not answer.
+    pub(super) patience_ns: u64,
+    /// Nothing was heard here for so long that answers may have lapsed.
+    pub(super) is_late: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Stage {
+    /// This side asks: the way is looked for, or will be at that time.
+    Resolving,
+    Routing,
+    Asked,
+    Later(Instant),
+    /// It has been answered, and the bond has heard so.
+    Replied,
+    /// The peer has asked, and the bond has heard so.
+    Asking,
+    /// This side has answered.
+    Answered,
+    Up,
+}
+
+/// The connection of a lane.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Call<L> {
+    now: Option<Current<L>>,
+    /// One that is being ended.
+    parting: Option<L>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Current<L> {
+    stage: Stage,
+    /// The offer: this side's if it asked.
+    word: Word,
+    /// Since when it has been asked.
+    since: Instant,
+    /// `None` until it is asked again.
+    line: Option<L>,
+}
+
+impl<L: Connecting> Call<L> {
+    pub(super) const fn new() -> Self {
+        Self { now: None, parting: None }
+    }
+
+    /// Says a word of this side.
+    pub(super) fn say(&mut self, word: &Word, parties: &Parties<'_, L>) {
+        match word.kind {
+            Kind::Offer => {
+                self.retire(None);
+                let since = parties.now;
+                let mut asked = Current { stage: Stage::Later(since), word: *word, since, line: None };
+                asked.dial(parties);
+                self.now = Some(asked);
+            }
+            Kind::Answer => {
+                if let Some(asked) = self.at(word, Stage::Asking) {
+                    let depth = word.depth.min(asked.word.depth);
+                    asked.line.iter().for_each(|line| line.accept(&parties.letter(word), depth));
+                    asked.stage = Stage::Answered;
+                }
+            }
+            Kind::Go => {
+                if let Some(replied) = self.at(word, Stage::Replied) {
+                    replied.line.iter().for_each(L::establish);
+                    replied.stage = Stage::Up;
+                }
+            }
+            Kind::Close | Kind::Refuse => {
+                let is_it = |now: &Current<L>| now.word.serial.wrapping_sub(word.serial).cast_signed() <= 0;
+                if self.now.as_ref().is_some_and(is_it) {
+                    self.retire(Some(&parties.letter(word)));
+                }
+            }
+        }
+    }
+
+    /// The connection that a word is about, if it is at this stage.
+    fn at(&mut self, word: &Word, stage: Stage) -> Option<&mut Current<L>> {
+        self.now.as_mut().filter(|now| now.stage == stage && now.word.serial == word.serial)
+    }
+
+    /// Ends what there is, with this letter if there is still room for one.
+    fn retire(&mut self, letter: Option<&Letter>) {
+        let Some(Current { stage, line: Some(line), .. }) = self.now.take() else { return };
+        match (stage, letter) {
+            (Stage::Up, _) => {
+                line.disconnect();
+                self.parting = Some(line);
+            }
+            (Stage::Asking | Stage::Replied, Some(letter)) => line.reject(letter),
+            // It is dropped.
+            _ => {}
+        }
+    }
+
+    /// A peer asks for a connection.
+    pub(super) fn request(
+        &mut self,
+        (line, letter): (L, Letter),
+        parties: &Parties<'_, L>,
+        mut tell: impl FnMut(Heard),
+    ) {
+        let word = letter.word;
+        if let Some(now) = &self.now {
+            let ahead = word.serial.wrapping_sub(now.word.serial).cast_signed();
+            let comes_again = ahead == 0 && matches!(now.stage, Stage::Asking | Stage::Answered);
+            if ahead < 0 || (ahead == 0 && !comes_again) {
+                return line.reject(&parties.letter(&Word::bare(word.lane, Kind::Close, word.serial)));
+            }
+            if now.stage == Stage::Answered {
+                tell(Heard::Lapsed(word.lane, now.word.serial));
+            }
+        }
+        self.retire(None);
+        self.now = Some(Current { stage: Stage::Asking, word, since: parties.now, line: Some(line) });
+        tell(Heard::Word(word));
+    }
+
+    /// The bond has nothing to say to what was asked: it is about one that is over.
+    pub(super) fn settle(&mut self, parties: &Parties<'_, L>) {
+        if let Some(Current { stage: Stage::Asking, word, .. }) = self.now {
+            self.retire(Some(&parties.letter(&Word::bare(word.lane, Kind::Close, word.serial))));
+        }
+    }
+
+    /// What knows the way for a queue pair to the other end that a word names.
+    pub(super) fn line(&self, word: &Word) -> Option<&L> {
+        let now = self.now.as_ref().filter(|now| now.word.serial == word.serial);
+        now.filter(|now| matches!(now.stage, Stage::Replied | Stage::Asking))?.line.as_ref()
+    }
+
+    /// Whether there is something to be asked again, or will be.
+    pub(super) fn is_put_off(&self) -> bool {
+        matches!(self.now, Some(Current { stage: Stage::Later(_), .. }))
+    }
+
+    /// Asks again what is due.
+    pub(super) fn resume(&mut self, parties: &Parties<'_, L>, mut tell: impl FnMut(Heard)) {
+        let Some(now) = &mut self.now else { return };
+        if !matches!(now.stage, Stage::Later(at) if at <= parties.now) {
+            return;
+        }
+        if parties.now.since(now.since) >= parties.patience_ns {
+            self.now = None;
+            return tell(Heard::Lost(Cause::PeerDead));
+        }
+        now.dial(parties);
+    }
+
+    /// Something has happened to one of its connections.
+    pub(super) fn hear(
+        &mut self,
+        (key, what): (usize, What),
+        parties: &Parties<'_, L>,
+        mut tell: impl FnMut(Heard),
+    ) {
+        let is_it = |line: &L| line.key() == key;
+        if self.parting.as_ref().is_some_and(is_it) {
+            if matches!(what, What::Over | What::Rejected { .. } | What::Unreachable) {
+                self.parting = None;
+            }
+            return;
+        }
+        let Some(now) = self.now.as_mut().filter(|now| now.line.as_ref().is_some_and(is_it)) else { return };
+        let (lane, serial) = (now.word.lane, now.word.serial);
+        let closed = Word::bare(lane, Kind::Close, serial);
+        match (what, now.stage) {
+            (What::Resolved, Stage::Resolving) => now.step(Stage::Routing, L::route, parties),
+            (What::Routed, Stage::Routing) => {
+                let letter = parties.letter(&now.word);
+                now.step(Stage::Asked, |line| line.ask(&letter), parties);
+            }
+            (What::Accepted(_), Stage::Asked) if parties.is_late => now.put_off(parties),
+            (What::Accepted(letter), Stage::Asked) => match parties.read(&letter, &closed) {
+                Some(word) if word.kind == Kind::Answer => {
+                    now.stage = Stage::Replied;
+                    tell(Heard::Word(word));
+                }
+                _ => {
+                    self.now = None;
+                    tell(Heard::Lost(Cause::Malformed(Malformed::Control)));
+                }
+            },
+            (What::Established, Stage::Answered) => {
+                now.stage = Stage::Up;
+                tell(Heard::Word(Word::bare(lane, Kind::Go, serial)));
+            }
+            (What::Rejected { is_there, letter }, Stage::Asked) => {
+                self.now = None;
+                let said = parties.read(&letter, &closed);
+                let said = said.filter(|word| matches!(word.kind, Kind::Close | Kind::Refuse));
+                // Where nobody listens, there is nobody any more.
+                tell(if is_there {
+                    Heard::Word(said.unwrap_or(closed))
+                } else {
+                    Heard::Lost(Cause::PeerDead)
+                });
+            }
+            (What::Unreachable, Stage::Resolving | Stage::Routing | Stage::Asked) => now.put_off(parties),
+            (What::Rejected { .. } | What::Over | What::Unreachable, Stage::Replied | Stage::Up)
+            | (What::Over, Stage::Answered) => {
+                self.now = None;
+                tell(Heard::Word(closed));
+            }
+            // Who asked has given it up, or does not read: the bond's answer, if there is one, will be asked for again.
+            (What::Rejected { .. } | What::Unreachable, Stage::Asking | Stage::Answered) => {
+                self.now = None;
+                tell(Heard::Lapsed(lane, serial));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl<L: Connecting> Current<L> {
+    fn dial(&mut self, parties: &Parties<'_, L>) {
+        match L::resolve(parties.to) {
+            Ok(line) => (self.stage, self.line) = (Stage::Resolving, Some(line)),
+            Err(_) => self.put_off(parties),
+        }
+    }
+
+    fn put_off(&mut self, parties: &Parties<'_, L>) {
+        (self.stage, self.line) = (Stage::Later(parties.now.after(AGAIN)), None);
+    }
+
+    fn step(&mut self, to: Stage, take: impl FnOnce(&L) -> Result<(), Cause>, parties: &Parties<'_, L>) {
+        self.stage = to;
+        if self.line.as_ref().is_some_and(|line| take(line).is_err()) {
+            self.put_off(parties);
+        }
+    }
+}
+
+impl<L: Connecting> Parties<'_, L> {
+    fn letter(&self, word: &Word) -> Letter {
+        Letter { from: self.ranks.0, epochs: self.epochs, word: *word }
+    }
+
+    /// What the peer says of the connection that `of` is about; `None` if that is nothing of this life of it.
+    fn read(&self, bytes: &[u8; LETTER_BYTES], of: &Word) -> Option<Word> {
+        let Letter { from, epochs, word } = Letter::decode(bytes)?;
+        let is_its = (from, epochs) == (self.ranks.1, (self.epochs.1, self.epochs.0));
+        (is_its && (word.lane, word.serial) == (of.lane, of.serial)).then_some(word)
+    }
+}

@@ -1,0 +1,79 @@
+//! What is said with each step of a connection that rdma_cm makes: a word, from which life to which.
+
+use aldis_hal::{Epoch, PeerId};
+
+use super::super::super::sys::LETTER_BYTES;
+use super::super::word::{WORD_BYTES, Word};
+
+/// What each begins with: that it is one, and of which form.
+const MARK: u32 = 0xA1D1_5C01;
+/// Bytes of it.
+const BYTES: usize = 4 + 4 + 4 + 4 + WORD_BYTES;
+
+/// A word, from this life of a rank to that of the reader.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Letter {
+    pub(super) from: PeerId,
+    pub(super) epochs: (Epoch, Epoch),
+    pub(super) word: Word,
+}
+
+impl Letter {
+    pub(super) fn encode(&self) -> [u8; BYTES] {
+        let mut bytes = [0; BYTES];
+        let numbers = [MARK, self.from.0, self.epochs.0.0, self.epochs.1.0];
+        for (piece, number) in bytes.chunks_exact_mut(4).zip(numbers) {
+            piece.copy_from_slice(&number.to_le_bytes());
+        }
+        bytes[BYTES - WORD_BYTES..].copy_from_slice(&self.word.encode());
+        bytes
+    }
+
+    /// `None` for what is none.
+    pub(super) fn decode(bytes: &[u8; LETTER_BYTES]) -> Option<Self> {
+        let mut numbers = bytes.as_chunks::<4>().0.iter().map(|piece| u32::from_le_bytes(*piece));
+        let [mark, from, own, to] = core::array::from_fn(|_| numbers.next().unwrap_or(0));
+        let word = Word::decode(bytes.get(BYTES - WORD_BYTES..BYTES)?).ok()?;
+        let has_rest = bytes.get(BYTES..)?.iter().any(|byte| *byte != 0);
+        (mark == MARK && !has_rest).then_some(Self {
+            from: PeerId(from),
+            epochs: (Epoch(own), Epoch(to)),
+            word,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::super::word::{Kind, Lane};
+    use super::*;
+
+    fn padded(letter: &Letter) -> [u8; LETTER_BYTES] {
+        let mut bytes = [0; LETTER_BYTES];
+        bytes[..BYTES].copy_from_slice(&letter.encode());
+        bytes
+    }
+
+    proptest! {
+        #[test]
+        fn letters_come_back(from: u32, own: u32, to: u32, serial: u16, depth: u8, number in 0_u32..1 << 24) {
+            let word = Word { lane: Lane::Memory, kind: Kind::Answer, serial, depth, number };
+            let letter = Letter { from: PeerId(from), epochs: (Epoch(own), Epoch(to)), word };
+            prop_assert_eq!(Letter::decode(&padded(&letter)), Some(letter));
+        }
+
+        #[test]
+        fn what_is_none_is_refused(at in 0_usize..LETTER_BYTES, change in 1_u8..) {
+            let word = Word::bare(Lane::Messages, Kind::Close, 7);
+            let letter = Letter { from: PeerId(1), epochs: (Epoch(2), Epoch(3)), word };
+            let mut bytes = padded(&letter);
+            bytes[at] ^= change;
+            prop_assert_ne!(Letter::decode(&bytes), Some(letter));
+            if !(4..BYTES).contains(&at) {
+                prop_assert_eq!(Letter::decode(&bytes), None);
+            }
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! The system's connection manager, rdma_cm: all calls of a rank.
+
+use core::mem;
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+
+use aldis_hal::{Cause, Epoch, Instant, PeerId, Post};
+
+use super::super::super::address::Address;
+use super::super::super::error::VerbsError;
+use super::super::super::here::Here;
+use super::super::super::sys::{Event, Events, Line, Offered, What};
+use super::super::super::wire::Identity;
+use super::super::memory::cause_of;
+use super::super::word::{Kind, Lane, Word};
+use super::call::{Call, Connecting, Parties};
+use super::letter::Letter;
+use super::{Heard, Manager, News};
+
+/// The mark of what listens. That of a call tells its peer and lane.
+const LISTENER: usize = usize::MAX;
+/// How long an answer surely waits to be read: half of the time for which Linux repeats it, 16 times 4.3 s
+/// (`CMA_MAX_CM_RETRIES` and `CMA_CM_RESPONSE_TIMEOUT` of its drivers/infiniband/core/cma.c).
+const LATE_NS: u64 = Duration::from_secs(34).as_nanos() as u64;
+const LANES: [Lane; 2] = [Lane::Messages, Lane::Memory];
+
+/// The calls of a rank.
+pub(in super::super) struct Rdma {
+    rows: Vec<Row>,
+    /// Held, so that others find this rank.
+    _listener: Line,
+    port: u16,
+    events: Rc<Events>,
+    here: Rc<Here>,
+    at: IpAddr,
+    me: PeerId,
+    epoch: Epoch,
+    heard: News,
+    now: Instant,
+    is_late: bool,
+    /// Calls that are to be made again at some time.
+    put_off: bool,
+    /// The device is gone.
+    removed: bool,
+}
+
+/// A peer.
+#[derive(Default)]
+struct Row {
+    /// The life that was introduced, and where it is.
+    life: Option<(Epoch, SocketAddr)>,
+    calls: [Call<Line>; 2],
+    /// Requests of a life that has not been introduced yet, the last of each lane.
+    early: [Option<(Line, Letter)>; 2],
+}
+
+/// What a call of this side needs.
+pub(in super::super) struct To {
+    events: Rc<Events>,
+    mark: usize,
+    from: IpAddr,
+    to: SocketAddr,
+}
+
+impl Default for Call<Line> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Rdma {
+    /// Listens at the address that was chosen.
+    pub(in super::super) fn open(here: &Rc<Here>, who: Identity) -> Result<Self, VerbsError> {
+        let at = here.choice.gid.ip().ok_or(VerbsError::NoManager)?;
+        let events = Events::new()?;
+        let listener = Line::new(&events, LISTENER)?;
+        let port = listener.listen(at)?;
+        let Identity { me, epoch, ranks } = who;
+        let rows = (0..ranks).map(|_| Row::default()).collect();
+        let (here, heard, now) = (Rc::clone(here), VecDeque::new(), Instant(0));
+        Ok(Self {
+            rows,
+            _listener: listener,
+            port,
+            events,
+            here,
+            at,
+            me,
+            epoch,
+            heard,
+            now,
+            is_late: false,
+            put_off: false,
+            removed: false,
+        })
+    }
+
+    /// Does something with a call of a peer that has been introduced.
+    fn with<R>(
+        &mut self,
+        (peer, lane): (PeerId, Lane),
+        act: impl FnOnce(&mut Call<Line>, &Parties<'_, Line>, &mut dyn FnMut(Heard)) -> R,
+    ) -> Option<R> {
+        let Self { rows, events, here, at, me, epoch, heard, now, is_late, put_off, .. } = self;
+        let row = rows.get_mut(peer.index())?;
+        let (life, to) = row.life?;
+        let to = To { events: Rc::clone(events), mark: mark(peer, lane), from: *at, to };
+        let parties = Parties {
+            ranks: (*me, peer),
+            epochs: (*epoch, life),
+            to: &to,
+            now: *now,
+            patience_ns: here.patience_ns(),
+            is_late: *is_late,
+        };
+        let call = row.calls.get_mut(lane as usize)?;
+        let done = act(call, &parties, &mut |what| heard.push_back((peer, what)));
+        *put_off |= call.is_put_off();
+        Some(done)
+    }
+
+    fn take(&mut self, event: Event) {
+        match event.what {
+            What::Removed => {
+                self.removed = true;
+                let everybody = (0..self.rows.len() as u32).map(PeerId);
+                self.heard.extend(everybody.map(|peer| (peer, Heard::Lost(Cause::Device))));
+            }
+            What::Request(line, letter) => match Letter::decode(&letter) {
+                Some(letter) => self.request(line, letter),
+                // Nobody of ours.
+                None => line.reject(&[]),
+            },
+            what => {
+                if let Some(call) = unmark(event.mark) {
+                    self.with(call, |call, parties, tell| call.hear((event.key, what), parties, tell));
+                }
+            }
+        }
+    }
+
+    fn request(&mut self, mut line: Line, letter: Letter) {
+        let Letter { from, epochs: (life, mine), word } = letter;
+        let is_peer = from != self.me && word.kind == Kind::Offer;
+        let Some(row) = self.rows.get_mut(from.index()).filter(|_| is_peer && mine == self.epoch) else {
+            // It means another life of this rank, or another job.
+            let refusal = Word::bare(word.lane, Kind::Refuse, word.serial);
+            let letter = Letter { from: self.me, epochs: (mine, life), word: refusal };
+            return line.reject(&letter.encode());
+        };
+        line.mark(mark(from, word.lane));
+        match row.life {
+            Some((known, _)) if known == life => {
+                let asked = (line, letter);
+                self.with((from, word.lane), |call, parties, tell| call.request(asked, parties, tell));
+            }
+            _ => row.early[word.lane as usize] = Some((line, letter)),
+        }
+    }
+
+    fn resume(&mut self) {
+        if mem::take(&mut self.put_off) {
+            for peer in 0..self.rows.len() as u32 {
+                for lane in LANES {
+                    self.with((PeerId(peer), lane), |call, parties, tell| call.resume(parties, tell));
+                }
+            }
+        }
+    }
+}
+
+impl Manager for Rdma {
+    fn address(&self) -> Address {
+        let choice = &self.here.choice;
+        let (gid, lid, mtu, number) = (choice.gid.raw, choice.lid, choice.mtu, self.port.into());
+        Address { mode: self.here.config.mode, gid, lid, mtu, number }
+    }
+
+    fn introduce(&mut self, peer: PeerId, epoch: Epoch, address: &Address) -> Result<(), Cause> {
+        let (at, port) = (address.ip().ok_or(Cause::Unreachable)?, u16::try_from(address.number));
+        let to = SocketAddr::new(at, port.map_err(|_| Cause::Unreachable)?);
+        let row = self.rows.get_mut(peer.index()).ok_or(Cause::Unreachable)?;
+        row.life = Some((epoch, to));
+        row.calls = Default::default();
+        self.heard.retain(|(from, _)| *from != peer);
+        let is_its = |(_, letter): &mut (Line, Letter)| letter.epochs.0 == epoch;
+        let early = row.early.each_mut().map(|early| early.take_if(is_its));
+        for (line, letter) in early.into_iter().flatten() {
+            self.request(line, letter);
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, peer: PeerId, word: &Word) -> Post {
+        if self.removed {
+            return Post::Never(Cause::Device);
+        }
+        let said = self.with((peer, word.lane), |call, parties, _| call.say(word, parties));
+        said.map_or(Post::Never(Cause::Unreachable), |()| Post::Done)
+    }
+
+    fn listen(&mut self, budget: u32, now: Instant, heard: &mut News) {
+        self.is_late = now.since(self.now) > LATE_NS;
+        self.now = now;
+        for _ in 0..budget {
+            let Some(event) = self.events.next() else { break };
+            self.take(event);
+        }
+        self.resume();
+        heard.append(&mut self.heard);
+    }
+
+    fn settle(&mut self, peer: PeerId) {
+        for lane in LANES {
+            self.with((peer, lane), |call, parties, _| call.settle(parties));
+        }
+    }
+
+    fn file(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.events.file())
+    }
+
+    fn line(&self, peer: PeerId, word: &Word) -> Option<&Line> {
+        self.rows.get(peer.index())?.calls.get(word.lane as usize)?.line(word)
+    }
+}
+
+impl Connecting for Line {
+    type To = To;
+
+    fn resolve(to: &To) -> Result<Self, Cause> {
+        let line = Self::new(&to.events, to.mark).map_err(cause_of)?;
+        Self::resolve(&line, to.from, to.to).map_err(cause_of)?;
+        Ok(line)
+    }
+
+    fn route(&self) -> Result<(), Cause> {
+        Self::route(self).map_err(cause_of)
+    }
+
+    fn ask(&self, letter: &Letter) -> Result<(), Cause> {
+        let Word { number, depth, .. } = letter.word;
+        Self::ask(self, Offered { number, depth }, &letter.encode()).map_err(cause_of)
+    }
+
+    fn accept(&self, letter: &Letter, depth: u8) {
+        Self::accept(self, Offered { number: letter.word.number, depth }, &letter.encode());
+    }
+
+    fn reject(&self, letter: &Letter) {
+        Self::reject(self, &letter.encode());
+    }
+
+    fn establish(&self) {
+        Self::establish(self);
+    }
+
+    fn disconnect(&self) {
+        Self::disconnect(self);
+    }
+
+    fn key(&self) -> usize {
+        Self::key(self)
+    }
+}
+
+/// The mark of a call.
+const fn mark(peer: PeerId, lane: Lane) -> usize {
+    (peer.0 as usize) << 1 | lane as usize
+}
+
+/// The call of a mark.
+const fn unmark(mark: usize) -> Option<(PeerId, Lane)> {
+    let lane = if mark & 1 == 0 { Lane::Messages } else { Lane::Memory };
+    if mark == LISTENER { None } else { Some((PeerId((mark >> 1) as u32), lane)) }
+}
