@@ -3,9 +3,10 @@
 use core::net::IpAddr;
 
 use super::choice::{Manager, Mode, ip};
+use super::sys::FlushKey;
 
-/// Bytes of it: a mark, the GID, the LID, the MTU and a number.
-const BYTES: usize = 1 + 16 + 2 + 2 + 4;
+/// Bytes of it: a mark, the GID, the LID, the MTU, a number, and the key of a word.
+const BYTES: usize = 1 + 16 + 2 + 2 + 4 + 4 + 2;
 
 /// A port, and the queue pair for datagrams there; or what rdma_cm calls a port, where that connects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,6 +16,8 @@ pub(super) struct Address {
     pub(super) lid: u16,
     pub(super) mtu: u16,
     pub(super) number: u32,
+    /// Of a word that can be read to see that what was written before is there. Zeros where nothing is written.
+    pub(super) flush: FlushKey,
 }
 
 /// The first byte, by which an address is never taken for another transport's.
@@ -33,7 +36,9 @@ impl Address {
         bytes[1..17].copy_from_slice(&self.gid);
         bytes[17..19].copy_from_slice(&self.lid.to_le_bytes());
         bytes[19..21].copy_from_slice(&self.mtu.to_le_bytes());
-        bytes[21..].copy_from_slice(&self.number.to_le_bytes());
+        bytes[21..25].copy_from_slice(&self.number.to_le_bytes());
+        bytes[25..29].copy_from_slice(&self.flush.key.to_le_bytes());
+        bytes[29..].copy_from_slice(&self.flush.base.to_le_bytes());
         bytes
     }
 
@@ -49,10 +54,14 @@ impl Address {
         let (gid, rest) = rest.split_first_chunk::<16>()?;
         let (lid, rest) = rest.split_first_chunk::<2>()?;
         let (mtu, rest) = rest.split_first_chunk::<2>()?;
-        let (mtu, number) = (u16::from_le_bytes(*mtu), u32::from_le_bytes(rest.try_into().ok()?));
+        let (number, rest) = rest.split_first_chunk::<4>()?;
+        let (key, base) = rest.split_first_chunk::<4>()?;
+        let (mtu, number) = (u16::from_le_bytes(*mtu), u32::from_le_bytes(*number));
+        let flush =
+            FlushKey { key: u32::from_le_bytes(*key), base: u16::from_le_bytes(base.try_into().ok()?) };
         let is_one =
             *head == mark(mode) && (256..=4096).contains(&mtu) && mtu.is_power_of_two() && number >> 24 == 0;
-        is_one.then_some(Self { mode, gid: *gid, lid: u16::from_le_bytes(*lid), mtu, number })
+        is_one.then_some(Self { mode, gid: *gid, lid: u16::from_le_bytes(*lid), mtu, number, flush })
     }
 }
 
@@ -62,8 +71,14 @@ mod tests {
 
     use super::*;
 
-    const ADDRESS: Address =
-        Address { mode: Mode::Datagrams, gid: [9; 16], lid: 0x1234, mtu: 4096, number: 0xFF_FFF0 };
+    const ADDRESS: Address = Address {
+        mode: Mode::Datagrams,
+        gid: [9; 16],
+        lid: 0x1234,
+        mtu: 4096,
+        number: 0xFF_FFF0,
+        flush: FlushKey { key: 0x0102_0304, base: 0x0506 },
+    };
 
     #[test]
     fn it_fits_a_card_and_comes_back() {

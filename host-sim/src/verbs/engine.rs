@@ -31,7 +31,7 @@ use super::choice::{Config, Manager, Mode};
 use super::error::VerbsError;
 use super::here::Here;
 use super::regions::{KEY_BYTES, REGIONS_MAX, Regions};
-use super::sys::{self, Done, Ending, Pair, Receives, Sent};
+use super::sys::{self, Done, Ending, Pair, REQUESTS_OF_ORDER, Receives, Sent};
 use super::watch::Watch;
 use super::wire::{Identity, Shape, Wire};
 use super::{COST, READ_COST};
@@ -48,7 +48,7 @@ const MESSAGES: u32 = WINDOW as u32 + BARE_MAX as u32;
 /// Questions whether a peer lives that are under way with it.
 const PROBES: u32 = 1;
 /// What is told of what went to a peer: messages, questions, and the orders of a second connection, also of one that was cut off.
-const SENDS: u32 = MESSAGES + PROBES + 2 * ORDERS;
+const SENDS: u32 = MESSAGES + PROBES + 2 * ORDERS * REQUESTS_OF_ORDER;
 /// How long nothing is asked after that.
 const PROBE_NS: u64 = 500_000_000;
 /// Words to a peer that can be under way, and the bytes of the longest.
@@ -117,7 +117,7 @@ impl Engine {
             }
             Manager::Rdma => Box::new(Rdma::open(here, who)?),
         };
-        let tools = Tools::new(here, (epoch, limits.reads.min(DEPTH_MAX)), queues, ranks as usize);
+        let tools = Tools::new(here, (epoch, limits.reads.min(DEPTH_MAX)), queues, ranks as usize)?;
         let peers = (0..ranks).map(|rank| Peer::new(me.0 < rank)).collect();
         let (regions, caps) = (Regions::new(), caps(&limits, &here.config));
         let (heard, due, connections_most) = (News::new(), Due::new(ranks as usize), most as usize);
@@ -139,7 +139,7 @@ impl Engine {
     }
 
     pub(super) fn address(&self) -> Address {
-        self.manager.address()
+        Address { flush: self.tools.flush.key(), ..self.manager.address() }
     }
 
     pub(super) fn here(&self) -> &Here {
@@ -179,9 +179,9 @@ impl Engine {
         self.manager.introduce(peer, epoch, &address)?;
         row.direct.finish();
         let cut_off = core::mem::take(&mut row.direct.cut_off);
-        let Address { gid, lid, mtu, .. } = address;
+        let Address { gid, lid, mtu, flush, .. } = address;
         *row = Peer::new(self.me < peer);
-        (row.state, row.epoch, row.place) = (State::Known, epoch, Place { gid, lid, mtu });
+        (row.state, row.epoch, row.place) = (State::Known, epoch, Place { gid, lid, mtu, flush });
         row.direct.cut_off = cut_off;
         self.heard.retain(|(from, _)| *from != peer);
         self.note(peer);
@@ -300,7 +300,7 @@ impl fmt::Debug for Engine {
 fn caps(device: &sys::Limits, config: &Config) -> Caps {
     let mut features =
         Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE | Features::TIMED;
-    features.set(Features::GET | Features::PUT, device.reads > 0);
+    features.set(Features::GET | Features::PUT | Features::REMOTE_COMPLETION, device.reads > 0);
     features.set(ATOMICS, device.reads > 0 && device.has_atomics);
     let bytes = SLOT_BYTES as u32;
     let limits = Limits {

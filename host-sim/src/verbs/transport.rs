@@ -134,7 +134,7 @@ impl Transport for Verbs {
         self.act(peer, Act::Read, local, remote, token)
     }
 
-    /// A completion means that the peer's device has it.
+    /// A completion means that the bytes can be seen there.
     fn put(&mut self, peer: PeerId, local: Gather, remote: Remote<'_>, token: Token) -> Post {
         self.act(peer, Act::Write, local, remote, token)
     }

@@ -13,7 +13,7 @@ use super::choice::Mode;
 use super::error::VerbsError;
 use super::here::Here;
 use super::nic::{self, DatagramNic, MAC_HEADER_BYTES};
-use super::sys::{Datagrams, Slots, Way};
+use super::sys::{Datagrams, FlushKey, Slots, Way};
 use super::watch::Watch;
 
 /// Datagrams that can wait here for each other rank, and how many at most for all.
@@ -99,7 +99,14 @@ impl Wire {
     pub(super) fn address(&self) -> Address {
         let (choice, mode) = (&self.here.choice, self.mode);
         let number = self.ethernet.nic().number();
-        Address { mode, gid: choice.gid.raw, lid: choice.lid, mtu: choice.mtu, number }
+        Address {
+            mode,
+            gid: choice.gid.raw,
+            lid: choice.lid,
+            mtu: choice.mtu,
+            number,
+            flush: FlushKey::default(),
+        }
     }
 
     /// This life of `peer`, at this address, is the one to talk to from here on.

@@ -78,7 +78,7 @@ impl Direct {
             (State::Refused, _) => Attempt::Refused,
             (State::Open, Some(pair)) if self.cut_off.is_empty() && pair.has_room() => {
                 self.waiting = false;
-                if pair.post(token, act, region, span).is_ok() {
+                if pair.post(token, act, region, (span, (maker.flush, maker.place.flush))).is_ok() {
                     return Attempt::Posted;
                 }
                 self.close();

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use aldis_hal::{Cause, Epoch, PeerId};
 
 use super::super::choice::Choice;
-use super::super::sys::{Completions, DirectPair, Domain, Pair, Receives, Remote};
+use super::super::sys::{Completions, DirectPair, Domain, Flush, Pair, Receives, Remote};
 use super::bond::End;
 use super::direct::ORDERS;
 use super::manager::Manager;
@@ -21,6 +21,7 @@ pub(super) struct Maker<'a> {
     pub(super) receives: &'a Receives,
     pub(super) queues: (&'a Rc<Completions>, &'a Rc<Completions>),
     pub(super) choice: &'a Choice,
+    pub(super) flush: &'a Flush,
     /// Where the peer is.
     pub(super) place: Place,
     /// The lives of the peer and of this rank.
@@ -38,7 +39,7 @@ impl Maker<'_> {
     /// The other end of a connection, whose packets begin with numbers that no other connection of the two begins with soon, so
     /// that late ones of another are nothing.
     fn remote(&self, word: &Word, depth: u8) -> Remote {
-        let Place { gid, lid, mtu } = self.place;
+        let Place { gid, lid, mtu, .. } = self.place;
         let first = |epoch: Epoch| epoch.0.wrapping_add(u32::from(word.serial) << 12) & PACKET_MASK;
         let numbers = (first(self.epochs.0), first(self.epochs.1));
         Remote { gid, lid, mtu, pair: word.number, numbers, depth }

@@ -34,7 +34,7 @@ pub(super) type News = VecDeque<(PeerId, Heard)>;
 
 /// Carries words between the lives of ranks: in order, each once, or the peer is lost.
 pub(super) trait Manager {
-    /// What a card says of this rank, so that others reach it.
+    /// What a card says of this rank, so that others reach it; nothing of how memory is flushed.
     fn address(&self) -> Address;
 
     /// This life of `peer`, at this address, is the one to talk to from here on.

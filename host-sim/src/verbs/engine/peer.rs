@@ -4,6 +4,7 @@ use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, Epoch, PeerId, Post, Sink};
 use aldis_protocols::credit::{Grant, Window};
 
+use super::super::sys::FlushKey;
 use super::bond::{Bond, News, State as Bonded};
 use super::direct::Direct;
 use super::maker::Maker;
@@ -19,6 +20,8 @@ pub(super) struct Place {
     pub(super) gid: [u8; 16],
     pub(super) lid: u16,
     pub(super) mtu: u16,
+    /// Its word that is read behind what is written.
+    pub(super) flush: FlushKey,
 }
 
 /// A peer's row.

@@ -7,7 +7,7 @@ use aldis_hal::{Epoch, PeerId};
 
 use super::super::error::VerbsError;
 use super::super::here::Here;
-use super::super::sys::{Completions, Receives};
+use super::super::sys::{Completions, Flush, Receives};
 use super::maker::Maker;
 use super::manager::Manager;
 use super::peer::Peer;
@@ -20,6 +20,7 @@ pub(super) struct Tools {
     pub(super) receives: Receives,
     pub(super) sent: Queue,
     pub(super) received: Queue,
+    pub(super) flush: Rc<Flush>,
     /// Reads that a queue pair has under way at most.
     pub(super) depth: u8,
     /// Whose queue pairs there are, by their numbers.
@@ -52,9 +53,10 @@ impl Tools {
         (epoch, depth): (Epoch, u8),
         (receives, sent, received): (Receives, Queue, Queue),
         ranks: usize,
-    ) -> Self {
+    ) -> Result<Self, VerbsError> {
         let (owners, numbers) = (HashMap::new(), vec![[0; 2]; ranks]);
-        Self { here: Rc::clone(here), epoch, receives, sent, received, depth, owners, numbers }
+        let flush = Flush::new(&here.domain)?;
+        Ok(Self { here: Rc::clone(here), epoch, receives, sent, received, flush, depth, owners, numbers })
     }
 
     /// For connections with a peer.
@@ -66,6 +68,7 @@ impl Tools {
             receives: &self.receives,
             queues: (&self.sent.completions, &self.received.completions),
             choice: &self.here.choice,
+            flush: &self.flush,
             place: row.place,
             epochs: (row.epoch, self.epoch),
             depth: self.depth,

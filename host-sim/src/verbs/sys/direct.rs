@@ -6,14 +6,20 @@ use aldis_hal::Token;
 use aldis_hal::transport::Atomic;
 use ibverbs_sys as ffi;
 
-use super::completions::{Completions, Done};
+use super::completions::{Completions, Done, Ending};
 use super::connection::{Connection, Remote, Shape, order, stale};
 use super::device::Domain;
+use super::flush::{Flush, FlushKey};
 use super::rdmacm::Line;
 use super::receives::Receives;
 use super::region::{Key, Region};
 use crate::verbs::choice::Choice;
 use crate::verbs::error::VerbsError;
+
+/// Requests of the device that an order takes: a write, and a read behind it.
+pub(in crate::verbs) const REQUESTS_OF_ORDER: u32 = 2;
+/// The bit of a request that is a write, which is over when the read behind it is.
+const BEFORE_FLUSH: u64 = 1 << 32;
 
 /// A reliable connection by which each side reaches memory of the other. An order that is refused there breaks it, and not
 /// the connection of messages.
@@ -52,7 +58,8 @@ impl DirectPair {
         queues: (&Rc<Completions>, &Rc<Completions>),
         orders: u32,
     ) -> Result<Self, VerbsError> {
-        let shape = Shape { kind: ffi::ibv_qp_type::IBV_QPT_RC, requests: orders, inline_bytes: 0 };
+        let (kind, requests) = (ffi::ibv_qp_type::IBV_QPT_RC, orders * REQUESTS_OF_ORDER);
+        let shape = Shape { kind, requests, inline_bytes: 0 };
         let (connection, _) = Connection::new(domain, receives, queues, shape)?;
         Ok(Self { connection, orders: (0..orders).map(|_| None).collect() })
     }
@@ -83,30 +90,49 @@ impl DirectPair {
         self.orders.iter().flatten().filter(move |(_, of)| is_of(of)).map(|(token, _)| *token)
     }
 
-    /// Begins to do it between a piece of `region`, which is kept until then, and memory there.
+    /// Begins to do it between a piece of `region`, which is kept until then, and memory there. It is over when what is written can
+    /// be seen there.
     pub(in crate::verbs) fn post(
         &mut self,
         token: Token,
         act: Act,
         region: &Rc<Region>,
-        span: Span,
+        (span, flush): (Span, (&Flush, FlushKey)),
     ) -> Result<(), VerbsError> {
         let place = region.place(span.here, span.len).ok_or_else(stale)?;
         let slot = self.orders.iter().position(Option::is_none).ok_or_else(stale)?;
-        let order = spell(slot as u64, act, span);
+        let request = if act == Act::Write { slot as u64 | BEFORE_FLUSH } else { slot as u64 };
+        let order = spell(request, act, span);
         // SAFETY: the region is kept with the order, for longer than the connection if need be. Its owner has promised that nobody
         // else touches what the device writes.
         unsafe { self.connection.post(order, Some(place)) }?;
+        if act == Act::Write {
+            let (here, FlushKey { key, base }) = flush;
+            let order = reading(slot as u64, base.into(), key);
+            // SAFETY: nobody looks at the memory, and it is there for the rest of the process.
+            unsafe { self.connection.post(order, Some(here.place().ok_or_else(stale)?)) }?;
+        }
         if let Some(row) = self.orders.get_mut(slot) {
             *row = Some((token, Rc::clone(region)));
         }
         Ok(())
     }
 
-    /// Whose order is over.
+    /// Whose order is over. A write that has gone well is not: what follows it tells.
     pub(in crate::verbs) fn take(&mut self, done: &Done) -> Option<Token> {
-        self.orders.get_mut(usize::try_from(done.request).ok()?)?.take().map(|(token, _)| token)
+        if done.request & BEFORE_FLUSH != 0 && done.ending == Ending::Good {
+            return None;
+        }
+        let slot = done.request & !BEFORE_FLUSH;
+        self.orders.get_mut(usize::try_from(slot).ok()?)?.take().map(|(token, _)| token)
     }
+}
+
+/// A read of a place there.
+fn reading(request: u64, remote_addr: u64, rkey: u32) -> ffi::ibv_send_wr {
+    let rdma = ffi::ibv_send_wr__bindgen_ty_2__bindgen_ty_1 { remote_addr, rkey };
+    let wr = ffi::ibv_send_wr__bindgen_ty_2 { rdma };
+    ffi::ibv_send_wr { wr, ..order(request, ffi::ibv_wr_opcode::IBV_WR_RDMA_READ) }
 }
 
 /// The order as the library wants it.
@@ -118,7 +144,7 @@ fn spell(request: u64, act: Act, span: Span) -> ffi::ibv_send_wr {
         atomic: ffi::ibv_send_wr__bindgen_ty_2__bindgen_ty_2 { remote_addr, compare_add, swap, rkey },
     };
     let (opcode, wr) = match act {
-        Act::Read => (code::IBV_WR_RDMA_READ, ffi::ibv_send_wr__bindgen_ty_2 { rdma }),
+        Act::Read => return reading(request, remote_addr, rkey),
         Act::Write => (code::IBV_WR_RDMA_WRITE, ffi::ibv_send_wr__bindgen_ty_2 { rdma }),
         Act::Update(Atomic::FetchAdd(value)) => (code::IBV_WR_ATOMIC_FETCH_AND_ADD, atomic(value, 0)),
         Act::Update(Atomic::CompareSwap { compare, swap }) => {

@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 
 use aldis_hal::memory::{Access, Gather, Memory};
 use aldis_hal::transport::{Atomic, Quiesce, Remote};
-use aldis_hal::{Again, Cause, Handle, PeerId, Post, RegionId, Token, Transport};
+use aldis_hal::{Again, Cause, Features, Handle, PeerId, Post, RegionId, Token, Transport};
 use aldis_host_sim::verbs::{Verbs, VerbsError};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{Uid, seteuid};
@@ -96,6 +96,23 @@ fn memory_is_read_and_written_where_it_was_meant() {
         assert!(there.0[..offset] == before[..offset] && there.0[offset + len..] == before[offset + len..]);
     }
     assert!(ranks.iter().all(|rank| rank.verbs.is_idle()));
+}
+
+/// What is written is there when the write is over, also where nothing may be read.
+#[test]
+fn a_write_is_over_when_it_can_be_seen() {
+    const LEN: usize = 300_000;
+    let mut ranks = job(2);
+    assert!(ranks.iter().all(|rank| rank.verbs.features().contains(Features::REMOTE_COMPLETION)));
+    let (mut here, mut there) = (Buffer::of(pattern(5, LEN)), Buffer::of(vec![0; LEN]));
+    let (local, _) = register(&mut ranks, 0, &mut here, Access::LOCAL_READ);
+    let (_, key) = register(&mut ranks, 1, &mut there, Access::REMOTE_WRITE);
+    for (offset, len) in [(0, LEN), (8, 1), (LEN - 8, 8)] {
+        let piece = Gather { region: local, offset, len };
+        assert_eq!(done(&mut ranks, Act::Put, piece, &key, offset as u64), Ok(()));
+        assert_eq!(there.0[offset..offset + len], here.0[offset..offset + len]);
+        there.0[offset..offset + len].fill(0);
+    }
 }
 
 #[test]

@@ -27,6 +27,9 @@ use super::super::word::{Kind, Word};
 use super::Heard;
 use super::letter::Letter;
 
+/// How long an answer surely waits to be read: Linux repeats it 16 times, every 4.3 s (`CMA_MAX_CM_RETRIES` and
+/// `CMA_CM_RESPONSE_TIMEOUT` of its drivers/infiniband/core/cma.c).
+const ANSWER_NS: u64 = Duration::from_secs(64).as_nanos() as u64;
 /// How long what could not be asked waits to be asked again.
 const AGAIN: Duration = Duration::from_millis(100);
 
@@ -59,8 +62,8 @@ pub(super) struct Parties<'a, L: Connecting> {
     pub(super) now: Instant,
     /// How long a peer may not answer.
     pub(super) patience_ns: u64,
-    /// Nothing was heard here for so long that answers may have lapsed.
-    pub(super) is_late: bool,
+    /// How long nothing was heard here before this.
+    pub(super) deaf_ns: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -92,8 +95,9 @@ struct Current<L> {
     stage: Stage,
     /// The offer: this side's if it asked.
     word: Word,
-    /// Since when it has been asked.
+    /// Since when it has been asked, and when it was for the last time.
     since: Instant,
+    asked: Instant,
     /// `None` until it is asked again.
     line: Option<L>,
 }
@@ -109,7 +113,8 @@ impl<L: Connecting> Call<L> {
             Kind::Offer => {
                 self.retire(None);
                 let since = parties.now;
-                let mut asked = Current { stage: Stage::Later(since), word: *word, since, line: None };
+                let stage = Stage::Later(since);
+                let mut asked = Current { stage, word: *word, since, asked: since, line: None };
                 asked.dial(parties);
                 self.now = Some(asked);
             }
@@ -173,7 +178,8 @@ impl<L: Connecting> Call<L> {
             }
         }
         self.retire(None);
-        self.now = Some(Current { stage: Stage::Asking, word, since: parties.now, line: Some(line) });
+        let (since, stage) = (parties.now, Stage::Asking);
+        self.now = Some(Current { stage, word, since, asked: since, line: Some(line) });
         tell(Heard::Word(word));
     }
 
@@ -229,9 +235,10 @@ impl<L: Connecting> Call<L> {
             (What::Resolved, Stage::Resolving) => now.step(Stage::Routing, L::route, parties),
             (What::Routed, Stage::Routing) => {
                 let letter = parties.letter(&now.word);
+                now.asked = parties.now;
                 now.step(Stage::Asked, |line| line.ask(&letter), parties);
             }
-            (What::Accepted(_), Stage::Asked) if parties.is_late => now.put_off(parties),
+            (What::Accepted(_), Stage::Asked) if now.may_have_lapsed(parties) => now.put_off(parties),
             (What::Accepted(letter), Stage::Asked) => match parties.read(&letter, &closed) {
                 Some(word) if word.kind == Kind::Answer => {
                     now.stage = Stage::Replied;
@@ -279,6 +286,12 @@ impl<L: Connecting> Current<L> {
             Ok(line) => (self.stage, self.line) = (Stage::Resolving, Some(line)),
             Err(_) => self.put_off(parties),
         }
+    }
+
+    /// Whether the answer that is read now may have been given up by who has said it: it was said long ago perhaps, and could not
+    /// be read before.
+    fn may_have_lapsed(&self, parties: &Parties<'_, L>) -> bool {
+        parties.deaf_ns >= ANSWER_NS / 2 && parties.now.since(self.asked) >= ANSWER_NS
     }
 
     fn put_off(&mut self, parties: &Parties<'_, L>) {

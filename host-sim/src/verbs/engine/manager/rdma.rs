@@ -2,7 +2,6 @@
 
 use core::mem;
 use core::net::{IpAddr, SocketAddr};
-use core::time::Duration;
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
@@ -12,7 +11,7 @@ use aldis_hal::{Cause, Epoch, Instant, PeerId, Post};
 use super::super::super::address::Address;
 use super::super::super::error::VerbsError;
 use super::super::super::here::Here;
-use super::super::super::sys::{Event, Events, Line, Offered, What};
+use super::super::super::sys::{Event, Events, FlushKey, Line, Offered, What};
 use super::super::super::wire::Identity;
 use super::super::memory::cause_of;
 use super::super::word::{Kind, Lane, Word};
@@ -22,9 +21,8 @@ use super::{Heard, Manager, News};
 
 /// The mark of what listens. That of a call tells its peer and lane.
 const LISTENER: usize = usize::MAX;
-/// How long an answer surely waits to be read: half of the time for which Linux repeats it, 16 times 4.3 s
-/// (`CMA_MAX_CM_RETRIES` and `CMA_CM_RESPONSE_TIMEOUT` of its drivers/infiniband/core/cma.c).
-const LATE_NS: u64 = Duration::from_secs(34).as_nanos() as u64;
+/// How long events are not looked for after they were: each look is a call of the system.
+const LOOK_NS: u64 = 20_000;
 const LANES: [Lane; 2] = [Lane::Messages, Lane::Memory];
 
 /// The calls of a rank.
@@ -39,8 +37,10 @@ pub(in super::super) struct Rdma {
     me: PeerId,
     epoch: Epoch,
     heard: News,
+    /// When events were last looked for.
     now: Instant,
-    is_late: bool,
+    /// How long nothing was looked for before that.
+    deaf_ns: u64,
     /// Calls that are to be made again at some time.
     put_off: bool,
     /// The device is gone.
@@ -92,7 +92,7 @@ impl Rdma {
             epoch,
             heard,
             now,
-            is_late: false,
+            deaf_ns: 0,
             put_off: false,
             removed: false,
         })
@@ -104,7 +104,7 @@ impl Rdma {
         (peer, lane): (PeerId, Lane),
         act: impl FnOnce(&mut Call<Line>, &Parties<'_, Line>, &mut dyn FnMut(Heard)) -> R,
     ) -> Option<R> {
-        let Self { rows, events, here, at, me, epoch, heard, now, is_late, put_off, .. } = self;
+        let Self { rows, events, here, at, me, epoch, heard, now, deaf_ns, put_off, .. } = self;
         let row = rows.get_mut(peer.index())?;
         let (life, to) = row.life?;
         let to = To { events: Rc::clone(events), mark: mark(peer, lane), from: *at, to };
@@ -114,7 +114,7 @@ impl Rdma {
             to: &to,
             now: *now,
             patience_ns: here.patience_ns(),
-            is_late: *is_late,
+            deaf_ns: *deaf_ns,
         };
         let call = row.calls.get_mut(lane as usize)?;
         let done = act(call, &parties, &mut |what| heard.push_back((peer, what)));
@@ -176,7 +176,7 @@ impl Manager for Rdma {
     fn address(&self) -> Address {
         let choice = &self.here.choice;
         let (gid, lid, mtu, number) = (choice.gid.raw, choice.lid, choice.mtu, self.port.into());
-        Address { mode: self.here.config.mode, gid, lid, mtu, number }
+        Address { mode: self.here.config.mode, gid, lid, mtu, number, flush: FlushKey::default() }
     }
 
     fn introduce(&mut self, peer: PeerId, epoch: Epoch, address: &Address) -> Result<(), Cause> {
@@ -203,8 +203,11 @@ impl Manager for Rdma {
     }
 
     fn listen(&mut self, budget: u32, now: Instant, heard: &mut News) {
-        self.is_late = now.since(self.now) > LATE_NS;
-        self.now = now;
+        let deaf_ns = now.since(self.now);
+        if deaf_ns < LOOK_NS && self.heard.is_empty() {
+            return;
+        }
+        (self.now, self.deaf_ns) = (now, deaf_ns);
         for _ in 0..budget {
             let Some(event) = self.events.next() else { break };
             self.take(event);

@@ -172,9 +172,9 @@ fn parties(at: usize, is_late: bool) -> Parties<'static, Fake> {
         ranks: (RANKS[at], RANKS[1 - at]),
         epochs: (LIFE[at], LIFE[1 - at]),
         to: &(),
-        now: Instant(0).after(AGAIN),
+        now: if is_late { Instant::NEVER } else { Instant(0).after(AGAIN) },
         patience_ns: u64::MAX,
-        is_late,
+        deaf_ns: if is_late { u64::MAX } else { 0 },
     }
 }
 
