@@ -32,8 +32,8 @@
 //! | [`scatter`], [`scatterv`] | MPI_Scatter, MPI_Scatterv | a block of the root's, on every rank of the other group |
 //! | [`allgather()`], [`allgatherv`] | MPI_Allgather, MPI_Allgatherv | a block of every rank of the other group |
 //! | [`alltoall()`], [`alltoallv`], [`alltoallw`], [`alltoallw_typed`] | MPI_Alltoall, MPI_Alltoallv, MPI_Alltoallw | what every rank of the other group has for it |
-//! | [`reduce()`] | MPI_Reduce | at the root: the reduction of the other group's data |
-//! | [`allreduce()`] | MPI_Allreduce | the reduction of the other group's data |
+//! | [`reduce()`], [`reduce_by`] | MPI_Reduce | at the root: the reduction of the other group's data |
+//! | [`allreduce()`], [`allreduce_by`] | MPI_Allreduce | the reduction of the other group's data |
 //! | [`reduce_scatter_block`], [`reduce_scatter()`] | MPI_Reduce_scatter_block, MPI_Reduce_scatter | its block of the reduction of the other group's data |
 //!
 //! **Algorithms.** A schedule names places, and the places may be ranks of two groups: the group that the root is not in and the
@@ -229,6 +229,17 @@ pub fn reduce<'m, R: Reduce<E>, E: Element>(
 ) -> Crossing<'m> {
     let lent = Lent::stretch(data.as_mut_bytes(), scratch.as_mut_bytes());
     Crossing::new::<E>(Operation::Reduce, Over::Rooted(root), lent).reducing(Kernel::of::<R, E>())
+}
+
+/// As [`reduce()`], on the bytes of elements that are known only when the program runs: see
+/// [`erased`](crate::erased), also for its errors.
+pub fn reduce_by<'m>(kernel: Kernel, data: &'m mut [u8], scratch: &'m mut [u8], root: Root) -> Crossing<'m> {
+    Crossing::new::<u8>(Operation::Reduce, Over::Rooted(root), Lent::stretch(data, scratch)).reducing(kernel)
+}
+
+/// As [`allreduce()`], in the same way.
+pub fn allreduce_by<'m>(kernel: Kernel, data: &'m mut [u8], scratch: &'m mut [u8]) -> Crossing<'m> {
+    Crossing::new::<u8>(Operation::Allreduce, Over::Groups, Lent::stretch(data, scratch)).reducing(kernel)
 }
 
 /// Reduces `data` of all ranks of each group element by element, in the order of their ranks, and leaves the result in `data` of

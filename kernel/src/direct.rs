@@ -75,8 +75,8 @@ impl Engine<'_> {
         }
     }
 
-    /// The region of the memory of the request in slot `index`, registered for its peer if it is not yet. `None` if it
-    /// cannot be: the table is full, or it is no memory that stays where it is.
+    /// The region of the memory of the request in slot `index`, as much of it as the message has, registered for its peer if it
+    /// is not yet. `None` if it cannot be: the table is full, or it is no memory that stays where it is.
     fn lend<T: Transport>(
         &mut self,
         transport: &mut T,
@@ -86,7 +86,9 @@ impl Engine<'_> {
     ) -> Option<RegionId> {
         let request = self.requests.at(index)?;
         if request.region == NO_REGION {
-            let memory = request.buffer.memory().filter(|_| request.may_be_lent())?;
+            let mut memory = request.buffer.memory().filter(|_| request.may_be_lent())?;
+            // Pages beyond the message need not be locked.
+            memory.len = usize::try_from(request.length).map_or(memory.len, |length| length.min(memory.len));
             request.region = transport.register(id, memory, access).ok()?;
         }
         Some(request.region)

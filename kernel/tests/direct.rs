@@ -219,6 +219,30 @@ fn a_peers_death_ends_what_is_under_way_with_it() {
     }
 }
 
+/// Of a buffer that is longer than the message, the transport is lent no more than the message needs.
+#[test]
+fn no_more_is_lent_than_the_message_needs() {
+    let mut job = job(Powers { polls: 50, ..READING });
+    let table = job.table.clone();
+    let mut ranks = job.ranks();
+    let worlds = worlds(&ranks);
+    let (data, mut buffer) = (pattern(1, 600), vec![0; 5000]);
+    together(&mut ranks, |one, other| {
+        let sending = one.isend(&worlds[0], &data, R(1), Tag(1))?;
+        let receiving = other.irecv(&worlds[1], &mut buffer, R(0), Tag(1))?;
+        for _ in 0..6 {
+            one.poll(4);
+            other.poll(4);
+        }
+        assert_eq!([0, 1].map(|rank| table.borrow().bytes_of(rank)), [600, 600]);
+        settle(one, other);
+        one.wait(sending)?;
+        other.wait(receiving).map(drop)
+    })
+    .unwrap();
+    assert_eq!(buffer[..600], data);
+}
+
 /// More long messages than regions: the others go in fragments, and all arrive in order.
 #[test]
 fn what_finds_no_region_goes_in_fragments() {

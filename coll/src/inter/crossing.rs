@@ -33,7 +33,7 @@ impl<'m> Crossing<'m> {
 
     /// The same with what is done to elements.
     pub(super) fn reducing(self, kernel: Kernel) -> Self {
-        Self { kernel: Some(kernel), ..self }
+        Self { element_bytes: kernel.element_bytes() as usize, kernel: Some(kernel), ..self }
     }
 
     /// The same with these options, which are the same on every rank. There are no control lines between groups.
@@ -98,6 +98,11 @@ impl<'m> Crossing<'m> {
             return Err(Cause::Intracommunicator);
         }
         let layouts @ [data, input] = self.lent.blocks.layouts;
+        let (bytes, rest) = (self.lent.data.len(), divide(self.lent.data.len(), self.element_bytes).1);
+        if rest > 0 {
+            let (left, right) = (bytes as u64, (bytes - rest) as u64);
+            return Err(Cause::LengthMismatch { left, right });
+        }
         let elements = |bytes: usize| divide(bytes, self.element_bytes).0;
         let (data_len, input_len) = (elements(self.lent.data.len()), elements(self.lent.blocks.input.len()));
         if matches!(self.over, Over::Rooted(Root::Beside)) {

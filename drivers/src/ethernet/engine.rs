@@ -283,6 +283,16 @@ impl<'m> Engine<'m> {
         }
     }
 
+    /// Ends every peer that there still is.
+    #[cold]
+    pub(super) fn lose_all(&mut self, cause: Cause) {
+        for index in 0..self.rows.len() {
+            if self.rows.get(index).is_some_and(|row| row.presence == Presence::Known) {
+                self.lose(index, cause);
+            }
+        }
+    }
+
     /// Ends a peer; the sink hears of it in the next poll, or later in this one.
     #[cold]
     pub(super) fn lose(&mut self, index: usize, cause: Cause) {

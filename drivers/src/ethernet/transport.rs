@@ -57,6 +57,11 @@ impl<'m, N: Nic> Ethernet<'m, N> {
         self.engine.poll_at()
     }
 
+    /// The device is gone for good: every peer is lost for that `cause`, as the next polls tell.
+    pub fn abandon(&mut self, cause: Cause) {
+        self.engine.lose_all(cause);
+    }
+
     /// The device.
     pub const fn nic(&self) -> &N {
         &self.nic

@@ -1,4 +1,4 @@
-//! Collectives (MPI 5.0, chapter 6) over intracommunicators, blocking, nonblocking and persistent: what C describes is put into the
+//! Collectives (MPI 5.0, chapter 6), blocking, nonblocking and persistent, over one group or ([`across`]) over two: what C describes is put into the
 //! shape that `aldis-coll` takes, in place where data are in one piece, else in memory of their own, and back.
 
 use core::cell::RefCell;
@@ -6,23 +6,28 @@ use core::ffi::c_int;
 use std::rc::Rc;
 
 use aldis_coll::erased::Erased;
+use aldis_coll::inter;
 use aldis_coll::layout::Block;
 use aldis_hal::Operation;
 use aldis_kernel::Rank;
 use aldis_kernel::datatype::Form;
 
-use crate::abi::{Handle, MPI_COMM_WORLD, MPI_ERR_COUNT, MPI_ERR_TRUNCATE, MPI_IN_PLACE};
+use crate::abi::{
+    Handle, MPI_COMM_WORLD, MPI_ERR_COUNT, MPI_ERR_TRUNCATE, MPI_IN_PLACE, MPI_PROC_NULL, MPI_ROOT,
+};
 use crate::communicators;
 use crate::datatypes::{Data, look};
 use crate::edge::{Address, Place, Ptr, lasting};
 use crate::errors::Fault;
 use crate::operations;
 
+mod across;
 mod blocks;
 mod call;
 pub(crate) mod neighbors;
 mod operand;
 
+use across::Where;
 use blocks::{Blocks, put, shifted};
 use call::{Call, What};
 pub(crate) use operand::Operand;
@@ -32,7 +37,8 @@ fn is_in_place(address: Address) -> bool {
 }
 
 fn barrier(comm: Handle) -> Result<Call, Fault> {
-    Call::new(comm)
+    let call = Call::new(comm)?;
+    if call.comm.is_inter() { Ok(across::barrier(call)) } else { Ok(call) }
 }
 
 /// Waits until all ranks of the job are at its end: who still receives from anybody would else be told that some have left. What fails
@@ -43,6 +49,9 @@ pub(crate) fn finish() {
 
 fn bcast(data: Address, count: i64, datatype: Handle, root: c_int, comm: Handle) -> Result<Call, Fault> {
     let mut call = Call::new(comm)?;
+    if call.comm.is_inter() {
+        return across::bcast(call, Given { address: data, count, datatype }, root);
+    }
     let (root, data) = (call.root(root)?, Data::new(data, count, datatype)?);
     let bytes = match data.dense()? {
         Some(bytes) => bytes,
@@ -78,8 +87,11 @@ impl Reduction {
         if count < 0 {
             return Err(Fault::new(MPI_ERR_COUNT, format!("a count of {count}")));
         }
-        let root = root.map_or(Ok(Rank(0)), |root| call.root(root))?;
         let kernel = operations::kernel(op, datatype)?;
+        let place = match root {
+            _ if call.comm.is_inter() => Where::across(&call, operation, root)?,
+            root => Where::Within(root.map_or(Ok(Rank(0)), |root| call.root(root))?),
+        };
         let given = if is_in_place(input) { into } else { input };
         let mut operand = Operand::new(count, datatype)?;
         let data = lasting(operand.bytes());
@@ -90,17 +102,28 @@ impl Reduction {
             scratch.get_mut(skipped..).and_then(|rest| rest.get_mut(..data.len())).unwrap_or_default();
         let operand = Rc::new(RefCell::new(operand));
         let read = Rc::clone(&operand);
-        call.before(move || read.borrow_mut().read(given, count, datatype));
-        call.what = What::Reduce(Erased { operation, kernel, root }, data, scratch);
+        if place.gives() {
+            across::no_place(&call, input)?;
+            call.before(move || read.borrow_mut().read(given, count, datatype));
+        }
+        call.what = match place {
+            Where::Within(root) => What::Reduce(Erased { operation, kernel, root }, data, scratch),
+            Where::ToAll => What::Across(inter::allreduce_by(kernel, data, scratch)),
+            Where::To(root) => What::Across(inter::reduce_by(kernel, data, scratch, root)),
+        };
         Ok((call, operand))
     }
 }
 
 /// A reduction; `root` for that to one rank.
 fn reduce(operation: Operation, reduction: Reduction, root: Option<c_int>) -> Result<Call, Fault> {
-    let Reduction { into, count, datatype, .. } = reduction;
+    let Reduction { into, count, datatype, comm, .. } = reduction;
+    if root == Some(MPI_PROC_NULL) && communicators::of(comm)?.is_inter() {
+        return Ok(across::no_reduction(Call::new(comm)?));
+    }
     let (mut call, operand) = reduction.call(operation, root)?;
     let has_result = match operation {
+        Operation::Reduce if call.comm.is_inter() => root == Some(MPI_ROOT),
         Operation::Reduce => root == Some(call.me() as c_int),
         Operation::Exscan => call.me() != 0,
         _ => true,
@@ -157,6 +180,9 @@ fn gather(
     comm: Handle,
 ) -> Result<Call, Fault> {
     let mut call = Call::new(comm)?;
+    if call.comm.is_inter() {
+        return across::gather(call, own, blocks, root);
+    }
     let root = call.root(root)?;
     let me = call.me();
     if call.comm.rank() != root {
@@ -188,6 +214,9 @@ fn scatter(
     comm: Handle,
 ) -> Result<Call, Fault> {
     let mut call = Call::new(comm)?;
+    if call.comm.is_inter() {
+        return across::scatter(call, blocks, own, root);
+    }
     let root = call.root(root)?;
     let me = call.me();
     if call.comm.rank() != root {
@@ -222,6 +251,9 @@ fn allgather(
     comm: Handle,
 ) -> Result<Call, Fault> {
     let mut call = Call::new(comm)?;
+    if call.comm.is_inter() {
+        return across::allgather(call, own, blocks);
+    }
     let me = call.me();
     let blocks = Rc::new(blocks(call.comm.size())?);
     let list = blocks.list(&mut call);
@@ -246,6 +278,9 @@ fn allgather(
 
 fn alltoall(given: Option<Blocks>, taken: Blocks, comm: Handle) -> Result<Call, Fault> {
     let mut call = Call::new(comm)?;
+    if call.comm.is_inter() {
+        return across::alltoall(call, given, taken);
+    }
     let taken = Rc::new(taken);
     // In place, what is given is where the rest goes: a copy of it.
     let given = given.map_or_else(|| (Rc::clone(&taken), true), |given| (Rc::new(given), false));
@@ -280,41 +315,47 @@ fn taken_of(
     Ok(bytes)
 }
 
+/// How many ranks data are exchanged with: those of the other group, if there is one.
+fn partners(comm: Handle) -> Result<u32, Fault> {
+    let comm = communicators::of(comm)?;
+    Ok(if comm.is_inter() { comm.remote_size() } else { comm.size() })
+}
+
 /// Numbers of the program's, an `int` or more each, one a rank.
-fn wide<T: Copy + 'static>(
-    array: Ptr<T>,
-    comm: Handle,
-    number: impl Fn(T) -> i64,
-) -> Result<Vec<i64>, Fault> {
-    let size = communicators::of(comm)?.size() as usize;
-    Ok(array.slice(size)?.iter().map(|value| number(*value)).collect())
+fn wide<T: Copy + 'static>(array: Ptr<T>, ranks: u32, number: impl Fn(T) -> i64) -> Result<Vec<i64>, Fault> {
+    Ok(array.slice(ranks as usize)?.iter().map(|value| number(*value)).collect())
 }
 
 fn ints(array: Ptr<c_int>, comm: Handle) -> Result<Vec<i64>, Fault> {
-    wide(array, comm, i64::from)
+    wide(array, partners(comm)?, i64::from)
 }
 
 fn counts(array: Ptr<i64>, comm: Handle) -> Result<Vec<i64>, Fault> {
-    wide(array, comm, |count| count)
+    wide(array, partners(comm)?, |count| count)
 }
 
 fn places(array: Ptr<isize>, comm: Handle) -> Result<Vec<i64>, Fault> {
-    wide(array, comm, |place| place as i64)
+    wide(array, partners(comm)?, |place| place as i64)
+}
+
+/// The parts that the ranks of the own group get of a result.
+fn parts<T: Copy + Into<i64> + 'static>(array: Ptr<T>, comm: Handle) -> Result<Vec<i64>, Fault> {
+    wide(array, communicators::of(comm)?.size(), Into::into)
 }
 
 fn given_even(data: Address, count: i64, datatype: Handle, comm: Handle) -> Result<Option<Blocks>, Fault> {
     if is_in_place(data) {
         return Ok(None);
     }
-    Blocks::even(data, count, datatype, communicators::of(comm)?.size()).map(Some)
+    Blocks::even(data, count, datatype, partners(comm)?).map(Some)
 }
 
 fn taken_even(into: Address, room: i64, kind: Handle, comm: Handle) -> Result<Blocks, Fault> {
-    Blocks::even(into, room, kind, communicators::of(comm)?.size())
+    Blocks::even(into, room, kind, partners(comm)?)
 }
 
 fn kinds_of(of: Ptr<Handle>, comm: Handle) -> Result<&'static [Handle], Fault> {
-    of.slice(communicators::of(comm)?.size() as usize)
+    of.slice(partners(comm)? as usize)
 }
 
 /// The three forms of a collective.

@@ -10,6 +10,7 @@ use aldis_protocols::reliable;
 
 use super::address::Address;
 use super::choice::Mode;
+use super::engine::PROBE_NS;
 use super::error::VerbsError;
 use super::here::Here;
 use super::nic::{self, DatagramNic, MAC_HEADER_BYTES};
@@ -55,6 +56,8 @@ pub(super) struct Wire {
     here: Rc<Here>,
     mode: Mode,
     watch: Watch,
+    /// When the device was last asked whether it still works.
+    probed: Instant,
 }
 
 impl Wire {
@@ -92,6 +95,7 @@ impl Wire {
             here: Rc::clone(here),
             mode: shape.mode,
             watch: Watch::default(),
+            probed: Instant(0),
         })
     }
 
@@ -125,11 +129,23 @@ impl Wire {
     #[inline]
     pub(super) fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
         let found = self.ethernet.poll(budget, now, sink);
+        if found == 0 && now.since(self.probed) >= PROBE_NS {
+            self.probe(now);
+        }
         if self.watch.is_due(found, &self.here.channel) {
             self.arm();
             return self.ethernet.poll(budget, now, sink);
         }
         found
+    }
+
+    /// Asks the device whether it still works; one that does not reaches nobody any more.
+    #[cold]
+    fn probe(&mut self, now: Instant) {
+        self.probed = now;
+        if self.here.domain.device().has_failed() {
+            self.ethernet.abandon(Cause::Device);
+        }
     }
 
     /// Its messages.

@@ -60,6 +60,12 @@ impl Table {
         self.0.iter().filter(|region| region.owner == rank && region.generation % 2 == 1).count()
     }
 
+    /// How many bytes of a rank are registered.
+    pub(crate) fn bytes_of(&self, rank: usize) -> usize {
+        let live = self.0.iter().filter(|region| region.owner == rank && region.generation % 2 == 1);
+        live.map(|region| region.memory.len).sum()
+    }
+
     fn find(&self, RegionId(handle): RegionId) -> Option<&Region> {
         let region = self.0.get(handle.slot as usize)?;
         (region.generation == handle.generation && handle.generation % 2 == 1).then_some(region)

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 
+use super::guest::Clock;
 use super::pingpong::{self, Figure};
 use super::session::Session;
 use super::transport::{self, Findings};
@@ -68,6 +69,10 @@ pub(crate) struct Run {
     /// A program of this machine to put into /usr/bin, with the libraries that it needs
     #[arg(long = "with", value_name = "FILE")]
     programs: Vec<PathBuf>,
+    /// Let the guest's clock count its instructions, a nanosecond each: what it measures does not depend on what else this machine
+    /// does. For one guest
+    #[arg(long, conflicts_with = "guests")]
+    icount: bool,
     #[command(flatten)]
     options: Options,
     /// What the guests run
@@ -86,29 +91,33 @@ Examples:
   cargo xtask verbs run --with target/debug/my-program 'my-program --verbose'
       a program of your own";
 
+/// What a guest may take that runs a user's commands.
+const LIMIT: Duration = Duration::from_secs(120);
+
 #[derive(Args)]
 struct Options {
-    /// End the commands of a guest after so many seconds, and show what it is doing
-    #[arg(long, value_name = "S", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..))]
-    deadline: u64,
+    /// End the commands of a guest after so many seconds, and show what it is doing; 120, or 600 for the tests
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..))]
+    deadline: Option<u64>,
     /// Show what the guests say while they run, on standard error
     #[arg(long, short)]
     verbose: bool,
 }
 
 impl Options {
-    const fn limit(&self) -> Duration {
-        Duration::from_secs(self.deadline)
+    /// What a guest may take, if nothing else is said.
+    fn limit(&self, unless_told: Duration) -> Duration {
+        self.deadline.map_or(unless_told, Duration::from_secs)
     }
 }
 
 impl Test {
     fn run(self) -> Result<()> {
-        let (limit, loud) = (self.options.limit(), self.options.verbose);
+        let (limit, loud) = (self.options.limit(transport::LIMIT), self.options.verbose);
         let (figures, good) = if self.baseline {
             (baseline(limit, loud)?, String::new())
         } else {
-            let Findings { tests, runs, figures } = transport::examine(pingpong::ROUNDS, limit, loud)?;
+            let Findings { tests, runs, figures } = transport::examine(limit, loud)?;
             let good =
                 format!("; {tests} tests of the transport and {runs} runs of the conformance suite are good");
             (figures, good)
@@ -125,13 +134,13 @@ impl Test {
 
 /// `ibv_rc_pingpong` alone.
 fn baseline(limit: Duration, loud: bool) -> Result<Vec<Figure>> {
-    let play = |commands, place| {
-        let session = Session { programs: Vec::new(), commands, limit, loud };
+    let play = |commands, clock, place| {
+        let session = Session { programs: Vec::new(), commands, clock, limit, loud };
         session.play().with_context(|| format!("ibv_rc_pingpong {place}"))
     };
-    let one = play(vec![pingpong::in_one_guest(true, pingpong::ROUNDS, limit)], "in one guest")?;
-    let mut figures = pingpong::of_one_guest(pingpong::ROUNDS, &one.concat())?;
-    let two = play(pingpong::in_two_guests().into(), "between two guests")?;
+    let one = play(vec![pingpong::in_one_guest(true, limit)], Clock::Instructions, "in one guest")?;
+    let mut figures = pingpong::of_one_guest(&one.concat())?;
+    let two = play(pingpong::in_two_guests().into(), Clock::Wall, "between two guests")?;
     figures.extend(pingpong::of_two_guests(two.last().map_or(&[], Vec::as_slice), None)?);
     Ok(figures)
 }
@@ -139,8 +148,9 @@ fn baseline(limit: Duration, loud: bool) -> Result<Vec<Figure>> {
 impl Run {
     fn run(self) -> Result<()> {
         let commands = by_guest(&self.commands, usize::from(self.guests))?;
-        let (limit, loud) = (self.options.limit(), self.options.verbose);
-        let session = Session { programs: self.programs, commands: commands.clone(), limit, loud };
+        let (limit, loud) = (self.options.limit(LIMIT), self.options.verbose);
+        let clock = if self.icount { Clock::Instructions } else { Clock::Wall };
+        let session = Session { programs: self.programs, commands: commands.clone(), clock, limit, loud };
         for (guest, ran) in session.play()?.iter().enumerate() {
             for (command, ran) in commands[guest].iter().zip(ran) {
                 println!("[guest {guest}] $ {command}\n{}", ran.text());

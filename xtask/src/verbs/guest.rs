@@ -31,8 +31,19 @@ pub(super) struct Guest<'a> {
     pub(super) image: &'a Path,
     /// The socket between two.
     pub(super) wire: &'a Path,
+    pub(super) clock: Clock,
     /// When it gives up and shows what it is doing.
     pub(super) limit: Duration,
+}
+
+/// What a guest's time is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Clock {
+    /// That of this machine.
+    Wall,
+    /// A nanosecond for each instruction of its own; while it sleeps, none passes. What it measures does not depend on what else
+    /// this machine does.
+    Instructions,
 }
 
 impl Guest<'_> {
@@ -40,6 +51,9 @@ impl Guest<'_> {
     pub(super) fn command(&self) -> Command {
         let mut command = qemu::emulator("qemu-system-x86_64");
         command.args(["-nodefaults", "-no-user-config", "-smp", "1", "-m", &MEMORY_MIB.to_string()]);
+        if self.clock == Clock::Instructions {
+            command.args(["-icount", "shift=0,sleep=off"]);
+        }
         command.args(["-serial", "stdio"]);
         command.arg("-kernel").arg(self.kernel).arg("-initrd").arg(self.image);
         let card = if self.has_neighbour { "eth0" } else { "dummy0" };
@@ -67,7 +81,8 @@ mod tests {
     fn line(number: usize, has_neighbour: bool) -> String {
         let path = Path::new("/d/x");
         let limit = Duration::from_secs(90);
-        let guest = Guest { number, has_neighbour, kernel: path, image: path, wire: path, limit };
+        let clock = if has_neighbour { Clock::Wall } else { Clock::Instructions };
+        let guest = Guest { number, has_neighbour, kernel: path, image: path, wire: path, clock, limit };
         shell::spell(&guest.command())
     }
 
@@ -89,5 +104,11 @@ mod tests {
     fn one_guest_has_no_network() {
         let line = line(0, false);
         assert!(line.contains("aldis_card=dummy0 aldis_limit=90") && !line.contains("netdev"), "{line}");
+    }
+
+    #[test]
+    fn only_a_guest_alone_counts_its_instructions() {
+        let counts = |has_neighbour| line(0, has_neighbour).contains("-icount shift=0,sleep=off");
+        assert_eq!([false, true].map(counts), [true, false]);
     }
 }

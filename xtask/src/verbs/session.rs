@@ -11,7 +11,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use super::console::{Console, Ran};
-use super::guest::{self, Guest};
+use super::guest::{self, Clock, Guest};
 use super::image::{self, Contents};
 use super::packages::{self, Packages};
 use crate::children::{Child, Folder, lines_of};
@@ -38,6 +38,8 @@ pub(super) struct Session {
     pub(super) programs: Vec<PathBuf>,
     /// What each guest runs, one command after the other; as many guests as there are lists, one or two.
     pub(super) commands: Vec<Vec<String>>,
+    /// Of two guests, which talk to each other, the wall's.
+    pub(super) clock: Clock,
     /// What all commands of a guest may take from its start.
     pub(super) limit: Duration,
     /// Whether what the guests say is shown on standard error while they run.
@@ -69,7 +71,8 @@ impl Session {
     fn start(&self, number: usize, kernel: &Path, folder: &Folder) -> Result<Running> {
         let [image, wire] = ["initramfs", "wire.sock"].map(|name| folder.path().join(name));
         let has_neighbour = self.commands.len() > 1;
-        let guest = Guest { number, has_neighbour, kernel, image: &image, wire: &wire, limit: self.limit };
+        let (clock, limit) = (self.clock, self.limit);
+        let guest = Guest { number, has_neighbour, kernel, image: &image, wire: &wire, clock, limit };
         let running = Running::start(number, &guest)?;
         if has_neighbour && number == 0 {
             let until = Instant::now() + LAST_WORDS;

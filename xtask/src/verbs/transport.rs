@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::console::Ran;
-use super::guest::address;
+use super::guest::{Clock, address};
 use super::pingpong::{self, Figure};
 use super::session::{self, Session};
 use crate::shell;
@@ -29,8 +29,8 @@ pub(crate) fn can_build() -> bool {
     HEADERS.iter().all(|header| Path::new(header).exists()) && shell::has("cmake")
 }
 
-/// What the guests of a step may take, each: many times what they need alone.
-const STEP_LIMIT: Duration = Duration::from_secs(600);
+/// What the guests of the tests may take, each: many times what they need alone.
+pub(super) const LIMIT: Duration = Duration::from_secs(600);
 
 /// What cargo is to be told so that programs of these packages have the transport, where it can be built: steps that do so
 /// share what they build.
@@ -59,7 +59,7 @@ pub(super) struct Findings {
     pub(super) figures: Vec<Figure>,
 }
 
-/// A step of `cargo xtask test`. It measures each size once: on a machine that does other work besides, that tells little.
+/// A step of `cargo xtask test`.
 pub(crate) fn step() -> Result<Outcome> {
     if let Some(missing) = session::missing() {
         return Ok(missing);
@@ -70,21 +70,21 @@ pub(crate) fn step() -> Result<Outcome> {
             enable: PACKAGES.into(),
         });
     }
-    let Findings { tests, runs, figures } = examine(1, STEP_LIMIT, false)?;
+    let Findings { tests, runs, figures } = examine(LIMIT, false)?;
     let short = pingpong::short(&figures).context("nothing was measured")?;
     Ok(Outcome::Passed(format!(
         "{tests} tests, {runs} runs of the suite; 8 bytes in {short:.2} times what ibv_rc_pingpong takes"
     )))
 }
 
-/// Builds all of it and runs it in one guest, and then in two. In one, figures are medians of so many rounds.
-pub(super) fn examine(rounds: usize, limit: Duration, loud: bool) -> Result<Findings> {
+/// Builds all of it and runs it in one guest, and then in two.
+pub(super) fn examine(limit: Duration, loud: bool) -> Result<Findings> {
     let programs = build()?;
-    let Findings { tests, mut runs, mut figures } = in_one_guest(&programs, rounds, limit, loud)?;
+    let (tests, runs) = in_one_guest(&programs, limit, loud)?;
+    let mut figures = figures(&programs, limit, loud)?;
     let (more, across) = in_two_guests(&programs, limit, loud)?;
-    runs += more;
     figures.extend(across);
-    Ok(Findings { tests, runs, figures })
+    Ok(Findings { tests, runs: runs + more, figures })
 }
 
 /// Every allreduce of up to so many bytes, by as many processes as the launcher's words say.
@@ -93,37 +93,43 @@ fn allreduce(words: &str, most: u32, limit: Duration) -> String {
     format!("aldis-run -n {RANKS} {words} --timeout {limit} allreduce --max-bytes {most} --calls 2")
 }
 
-fn in_one_guest(programs: &[PathBuf], rounds: usize, limit: Duration, loud: bool) -> Result<Findings> {
+/// How many tests and how many runs of the suite were good.
+fn in_one_guest(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<(usize, u64)> {
     let names = programs.iter().filter_map(|path| path.file_name()?.to_str());
     let tests = names
         .into_iter()
         .find(|name| name.starts_with("verbs-"))
         .context("cargo has named no test program")?;
     let all_tests = format!("{tests} {MODULE} --test-threads=1 --nocapture");
-    let suite = |words| format!("conformance run 0 1 all {words}");
-    let mut commands = vec![
+    let suite = |seeds, medium| format!("conformance run 0 {seeds} all {medium}");
+    let commands = vec![
         all_tests.clone(),
-        suite("verbs"),
-        suite("datagrams"),
-        format!("{MANAGED} {}", suite("verbs")),
+        // The first seed has long messages read, the second has them written.
+        suite(2, "verbs"),
+        suite(1, "datagrams"),
+        format!("{MANAGED} {}", suite(1, "verbs")),
         allreduce("--transport verbs", LONG, limit),
         format!("ALDIS_VERBS=mode=ud {}", allreduce("--transport verbs", SHORT, limit)),
+        // These leave a device of another name.
+        format!("{MANAGED} {all_tests}"),
     ];
-    let first = commands.len();
-    commands.extend(pingpong::in_one_guest(false, rounds, limit));
-    let behind = commands.len();
-    // These leave a device of another name.
-    commands.push(format!("{MANAGED} {all_tests}"));
-    let session = Session { programs: programs.to_vec(), commands: vec![commands], limit, loud };
+    let (programs, clock) = (programs.to_vec(), Clock::Wall);
+    let session = Session { programs, commands: vec![commands], clock, limit, loud };
     let guests = session.play().context("the transport in a guest")?;
     let ran = guests.first().map_or(&[][..], Vec::as_slice);
     let [tests, connected, datagrams, managed, .., managed_tests] = ran else { bail!("not all was run") };
     let good = |ran: &Ran| passed(&ran.text()).with_context(|| format!("no count of tests:\n{}", ran.text()));
-    Ok(Findings {
-        tests: good(tests)? + good(managed_tests)?,
-        runs: [connected, datagrams, managed].into_iter().map(runs).sum::<Result<u64>>()?,
-        figures: pingpong::of_one_guest(rounds, &ran[first..behind])?,
-    })
+    let suites = [connected, datagrams, managed].into_iter().map(runs).sum::<Result<u64>>()?;
+    Ok((good(tests)? + good(managed_tests)?, suites))
+}
+
+/// What two ranks of one guest need, beside the stack itself.
+fn figures(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<Vec<Figure>> {
+    let (programs, clock) = (programs.to_vec(), Clock::Instructions);
+    let commands = vec![pingpong::in_one_guest(false, limit)];
+    let guests =
+        Session { programs, commands, clock, limit, loud }.play().context("the figures of a guest")?;
+    pingpong::of_one_guest(guests.first().map_or(&[], Vec::as_slice))
 }
 
 /// Ranks of two guests, half of them in each: how many runs of the suite were good, and the figures.
@@ -148,7 +154,8 @@ fn in_two_guests(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<(u
     // The other guest serves until this one is through.
     first.push(format!("rsh {other} touch /tmp/over < /dev/null"));
     second.push("until [ -e /tmp/over ]; do usleep 100000; done".into());
-    let session = Session { programs: programs.to_vec(), commands: vec![first, second], limit, loud };
+    let (programs, clock) = (programs.to_vec(), Clock::Wall);
+    let session = Session { programs, commands: vec![first, second], clock, limit, loud };
     let guests = session.play().context("the transport between two guests")?;
     let [first, second] = guests.as_slice() else { bail!("not all guests were run") };
     let suites = first.get(bases + 1..bases + 5).unwrap_or_default();

@@ -36,6 +36,23 @@ fn a_peer_that_vanishes_is_lost_once() {
 }
 
 #[test]
+fn with_the_device_every_peer_is_lost_once() {
+    let mut net = Net::new(3, 1);
+    net.send(0, 1, b"hello");
+    net.settle();
+    assert_eq!(net.nodes[0].short(1, b"under way"), Post::Done);
+    net.nodes.iter_mut().for_each(|node| drop(node.take()));
+    for _ in 0..2 {
+        net.nodes[0].ethernet.abandon(Cause::Device);
+    }
+    net.until("the loss", |net| net.nodes[0].log.lost.len() == 2);
+    net.settle();
+    assert_eq!(net.nodes[0].take().lost, [(1, Cause::Device), (2, Cause::Device)]);
+    assert!(net.nodes[0].ethernet.is_idle());
+    assert_eq!(net.nodes[0].short(2, b"x"), Post::Never(Cause::PeerDead));
+}
+
+#[test]
 fn answers_that_wait_are_heard_before_anyone_is_given_up() {
     let mut net = Net::pair();
     assert_eq!(net.nodes[0].short(1, b"x"), Post::Done);

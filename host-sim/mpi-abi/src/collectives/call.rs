@@ -4,11 +4,12 @@ use core::ffi::c_int;
 use std::rc::Rc;
 
 use aldis_coll::erased::Erased;
+use aldis_coll::inter::Crossing;
 use aldis_coll::layout::Block;
 use aldis_coll::{Collective, Options};
 use aldis_kernel::{Comm, Rank};
 
-use crate::abi::{Handle, MPI_ERR_ROOT, MPI_ERR_UNSUPPORTED_OPERATION};
+use crate::abi::{Handle, MPI_ERR_ROOT};
 use crate::communicators::{self, rank_in};
 use crate::edge::{Place, Ptr, lasting};
 use crate::engine::{self, Engine};
@@ -27,6 +28,8 @@ pub(super) enum What {
     Alltoall(&'static [u8], &'static [Block], &'static mut [u8], &'static [Block]),
     NeighborAllgather(Rc<Topo>, &'static [u8], &'static mut [u8], &'static [Block]),
     NeighborAlltoall(Rc<Topo>, &'static [u8], &'static [Block], &'static mut [u8], &'static [Block]),
+    /// Over two groups.
+    Across(Crossing<'static>),
 }
 
 /// A collective with what belongs to it.
@@ -43,10 +46,6 @@ pub(super) struct Call {
 impl Call {
     pub(super) fn new(handle: Handle) -> Result<Self, Fault> {
         let comm = communicators::of(handle)?;
-        if comm.is_inter() {
-            let text = "collectives over intercommunicators are not in this interface yet";
-            return Err(Fault::new(MPI_ERR_UNSUPPORTED_OPERATION, text));
-        }
         let (memory, blocks, before, after) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Ok(Self { comm, handle, what: What::Barrier, memory, blocks, before, after })
     }
@@ -124,6 +123,7 @@ impl Call {
                     true => options.ialltoall(scope, &comm, input, data, &mut [])?,
                     false => options.ialltoallv(scope, &comm, input, given, data, blocks)?,
                 },
+                What::Across(crossing) => crossing.by(&options).start(scope, &comm)?,
                 What::NeighborAllgather(topo, input, data, blocks) => {
                     let around = topology.insert(topo).lasting()?;
                     match even(blocks) {

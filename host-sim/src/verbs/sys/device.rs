@@ -28,6 +28,11 @@ pub(in crate::verbs) struct Device {
     doubts: Cell<u32>,
 }
 
+/// What soft RoCE calls its vendor (Linux, drivers/infiniband/sw/rxe/rxe_param.h).
+const SOFT_VENDOR: u32 = 0xFF_FFFF;
+/// It answers a read with all packets at once, of which the card below it keeps a thousand (its `txqueuelen`): more are lost.
+const SOFT_BYTES: u64 = 1 << 20;
+
 /// What of a device's limits matters here.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::verbs) struct Limits {
@@ -35,7 +40,7 @@ pub(in crate::verbs) struct Limits {
     pub(in crate::verbs) receives: u64,
     pub(in crate::verbs) completions: u64,
     pub(in crate::verbs) sends: u64,
-    /// Bytes of one message, read or write.
+    /// Bytes of one read or write.
     pub(in crate::verbs) bytes: u64,
     /// Reads and atomics under way, of a queue pair.
     pub(in crate::verbs) reads: u8,
@@ -122,7 +127,7 @@ impl Device {
             receives: number(attributes.max_srq_wr),
             completions: number(attributes.max_cqe),
             sends: number(attributes.max_qp_wr),
-            bytes: port.max_msg_sz.into(),
+            bytes: if attributes.vendor_id == SOFT_VENDOR { SOFT_BYTES } else { port.max_msg_sz.into() },
             reads: u8::try_from(reads).unwrap_or(u8::MAX),
             has_atomics: attributes.atomic_cap != ffi::IBV_ATOMIC_NONE,
         })

@@ -9,13 +9,13 @@ use aldis_hal::{Cause, Handle, PeerId, Post, Token, Transport};
 use aldis_host_sim::verbs::{Manager, Mode, Verbs, VerbsError};
 
 use super::memory::{Buffer, register};
-use super::{Duration, Epoch, Rank, config, job, pattern, send, until};
+use super::{Config, Duration, Epoch, Rank, config, job, job_of, pattern, send, until};
 
 /// The card below the device, as the guest has made it.
 const CARD: &str = "dummy0";
 const ADDRESS: &str = "10.0.0.1/24";
 /// Bytes that are read at a time.
-const LONG: usize = 4 << 20;
+const LONG: usize = 1 << 20;
 
 /// Runs a line of the shell.
 fn shell(line: &str) -> String {
@@ -142,10 +142,13 @@ fn users_of_a_device_that_is_removed() {
     read(&mut ranks, local, &key, 1);
     until(&mut ranks, "completion", |ranks| !ranks[0].log.completed.is_empty());
     let open = || Verbs::open(PeerId(0), Epoch(1), 2, &config()).map(drop);
+    let mut others = job_of(2, &Config { mode: Mode::Datagrams, ..config() });
     let mut removal = Command::new("ip").args(["link", "del", CARD]).spawn().unwrap();
     // They only wait.
     let is_over = |rank: &Rank| !rank.log.lost.is_empty() && rank.verbs.is_idle();
     until(&mut ranks, "loss", |ranks| ranks.iter().all(is_over));
+    until(&mut others, "loss by datagrams", |ranks| ranks.iter().all(is_over));
+    assert_eq!(others[0].log.lost, [(1, Cause::Device)]);
     until(&mut ranks, "removal", |_| !shell("rdma link").contains("rxe0"));
     assert_eq!(ranks[0].log.completed, [(1, Ok(()))]);
     assert_eq!(ranks[0].verbs.short(PeerId(1), b"x", b""), Post::Never(Cause::Device));
@@ -156,7 +159,7 @@ fn users_of_a_device_that_is_removed() {
     assert_eq!(ranks[0].verbs.deregister(region), Ok(()));
     assert_eq!(open(), Err(VerbsError::NoDevice));
     assert!(removal.try_wait().unwrap().is_none(), "the ranks have it open");
-    drop(ranks);
+    drop((ranks, others));
     if config().mode != Mode::Connected(Manager::Rdma) {
         assert!(removal.wait().unwrap().success());
     }
