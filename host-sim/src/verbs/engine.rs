@@ -50,7 +50,7 @@ const PROBES: u32 = 1;
 /// What is told of what went to a peer: messages, questions, and the orders of a second connection, also of one that was cut off.
 const SENDS: u32 = MESSAGES + PROBES + 2 * ORDERS * REQUESTS_OF_ORDER;
 /// How long nothing is asked after that.
-const PROBE_NS: u64 = 500_000_000;
+pub(super) const PROBE_NS: u64 = 500_000_000;
 /// Words to a peer that can be under way, and the bytes of the longest.
 const WORDS: usize = 4;
 /// Polls that find something, after which words are listened for all the same.
