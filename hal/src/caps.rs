@@ -100,7 +100,9 @@ pub struct Caps {
     pub cost: Cost,
     /// The price of a one-sided read of that many bytes, with [`Features::GET`].
     pub read_cost: Cost,
-    /// The same of memory that is mapped, with [`Features::MAPPABLE`].
+    /// The same of a one-sided write until it can be seen there, with [`Features::PUT`].
+    pub write_cost: Cost,
+    /// The same of a read of memory that is mapped, with [`Features::MAPPABLE`].
     pub mapped_cost: Cost,
 }
 

@@ -84,6 +84,9 @@ const COST: Cost = Cost { overhead_ns: 200, latency_ns: 800, per_kib_ns: 93 };
 /// bytes are not copied, as those of messages are.
 const READ_COST: Cost = Cost { overhead_ns: 2000, latency_ns: 1600, per_kib_ns: 90 };
 
+/// What writing there costs until the bytes can be seen: the same, and a read behind it.
+const WRITE_COST: Cost = Cost { latency_ns: READ_COST.latency_ns + COST.latency_ns, ..READ_COST };
+
 /// Datagrams to each peer that can be under way.
 const WINDOW: usize = 16;
 

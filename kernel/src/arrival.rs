@@ -4,7 +4,7 @@
 use aldis_hal::cause::Malformed;
 use aldis_hal::copy::copy;
 use aldis_hal::{Cause, PeerId, Sink, Token, Transport};
-use aldis_protocols::header::{Body, Header, Kind, Label, Packet};
+use aldis_protocols::header::{Body, Header, Kind, Label};
 use aldis_protocols::rendezvous::Announcement;
 use aldis_protocols::{Control, INLINE_BYTES, LENDS};
 
@@ -103,8 +103,8 @@ impl Engine<'_> {
 
     #[inline(never)]
     fn take_rare(&mut self, from: PeerId, message: &[u8]) -> Result<(), Malformed> {
-        let Packet { header, body } = &Packet::parse(message)?;
-        match *body {
+        let (header, rest) = &Header::parse(message)?;
+        match Body::parse(header, rest)? {
             Body::Labelled(label, payload) if let Some(tools) = self.tools() => {
                 tools.take_labelled(self, from, header, &label, payload)
             }
@@ -113,9 +113,17 @@ impl Engine<'_> {
                 self.take_announcement(from, header, &Announcement::plain(sender))
             }
             Body::Expose { sender, key } if LENDS => {
-                self.take_announcement(from, header, &Announcement { sender, key })
+                self.take_announcement(from, header, &Announcement::exposed(sender, key))
             }
-            Body::Expose { .. } => Err(Malformed::Control),
+            Body::AnnounceWrite { sender } if LENDS => {
+                self.take_announcement(from, header, &Announcement::to_be_written(sender))
+            }
+            Body::ClearToWrite { sender, receiver, key, late } if LENDS => {
+                self.take_clear_to_write(from, sender, receiver, (header.length, key), late)
+            }
+            Body::Expose { .. } | Body::AnnounceWrite { .. } | Body::ClearToWrite { .. } => {
+                Err(Malformed::Control)
+            }
             Body::ClearToSend { sender, late, read: true, .. } if LENDS => self.take_read(from, sender, late),
             Body::ClearToSend { sender, receiver, offset, late, more, .. } => {
                 let range = offset..header.length;

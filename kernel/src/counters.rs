@@ -19,7 +19,9 @@ pub struct Counters {
     pub rendezvous: u64,
     /// Messages received by reading the sender's memory.
     pub reads: u64,
-    /// Messages that were to be read and could not be, here or at their sender, and went in fragments.
+    /// Messages sent by writing the receiver's memory.
+    pub writes: u64,
+    /// Messages that were to be read or written and could not be, here or at their sender, and went in fragments.
     pub unread: u64,
     /// Messages of eager size that found no block credit and were deferred.
     pub deferrals: u64,

@@ -11,9 +11,9 @@ use aldis_hal::transport::Remote;
 use aldis_hal::{Caps, Cause, Features, Handle, PeerId, Platform, Post, Refusal, RegionId, Token, Transport};
 use aldis_protocols::LENDS;
 use aldis_protocols::header::{
-    DATA_HEADER_BYTES, DataHead, Header, Kind, Label, READ_KEY_BYTES, ReadKey, clear_to_send, exposed,
+    DATA_HEADER_BYTES, DataHead, Header, KEY_BYTES, Kind, Label, MemoryKey, clear_to_send, exposed,
 };
-use aldis_protocols::rendezvous::{Reader, ReaderStep};
+use aldis_protocols::rendezvous::{Reader, ReaderStep, WriterStep};
 
 use crate::buffer::Buffer;
 use crate::counters::count;
@@ -24,6 +24,8 @@ use crate::list::List;
 use crate::peer::Presence;
 use crate::rank::Mode;
 use crate::request::{Key, Machine, NO_REGION, Queue, State};
+
+mod write;
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// Lets go of the memory of the request behind `handle`, whatever it is doing: see [`Engine::abandon`].
@@ -144,9 +146,20 @@ impl Engine<'_> {
         self.injected(id, Kind::Announce, false, len, post)
     }
 
-    fn read_key<T: Transport>(&mut self, transport: &mut T, id: PeerId, index: u32) -> Option<ReadKey> {
-        let region = self.lend(transport, id, index, Access::LOCAL_READ | Access::REMOTE_READ)?;
-        let mut key = [0; READ_KEY_BYTES];
+    fn read_key<T: Transport>(&mut self, transport: &mut T, id: PeerId, index: u32) -> Option<MemoryKey> {
+        self.key(transport, id, index, Access::LOCAL_READ | Access::REMOTE_READ)
+    }
+
+    /// The key to the memory of the request in slot `index`, for its peer.
+    fn key<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        id: PeerId,
+        index: u32,
+        access: Access,
+    ) -> Option<MemoryKey> {
+        let region = self.lend(transport, id, index, access)?;
+        let mut key = [0; KEY_BYTES];
         transport.pack_key(region, &mut key).is_ok_and(|len| len > 0).then_some(key)
     }
 
@@ -250,7 +263,7 @@ impl Engine<'_> {
         transport: &mut T,
         id: PeerId,
         index: u32,
-        key: ReadKey,
+        key: MemoryKey,
         (offset, len): (u64, u32),
     ) -> Turn {
         let region = self.lend(transport, id, index, Access::LOCAL_WRITE);
@@ -372,6 +385,14 @@ impl Engine<'_> {
                 Err(_) => {
                     self.ask_instead(handle.slot);
                 }
+            },
+            (Machine::Write(writer), State::Sending) if writer.step(1) == WriterStep::Wait => match result {
+                Ok(()) => {
+                    let before = writer.bytes_written();
+                    writer.arrived();
+                    self.counters.bytes_sent += writer.bytes_written().saturating_sub(before);
+                }
+                Err(_) => self.send_instead(handle.slot),
             },
             (Machine::Send(sender), State::Sending) if sender.is_in_flight() => match result {
                 Ok(()) => sender.landed(),

@@ -157,7 +157,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         let caps = self.transport.reach(peer)?;
         let mut thresholds = Thresholds::new(caps, &card.room)?;
         if LENDS && T::DIRECT {
-            thresholds = thresholds.with_reads(caps);
+            thresholds = thresholds.with_direct(caps);
         }
         self.engine.forget(peer);
         let room = self.engine.room;

@@ -232,6 +232,9 @@ impl Engine<'_> {
         if request.mode == Mode::Polled {
             receiver.in_pieces(length);
         }
+        if LENDS && announcement.is_to_be_written() && request.may_be_lent() {
+            receiver.invite();
+        }
         request.machine = Machine::Recv(receiver);
         if LENDS && announcement.is_exposed() && request.may_be_lent() {
             request.machine = Machine::Read(Reader::new(announcement, length, room));

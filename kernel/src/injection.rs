@@ -38,12 +38,26 @@ pub(crate) enum Injected {
 }
 
 /// What is sent to a peer, in turns.
+#[derive(Clone, Copy)]
 enum Lane {
     Credit,
     Owed,
     Ordered,
     /// What is matched without credit.
     Overflow,
+}
+
+impl Lane {
+    const COUNT: u32 = 4;
+
+    const fn next(self) -> Self {
+        match self {
+            Self::Credit => Self::Owed,
+            Self::Owed => Self::Ordered,
+            Self::Ordered => Self::Overflow,
+            Self::Overflow => Self::Credit,
+        }
+    }
 }
 
 /// What a lane's turn came to.
@@ -169,15 +183,14 @@ impl Engine<'_> {
     }
 
     fn flush_peer<T: Transport>(&mut self, transport: &mut T, id: PeerId, budget: u32) -> u32 {
-        let (mut sent, mut idle) = (0, 0);
-        let lanes = [Lane::Credit, Lane::Owed, Lane::Ordered, Lane::Overflow];
-        for lane in lanes.iter().cycle() {
+        let (mut sent, mut idle, mut lane) = (0, 0, Lane::Credit);
+        loop {
             if sent >= budget {
                 // More may be left: look again at the next poll.
                 self.mark(id);
                 return sent;
             }
-            if idle == lanes.len() || self.presence(id).is_err() {
+            if idle == Lane::COUNT || self.presence(id).is_err() {
                 return sent;
             }
             let turn = match lane {
@@ -191,8 +204,8 @@ impl Engine<'_> {
                 Turn::Idle => idle += 1,
                 Turn::Stuck => return sent,
             }
+            lane = lane.next();
         }
-        sent
     }
 
     /// Credits in a message of their own, when no other message has carried them for too long.
@@ -252,6 +265,9 @@ impl Engine<'_> {
                 tools.inject(self, transport, id, handle)
             }
             _ if self.is_exposed(transport, id, index) => self.expose(transport, id, handle),
+            _ if self.is_to_be_written::<T>(id, index) => {
+                self.announce(transport, id, Kind::AnnounceWrite, key, buffer.len(), handle)
+            }
             Mode::Standard => self.inject(transport, id, key, buffer, Some(handle)),
             Mode::Synchronous | Mode::Ready | Mode::Polled | Mode::Viewed | Mode::Partitioned => {
                 self.announce(transport, id, Kind::Announce, key, buffer.len(), handle)
@@ -394,6 +410,7 @@ impl Engine<'_> {
         match kind {
             Kind::Defer => count(&mut self.counters.deferrals),
             Kind::Announce => count(&mut self.counters.rendezvous),
+            Kind::AnnounceWrite => count(&mut self.counters.rendezvous),
             _ => {
                 self.counters.bytes_sent += len as u64;
                 return Ok(Injected::Sent);

@@ -74,11 +74,18 @@ impl Engine<'_> {
     /// An announced send loses its memory: the receiver is told when it asks, or now if it has.
     fn withdraw(&mut self, index: u32) {
         let Some(request) = self.requests.at(index) else { return };
-        if let Machine::Send(sender) = &mut request.machine {
-            sender.withdraw();
-            if !sender.is_waiting() {
+        match &mut request.machine {
+            Machine::Send(sender) => {
+                sender.withdraw();
+                if !sender.is_waiting() {
+                    self.owe(index);
+                }
+            }
+            Machine::Write(writer) if LENDS => {
+                writer.withdraw();
                 self.owe(index);
             }
+            _ => {}
         }
     }
 

@@ -5,6 +5,7 @@ use aldis_protocols::card::{ByteOrder, Room, WordWidth};
 use aldis_protocols::credit::{Grant, Limits, Window};
 use aldis_protocols::header::{Header, Kind};
 use aldis_protocols::overflow::{Holder, Seeker};
+use aldis_protocols::select::Direct;
 use aldis_protocols::{Card, Thresholds};
 
 use crate::list::List;
@@ -68,9 +69,7 @@ impl Peer {
             short_end: 0,
             eager_end: 0,
             fragment_bytes_max: 0,
-            read_start: 0,
-            read_end: 0,
-            mapped_start: 0,
+            direct: Direct::NONE,
         },
         envelopes_out: Window::NONE,
         blocks_out: Window::NONE,

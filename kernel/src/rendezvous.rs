@@ -7,7 +7,7 @@ use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, Handle, PeerId, Refusal, Transport};
 use aldis_protocols::LENDS;
 use aldis_protocols::header::{Finish, Kind, Label, clear_to_send, finish};
-use aldis_protocols::rendezvous::{ReaderStep, ReceiverStep, Sender, SenderStep};
+use aldis_protocols::rendezvous::{ReaderStep, ReceiverStep, Sender, SenderStep, WriterStep};
 
 use crate::counters::count;
 use crate::engine::Engine;
@@ -104,10 +104,14 @@ impl Engine<'_> {
         };
         match &mut request.machine {
             Machine::Recv(machine) if request.peer == from && request.state == State::Receiving => {
+                let before = machine.bytes_received();
                 machine.finish(status)?;
+                if LENDS {
+                    self.counters.bytes_received += machine.bytes_received().saturating_sub(before);
+                }
                 let length = request.length;
                 match status {
-                    Finish::Complete => self.received(receiver.slot, length, label),
+                    Finish::Complete | Finish::Written => self.received(receiver.slot, length, label),
                     Finish::Withdrawn => self.complete(receiver.slot, Some(Cause::Withdrawn)),
                 }
                 Ok(())
@@ -144,13 +148,22 @@ impl Engine<'_> {
                 let reader = *reader;
                 self.step_reader(transport, id, index, &reader)
             }
+            Some(Machine::Write(writer)) if LENDS => {
+                let writer = *writer;
+                self.step_writer(transport, id, index, &writer)
+            }
             Some(Machine::PartSend(_) | Machine::PartRecv(_)) => {
                 let Some(channels) = self.channels else { return Turn::Idle };
                 channels.step(self, transport, id, index, fragment_max)
             }
-            Some(Machine::None | Machine::Announced(_) | Machine::Kept(_) | Machine::Read(_)) | None => {
-                Turn::Idle
-            }
+            Some(
+                Machine::None
+                | Machine::Announced(_)
+                | Machine::Kept(_)
+                | Machine::Read(_)
+                | Machine::Write(_),
+            )
+            | None => Turn::Idle,
         };
         if let Turn::Stuck = turn {
             return turn;
@@ -170,10 +183,15 @@ impl Engine<'_> {
             Machine::Send(sender) => sender.is_sending(),
             Machine::Recv(receiver) => receiver.is_asking(),
             Machine::Read(reader) if LENDS => reader.step(1) != ReaderStep::Wait,
+            Machine::Write(writer) if LENDS => writer.step(1) != WriterStep::Wait,
             Machine::PartSend(_) | Machine::PartRecv(_) => {
                 self.channels.is_some_and(|channels| channels.has_more(request))
             }
-            Machine::None | Machine::Announced(_) | Machine::Kept(_) | Machine::Read(_) => false,
+            Machine::None
+            | Machine::Announced(_)
+            | Machine::Kept(_)
+            | Machine::Read(_)
+            | Machine::Write(_) => false,
         };
         request.owed = more;
         peer.owed.remove(&mut self.requests, index);
@@ -191,6 +209,9 @@ impl Engine<'_> {
         range: Range<u64>,
         more: bool,
     ) -> Turn {
+        if let Some(turn) = self.invite(transport, id, index, sender, range.end) {
+            return turn;
+        }
         let Some(own) = self.requests.handle(index) else { return Turn::Idle };
         let late = self.requests.at(index).is_some_and(|request| request.late);
         let says = (Key { tag: u32::from(late) | u32::from(more) << 1, ..Key::NONE }, range.end);
@@ -224,16 +245,28 @@ impl Engine<'_> {
                 self.send_fragment(transport, id, index, receiver, offset, len)
             }
             SenderStep::Finish { receiver, status } => {
-                let label = self.label(index, status);
-                let says = (Key::NONE, label.values());
-                let turn = self.say(transport, id, Kind::Finish, says, &finish(receiver, status, &label));
-                if let Turn::Sent = turn {
-                    self.finish_send(id, index);
-                }
-                turn
+                self.say_finish(transport, id, index, receiver, status)
             }
             SenderStep::Announce | SenderStep::Wait | SenderStep::Done => Turn::Idle,
         }
+    }
+
+    /// Tells the receiver how its message ended; the send is over then.
+    pub(crate) fn say_finish(
+        &mut self,
+        wire: &mut dyn Wire,
+        id: PeerId,
+        index: u32,
+        receiver: Handle,
+        status: Finish,
+    ) -> Turn {
+        let label = self.label(index, status);
+        let says = (Key::NONE, label.values());
+        let turn = self.say(wire, id, Kind::Finish, says, &finish(receiver, status, &label));
+        if let Turn::Sent = turn {
+            self.finish_send(id, index);
+        }
+        turn
     }
 
     /// The finish is sent: the request leaves the owed list and is complete.

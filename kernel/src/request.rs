@@ -3,7 +3,7 @@
 use aldis_hal::{Activity, Cause, Handle, Operation, PeerId, RegionId};
 use aldis_protocols::LENDS;
 use aldis_protocols::partitioned::{PartReceiver, PartSender};
-use aldis_protocols::rendezvous::{Announcement, Reader, Receiver, Sender};
+use aldis_protocols::rendezvous::{Announcement, Reader, Receiver, Sender, Writer};
 
 use crate::blocks::Block;
 use crate::buffer::{Buffer, overlap};
@@ -75,6 +75,8 @@ pub(crate) enum Machine {
     Recv(Receiver),
     /// A receive that reads its message from the sender's memory.
     Read(Reader),
+    /// A send that writes its message into the receiver's memory.
+    Write(Writer),
     PartSend(PartSender),
     PartRecv(PartReceiver),
     /// A matched message that is still with its sender.
@@ -256,12 +258,17 @@ impl Request {
             Machine::Send(sender) => sender.bytes_sent(),
             Machine::Recv(receiver) => receiver.bytes_received(),
             Machine::Read(reader) if LENDS => reader.bytes_read(),
+            Machine::Write(writer) if LENDS => writer.bytes_written(),
             Machine::PartSend(sender) => sender.bytes_sent(self.length),
             Machine::PartRecv(receiver) => receiver.bytes_received(),
             Machine::None if self.state == State::Complete && self.has_moved() => {
                 self.length.min(self.buffer.len() as u64)
             }
-            Machine::None | Machine::Announced(_) | Machine::Kept(_) | Machine::Read(_) => 0,
+            Machine::None
+            | Machine::Announced(_)
+            | Machine::Kept(_)
+            | Machine::Read(_)
+            | Machine::Write(_) => 0,
         }
     }
 

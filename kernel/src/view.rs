@@ -17,7 +17,7 @@ use aldis_hal::copy::copy_raw;
 use aldis_hal::memory::Mapped;
 use aldis_hal::transport::Remote;
 use aldis_hal::{Cause, Handle, Operation, PeerId, Platform, Transport};
-use aldis_protocols::header::ReadKey;
+use aldis_protocols::header::MemoryKey;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::blocking::{Guard, Within};
@@ -48,7 +48,7 @@ pub struct View<'v, 's, T: Transport, P: Platform, E> {
 struct Borrowed {
     handle: Handle,
     peer: PeerId,
-    key: ReadKey,
+    key: MemoryKey,
     context: u32,
     status: Status,
 }

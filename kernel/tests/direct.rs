@@ -1,4 +1,4 @@
-//! Long messages that the transport reads from the sender's memory, gathers from it, or puts into the receiver's.
+//! Long messages that the transport reads from the sender's memory, writes or puts into the receiver's, or gathers.
 
 use core::time::Duration;
 
@@ -11,6 +11,7 @@ mod rig;
 use rig::{Clock, Job, Powers, Rank, Shape, Wire, pattern, settle, together};
 
 const READING: Powers = Powers { reads: Some(300), regions: 8, ..Powers::NONE };
+const WRITING: Powers = Powers { reads: None, writes: Some(300), ..READING };
 
 fn worlds(ranks: &[Rank<'_>]) -> Vec<Comm> {
     ranks.iter().map(|rank| rank.world()).collect()
@@ -43,21 +44,26 @@ fn carry(
         Ok(other.wait(receiving).map(|status| status.bytes))
     });
     let (one, other) = (ranks[0].counters(), ranks[1].counters());
-    let counted = [other.reads, other.unread + one.unread, one.bytes_sent, other.bytes_received];
+    let counted = [other.reads + one.writes, other.unread + one.unread, one.bytes_sent, other.bytes_received];
     (buffer, result.unwrap(), counted)
 }
 
 #[test]
-fn a_long_message_is_read_and_explain_says_so() {
-    for polls in [0, 3] {
-        let mut job = job(Powers { polls, ..READING });
-        let (buffer, result, [reads, unread, sent, received]) = carry(&mut job, 5000, 5000, false);
-        assert_eq!((result.unwrap(), reads, unread), (5000, 1, 0));
+fn a_long_message_is_read_or_written_and_explain_says_so() {
+    for (powers, polls, by) in [
+        (READING, 0, "by reading"),
+        (READING, 3, "by reading"),
+        (WRITING, 0, "by writing"),
+        (WRITING, 3, "by writing"),
+    ] {
+        let mut job = job(Powers { polls, ..powers });
+        let (buffer, result, [moved, unread, sent, received]) = carry(&mut job, 5000, 5000, false);
+        assert_eq!((result.unwrap(), moved, unread), (5000, 1, 0));
         assert_eq!((sent, received), (5000, 5000));
         assert_eq!(buffer, pattern(7, 5000));
         let mut ranks = job.ranks();
         let text = ranks[0].explain(R(1), 5000).unwrap().to_string();
-        assert!(text.lines().any(|line| line.contains("by reading") && line.ends_with("taken")), "{text}");
+        assert!(text.lines().any(|line| line.contains(by) && line.ends_with("taken")), "{text}");
         let text = ranks[0].explain(R(1), 40).unwrap().to_string();
         assert!(
             text.lines().any(|line| line.contains("protocol eager") && line.ends_with("taken")),
@@ -67,10 +73,11 @@ fn a_long_message_is_read_and_explain_says_so() {
 }
 
 #[test]
-fn without_reads_explain_says_why_fragments_are_taken() {
+fn without_reads_and_writes_explain_says_why_fragments_are_taken() {
     let mut job = job(Powers::NONE);
     let text = job.ranks()[0].explain(R(1), 5000).unwrap().to_string();
     assert!(text.contains("by reading: the transport does not read this peer's memory"), "{text}");
+    assert!(text.contains("by writing: the transport does not write this peer's memory"), "{text}");
 }
 
 proptest! {
@@ -80,10 +87,11 @@ proptest! {
     fn every_power_carries_every_message(
         len in 0usize..3000, room in 0usize..3000, unexpected in any::<bool>(),
         reads in proptest::option::of(1u64..900), gathers in proptest::option::of(60u64..900), places in any::<bool>(),
-        polls in 0u32..4, reads_max in proptest::option::of(0u32..4), regions in 0usize..3,
+        polls in 0u32..4, orders_max in proptest::option::of(0u32..4), regions in 0usize..3,
+        writes in proptest::option::of(1u64..900),
     ) {
-        let mut job = job(Powers { reads, gathers, places, polls, reads_max, regions, maps: false });
-        let (buffer, result, [read, unread, ..]) = carry(&mut job, len, room, unexpected);
+        let mut job = job(Powers { reads, writes, gathers, places, polls, orders_max, regions, maps: false });
+        let (buffer, result, [moved, unread, ..]) = carry(&mut job, len, room, unexpected);
         let here = len.min(room);
         prop_assert_eq!(&buffer[..here], &pattern(7, len)[..here]);
         prop_assert!(buffer[here..].iter().all(|&byte| byte == 0));
@@ -91,8 +99,8 @@ proptest! {
             Ok(bytes) => prop_assert_eq!(bytes as usize, len),
             Err(error) => prop_assert_eq!(error.cause, Cause::Truncated { sent: len as u64, room: room as u64 }),
         }
-        let announced = len > 64 && reads.is_some();
-        prop_assert!(read + unread <= u64::from(announced), "{read} {unread}");
+        let announced = len > 64 && (reads.is_some() || writes.is_some());
+        prop_assert!(moved + unread <= u64::from(announced), "{moved} {unread}");
         prop_assert_eq!([job.table.borrow().live(0), job.table.borrow().live(1)], [0, 0]);
     }
 
@@ -102,8 +110,9 @@ proptest! {
     fn a_sender_that_lets_go_deceives_nobody(
         len in 100usize..2000, after in 0u32..30, reads in proptest::option::of(50u64..700),
         gathers in proptest::option::of(60u64..700), places in any::<bool>(), polls in 0u32..4,
+        writes in proptest::option::of(50u64..700),
     ) {
-        let mut job = job(Powers { reads, gathers, places, polls, regions: 16, ..Powers::NONE });
+        let mut job = job(Powers { reads, writes, gathers, places, polls, regions: 16, ..Powers::NONE });
         let table = job.table.clone();
         let mut ranks = job.ranks();
         let worlds = worlds(&ranks);
@@ -143,8 +152,9 @@ proptest! {
     fn a_receiver_that_lets_go_is_left_alone(
         len in 100usize..2000, after in 0u32..30, reads in proptest::option::of(50u64..700),
         gathers in proptest::option::of(60u64..700), places in any::<bool>(), polls in 0u32..4,
+        writes in proptest::option::of(50u64..700),
     ) {
-        let mut job = job(Powers { reads, gathers, places, polls, regions: 16, ..Powers::NONE });
+        let mut job = job(Powers { reads, writes, gathers, places, polls, regions: 16, ..Powers::NONE });
         let table = job.table.clone();
         let mut ranks = job.ranks();
         let worlds = worlds(&ranks);
@@ -194,9 +204,9 @@ fn settle_one(scope: &mut Scope<'_, '_, '_, Wire, Clock>) {
 /// A peer that dies while its memory is read, or reads ours: the request fails, and its memory is free at once.
 #[test]
 fn a_peers_death_ends_what_is_under_way_with_it() {
-    for polls in [0, 5] {
+    for (powers, polls) in [(READING, 0), (READING, 5), (WRITING, 0), (WRITING, 5)] {
         for dead in 0..2u32 {
-            let mut job = job(Powers { polls, ..READING });
+            let mut job = job(Powers { polls, ..powers });
             let table = job.table.clone();
             let flag = job.dead.clone();
             let mut ranks = job.ranks();
@@ -222,31 +232,39 @@ fn a_peers_death_ends_what_is_under_way_with_it() {
 /// Of a buffer that is longer than the message, the transport is lent no more than the message needs.
 #[test]
 fn no_more_is_lent_than_the_message_needs() {
-    let mut job = job(Powers { polls: 50, ..READING });
-    let table = job.table.clone();
-    let mut ranks = job.ranks();
-    let worlds = worlds(&ranks);
-    let (data, mut buffer) = (pattern(1, 600), vec![0; 5000]);
-    together(&mut ranks, |one, other| {
-        let sending = one.isend(&worlds[0], &data, R(1), Tag(1))?;
-        let receiving = other.irecv(&worlds[1], &mut buffer, R(0), Tag(1))?;
-        for _ in 0..6 {
-            one.poll(4);
-            other.poll(4);
-        }
-        assert_eq!([0, 1].map(|rank| table.borrow().bytes_of(rank)), [600, 600]);
-        settle(one, other);
-        one.wait(sending)?;
-        other.wait(receiving).map(drop)
-    })
-    .unwrap();
-    assert_eq!(buffer[..600], data);
+    for powers in [READING, WRITING] {
+        let mut job = job(Powers { polls: 50, ..powers });
+        let table = job.table.clone();
+        let mut ranks = job.ranks();
+        let worlds = worlds(&ranks);
+        let (data, mut buffer) = (pattern(1, 600), vec![0; 5000]);
+        together(&mut ranks, |one, other| {
+            let sending = one.isend(&worlds[0], &data, R(1), Tag(1))?;
+            let receiving = other.irecv(&worlds[1], &mut buffer, R(0), Tag(1))?;
+            for _ in 0..6 {
+                one.poll(4);
+                other.poll(4);
+            }
+            assert_eq!([0, 1].map(|rank| table.borrow().bytes_of(rank)), [600, 600]);
+            settle(one, other);
+            one.wait(sending)?;
+            other.wait(receiving).map(drop)
+        })
+        .unwrap();
+        assert_eq!(buffer[..600], data);
+    }
 }
 
 /// More long messages than regions: the others go in fragments, and all arrive in order.
 #[test]
 fn what_finds_no_region_goes_in_fragments() {
-    let mut job = job(Powers { regions: 2, polls: 2, ..READING });
+    for powers in [READING, WRITING] {
+        with_two_regions(powers);
+    }
+}
+
+fn with_two_regions(powers: Powers) {
+    let mut job = job(Powers { regions: 2, polls: 2, ..powers });
     let mut ranks = job.ranks();
     let worlds = worlds(&ranks);
     let data: Vec<_> = (0..6).map(|seed| pattern(seed, 900)).collect();
@@ -267,8 +285,9 @@ fn what_finds_no_region_goes_in_fragments() {
     })
     .unwrap();
     assert_eq!(buffers, data);
-    let (reads, unread) = (ranks[1].counters().reads, ranks[0].counters().unread);
-    assert!(reads >= 2 && unread >= 1 && reads < 6, "{reads} read, {unread} not");
+    let [one, other] = [0, 1].map(|rank| ranks[rank].counters());
+    let (moved, others) = (other.reads + one.writes, one.unread + other.unread);
+    assert!(moved >= 2 && others >= 1 && moved < 6, "{moved} read or written, {others} not");
 }
 
 /// A deadline in the middle of a read gives the buffer back at once, and the sender comes to its end.
@@ -298,10 +317,16 @@ fn a_deadline_ends_a_read() {
     assert_eq!(table.borrow().live(0), 0);
 }
 
-/// A synchronous send is complete when it has been read, and a matched probe's message can be read too.
+/// A synchronous send is complete when it has been read or written, and so can be a matched probe's message.
 #[test]
-fn other_ways_to_send_and_receive_read_as_well() {
-    let mut job = job(READING);
+fn other_ways_to_send_and_receive_are_direct_as_well() {
+    for powers in [READING, WRITING] {
+        sent_and_received_in_other_ways(powers);
+    }
+}
+
+fn sent_and_received_in_other_ways(powers: Powers) {
+    let mut job = job(powers);
     let mut ranks = job.ranks();
     let worlds = worlds(&ranks);
     let (data, mut first, mut second) = (pattern(4, 1500), vec![0; 1500], vec![0; 1500]);
@@ -322,5 +347,5 @@ fn other_ways_to_send_and_receive_read_as_well() {
     })
     .unwrap();
     assert_eq!((&first, &second), (&data, &data));
-    assert_eq!(ranks[1].counters().reads, 2);
+    assert_eq!(ranks[1].counters().reads + ranks[0].counters().writes, 2);
 }

@@ -11,11 +11,12 @@
 //! ```
 //!
 //! The two limits are the credits that every message carries back, see [`credit`](crate::credit). `length` is the
-//! whole message for eager and announcements, the end of the granted range for clear-to-send, the fragment for
-//! data, the values of its [`Label`] for a finish. The sequence counts matchable messages per peer; other kinds carry
+//! whole message for eager and announcements, the end of the granted range for clear-to-send and clear-to-write, the
+//! fragment for data, the values of its [`Label`] for a finish. The sequence counts matchable messages per peer; other kinds carry
 //! zero. A seek carries the tag of a receive, an offer source, tag and length of a message; the tag of a clear-to-send
 //! has bit 0 if its receive was late, bit 1 if it will ask for another piece, and bit 2 if it has read all it wants of the
-//! sender's memory, so that nothing is asked for and no finish is to follow; that of data has bit 0 if it is typed,
+//! sender's memory, so that nothing is asked for and no finish is to follow; that of a clear-to-write has bit 0 as well, and
+//! its context and source are slot and generation of the receiving request; that of data has bit 0 if it is typed,
 //! and bit 1 if its finish will have a checksum; nothing is one byte long if other messages are held back, a settle if
 //! the offer is taken.
 
@@ -40,12 +41,12 @@ pub const DATA_HEADER_BYTES: usize = HEADER_BYTES + size_of::<RawData>();
 /// The longest message that is not payload: clear-to-send.
 pub const CONTROL_BYTES_MAX: usize = HEADER_BYTES + size_of::<RawClearToSend>();
 
-/// Bytes of a key by which a peer reads memory.
-pub const READ_KEY_BYTES: usize = 16;
+/// Bytes of a key by which a peer reads or writes memory.
+pub const KEY_BYTES: usize = 16;
 
-/// What a transport has packed for the memory of one message, zeroes behind it. Only the transport of the reader
-/// knows what it means, and checks it.
-pub type ReadKey = [u8; READ_KEY_BYTES];
+/// What a transport has packed for the memory of one message, zeroes behind it. Only the transport of who reads or writes
+/// there knows what it means, and checks it.
+pub type MemoryKey = [u8; KEY_BYTES];
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
 #[repr(C)]
@@ -81,7 +82,7 @@ struct RawClearToSend {
 #[repr(C)]
 struct RawExposed {
     sender: RawHandle,
-    key: ReadKey,
+    key: MemoryKey,
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
@@ -165,6 +166,10 @@ pub enum Kind {
     Grant = 15,
     /// An announcement with the key by which the receiver can read the data from the sender's memory.
     Expose = 16,
+    /// An announcement whose data the sender writes into the receiver's memory, if it is told by which key.
+    AnnounceWrite = 17,
+    /// The receiver has matched such an announcement, and tells the key.
+    ClearToWrite = 18,
 }
 
 impl Kind {
@@ -186,6 +191,8 @@ impl Kind {
             14 => Self::Labelled,
             15 => Self::Grant,
             16 if crate::LENDS => Self::Expose,
+            17 if crate::LENDS => Self::AnnounceWrite,
+            18 if crate::LENDS => Self::ClearToWrite,
             other => return Err(Malformed::Kind(other)),
         })
     }
@@ -193,7 +200,8 @@ impl Kind {
     /// Whether the message takes part in matching: takes an envelope credit and a sequence number.
     #[inline]
     pub const fn is_matchable(self) -> bool {
-        matches!(self, Self::Eager | Self::Announce | Self::Defer | Self::Labelled | Self::Expose)
+        use Kind::*;
+        matches!(self, Eager | Announce | Defer | Labelled | Expose | AnnounceWrite)
     }
 }
 
@@ -336,8 +344,8 @@ pub fn about(request: Handle) -> [u8; 8] {
     zerocopy::transmute!(RawHandle::from(request))
 }
 
-/// The body of an announcement whose data can be read by `key`.
-pub fn exposed(sender: Handle, key: ReadKey) -> [u8; CONTROL_BYTES_MAX - HEADER_BYTES] {
+/// The body of an announcement whose data can be read by `key`, and of the answer to one whose data can be written by it.
+pub fn exposed(sender: Handle, key: MemoryKey) -> [u8; CONTROL_BYTES_MAX - HEADER_BYTES] {
     zerocopy::transmute!(RawExposed { sender: sender.into(), key })
 }
 
@@ -386,6 +394,8 @@ pub enum Finish {
     Complete = 0,
     /// The sender withdrew the message before it was matched.
     Withdrawn = 1,
+    /// All bytes were written into the receiver's memory.
+    Written = 2,
 }
 
 fn short(got: usize, need: usize) -> Malformed {

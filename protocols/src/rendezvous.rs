@@ -18,7 +18,8 @@
 //! A receiver that has room for a part only asks for one *piece* after the other: every clear-to-send but the last says
 //! that more will be asked for, and its range ends without a finish.
 //!
-//! Memory that the receiver's transport can read needs no data on the wire: see [`Reader`].
+//! Memory that the receiver's transport can read, or the sender's write, needs no data on the wire: see [`Reader`] and
+//! [`Writer`].
 //!
 //! Both machines are told what happened and say what is to be done next ([`SenderStep`], [`ReceiverStep`]); they
 //! own no bytes. Data comes in order: the receiver accepts exactly the next byte range.
@@ -31,8 +32,10 @@ use aldis_hal::cause::Malformed;
 use crate::header::Finish;
 
 mod reader;
+mod writer;
 
 pub use reader::{Announcement, Reader, ReaderStep};
+pub use writer::{Writer, WriterStep};
 
 /// What the sender is to do next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -164,6 +167,30 @@ impl Sender {
         Ok(())
     }
 
+    /// The receiver asks for the first `end` bytes, and can be written to by `key`. One that has [withdrawn](Self::withdraw)
+    /// says so.
+    ///
+    /// # Errors
+    /// As of [`asked`](Self::asked).
+    pub fn asked_to_write(
+        &self,
+        receiver: Handle,
+        end: u64,
+        key: crate::header::MemoryKey,
+    ) -> Result<Writer, Malformed> {
+        if self.phase != SenderPhase::Waiting || self.next > 0 {
+            return Err(Malformed::Control);
+        }
+        if end > self.length {
+            return Err(Malformed::Length);
+        }
+        let mut writer = Writer::new(receiver, end, key);
+        if self.withdrawn {
+            writer.withdraw();
+        }
+        Ok(writer)
+    }
+
     /// A fragment of `len` bytes is on its way.
     pub const fn sent(&mut self, len: u32) {
         self.next = self.next.saturating_add(len as u64);
@@ -268,13 +295,34 @@ pub struct Receiver {
     phase: ReceiverPhase,
     /// Another piece will be asked for.
     more: bool,
+    invitation: Invitation,
+}
+
+/// Whether the sender may write into the receiver's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+enum Invitation {
+    #[default]
+    None,
+    /// It is to be told the key.
+    Due,
+    /// It has been told.
+    Sent,
 }
 
 impl Receiver {
     /// A matched announcement of `length` bytes by `sender`, for a buffer with room for `room` bytes.
     pub const fn new(sender: Handle, length: u64, room: u64) -> Self {
         let end = if length < room { length } else { room };
-        Self { start: 0, next: 0, end, sender, phase: ReceiverPhase::Asking, more: false }
+        Self {
+            start: 0,
+            next: 0,
+            end,
+            sender,
+            phase: ReceiverPhase::Asking,
+            more: false,
+            invitation: Invitation::None,
+        }
     }
 
     /// Will ask for the rest of a message of `length` bytes later, piece by piece. Only before it has asked.
@@ -282,6 +330,31 @@ impl Receiver {
         if let ReceiverPhase::Asking = self.phase {
             self.more = self.end > 0 && self.end < length;
         }
+    }
+
+    /// Its sender would write the data: it is to be told by which key, if there is one. Only before it has asked.
+    pub const fn invite(&mut self) {
+        if let ReceiverPhase::Asking = self.phase
+            && self.end > 0
+            && !self.more
+        {
+            self.invitation = Invitation::Due;
+        }
+    }
+
+    /// Whether the sender is to be told a key, or asked if there is none.
+    pub const fn is_inviting(&self) -> bool {
+        matches!((self.phase, self.invitation), (ReceiverPhase::Asking, Invitation::Due))
+    }
+
+    /// There is no key: the sender is to be asked.
+    pub const fn ask_instead(&mut self) {
+        self.invitation = Invitation::None;
+    }
+
+    /// The key is on its way.
+    pub const fn invited(&mut self) {
+        (self.phase, self.invitation) = (ReceiverPhase::Streaming, Invitation::Sent);
     }
 
     /// Asks for the next piece: at most `room` bytes of what is missing to byte `end`. Only between pieces.
@@ -301,6 +374,9 @@ impl Receiver {
         if let ReceiverPhase::Asking | ReceiverPhase::Between = self.phase {
             (self.start, self.end, self.more) = (self.next, self.next, false);
             self.phase = ReceiverPhase::Asking;
+            {
+                self.invitation = Invitation::None;
+            }
         }
     }
 
@@ -367,8 +443,11 @@ impl Receiver {
         if self.phase != ReceiverPhase::Streaming {
             return Err(Malformed::Control);
         }
-        if status == Finish::Complete && self.next != self.end {
-            return Err(Malformed::Length);
+        match status {
+            Finish::Complete if self.next != self.end => return Err(Malformed::Length),
+            Finish::Written if self.invitation != Invitation::Sent => return Err(Malformed::Control),
+            Finish::Written => self.next = self.end,
+            Finish::Complete | Finish::Withdrawn => {}
         }
         self.phase = ReceiverPhase::Done(status);
         Ok(())

@@ -4,7 +4,7 @@
 //! Prices are LogGP sums over the messages a protocol sends (see [`Cost`]): eager is one message
 //! and, if it comes unexpected, as every other is taken to, one more copy; rendezvous is two control messages, the data in fragments that follow each other
 //! without a pause, and a finish that overlaps with them; rendezvous by reading is an announcement, a read, and a word that
-//! overlaps with the next message.
+//! overlaps with the next message; rendezvous by writing is three control messages, of which the last one waits for the write.
 
 use core::fmt;
 
@@ -12,7 +12,7 @@ use aldis_hal::{Caps, Cause, Cost, Features};
 
 use crate::INLINE_BYTES;
 use crate::card::Room;
-use crate::header::{CONTROL_BYTES_MAX, DATA_HEADER_BYTES, HEADER_BYTES, READ_KEY_BYTES};
+use crate::header::{CONTROL_BYTES_MAX, DATA_HEADER_BYTES, HEADER_BYTES, KEY_BYTES};
 
 /// The ways a message can take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,13 +26,16 @@ pub enum Protocol {
     Rendezvous,
     /// Announced; the receiver reads the data from the sender's memory.
     Read,
+    /// Announced; the sender writes the data into the receiver's memory.
+    Write,
     /// Announced; the receiver has the sender's memory mapped, and copies the data from there or looks at it there.
     Mapped,
 }
 
 impl Protocol {
     /// Every protocol, the leanest first.
-    pub const ALL: [Self; 5] = [Self::Inline, Self::Eager, Self::Rendezvous, Self::Read, Self::Mapped];
+    pub const ALL: [Self; 6] =
+        [Self::Inline, Self::Eager, Self::Rendezvous, Self::Read, Self::Write, Self::Mapped];
 }
 
 impl fmt::Display for Protocol {
@@ -42,6 +45,7 @@ impl fmt::Display for Protocol {
             Self::Eager => "eager",
             Self::Rendezvous => "rendezvous by fragments",
             Self::Read => "rendezvous by reading",
+            Self::Write => "rendezvous by writing",
             Self::Mapped => "mapped memory",
         })
     }
@@ -59,12 +63,26 @@ pub struct Thresholds {
     pub eager_end: u32,
     /// Payload of a data fragment, bytes.
     pub fragment_bytes_max: u32,
-    /// Smallest payload that the receiver reads from the sender's memory.
-    pub read_start: u32,
-    /// Largest such payload plus one; zero if nothing is read, `u32::MAX` if there is no end to it.
-    pub read_end: u32,
+    /// Those that are not copied.
+    pub direct: Direct,
+}
+
+/// Sizes of messages that one side's transport moves in the other one's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Direct {
+    /// Smallest payload that the receiver reads from the sender's memory, and the largest plus one; zero if nothing is read,
+    /// `u32::MAX` if there is no end to it.
+    read: (u32, u32),
+    /// The same of those that the sender writes into the receiver's.
+    write: (u32, u32),
     /// Smallest payload that is read where it is mapped, if it is; zero if no memory is.
-    pub mapped_start: u32,
+    mapped_start: u32,
+}
+
+impl Direct {
+    /// None.
+    pub const NONE: Self = Self { read: (0, 0), write: (0, 0), mapped_start: 0 };
 }
 
 impl Thresholds {
@@ -90,9 +108,7 @@ impl Thresholds {
             short_end: limits.short_bytes_max - header + 1,
             eager_end: 0,
             fragment_bytes_max: limits.bcopy_bytes_max - DATA_HEADER_BYTES as u32,
-            read_start: 0,
-            read_end: 0,
-            mapped_start: 0,
+            direct: Direct::NONE,
         };
         let eager_max = (limits.bcopy_bytes_max - header).min(room.block_bytes);
         let dearer = |len: &u32| thresholds.eager_ns(caps, *len) > thresholds.rendezvous_start_ns(caps, *len);
@@ -111,38 +127,53 @@ impl Thresholds {
         Ok(thresholds)
     }
 
-    /// Works out which messages are read from the sender's memory, if any can be: the sizes beyond eager, in powers of two,
-    /// from the first one at which reading is no dearer than fragments to the first one after it at which it is. Those from
+    /// Works out which messages are read from the sender's memory and which are written into the receiver's, if any can be:
+    /// the sizes beyond eager, in powers of two, from the first one at which reading is no dearer than fragments, or writing
+    /// no dearer than fragments and cheaper than reading, to the first one after it at which that is no longer so. Those from
     /// memory that is mapped begin where that is no dearer, and have no end: it spares the sender all copying.
-    pub fn with_reads(mut self, caps: &Caps) -> Self {
+    pub fn with_direct(self, caps: &Caps) -> Self {
         let first = self.eager_end.max(self.inline_end);
         let sizes = (0..32).map(|power| 1u32 << power).filter(|&size| size > first);
         let start = |cheaper: &dyn Fn(u32) -> bool| {
             let later = sizes.clone().find(|&size| cheaper(size));
             Some(first).filter(|&first| cheaper(first)).or(later)
         };
-        let dearer = |cost: &Cost, len: u32| {
-            self.read_ns(caps, cost, len.into()) > self.rendezvous_ns(caps, len.into())
+        let range = |pays: &dyn Fn(u32) -> bool| {
+            let Some(start) = start(pays) else { return (0, 0) };
+            let end = sizes.clone().find(|&size| size > start && !pays(size));
+            (start, end.unwrap_or(u32::MAX))
         };
-        let mapped = start(&|len| !dearer(&caps.mapped_cost, len)).filter(|_| can_map(caps));
-        if let Some(start) = start(&|len| !dearer(&caps.read_cost, len)).filter(|_| can_read(caps)) {
-            let end = sizes.clone().find(|&size| size > start && dearer(&caps.read_cost, size));
-            (self.read_start, self.read_end) = (start, end.unwrap_or(u32::MAX));
-        }
-        self.mapped_start = mapped.unwrap_or(0);
-        self
+        let fragments_ns = |len: u32| self.rendezvous_ns(caps, len.into());
+        let read_ns = |cost: &Cost, len: u32| self.read_ns(caps, cost, len.into());
+        let mapped = start(&|len| read_ns(&caps.mapped_cost, len) <= fragments_ns(len));
+        let read_pays = |len| can_read(caps) && read_ns(&caps.read_cost, len) <= fragments_ns(len);
+        let write_pays = |len: u32| {
+            let ns = self.write_ns(caps, len.into());
+            can_write(caps)
+                && ns <= fragments_ns(len)
+                && !(read_pays(len) && read_ns(&caps.read_cost, len) <= ns)
+        };
+        let mapped_start = mapped.filter(|_| can_map(caps)).unwrap_or(0);
+        Self { direct: Direct { read: range(&read_pays), write: range(&write_pays), mapped_start }, ..self }
     }
 
     /// Whether a message of `len` bytes that is announced is to be read where it is mapped, if it is.
     #[inline]
     pub const fn is_mapped(&self, len: u64) -> bool {
-        self.mapped_start > 0 && len >= self.mapped_start as u64
+        let Direct { mapped_start, .. } = self.direct;
+        mapped_start > 0 && len >= mapped_start as u64
     }
 
     /// Whether a message of `len` bytes that is announced is to be read.
     #[inline]
     pub const fn is_read(&self, len: u64) -> bool {
-        len >= self.read_start as u64 && (len < self.read_end as u64 || self.read_end == u32::MAX)
+        is_within(len, self.direct.read) && !self.is_written(len)
+    }
+
+    /// Whether a message of `len` bytes that is announced is to be written by its sender.
+    #[inline]
+    pub const fn is_written(&self, len: u64) -> bool {
+        is_within(len, self.direct.write)
     }
 
     /// The protocol for a message of `len` bytes, for all that the receiver's transport does not read.
@@ -165,6 +196,11 @@ impl Thresholds {
     fn read_ns(&self, caps: &Caps, cost: &Cost, len: u64) -> u64 {
         let announcement = caps.cost.message_ns(CONTROL_BYTES_MAX as u64);
         announcement.saturating_add(cost.message_ns(len))
+    }
+
+    fn write_ns(&self, caps: &Caps, len: u64) -> u64 {
+        let control = caps.cost.message_ns(CONTROL_BYTES_MAX as u64);
+        (3 * control).saturating_add(caps.write_cost.message_ns(len))
     }
 
     fn rendezvous_ns(&self, caps: &Caps, len: u64) -> u64 {
@@ -207,6 +243,8 @@ impl Thresholds {
                 Verdict::Possible { ns: self.read_ns(caps, &caps.read_cost, len) }
             }
             Protocol::Read => Verdict::NoReads,
+            Protocol::Write if can_write(caps) => Verdict::Possible { ns: self.write_ns(caps, len) },
+            Protocol::Write => Verdict::NoWrites,
             Protocol::Mapped if !can_map(caps) => Verdict::NoMemory,
             Protocol::Mapped => {
                 let ns = self.read_ns(caps, &caps.mapped_cost, len);
@@ -219,6 +257,7 @@ impl Thresholds {
         };
         let chosen = match self.protocol(len) {
             Protocol::Rendezvous if mapped == Some(true) && self.is_mapped(len) => Protocol::Mapped,
+            Protocol::Rendezvous if self.is_written(len) => Protocol::Write,
             Protocol::Rendezvous if self.is_read(len) => Protocol::Read,
             protocol => protocol,
         };
@@ -244,6 +283,8 @@ pub enum Verdict {
     NoBlocks,
     /// The transport does not read memory of this peer.
     NoReads,
+    /// The transport does not write memory of this peer.
+    NoWrites,
     /// No memory is shared with this peer in that way.
     NoMemory,
     /// The message is in other memory. From such memory it would take about this long.
@@ -265,6 +306,7 @@ impl fmt::Display for Verdict {
             Self::TooBig { max } => write!(f, "at most {max} bytes fit"),
             Self::NoBlocks => f.write_str("the receiver has no eager blocks"),
             Self::NoReads => f.write_str("the transport does not read this peer's memory"),
+            Self::NoWrites => f.write_str("the transport does not write this peer's memory"),
             Self::NoMemory => f.write_str("none of this process is mapped by this peer"),
             Self::Elsewhere { ns } => {
                 write!(
@@ -292,13 +334,22 @@ const fn can_read(caps: &Caps) -> bool {
     caps.features.contains(Features::GET) && has_keys(caps)
 }
 
+/// Whether any memory of a peer can be written, so that it is known when the bytes can be seen there.
+const fn can_write(caps: &Caps) -> bool {
+    caps.features.contains(Features::PUT.union(Features::REMOTE_COMPLETION)) && has_keys(caps)
+}
+
 /// Whether memory of a peer that is mapped can be read.
 const fn can_map(caps: &Caps) -> bool {
     caps.features.contains(Features::MAPPABLE) && has_keys(caps)
 }
 
+const fn is_within(len: u64, (start, end): (u32, u32)) -> bool {
+    len >= start as u64 && (len < end as u64 || end == u32::MAX)
+}
+
 const fn has_keys(caps: &Caps) -> bool {
-    let keys_fit = caps.limits.key_bytes as usize <= READ_KEY_BYTES && caps.limits.key_bytes > 0;
+    let keys_fit = caps.limits.key_bytes as usize <= KEY_BYTES && caps.limits.key_bytes > 0;
     keys_fit && caps.limits.direct_bytes_max > 0
 }
 
@@ -365,18 +416,18 @@ mod tests {
     #[test]
     fn what_is_read_follows_the_cost_of_reading() {
         let room = room(4, 1024);
-        let thresholds = |caps: &Caps| Thresholds::new(caps, &room).unwrap().with_reads(caps);
+        let thresholds = |caps: &Caps| Thresholds::new(caps, &room).unwrap().with_direct(caps);
         let faster = reading(Cost { per_kib_ns: 50, ..CHEAP });
         let chosen = |caps: &Caps, len| thresholds(caps).plan(caps, &room, len, None).chosen;
         assert_eq!(chosen(&faster, 1024), Protocol::Eager, "never below");
         assert_eq!(chosen(&faster, 1025), Protocol::Read);
         assert_eq!(chosen(&faster, u64::MAX), Protocol::Read);
         let late = reading(Cost { per_kib_ns: 50, latency_ns: 2_000, ..CHEAP });
-        let start = u64::from(thresholds(&late).read_start);
+        let start = u64::from(thresholds(&late).direct.read.0);
         assert!(start > 8192, "{start}");
         assert_eq!([chosen(&late, start - 1), chosen(&late, start)], [Protocol::Rendezvous, Protocol::Read]);
         let slower = reading(Cost { per_kib_ns: 110, latency_ns: 0, overhead_ns: 0 });
-        let end = u64::from(thresholds(&slower).read_end);
+        let end = u64::from(thresholds(&slower).direct.read.1);
         assert!(end > 1025 && end < 1 << 20, "{end}");
         assert_eq!([chosen(&slower, end - 1), chosen(&slower, end)], [Protocol::Read, Protocol::Rendezvous]);
         let never = reading(Cost { per_kib_ns: 110, latency_ns: 10_000, overhead_ns: 0 });
@@ -392,24 +443,48 @@ mod tests {
             caps.features.set(Features::GET, reads);
             caps.features |= Features::MAPPABLE;
             caps.mapped_cost = Cost { per_kib_ns: 60, latency_ns: 0, overhead_ns: 0 };
-            let thresholds = Thresholds::new(&caps, &room).unwrap().with_reads(&caps);
+            let thresholds = Thresholds::new(&caps, &room).unwrap().with_direct(&caps);
             let plan = |len, mapped| thresholds.plan(&caps, &room, len, mapped);
-            assert_eq!(thresholds.read_end > 0, reads);
+            assert_eq!(thresholds.direct.read.1 > 0, reads);
             assert_eq!(plan(1024, Some(true)).chosen, Protocol::Eager, "never below");
             assert_eq!(plan(1025, Some(true)).chosen, Protocol::Mapped);
-            assert!(matches!(plan(1025, Some(true)).verdicts[4].1, Verdict::Possible { .. }));
+            assert!(matches!(plan(1025, Some(true)).verdicts[5].1, Verdict::Possible { .. }));
             for mapped in [Some(false), None] {
                 assert_eq!(plan(1025, mapped).chosen, Protocol::Rendezvous);
-                let verdict = plan(1025, mapped).verdicts[4].1;
+                let verdict = plan(1025, mapped).verdicts[5].1;
                 assert_eq!(matches!(verdict, Verdict::Elsewhere { .. }), mapped.is_some());
                 assert_eq!(matches!(verdict, Verdict::IfMapped { .. }), mapped.is_none());
                 let far = if reads { Protocol::Read } else { Protocol::Rendezvous };
                 assert_eq!(plan(1 << 30, mapped).chosen, far);
             }
             caps.mapped_cost.latency_ns = 1_000;
-            let later = Thresholds::new(&caps, &room).unwrap().with_reads(&caps).mapped_start;
+            let later = Thresholds::new(&caps, &room).unwrap().with_direct(&caps).direct.mapped_start;
             assert!(later > 8192 && later.is_power_of_two(), "{later}");
         }
+    }
+
+    /// What is cheaper of reading and writing is taken, each in the sizes for which it is.
+    #[test]
+    fn what_is_written_follows_the_cost_of_writing() {
+        let room = room(4, 1024);
+        let writing = |mut caps: Caps, cost| {
+            caps.features |= Features::PUT | Features::REMOTE_COMPLETION;
+            Caps { write_cost: cost, ..caps }
+        };
+        let chosen = |caps: &Caps, len| {
+            Thresholds::new(caps, &room).unwrap().with_direct(caps).plan(caps, &room, len, None).chosen
+        };
+        let both = writing(reading(Cost { per_kib_ns: 60, ..CHEAP }), Cost { per_kib_ns: 50, ..CHEAP });
+        assert_eq!(chosen(&both, 1024), Protocol::Eager, "never below");
+        assert_eq!(chosen(&both, 4096), Protocol::Read, "two control messages more are not worth it yet");
+        assert_eq!([1 << 20, u64::MAX].map(|len| chosen(&both, len)), [Protocol::Write; 2]);
+        let dear = writing(reading(Cost { per_kib_ns: 50, ..CHEAP }), Cost { per_kib_ns: 60, ..CHEAP });
+        assert_eq!([4096, 1 << 30].map(|len| chosen(&dear, len)), [Protocol::Read; 2]);
+        let mut alone = writing(reading(CHEAP), Cost { per_kib_ns: 50, ..CHEAP });
+        alone.features.remove(Features::GET);
+        assert_eq!(chosen(&alone, 1 << 20), Protocol::Write);
+        alone.features.remove(Features::REMOTE_COMPLETION);
+        assert_eq!(chosen(&alone, 1 << 20), Protocol::Rendezvous, "nobody would know when it is there");
     }
 
     #[test]
@@ -417,11 +492,12 @@ mod tests {
         let mut long = reading(CHEAP);
         long.limits.key_bytes = 17;
         for caps in [caps(8192, CHEAP), long] {
-            let thresholds = Thresholds::new(&caps, &room(4, 1024)).unwrap().with_reads(&caps);
+            let thresholds = Thresholds::new(&caps, &room(4, 1024)).unwrap().with_direct(&caps);
             let plan = thresholds.plan(&caps, &room(4, 1024), 1 << 20, Some(true));
             assert_eq!(plan.chosen, Protocol::Rendezvous);
             assert_eq!(plan.verdicts[3], (Protocol::Read, Verdict::NoReads));
-            assert_eq!(plan.verdicts[4], (Protocol::Mapped, Verdict::NoMemory));
+            assert_eq!(plan.verdicts[4], (Protocol::Write, Verdict::NoWrites));
+            assert_eq!(plan.verdicts[5], (Protocol::Mapped, Verdict::NoMemory));
         }
     }
 

@@ -67,6 +67,8 @@ pub struct Config {
     pub patience_s: Option<NonZeroU32>,
     /// What a read of a peer's memory costs, registration with it: from which size on long messages are read.
     pub read_cost: Option<Cost>,
+    /// The same of a write into it until that can be seen there. Long messages are written where that is cheaper than reading.
+    pub write_cost: Option<Cost>,
 }
 
 impl Config {
@@ -79,8 +81,8 @@ impl Config {
         Self::parse(&value).ok_or(JoinError::Variable { name: VARIABLE, value })
     }
 
-    /// `DEVICE,port=N,gid=INDEX,version=1|2,mtu=BYTES,mode=rc|ud,manager=oob|rdma_cm,patience=SECONDS,read=LATENCY:PER_KIB`,
-    /// of which each can be left out. Datagrams have no manager.
+    /// `DEVICE,port=N,gid=INDEX,version=1|2,mtu=BYTES,mode=rc|ud,manager=oob|rdma_cm,patience=SECONDS,read=LATENCY:PER_KIB,
+    /// write=LATENCY:PER_KIB`, of which each can be left out. Datagrams have no manager.
     pub fn parse(text: &str) -> Option<Self> {
         let (mut config, mut manager) = (Self::default(), None);
         for word in text.split(',').filter(|word| !word.is_empty()) {
@@ -90,6 +92,7 @@ impl Config {
                 Some(("gid", value)) => config.gid_index = Some(value.parse().ok()?),
                 Some(("mtu", value)) => config.mtu = Some(value.parse().ok()?),
                 Some(("read", value)) => config.read_cost = Some(parse_cost(value)?),
+                Some(("write", value)) => config.write_cost = Some(parse_cost(value)?),
                 Some(("patience", value)) => config.patience_s = Some(value.parse().ok()?),
                 Some(("mode", "rc")) => config.mode = Mode::default(),
                 Some(("mode", "ud")) => config.mode = Mode::Datagrams,
@@ -289,9 +292,12 @@ mod tests {
             mode: Mode::Datagrams,
             patience_s: NonZeroU32::new(9),
             read_cost: Some(Cost { overhead_ns: 0, latency_ns: 900, per_kib_ns: 80 }),
+            write_cost: Some(Cost { overhead_ns: 0, latency_ns: 700, per_kib_ns: 60 }),
         };
         assert_eq!(
-            Config::parse("mlx5_0,port=2,gid=3,version=2,mtu=4096,mode=ud,patience=9,read=900:80"),
+            Config::parse(
+                "mlx5_0,port=2,gid=3,version=2,mtu=4096,mode=ud,patience=9,read=900:80,write=700:60"
+            ),
             Some(all)
         );
         assert_eq!(Config::parse(""), Some(Config::default()));
@@ -305,6 +311,7 @@ mod tests {
             "mode=rd",
             "patience=0",
             "read=9",
+            "write=9",
             "manager=x",
             "manager=oob,mode=ud",
         ] {

@@ -34,7 +34,7 @@ use super::regions::{KEY_BYTES, REGIONS_MAX, Regions};
 use super::sys::{self, Done, Ending, Pair, REQUESTS_OF_ORDER, Receives, Sent};
 use super::watch::Watch;
 use super::wire::{Identity, Shape, Wire};
-use super::{COST, READ_COST};
+use super::{COST, READ_COST, WRITE_COST};
 
 /// Bytes of a slot: the longest message.
 pub(super) const SLOT_BYTES: usize = 16 << 10;
@@ -313,5 +313,6 @@ fn caps(device: &sys::Limits, config: &Config) -> Caps {
         ..Limits::default()
     };
     let read_cost = config.read_cost.unwrap_or(READ_COST);
-    Caps { features, limits, cost: COST, read_cost, ..Caps::default() }
+    let write_cost = config.write_cost.unwrap_or(WRITE_COST);
+    Caps { features, limits, cost: COST, read_cost, write_cost, ..Caps::default() }
 }

@@ -1,5 +1,5 @@
-//! Registered memory of the ranks of a rig, and what its wire does with it: reads, gathers and places, at once or some
-//! polls later.
+//! Registered memory of the ranks of a rig, and what its wire does with it: reads, writes, gathers and places, at once or
+//! some polls later.
 
 use core::cell::RefCell;
 use core::ptr::NonNull;
@@ -15,16 +15,18 @@ use aldis_kernel::hal::{Cause, Handle, PeerId, Post, RegionId, Sink, Token};
 pub(crate) struct Powers {
     /// A peer's memory can be read, so many bytes a post.
     pub(crate) reads: Option<u64>,
+    /// The same of writing there, which is what is taken then.
+    pub(crate) writes: Option<u64>,
     /// What can be read is mapped.
     pub(crate) maps: bool,
     /// Messages of at most so many bytes are gathered from the sender's memory.
     pub(crate) gathers: Option<u64>,
     /// Fragments are put where they belong.
     pub(crate) places: bool,
-    /// Polls until a read, a gathered message or a placed one is done; zero for at once.
+    /// Polls until a read, a write, a gathered message or a placed one is done; zero for at once.
     pub(crate) polls: u32,
-    /// The read after so many is refused, and all after it.
-    pub(crate) reads_max: Option<u32>,
+    /// The read or write after so many is refused, and all after it.
+    pub(crate) orders_max: Option<u32>,
     /// Regions of a rank.
     pub(crate) regions: usize,
 }
@@ -33,11 +35,12 @@ impl Powers {
     /// None.
     pub(crate) const NONE: Self = Self {
         reads: None,
+        writes: None,
         maps: false,
         gathers: None,
         places: false,
         polls: 0,
-        reads_max: None,
+        orders_max: None,
         regions: 0,
     };
 }
@@ -82,8 +85,8 @@ impl Table {
         self.piece(gather, access).map(|(start, len)| unsafe { slice::from_raw_parts(start, len) })
     }
 
-    fn write(&self, gather: Gather, bytes: &[u8]) -> bool {
-        let Some((start, len)) = self.piece(gather, Access::LOCAL_WRITE) else { return false };
+    fn write(&self, gather: Gather, bytes: &[u8], access: Access) -> bool {
+        let Some((start, len)) = self.piece(gather, access) else { return false };
         assert_eq!(len, bytes.len());
         // SAFETY: as in `bytes`, and nobody else touches what is to be written.
         unsafe { start.copy_from_nonoverlapping(bytes.as_ptr(), len) };
@@ -100,6 +103,7 @@ fn named(key: &[u8]) -> RegionId {
 /// Something that takes some polls.
 enum Job {
     Read { token: Token, local: Gather, remote: Gather },
+    Write { token: Token, local: Gather, remote: Gather },
     Gather { peer: usize, header: Vec<u8>, piece: Gather, token: Token },
     Land { from: PeerId, head: Vec<u8>, payload: Vec<u8> },
 }
@@ -110,12 +114,12 @@ pub(crate) struct Direct {
     pub(crate) powers: Powers,
     table: Rc<RefCell<Table>>,
     jobs: VecDeque<(u32, Job)>,
-    reads: u32,
+    orders: u32,
 }
 
 impl Direct {
     pub(crate) fn new(me: usize, powers: Powers, table: Rc<RefCell<Table>>) -> Self {
-        Self { me, powers, table, jobs: VecDeque::new(), reads: 0 }
+        Self { me, powers, table, jobs: VecDeque::new(), orders: 0 }
     }
 
     pub(crate) fn register(&mut self, memory: Memory, access: Access) -> Result<RegionId, Cause> {
@@ -151,14 +155,9 @@ impl Direct {
     }
 
     pub(crate) fn get(&mut self, local: Gather, key: &[u8], offset: u64, token: Token) -> Post {
-        self.reads += 1;
-        if self.powers.reads_max.is_some_and(|most| self.reads > most) {
+        if !self.may_order(self.powers.reads, local.len) {
             return Post::Never(Cause::Device);
         }
-        assert!(
-            self.powers.reads.is_some_and(|most| local.len as u64 <= most),
-            "more than can be read at a time"
-        );
         let remote = Gather { region: named(key), offset: offset as usize, len: local.len };
         if self.powers.polls > 0 {
             self.jobs.push_back((self.powers.polls, Job::Read { token, local, remote }));
@@ -168,6 +167,34 @@ impl Direct {
             Ok(()) => Post::Done,
             Err(cause) => Post::Never(cause),
         }
+    }
+
+    pub(crate) fn put(&mut self, local: Gather, key: &[u8], offset: u64, token: Token) -> Post {
+        if !self.may_order(self.powers.writes, local.len) {
+            return Post::Never(Cause::Device);
+        }
+        let remote = Gather { region: named(key), offset: offset as usize, len: local.len };
+        if self.powers.polls > 0 {
+            self.jobs.push_back((self.powers.polls, Job::Write { token, local, remote }));
+            return Post::Queued;
+        }
+        match self.write(local, remote) {
+            Ok(()) => Post::Done,
+            Err(cause) => Post::Never(cause),
+        }
+    }
+
+    /// Whether one more is done, of so many bytes.
+    fn may_order(&mut self, most: Option<u64>, len: usize) -> bool {
+        self.orders += 1;
+        assert!(most.is_some_and(|most| len as u64 <= most), "more than is possible at a time");
+        self.powers.orders_max.is_none_or(|most| self.orders <= most)
+    }
+
+    fn write(&self, local: Gather, remote: Gather) -> Result<(), Cause> {
+        let table = self.table.borrow();
+        let bytes = table.bytes(local, Access::LOCAL_READ).ok_or(Cause::Cancelled)?.to_vec();
+        if table.write(remote, &bytes, Access::REMOTE_WRITE) { Ok(()) } else { Err(Cause::Stale) }
     }
 
     pub(crate) fn mapped(&self, key: &[u8], offset: u64, len: u64) -> Result<Mapped<'_>, Cause> {
@@ -184,7 +211,7 @@ impl Direct {
     fn read(&self, local: Gather, remote: Gather) -> Result<(), Cause> {
         let table = self.table.borrow();
         let bytes = table.bytes(remote, Access::REMOTE_READ).ok_or(Cause::Stale)?.to_vec();
-        if table.write(local, &bytes) { Ok(()) } else { Err(Cause::Cancelled) }
+        if table.write(local, &bytes, Access::LOCAL_WRITE) { Ok(()) } else { Err(Cause::Cancelled) }
     }
 
     /// The message, if it can be gathered at once.
@@ -247,6 +274,7 @@ impl Direct {
             handled += 1;
             match job {
                 Job::Read { token, local, remote } => sink.completed(token, self.read(local, remote)),
+                Job::Write { token, local, remote } => sink.completed(token, self.write(local, remote)),
                 Job::Gather { peer, header, piece, token } => {
                     let bytes = self.table.borrow().bytes(piece, Access::LOCAL_READ).map(<[u8]>::to_vec);
                     // What was taken back is sent as zeroes: the kernel says that it is void.

@@ -124,6 +124,13 @@ impl Transport for Wire {
     fn pack_key(&self, region: RegionId, key: &mut [u8]) -> Result<usize, Cause> {
         self.direct.pack_key(region, key)
     }
+    fn put(&mut self, peer: PeerId, local: Gather, remote: Remote<'_>, token: Token) -> Post {
+        match self.dead.get() == Some(peer.0) {
+            true => Post::Never(Cause::PeerDead),
+            false => self.direct.put(local, remote.key, remote.offset, token),
+        }
+    }
+
     fn get(&mut self, peer: PeerId, local: Gather, remote: Remote<'_>, token: Token) -> Post {
         match self.dead.get() == Some(peer.0) {
             true => Post::Never(Cause::PeerDead),
@@ -275,20 +282,23 @@ impl Job {
         let (powers, table) = (self.powers, &self.table);
         let mut features = Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE;
         features.set(Features::GET, powers.reads.is_some());
+        features.set(Features::PUT | Features::REMOTE_COMPLETION, powers.writes.is_some());
         features.set(Features::MAPPABLE, powers.maps);
         features.set(Features::ZCOPY, powers.gathers.is_some());
+        let read_latency_ns = if powers.writes.is_some() { 100_000 } else { 10 };
         let caps = Caps {
             features,
             limits: Limits {
                 short_bytes_max: 56,
                 bcopy_bytes_max: shape.bcopy_bytes_max,
                 zcopy_bytes_max: powers.gathers.unwrap_or(0),
-                direct_bytes_max: powers.reads.unwrap_or(0),
+                direct_bytes_max: powers.reads.into_iter().chain(powers.writes).min().unwrap_or(0),
                 key_bytes: 8,
                 ..Limits::default()
             },
             cost: Cost { overhead_ns: 20, latency_ns: 150, per_kib_ns: 100 },
-            read_cost: Cost { overhead_ns: 0, latency_ns: 10, per_kib_ns: 50 },
+            read_cost: Cost { overhead_ns: 0, latency_ns: read_latency_ns, per_kib_ns: 50 },
+            write_cost: Cost::default(),
             mapped_cost: Cost { overhead_ns: 0, latency_ns: 0, per_kib_ns: 40 },
         };
         let mut ranks = Vec::new();

@@ -7,7 +7,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::{
     Finish, GRANT_STARTED, Header, Kind, LABEL_BYTES, Label, RawClearToSend, RawData, RawExposed, RawFinish,
-    RawHandle, RawPair, ReadKey, short,
+    RawHandle, RawPair, short,
 };
 
 /// The part of a message that depends on its kind.
@@ -28,7 +28,23 @@ pub enum Body<'a> {
         /// The sending request.
         sender: Handle,
         /// By which its memory is read.
-        key: ReadKey,
+        key: super::MemoryKey,
+    },
+    /// An announced message whose data the sender would write.
+    AnnounceWrite {
+        /// The sending request.
+        sender: Handle,
+    },
+    /// The receiver is ready for such data, up to the length in the header.
+    ClearToWrite {
+        /// The request asked.
+        sender: Handle,
+        /// The request that waits for the data.
+        receiver: Handle,
+        /// By which its memory is written.
+        key: super::MemoryKey,
+        /// The receive was posted only after the announcement had come.
+        late: bool,
     },
     /// The receiver asks for `offset..header.length`.
     ClearToSend {
@@ -177,13 +193,13 @@ const fn form(kind: Kind) -> (usize, bool) {
         Kind::Labelled => (LABEL_BYTES, true),
         Kind::Data => (size_of::<RawData>(), true),
         Kind::Credit | Kind::Stalled => (0, false),
-        Kind::Announce | Kind::Defer | Kind::Seek | Kind::Nothing | Kind::Settle => {
+        Kind::Announce | Kind::AnnounceWrite | Kind::Defer | Kind::Seek | Kind::Nothing | Kind::Settle => {
             (size_of::<RawHandle>(), false)
         }
         Kind::Offer | Kind::Grant => (size_of::<RawPair>(), false),
         Kind::Finish => (size_of::<RawFinish>(), false),
         Kind::ClearToSend => (size_of::<RawClearToSend>(), false),
-        Kind::Expose => (size_of::<RawExposed>(), false),
+        Kind::Expose | Kind::ClearToWrite => (size_of::<RawExposed>(), false),
     }
 }
 
@@ -193,13 +209,14 @@ const fn limits(kind: Kind) -> (u64, u32) {
         Kind::Credit | Kind::Stalled | Kind::Seek => (0, u32::MAX),
         Kind::Nothing | Kind::Settle => (1, u32::MAX),
         Kind::ClearToSend => (u64::MAX, 7),
+        Kind::ClearToWrite => (u64::MAX, 1),
         Kind::Data => (u64::MAX, 3),
         _ => (u64::MAX, u32::MAX),
     }
 }
 
 /// The fixed part of any body as words, with zeroes behind a short one.
-type Words = [U32; size_of::<RawClearToSend>() / 4];
+type Words = [u32; size_of::<RawClearToSend>() / 4];
 
 impl<'a> Body<'a> {
     /// Reads what follows a header.
@@ -208,7 +225,7 @@ impl<'a> Body<'a> {
     /// What is wrong with it, in itself or by the header.
     pub fn parse(header: &Header, rest: &'a [u8]) -> Result<Self, Malformed> {
         let kind = header.kind;
-        let has_source = kind.is_matchable() || kind == Kind::Offer;
+        let has_source = kind.is_matchable() || matches!(kind, Kind::Offer | Kind::ClearToWrite);
         let has_tag = has_source || matches!(kind, Kind::Seek | Kind::ClearToSend | Kind::Data | Kind::Grant);
         let stray = (!has_source && header.source != 0) || (!has_tag && header.tag != 0);
         if stray || (!kind.is_matchable() && header.sequence != 0) {
@@ -226,11 +243,14 @@ impl<'a> Body<'a> {
         if header.tag > tag_max {
             return Err(Malformed::Reserved);
         }
-        let mut words: Words = [U32::ZERO; _];
+        let mut words: Words = [0; _];
         for (to, from) in words.as_mut_bytes().iter_mut().zip(fixed) {
             *to = *from;
         }
-        Self::of(header, words.map(U32::get), payload)
+        for word in &mut words {
+            *word = u32::from_le(*word);
+        }
+        Self::of(header, words, payload)
     }
 
     fn of(header: &Header, words: [u32; 6], payload: &'a [u8]) -> Result<Self, Malformed> {
@@ -239,6 +259,7 @@ impl<'a> Body<'a> {
         let second = Handle { slot: other_slot, generation: other_generation };
         let long = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let (bit, other_bit) = (header.tag & 1 != 0, header.tag & 2 != 0);
+        let key = || zerocopy::transmute!([other_slot, other_generation, low, high].map(U32::new));
         Ok(match header.kind {
             Kind::Eager => Self::Eager(payload),
             Kind::Control => Self::Control(payload),
@@ -276,14 +297,19 @@ impl<'a> Body<'a> {
                 let status = match other_slot {
                     0 => Finish::Complete,
                     1 if label == Label::NONE => Finish::Withdrawn,
+                    2 if crate::LENDS => Finish::Written,
                     _ => return Err(Malformed::Reserved),
                 };
                 Self::Finish { receiver: first, status, label }
             }
-            Kind::Expose if !crate::LENDS => return Err(Malformed::Kind(header.kind as u8)),
-            Kind::Expose => {
-                let key = [other_slot, other_generation, low, high].map(U32::new);
-                Self::Expose { sender: first, key: zerocopy::transmute!(key) }
+            Kind::Expose | Kind::AnnounceWrite | Kind::ClearToWrite if !crate::LENDS => {
+                return Err(Malformed::Kind(header.kind as u8));
+            }
+            Kind::Expose => Self::Expose { sender: first, key: key() },
+            Kind::AnnounceWrite => Self::AnnounceWrite { sender: first },
+            Kind::ClearToWrite => {
+                let receiver = Handle { slot: header.context, generation: header.source };
+                Self::ClearToWrite { sender: first, receiver, key: key(), late: bit }
             }
             Kind::Credit => Self::Credit,
             Kind::Stalled => Self::Stalled,

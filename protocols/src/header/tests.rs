@@ -32,7 +32,7 @@ impl Header {
         [&self.emit()[..], &clear_to_send(sender, receiver, offset)].concat()
     }
 
-    fn emit_exposed(&self, sender: Handle, key: ReadKey) -> Vec<u8> {
+    fn emit_exposed(&self, sender: Handle, key: MemoryKey) -> Vec<u8> {
         [&self.emit()[..], &exposed(sender, key)].concat()
     }
 
@@ -43,7 +43,7 @@ impl Header {
 
 const SENDER: Handle = Handle { slot: 0xA, generation: 0xB };
 const RECEIVER: Handle = Handle { slot: 0xC, generation: 0xD };
-const KEY: ReadKey = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
+const KEY: MemoryKey = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
 
 #[test]
 fn golden_bytes_of_an_eager_header() {
@@ -72,7 +72,7 @@ fn golden_bytes_of_a_clear_to_send_body() {
 #[test]
 fn golden_bytes_of_all_other_bodies() {
     let (sender, receiver) = ([0xA, 0, 0, 0, 0xB, 0, 0, 0], [0xC, 0, 0, 0, 0xD, 0, 0, 0]);
-    for kind in [Kind::Announce, Kind::Defer, Kind::Settle] {
+    for kind in [Kind::Announce, Kind::AnnounceWrite, Kind::Defer, Kind::Settle] {
         assert_eq!(header(kind, 1).emit_about(SENDER)[32..], sender);
     }
     for kind in [Kind::Seek, Kind::Nothing] {
@@ -81,7 +81,9 @@ fn golden_bytes_of_all_other_bodies() {
     for kind in [Kind::Offer, Kind::Grant] {
         assert_eq!(header(kind, 0).emit_about_both(SENDER, RECEIVER)[32..], [sender, receiver].concat());
     }
-    assert_eq!(header(Kind::Expose, 1).emit_exposed(SENDER, KEY)[32..], [&sender[..], &KEY].concat());
+    for kind in [Kind::Expose, Kind::ClearToWrite] {
+        assert_eq!(header(kind, 1).emit_exposed(SENDER, KEY)[32..], [&sender[..], &KEY].concat());
+    }
     let data = header(Kind::Data, 5).emit_data(RECEIVER, 0x0102_0304_0506_0708);
     assert_eq!(data[32..], [receiver, [8, 7, 6, 5, 4, 3, 2, 1]].concat());
     let finish = header(Kind::Finish, 0).emit_finish(RECEIVER, Finish::Withdrawn, &Label::NONE);
@@ -107,6 +109,8 @@ fn the_number_of_each_kind_is_fixed() {
         Kind::Labelled,
         Kind::Grant,
         Kind::Expose,
+        Kind::AnnounceWrite,
+        Kind::ClearToWrite,
     ];
     let numbers = kinds.map(|kind| header(kind, 0).emit()[0]);
     assert_eq!(numbers, core::array::from_fn(|index| index as u8 + 1));
@@ -187,6 +191,16 @@ fn every_kind_survives_the_wire() {
     let body = Body::Expose { sender: SENDER, key: KEY };
     assert_eq!(Packet::parse(&expose.emit_exposed(SENDER, KEY)), Ok(Packet { header: expose, body }));
 
+    let announce = header(Kind::AnnounceWrite, 1 << 40);
+    let body = Body::AnnounceWrite { sender: SENDER };
+    assert_eq!(Packet::parse(&announce.emit_about(SENDER)), Ok(Packet { header: announce, body }));
+    for (tag, late) in [(0, false), (1, true)] {
+        let (context, source) = (RECEIVER.slot, RECEIVER.generation);
+        let clear = Header { context, source, tag, ..header(Kind::ClearToWrite, 100) };
+        let body = Body::ClearToWrite { sender: SENDER, receiver: RECEIVER, key: KEY, late };
+        assert_eq!(Packet::parse(&clear.emit_exposed(SENDER, KEY)), Ok(Packet { header: clear, body }));
+    }
+
     for (tag, typed, checked) in [(0, false, false), (1, true, false), (2, false, true), (3, true, true)] {
         let data = Header { tag, ..header(Kind::Data, 2) };
         let bytes = [&data.emit_data(RECEIVER, 9)[..], b"xy"].concat();
@@ -194,8 +208,11 @@ fn every_kind_survives_the_wire() {
         assert_eq!(Packet::parse(&bytes), Ok(Packet { header: data, body }));
     }
 
-    for (status, label) in
-        [(Finish::Complete, Label::NONE), (Finish::Complete, label()), (Finish::Withdrawn, Label::NONE)]
+    for (status, label) in [Finish::Complete, Finish::Written]
+        .map(|good| [(good, Label::NONE), (good, label())])
+        .concat()
+        .into_iter()
+        .chain([(Finish::Withdrawn, Label::NONE)])
     {
         let bytes = header(Kind::Finish, 0).emit_finish(RECEIVER, status, &label);
         let body = Body::Finish { receiver: RECEIVER, status, label };
@@ -250,6 +267,9 @@ fn lies_are_named() {
     let backwards = header(Kind::ClearToSend, 5).emit_clear_to_send(SENDER, RECEIVER, 6);
     assert_eq!(Packet::parse(&backwards), Err(Malformed::Length));
 
+    let stray = Header { tag: 2, ..header(Kind::ClearToWrite, 1) }.emit_exposed(SENDER, KEY);
+    assert_eq!(Packet::parse(&stray), Err(Malformed::Reserved), "what is written comes in one piece");
+
     for (tag, length) in [(4, 8), (6, 7), (8, 7)] {
         let stray =
             Header { tag, ..header(Kind::ClearToSend, length) }.emit_clear_to_send(SENDER, RECEIVER, 7);
@@ -270,7 +290,7 @@ fn lies_are_named() {
 proptest! {
     /// No bytes panic, and whatever parses is made of exactly the bytes that emitting it gives.
     #[test]
-    fn parsing_is_total_and_canonical(mut bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in 0u8..17) {
+    fn parsing_is_total_and_canonical(mut bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in 0u8..19) {
         if let Some(first) = bytes.first_mut() {
             *first = kind;
         }
@@ -284,8 +304,8 @@ proptest! {
             let Ok(Packet { header, body }) = Packet::parse(&bytes) else { continue };
             let again = match body {
                 Body::Eager(payload) | Body::Control(payload) => [&header.emit()[..], payload].concat(),
-                Body::Announce { sender, .. } => header.emit_about(sender),
-                Body::Expose { sender, key } => header.emit_exposed(sender, key),
+                Body::Announce { sender, .. } | Body::AnnounceWrite { sender } => header.emit_about(sender),
+                Body::Expose { sender, key } | Body::ClearToWrite { sender, key, .. } => header.emit_exposed(sender, key),
                 Body::ClearToSend { sender, receiver, offset, .. } => {
                     header.emit_clear_to_send(sender, receiver, offset)
                 }

@@ -17,8 +17,8 @@
 
 use aldis_hal::Handle;
 
-use super::{Receiver, ReceiverPhase};
-use crate::header::ReadKey;
+use super::Receiver;
+use crate::header::MemoryKey;
 
 /// What a matchable announcement says of its data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -26,8 +26,8 @@ use crate::header::ReadKey;
 pub struct Announcement {
     /// The sending request: the token by which the data is asked for.
     pub sender: Handle,
-    /// By which it can be read; all zero if it cannot.
-    pub key: ReadKey,
+    /// By which it can be read; all zero if it cannot, all ones if the sender would write it.
+    key: MemoryKey,
 }
 
 impl Announcement {
@@ -36,9 +36,24 @@ impl Announcement {
         Self { sender, key: [0; _] }
     }
 
+    /// One whose data can be read by `key`.
+    pub const fn exposed(sender: Handle, key: MemoryKey) -> Self {
+        Self { sender, key }
+    }
+
+    /// One whose data the sender would write.
+    pub const fn to_be_written(sender: Handle) -> Self {
+        Self { sender, key: [u8::MAX; _] }
+    }
+
     /// Whether the data can be read.
     pub const fn is_exposed(&self) -> bool {
-        u128::from_ne_bytes(self.key) != 0
+        !matches!(u128::from_ne_bytes(self.key), 0 | u128::MAX)
+    }
+
+    /// Whether the sender would write the data.
+    pub const fn is_to_be_written(&self) -> bool {
+        matches!(u128::from_ne_bytes(self.key), u128::MAX)
     }
 }
 
@@ -49,7 +64,7 @@ pub enum ReaderStep {
     /// Read bytes `offset..offset + len` by the key.
     Read {
         /// The key.
-        key: ReadKey,
+        key: MemoryKey,
         /// The first byte.
         offset: u64,
         /// How many, at most what was passed as the limit.
@@ -78,7 +93,7 @@ enum Phase {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Reader {
-    key: ReadKey,
+    key: MemoryKey,
     sender: Handle,
     next: u64,
     end: u64,
@@ -118,7 +133,7 @@ impl Reader {
     }
 
     /// Whether the message is left where it is; if so, the key for it.
-    pub fn held(&self) -> Option<ReadKey> {
+    pub fn held(&self) -> Option<MemoryKey> {
         (self.phase == Phase::Held).then_some(self.key)
     }
 
@@ -163,7 +178,7 @@ impl Reader {
     /// It cannot be read after all: asks for what is missing instead.
     pub const fn ask_instead(&self) -> Receiver {
         let Self { sender, next, end, .. } = *self;
-        Receiver { start: 0, next, end, sender, phase: ReceiverPhase::Asking, more: false }
+        Receiver { next, ..Receiver::new(sender, end, end) }
     }
 
     /// Bytes read so far.
@@ -268,8 +283,10 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_announcement_cannot_be_read() {
-        assert!(!Announcement::plain(SENDING).is_exposed());
-        assert!(EXPOSED.is_exposed());
+    fn an_announcement_says_what_becomes_of_its_data() {
+        let says = |of: Announcement| [of.is_exposed(), of.is_to_be_written()];
+        assert_eq!(says(Announcement::plain(SENDING)), [false, false]);
+        assert_eq!(says(EXPOSED), [true, false]);
+        assert_eq!(says(Announcement::to_be_written(SENDING)), [false, true]);
     }
 }

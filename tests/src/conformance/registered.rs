@@ -20,11 +20,17 @@ fn chosen() -> Result<Config, String> {
     Config::from_environment().map_err(|error| error.to_string())
 }
 
-/// Runs a case over connections. A seed draws whether every message that is announced is read, or as few as an adapter's prices
-/// say.
+/// Runs a case over connections. A seed draws whether every message that is announced is read, or every one is written, or as few
+/// are read as an adapter's prices say.
 pub(super) fn connected(drawn: (usize, u64), size: u32, room: Room) -> Result<(), String> {
-    let read_cost = (drawn.1 & 1 == 0).then_some(Cost { overhead_ns: 0, latency_ns: 0, per_kib_ns: 1 });
-    run(drawn, size, room, &Config { read_cost, ..chosen()? })
+    let cheap = Some(Cost { overhead_ns: 0, latency_ns: 0, per_kib_ns: 1 });
+    let dear = Some(Cost { overhead_ns: 0, latency_ns: u32::MAX, per_kib_ns: 0 });
+    let config = match drawn.1 % 3 {
+        0 => Config { read_cost: cheap, ..chosen()? },
+        1 => Config { read_cost: dear, write_cost: cheap, ..chosen()? },
+        _ => chosen()?,
+    };
+    run(drawn, size, room, &config)
 }
 
 /// Runs a case in datagrams.
