@@ -46,7 +46,7 @@ impl Block {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct TypedBlock {
     /// The byte of the buffer that displacement zero of the first element falls on.
-    pub origin: usize,
+    pub origin: isize,
     /// Elements.
     pub count: u64,
     /// What they are.
@@ -56,7 +56,7 @@ pub struct TypedBlock {
 #[cfg(not(feature = "compact"))]
 impl TypedBlock {
     /// `count` elements of `datatype`, from byte `origin` of the buffer on.
-    pub fn new(origin: usize, count: u64, datatype: impl Into<Committed>) -> Self {
+    pub fn new(origin: isize, count: u64, datatype: impl Into<Committed>) -> Self {
         Self { origin, count, datatype: datatype.into() }
     }
 

@@ -55,7 +55,7 @@ fn transpose(ep: &mut HostEndpoint, options: &Options) -> Result<(), Box<dyn Err
     for round in 0..options.rounds {
         ep.scope(|s| {
             // A block's place is where its first column begins.
-            let place = |rank: u32| rank as usize * strip * size_of::<f64>();
+            let place = |rank: u32| (rank as usize * strip * size_of::<f64>()).cast_signed();
             let into = s.lend(&mut turned);
             let mut requests = Vec::new();
             for rank in 0..size {

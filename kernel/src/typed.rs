@@ -22,7 +22,7 @@
 //!     endpoint.scope(|s| {
 //!         let matrix = s.lend(matrix.as_flattened_mut());
 //!         let first = TypedMut::lent(matrix, 1, column);
-//!         let last = Typed::lent(matrix, 1, column).with_origin(3 * size_of::<f64>());
+//!         let last = Typed::lent(matrix, 1, column).with_origin(3 * size_of::<f64>() as isize);
 //!         let from_left = s.irecv_typed(&world, first, Rank(0), Tag(1))?;
 //!         let to_right = s.isend_typed(&world, last, Rank(2), Tag(1))?;
 //!         s.wait_all(&mut [from_left, to_right])
@@ -99,7 +99,8 @@ pub struct TypedMut<'m> {
 /// Which elements of a memory.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    origin: usize,
+    /// Displacement zero of the first element, from the start of the memory.
+    origin: isize,
     count: u64,
     datatype: Committed,
 }
@@ -125,9 +126,10 @@ impl<'m> Typed<'m> {
         Self { memory, place, mode: Mode::Standard, checked: false }
     }
 
-    /// With displacement zero of the first element at byte `origin` of the memory instead of its start.
+    /// With displacement zero of the first element at byte `origin` of the memory instead of its start: before the memory if
+    /// that is negative, as of a type whose displacements are addresses. What is data has to lie within.
     #[must_use]
-    pub const fn with_origin(mut self, origin: usize) -> Self {
+    pub const fn with_origin(mut self, origin: isize) -> Self {
         self.place.origin = origin;
         self
     }
@@ -170,9 +172,10 @@ impl<'m> TypedMut<'m> {
         Self { memory, place: Place::new(count, datatype) }
     }
 
-    /// With displacement zero of the first element at byte `origin` of the memory instead of its start.
+    /// With displacement zero of the first element at byte `origin` of the memory instead of its start: before the memory if
+    /// that is negative, as of a type whose displacements are addresses. What is data has to lie within.
     #[must_use]
-    pub const fn with_origin(mut self, origin: usize) -> Self {
+    pub const fn with_origin(mut self, origin: isize) -> Self {
         self.place.origin = origin;
         self
     }

@@ -157,6 +157,59 @@ static void asked_for(void) {
     CHECK(taken == (rank + size - 1) % size + 1);
 }
 
+/* Places anywhere in memory, each by its address, behind MPI_BOTTOM. */
+static void absolute(void) {
+    static double far[2];
+    static int taken_far[2];
+    int near = 100 + rank, lengths[2] = {1, 2}, previous = (rank + size - 1) % size, place = 0;
+    struct { int near, far[2]; } packed, all[2];
+    MPI_Aint places[2];
+    MPI_Datatype parts[2] = {MPI_INT, MPI_DOUBLE}, given, taken, numbers;
+    MPI_Request request;
+    far[0] = 0.5, far[1] = 1.5 + rank;
+    MPI_Get_address(&near, &places[0]);
+    MPI_Get_address(far, &places[1]);
+    MPI_Type_create_struct(2, lengths, places, parts, &given);
+    MPI_Type_commit(&given);
+    int taken_number = 0;
+    double taken_far_doubles[2] = {0, 0};
+    MPI_Get_address(&taken_number, &places[0]);
+    MPI_Get_address(taken_far_doubles, &places[1]);
+    MPI_Type_create_struct(2, lengths, places, parts, &taken);
+    MPI_Type_commit(&taken);
+    shift(MPI_BOTTOM, 1, given, MPI_BOTTOM, 1, taken, MPI_STATUS_IGNORE);
+    CHECK(taken_number == 100 + previous && taken_far_doubles[0] == 0.5 && taken_far_doubles[1] == 1.5 + previous);
+    taken_number = 0, taken_far_doubles[1] = 0;
+    MPI_Irecv(MPI_BOTTOM, 1, taken, previous, 1, MPI_COMM_WORLD, &request);
+    MPI_Send(MPI_BOTTOM, 1, given, (rank + 1) % size, 1, MPI_COMM_WORLD);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    CHECK(taken_number == 100 + previous && taken_far_doubles[1] == 1.5 + previous);
+    /* The same bytes of both sides of a broadcast, though at other addresses on each. */
+    MPI_Bcast(MPI_BOTTOM, 1, rank == 0 ? given : taken, 0, MPI_COMM_WORLD);
+    CHECK(rank == 0 || (taken_number == 100 && taken_far_doubles[1] == 1.5));
+    MPI_Type_free(&taken);
+    MPI_Type_free(&given);
+    /* Packed, gathered from there, and scattered to there. */
+    MPI_Get_address(&near, &places[0]);
+    MPI_Get_address(taken_far, &places[1]);
+    taken_far[0] = rank, taken_far[1] = -rank;
+    MPI_Type_create_hindexed(2, lengths, places, MPI_INT, &numbers);
+    MPI_Type_commit(&numbers);
+    MPI_Pack(MPI_BOTTOM, 1, numbers, &packed, sizeof packed, &place, MPI_COMM_WORLD);
+    CHECK(place == sizeof packed && packed.near == near && packed.far[1] == -rank);
+    if (size <= 2) {
+        MPI_Gather(MPI_BOTTOM, 1, numbers, all, 3, MPI_INT, 0, MPI_COMM_WORLD);
+        CHECK(rank != 0 || (all[size - 1].near == 99 + size && all[size - 1].far[1] == 1 - size));
+        MPI_Scatter(all, 3, MPI_INT, MPI_BOTTOM, 1, numbers, 0, MPI_COMM_WORLD);
+    }
+    place = near = 0;
+    MPI_Unpack(&packed, sizeof packed, &place, MPI_BOTTOM, 1, numbers, MPI_COMM_WORLD);
+    CHECK(near == 100 + rank && taken_far[0] == rank);
+    /* A null pointer with displacements from it is none with data. */
+    CHECK(class_of(MPI_Send(NULL, 1, MPI_INT, rank, 0, MPI_COMM_SELF)) == MPI_ERR_BUFFER);
+    MPI_Type_free(&numbers);
+}
+
 static void first_of(void *in, void *into, int *count, MPI_Datatype *of) {
     (void)in, (void)into, (void)count, (void)of;
 }
@@ -190,6 +243,7 @@ int main(int argc, char **argv) {
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     asked_for();
     overlapping();
+    absolute();
     float number = 1;
     int other = (rank + 1) % size, taken;
     MPI_Request request;

@@ -177,10 +177,9 @@ impl Data {
                 return Err(Fault::new(MPI_ERR_TYPE, "a datatype that was not committed"));
             }
             let last = (count - 1).max(0).saturating_mul(known.extent);
-            let low = known.true_lower_bound.saturating_add(last.min(0)).min(0);
+            let low = known.true_lower_bound.saturating_add(last.min(0));
             let high = known.true_lower_bound.saturating_add(known.true_extent).saturating_add(last.max(0));
-            let reach =
-                if count == 0 || known.size == 0 { (0, 0) } else { (low as isize, high.max(0) as isize) };
+            let reach = if count == 0 || known.size == 0 { (0, 0) } else { (low as isize, high as isize) };
             let bytes = (count.saturating_mul(known.size)) as usize;
             Ok(Self {
                 address,
@@ -210,13 +209,13 @@ impl Data {
     #[inline]
     pub(crate) fn typed(&self) -> Result<Typed<'static>, Fault> {
         let memory: &'static [u8] = self.memory()?;
-        Ok(Typed::new(memory, self.count, self.datatype).with_origin(self.reach.0.unsigned_abs()))
+        Ok(Typed::new(memory, self.count, self.datatype).with_origin(-self.reach.0))
     }
 
     /// To be received.
     #[inline]
     pub(crate) fn typed_mut(&self) -> Result<TypedMut<'static>, Fault> {
-        Ok(TypedMut::new(self.memory()?, self.count, self.datatype).with_origin(self.reach.0.unsigned_abs()))
+        Ok(TypedMut::new(self.memory()?, self.count, self.datatype).with_origin(-self.reach.0))
     }
 
     /// Its bytes, if they are in one piece.
@@ -283,7 +282,7 @@ impl Data {
         engine::with(|engine| {
             let types = engine.types()?;
             let convertor = Convertor::new(types, self.datatype, self.count, form)?;
-            work(types, &mut convertor.with_origin(self.reach.0.unsigned_abs()))
+            work(types, &mut convertor.with_origin(-self.reach.0))
         })
     }
 }

@@ -44,7 +44,7 @@ pub struct Convertor {
     datatype: Committed,
     form: Form,
     count: u64,
-    origin: usize,
+    origin: isize,
     position: u64,
     len: u64,
 }
@@ -65,9 +65,9 @@ impl Convertor {
         Ok(Self { datatype, form, count, origin: 0, position: 0, len })
     }
 
-    /// The same with the type's origin at another address than the start of the memory.
+    /// The same with the type's origin at another address than the start of the memory: before it if that is negative.
     #[must_use]
-    pub const fn with_origin(self, origin: usize) -> Self {
+    pub const fn with_origin(self, origin: isize) -> Self {
         Self { origin, ..self }
     }
 
@@ -125,7 +125,8 @@ impl Convertor {
         if self.form != Form::Native || !layout.abuts(self.count, layout.extent()) {
             return Ok(None);
         }
-        let start = self.origin.checked_add_signed(isize::try_from(layout.true_lb).map_err(|_| OVERFLOW)?);
+        let start = self.origin.checked_add(isize::try_from(layout.true_lb).map_err(|_| OVERFLOW)?);
+        let start = start.and_then(|start| usize::try_from(start).ok());
         let end = start.zip(usize::try_from(self.len).ok()).and_then(|(start, len)| start.checked_add(len));
         Ok(start.zip(end).map(|(start, end)| start..end))
     }
@@ -158,16 +159,18 @@ impl Convertor {
         if self.len == 0 {
             return Ok(root);
         }
-        let (lowest, highest) = types.reach(self.datatype.into(), self.count)?;
-        let below = self.origin as u64;
-        if lowest < 0 && lowest.unsigned_abs() > below {
-            return Err(Cause::TooBig { len: lowest.unsigned_abs(), max: below });
-        }
-        match below.checked_add_signed(highest) {
-            Some(end) if end <= memory as u64 => Ok(root),
-            end => Err(Cause::TooBig { len: end.unwrap_or(u64::MAX), max: memory as u64 }),
-        }
+        let (_, end) = addresses(self.origin, types.reach(self.datatype.into(), self.count)?)?;
+        let max = memory as u64;
+        if end <= max { Ok(root) } else { Err(Cause::TooBig { len: end, max }) }
     }
+}
+
+/// Where data begins and ends that reaches from `lowest` to `highest` around its origin. Refused if it begins before the memory.
+pub(crate) fn addresses(origin: isize, (lowest, highest): (i64, i64)) -> Result<(u64, u64), Cause> {
+    let before = Cause::TooBig { len: lowest.unsigned_abs(), max: origin.max(0) as u64 };
+    let start = (origin as i64).checked_add(lowest).and_then(|start| u64::try_from(start).ok());
+    let end = (origin as i64).checked_add(highest).map_or(u64::MAX, |end| end.max(0) as u64);
+    Ok((start.ok_or(before)?, end))
 }
 
 impl Types<'_> {

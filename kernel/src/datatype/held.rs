@@ -117,7 +117,7 @@ impl Types<'_> {
         let root = self.root_of(held.child, held.count)?;
         let mut walk = Walk::new(self.view(), root, form, position);
         // Addresses are relative to the lowest byte: sums wrap back to where they belong.
-        let origin = 0usize.wrapping_add_signed(lowest.wrapping_neg() as isize);
+        let origin = lowest.wrapping_neg() as isize;
         transfer(&mut walk, form, origin, way)?;
         if way.room() > 0 { Err(Cause::Stale) } else { Ok(()) }
     }

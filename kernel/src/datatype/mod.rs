@@ -132,6 +132,7 @@ pub use basic::Basic;
 pub use construct::{Block, Field};
 pub use contents::{Blocks, Combiner, Contents, Envelope, Slices, Spreads};
 pub use convertor::Convertor;
+pub(crate) use convertor::addresses;
 pub use external::Form;
 pub use handle::{Committed, Datatype};
 pub(crate) use held::Held;

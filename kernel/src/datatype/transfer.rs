@@ -161,13 +161,13 @@ fn turned<const N: usize, const SWAP: bool>(mut element: [u8; N]) -> [u8; N] {
 pub(super) fn transfer<T: Transfer>(
     walk: &mut Walk<'_>,
     form: Form,
-    origin: usize,
+    origin: isize,
     way: &mut T,
 ) -> Result<(), Cause> {
     while way.room() > 0
         && let Some(run) = walk.next()
     {
-        let address = origin.wrapping_add_signed(run.offset as isize);
+        let address = origin.wrapping_add(run.offset as isize).cast_unsigned();
         match form {
             Form::Native => plain(way, address, &run).ok_or(OUTSIDE)?,
             Form::Swapped | Form::Narrow | Form::NarrowSwapped | Form::External32 => {

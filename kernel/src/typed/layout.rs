@@ -8,7 +8,7 @@ use aldis_protocols::reliable::Crc32c;
 
 use super::Place;
 use crate::buffer::Buffer;
-use crate::datatype::{Form, Held, Types};
+use crate::datatype::{Form, Held, Types, addresses};
 
 /// No table of types is attached.
 pub(super) const NO_TYPES: Cause = Cause::TooSmall { what: Resource::Datatypes, need: 1, have: 0 };
@@ -41,9 +41,7 @@ impl Layout {
         let &Place { origin, count, datatype } = place;
         let (held, len, (lowest, highest)) = types.hold(datatype, count, form)?;
         let outside = |len| Cause::TooBig { len, max: memory.len() as u64 };
-        let below = Cause::TooBig { len: lowest.unsigned_abs(), max: origin as u64 };
-        let start = (origin as u64).checked_add_signed(lowest).ok_or(below)?;
-        let end = (origin as u64).checked_add_signed(highest).unwrap_or(u64::MAX);
+        let (start, end) = addresses(origin, (lowest, highest))?;
         let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
         let memory = match range.and_then(|(start, end)| memory.part(start..end)) {
             _ if len == 0 => Buffer::NONE,

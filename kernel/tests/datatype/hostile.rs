@@ -89,8 +89,9 @@ fn use_it(types: &Types<'_>, datatype: Datatype, count: u64, position: u64) {
         );
         let mut memory = [0; 64];
         let _ = convertor.pack(types, &memory, &mut [0; 40]);
+        let _ = convertor.with_origin(isize::MIN).unpack(types, &mut memory, &[0; 40]);
         let _ = convertor.with_origin(32).unpack(types, &mut memory, &[0; 40]);
-        let _ = convertor.with_origin(usize::MAX).unpack(types, &mut memory, &[0; 40]);
+        let _ = convertor.with_origin(isize::MAX).unpack(types, &mut memory, &[0; 40]);
     }
 }
 

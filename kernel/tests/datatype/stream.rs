@@ -11,16 +11,16 @@ const FORMS: [Form; 5] = [Form::Native, Form::Swapped, Form::Narrow, Form::Narro
 /// Memory that the data just fits into, with its origin.
 struct Memory {
     bytes: Vec<u8>,
-    origin: usize,
+    origin: isize,
 }
 
 impl Memory {
     /// Random bytes, but for wide characters and words: those that every form can tell.
     fn random(map: &Map, seed: u64) -> Self {
         let (low, high) = map.true_bounds();
-        let origin = (-low.min(0)) as usize;
+        let origin = -low as isize;
         let mut state = seed | 1;
-        let bytes = (0..origin + high.max(0) as usize).map(|_| {
+        let bytes = (0..(high - low) as usize).map(|_| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 56) as u8
         });
@@ -44,7 +44,7 @@ impl Memory {
     }
 
     fn place(&self, displacement: i64) -> usize {
-        self.origin.checked_add_signed(displacement as isize).unwrap()
+        (self.origin + displacement as isize).try_into().unwrap()
     }
 
     /// The stream by the definition; `None` if a number that others overlap cannot be told.
@@ -171,20 +171,19 @@ proptest! {
     fn memory_that_is_too_short_is_refused(recipe in recipes(), count in 1u64..4) {
         let map = recipe.map().times(count);
         let memory = Memory::random(&map, 0);
-        let (low, high) = map.true_bounds();
         let mut table = Box::new(TypeTable::<40, 2000>::new());
         let mut types = table.types();
         let datatype = recipe.build(&mut types).unwrap();
         let datatype = types.commit(datatype).unwrap();
         let convertor = Convertor::new(&types, datatype, count, Form::Native).unwrap();
         let stream = vec![1; convertor.packed_len() as usize];
-        if high > 0 && !map.entries.is_empty() {
+        if !memory.bytes.is_empty() {
             let mut short = vec![0; memory.bytes.len() - 1];
             let mut convertor = convertor.with_origin(memory.origin);
             prop_assert!(convertor.unpack(&types, &mut short, &stream).is_err());
             prop_assert!(short.iter().all(|byte| *byte == 0) && convertor.position() == 0);
         }
-        if low < 0 {
+        if !memory.bytes.is_empty() {
             let mut bytes = vec![0; memory.bytes.len()];
             let mut convertor = convertor.with_origin(memory.origin - 1);
             prop_assert!(convertor.unpack(&types, &mut bytes, &stream).is_err());

@@ -21,7 +21,7 @@ struct Side {
     recipe: Recipe,
     count: u64,
     map: Map,
-    origin: usize,
+    origin: isize,
     memory: Vec<u8>,
 }
 
@@ -29,8 +29,7 @@ impl Side {
     fn new(recipe: Recipe, count: u64, memory: impl FnOnce(usize) -> Vec<u8>) -> Self {
         let map = recipe.map().times(count);
         let (low, high) = map.true_bounds();
-        let origin = (-low.min(0)) as usize;
-        Self { recipe, count, map, origin, memory: memory(origin + high.max(0) as usize) }
+        Self { recipe, count, map, origin: -low as isize, memory: memory((high - low) as usize) }
     }
 
     fn datatype(&self, types: &mut Types<'_>) -> Committed {
@@ -38,13 +37,16 @@ impl Side {
         types.commit(datatype).unwrap()
     }
 
+    fn place(&self, displacement: i64) -> usize {
+        (self.origin + displacement as isize).try_into().unwrap()
+    }
+
     /// The elements' bytes in the order of the type map.
     fn elements(&self) -> Vec<Vec<u8>> {
-        let place = |at: i64| self.origin.checked_add_signed(at as isize).unwrap();
         self.map
             .entries
             .iter()
-            .map(|(at, basic)| self.memory[place(*at)..][..basic.size()].to_vec())
+            .map(|(at, basic)| self.memory[self.place(*at)..][..basic.size()].to_vec())
             .collect()
     }
 
@@ -52,7 +54,7 @@ impl Side {
     fn tame(&mut self) {
         let words = self.map.entries.iter().filter(|(_, basic)| matches!(basic, Basic::Isize | Basic::Usize));
         for (at, basic) in words {
-            let place = self.origin.checked_add_signed(*at as isize).unwrap();
+            let place = self.place(*at);
             let number: [u8; 4] = self.memory[place..place + 4].try_into().unwrap();
             let word = match basic {
                 Basic::Isize => i32::from_ne_bytes(number) as usize,
@@ -66,7 +68,7 @@ impl Side {
     fn gaps(&self) -> Vec<u8> {
         let mut gaps = self.memory.clone();
         for (at, basic) in &self.map.entries {
-            gaps[self.origin.checked_add_signed(*at as isize).unwrap()..][..basic.size()].fill(GAP);
+            gaps[self.place(*at)..][..basic.size()].fill(GAP);
         }
         gaps
     }

@@ -140,7 +140,7 @@ fn rows_become_columns_by_datatypes<T: Transport, P: Platform>(ep: &mut Endpoint
         let number = |row: usize, column: usize| (row * side + column) as u32;
         let rows: Vec<u32> = (0..edge * side).map(|at| number(me * edge + at / side, at % side)).collect();
         let columns: Vec<u32> = (0..edge * side).map(|at| number(at % side, me * edge + at / side)).collect();
-        let places = (0..size).map(|other| other * edge * size_of::<u32>());
+        let places = (0..size).map(|other| (other * edge * size_of::<u32>()).cast_signed());
         let given: Vec<_> = places.clone().map(|origin| TypedBlock::new(origin, 1, part)).collect();
         let blocks: Vec<_> = places.map(|origin| TypedBlock::new(origin, edge as u64, next)).collect();
         let mut came = vec![0; edge * side];
