@@ -1,4 +1,4 @@
-//! Communicators: making and freeing them, all blocking (MPI 4.1 section 7.4).
+//! Communicators: making and freeing them (MPI 4.1 section 7.4).
 //!
 //! | call | who takes part | who is in the new communicator |
 //! |---|---|---|
@@ -12,10 +12,17 @@
 //! | [`free`] | all ranks | - |
 //! | [`inter`] | two groups | both, each addressing the other |
 //!
+//! **Without blocking.** Each call has one with an `i` before its name ([`idup`], [`isplit`], [`Grid::icreate`]): a future, for
+//! those who do other things meanwhile. Who they are, the program tells by a [`Messenger`], which has the endpoint between two
+//! waits and exchanges messages; for an [`Endpoint`](aldis_kernel::Endpoint) itself these futures are over when they are polled first. Any number may be
+//! under way, begun in any order on different communicators.
+//!
 //! **Context ids.** A communicator's context is a slot of the communicator table that is free on all members, with a
 //! generation that is new on all of them. Members agree on both in a few exchanges, the number of which grows with the
 //! logarithm of the ranks; the last of them ends when every member has the communicator in its table, so no message
-//! arrives too early. A slot is used again after its communicator was freed on all ranks of the next one. Members whose
+//! arrives too early. A process offers its free slots to one call at a time; calls of one process that are under way
+//! together have their turns in an order that is the same on all ranks. A slot is used again after its communicator was freed on
+//! all ranks of the next one. Members whose
 //! free slots have none in common have no slot: [`Cause::Full`], on all ranks.
 //!
 //! **Old messages.** What arrives for a freed communicator is recognised by its generation, dropped and counted
@@ -62,6 +69,7 @@ mod graph;
 mod grid;
 pub mod inter;
 mod making;
+mod messenger;
 mod party;
 mod split;
 mod topology;
@@ -75,8 +83,10 @@ pub use dims::dims_create;
 pub use graph::{DistributedGraph, Edge, Graph, Neighbour};
 pub use grid::{Dimension, Grid};
 use making::make;
+use messenger::now;
+pub use messenger::{Exchange, Messenger, NOTICE_BYTES};
 use party::Party;
-pub use split::{Choice, split, split_type};
+pub use split::{Choice, isplit, isplit_type, split, split_type};
 pub use topology::{Topology, TopologyKind};
 
 use crate::caller::Caller;
@@ -92,11 +102,22 @@ pub fn dup<'s, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
 ) -> Result<Comm, Error> {
-    let circle = Circle::of_all(caller, comm, Operation::Dup)?;
+    now(idup(caller, comm))
+}
+
+/// The same for a [`Messenger`].
+///
+/// # Errors
+/// As [`dup`].
+pub async fn idup<'s, T: Transport, P: Platform>(
+    messenger: &mut impl Messenger<'s, T, P>,
+    comm: &Comm,
+) -> Result<Comm, Error> {
+    let circle = Circle::of_all(messenger, comm, Operation::Dup)?;
     let members = Members::<Empty<PeerId>>::Of(*comm);
-    let members = caller.endpoint().check_attributes(comm).map(|()| Some(members));
-    let made = make(caller, &circle, members)?.ok_or(Error::new(Operation::Dup, Cause::Stale))?;
-    caller.endpoint().copy_attributes(comm, &made);
+    let members = messenger.endpoint().check_attributes(comm).map(|()| Some(members));
+    let made = make(messenger, &circle, members).await?.ok_or(Error::new(Operation::Dup, Cause::Stale))?;
+    messenger.endpoint().copy_attributes(comm, &made);
     Ok(made)
 }
 
@@ -109,8 +130,20 @@ pub fn dup_with_hints<'s, T: Transport, P: Platform>(
     comm: &Comm,
     hints: Hints,
 ) -> Result<Comm, Error> {
-    let made = dup(caller, comm)?;
-    caller.endpoint().set_hints(&made, hints)?;
+    now(idup_with_hints(caller, comm, hints))
+}
+
+/// The same for a [`Messenger`].
+///
+/// # Errors
+/// As [`dup_with_hints`].
+pub async fn idup_with_hints<'s, T: Transport, P: Platform>(
+    messenger: &mut impl Messenger<'s, T, P>,
+    comm: &Comm,
+    hints: Hints,
+) -> Result<Comm, Error> {
+    let made = idup(messenger, comm).await?;
+    messenger.endpoint().set_hints(&made, hints)?;
     Ok(made)
 }
 
@@ -126,12 +159,23 @@ pub fn create<'s, T: Transport, P: Platform>(
     comm: &Comm,
     group: &Group<'_>,
 ) -> Result<Option<Comm>, Error> {
-    let circle = Circle::of_all(caller, comm, Operation::Create)?;
-    let endpoint = caller.endpoint();
-    let is_member = group.contains(endpoint.process());
-    let members = check_subset(&endpoint.group(comm)?, group)
+    now(icreate(caller, comm, group))
+}
+
+/// The same for a [`Messenger`].
+///
+/// # Errors
+/// As [`create`].
+pub async fn icreate<'s, T: Transport, P: Platform>(
+    messenger: &mut impl Messenger<'s, T, P>,
+    comm: &Comm,
+    group: &Group<'_>,
+) -> Result<Option<Comm>, Error> {
+    let circle = Circle::of_all(messenger, comm, Operation::Create)?;
+    let is_member = group.contains(messenger.endpoint().process());
+    let members = check_subset(&messenger.endpoint().group(comm)?, group)
         .map(|()| is_member.then_some(Members::These(group.processes())));
-    make(caller, &circle, members)
+    make(messenger, &circle, members).await
 }
 
 /// A communicator of the processes of `group`, all of which are in `comm`, and which alone take part
@@ -146,8 +190,21 @@ pub fn create_group<'s, T: Transport, P: Platform>(
     group: &Group<'_>,
     tag: Tag,
 ) -> Result<Comm, Error> {
-    let circle = Circle::of_group(caller, comm, group, tag, Operation::Create)?;
-    let made = make(caller, &circle, Ok(Some(Members::These(group.processes()))))?;
+    now(icreate_group(caller, comm, group, tag))
+}
+
+/// The same for a [`Messenger`].
+///
+/// # Errors
+/// As [`create_group`].
+pub async fn icreate_group<'s, T: Transport, P: Platform>(
+    messenger: &mut impl Messenger<'s, T, P>,
+    comm: &Comm,
+    group: &Group<'_>,
+    tag: Tag,
+) -> Result<Comm, Error> {
+    let circle = Circle::of_group(messenger, comm, group, tag, Operation::Create)?;
+    let made = make(messenger, &circle, Ok(Some(Members::These(group.processes())))).await?;
     made.ok_or(Error::new(Operation::Create, Cause::Stale))
 }
 
@@ -161,12 +218,24 @@ pub fn free<'s, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: Comm,
 ) -> Result<(), Error> {
-    let endpoint = caller.endpoint();
+    now(ifree(caller, comm))
+}
+
+/// The same for a [`Messenger`].
+///
+/// # Errors
+/// As [`free`].
+pub async fn ifree<'s, T: Transport, P: Platform>(
+    messenger: &mut impl Messenger<'s, T, P>,
+    comm: Comm,
+) -> Result<(), Error> {
+    let mut endpoint = messenger.endpoint();
     if [endpoint.world(), endpoint.itself()].iter().any(|own| own.context() == comm.context()) {
         return endpoint.discard(&comm);
     }
-    let met = Circle::of_all(caller, &comm, Operation::Free)?.meet(caller, None);
-    caller.endpoint().discard(&comm)?;
+    drop(endpoint);
+    let met = Circle::of_all(messenger, &comm, Operation::Free)?.meet(messenger, None).await;
+    messenger.endpoint().discard(&comm)?;
     met
 }
 

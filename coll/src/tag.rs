@@ -58,6 +58,11 @@ pub(crate) const fn of_call(number: Tag, operation: Operation, root: u32) -> Tag
     Tag(number.0 | root | (operation as u32) << OPERATION_AT)
 }
 
+/// The place of a call in an order of those on its communicator: of calls that name their own tags behind the others.
+pub(crate) const fn place(tag: Tag) -> u16 {
+    (tag.0 & (COLLECTIVES_MAX - 1)) as u16 | ((tag.0 >> OWN_AT & 1) as u16) << NUMBER_BITS
+}
+
 /// The tag of the persistent collective with this number, which is not taken modulo anything.
 #[cfg(not(feature = "compact"))]
 pub(crate) const fn of_persistent(number: u32, operation: Operation, root: u32) -> Tag {

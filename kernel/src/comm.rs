@@ -18,6 +18,7 @@ mod numbers;
 mod settings;
 mod stale;
 mod table;
+mod turns;
 
 use core::fmt;
 

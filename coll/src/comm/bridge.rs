@@ -3,10 +3,10 @@
 use aldis_kernel::hal::{Cause, Operation, PeerId, Platform, Transport};
 use aldis_kernel::{Comm, Error, Rank};
 
-use super::circle::{Circle, Line, WARNING_MAX};
+use super::circle::{Circle, Line};
+use super::messenger::Messenger;
 use super::party::{Objection, Party};
 use super::split::Choice;
-use crate::caller::Caller;
 use crate::op::Element;
 use crate::tag;
 
@@ -38,13 +38,13 @@ pub(super) enum Remote<'c> {
 impl<'c> Bridge<'c> {
     /// Of the ranks of `local` and those behind `partner`, once it is known who they are.
     pub(super) fn new<'s, T: Transport, P: Platform>(
-        caller: &mut impl Caller<'s, T, P>,
+        messenger: &mut impl Messenger<'s, T, P>,
         local: Circle<'static>,
         leader: Rank,
         line: Line,
         partner: (Rank, PeerId),
     ) -> Self {
-        let endpoint = caller.endpoint();
+        let endpoint = messenger.endpoint();
         let (world, me) = (endpoint.world(), endpoint.process());
         let line = Line { names: world.context(), ..line };
         Self { local, leader: leader.0, line, partner, world, me, remote: Remote::These(&[]) }
@@ -52,16 +52,19 @@ impl<'c> Bridge<'c> {
 
     /// Of the ranks of an intercommunicator.
     pub(super) fn over<'s, T: Transport, P: Platform>(
-        caller: &mut impl Caller<'s, T, P>,
+        messenger: &mut impl Messenger<'s, T, P>,
         inter: &Comm,
         operation: Operation,
     ) -> Result<Self, Error> {
-        let tag = caller.enter(|scope| scope.inter_tag(inter)).map_err(|error| error.within(operation))?;
-        let companion = caller.endpoint().companion(inter)?;
-        let local = Circle::of_all(caller, &companion, operation)?;
-        let partner = (Rank(0), caller.endpoint().process_of(inter, Rank(0))?);
+        let tag = messenger
+            .endpoint()
+            .enter(|scope| scope.inter_tag(inter))
+            .map_err(|error| error.within(operation))?;
+        let companion = messenger.endpoint().companion(inter)?;
+        let local = Circle::of_all(messenger, &companion, operation)?;
+        let partner = (Rank(0), messenger.endpoint().process_of(inter, Rank(0))?);
         let line = Line::new(inter, tag::of_call(tag, operation, 0), operation);
-        Ok(Self::new(caller, local, Rank(0), line, partner).to(Remote::Of(*inter)))
+        Ok(Self::new(messenger, local, Rank(0), line, partner).to(Remote::Of(*inter)))
     }
 
     /// The same, where it is known who is on the other side.
@@ -74,39 +77,39 @@ impl<'c> Bridge<'c> {
     }
 
     /// Exchanges with the other leader, on the leader.
-    pub(super) fn cross<'s, E: Element, T: Transport, P: Platform>(
+    pub(super) async fn cross<'s, E: Element, T: Transport, P: Platform>(
         &self,
-        caller: &mut impl Caller<'s, T, P>,
+        messenger: &mut impl Messenger<'s, T, P>,
         mine: &[E],
         theirs: &mut [E],
     ) -> Result<(), Error> {
-        let crossed = self.line.exchange(caller, (self.partner.0, mine), (self.partner.0, theirs));
-        self.told(caller, crossed)
+        let crossed = self.line.exchange(messenger, (self.partner.0, mine), (self.partner.0, theirs)).await;
+        self.told(messenger, crossed)
     }
 
     /// What the leader has, for what the other leader has, on all ranks of both sides.
-    pub(super) fn swap<'s, E: Element, T: Transport, P: Platform>(
+    pub(super) async fn swap<'s, E: Element, T: Transport, P: Platform>(
         &self,
-        caller: &mut impl Caller<'s, T, P>,
+        messenger: &mut impl Messenger<'s, T, P>,
         mine: &[E],
         theirs: &mut [E],
     ) -> Result<(), Error> {
-        let crossed = if self.is_leader() { self.cross(caller, mine, theirs) } else { Ok(()) };
-        self.settle(caller, crossed)?;
-        let spread = self.local.spread(caller, self.leader, theirs);
-        self.told(caller, spread)
+        let crossed = if self.is_leader() { self.cross(messenger, mine, theirs).await } else { Ok(()) };
+        self.settle(messenger, crossed).await?;
+        let spread = self.local.spread(messenger, self.leader, theirs).await;
+        self.told(messenger, spread)
     }
 
     /// Tells this side whether its leader has been able to do its part.
-    pub(super) fn settle<'s, T: Transport, P: Platform>(
+    pub(super) async fn settle<'s, T: Transport, P: Platform>(
         &self,
-        caller: &mut impl Caller<'s, T, P>,
+        messenger: &mut impl Messenger<'s, T, P>,
         crossed: Result<(), Error>,
     ) -> Result<(), Error> {
-        let mut word = [crossed.map_or_else(|error| self.blame(caller, &error).word(), |()| 0)];
-        let agreed = self.local.agree(caller, &mut word, |_, mine, theirs| mine.max(theirs));
+        let mut word = [crossed.map_or_else(|error| self.blame(messenger, &error).word(), |()| 0)];
+        let agreed = self.local.agree(messenger, &mut word, |_, mine, theirs| mine.max(theirs)).await;
         crossed?;
-        self.told(caller, agreed)?;
+        self.told(messenger, agreed)?;
         let [word] = word;
         self.heed(word, None)
     }
@@ -115,14 +118,13 @@ impl<'c> Bridge<'c> {
     /// that one has told it.
     pub(super) fn told<'s, R, T: Transport, P: Platform>(
         &self,
-        caller: &mut impl Caller<'s, T, P>,
+        messenger: &mut impl Messenger<'s, T, P>,
         result: Result<R, Error>,
     ) -> Result<R, Error> {
         result.inspect_err(|error| {
             if self.is_leader() && error.context != self.line.names {
-                let blame = self.blame(caller, error);
-                let caller = &mut caller.endpoint().within(WARNING_MAX);
-                self.line.warn(caller, blame, (self.partner.0, self.partner.0));
+                let blame = self.blame(messenger, error);
+                self.line.warn(messenger, blame, (self.partner.0, self.partner.0));
             }
         })
     }
@@ -130,7 +132,7 @@ impl<'c> Bridge<'c> {
     /// Whom a failure is put down to.
     fn blame<'s, T: Transport, P: Platform>(
         &self,
-        caller: &mut impl Caller<'s, T, P>,
+        messenger: &mut impl Messenger<'s, T, P>,
         error: &Error,
     ) -> Objection {
         let is_gone = Objection::is_of_another(error.cause);
@@ -140,7 +142,7 @@ impl<'c> Bridge<'c> {
             context if context == self.line.names => Some(PeerId(peer.0)),
             context if is_gone && context == self.line.comm.context() => Some(self.partner.1),
             context if is_gone && context == local.context() => {
-                caller.endpoint().process_of(local, peer).ok()
+                messenger.endpoint().process_of(local, peer).ok()
             }
             _ => None,
         };
@@ -150,11 +152,11 @@ impl<'c> Bridge<'c> {
     /// The process of a rank on the other side.
     fn remote<'s, T: Transport, P: Platform>(
         &self,
-        caller: &mut impl Caller<'s, T, P>,
+        messenger: &mut impl Messenger<'s, T, P>,
         rank: u32,
     ) -> Option<PeerId> {
         match self.remote {
-            Remote::Of(inter) => caller.endpoint().process_of(&inter, Rank(rank)).ok(),
+            Remote::Of(inter) => messenger.endpoint().process_of(&inter, Rank(rank)).ok(),
             Remote::These(choices) => choices.get(rank as usize).map(|choice| PeerId(choice.process)),
         }
     }
@@ -169,6 +171,10 @@ impl Party for Bridge<'_> {
         self.local.comm()
     }
 
+    fn order(&self) -> u32 {
+        self.local.order()
+    }
+
     fn name(&self) -> u32 {
         self.me.0
     }
@@ -177,16 +183,16 @@ impl Party for Bridge<'_> {
         self.line.error_of(cause, name)
     }
 
-    fn agree<'s, const WORDS: usize, T: Transport, P: Platform>(
+    async fn agree<'s, const WORDS: usize, T: Transport, P: Platform>(
         &self,
-        caller: &mut impl Caller<'s, T, P>,
+        messenger: &mut impl Messenger<'s, T, P>,
         words: &mut [u64; WORDS],
         combine: impl Fn(usize, u64, u64) -> u64,
     ) -> Result<(), Error> {
-        let agreed = self.local.agree(caller, words, &combine);
-        self.told(caller, agreed)?;
+        let agreed = self.local.agree(messenger, words, &combine).await;
+        self.told(messenger, agreed)?;
         let (mine, mut theirs) = (*words, [0; WORDS]);
-        self.swap(caller, &mine, &mut theirs)?;
+        self.swap(messenger, &mine, &mut theirs).await?;
         for (index, (word, theirs)) in words.iter_mut().zip(theirs).enumerate() {
             *word = combine(index, *word, theirs);
         }
@@ -195,8 +201,11 @@ impl Party for Bridge<'_> {
 
     /// Each side within itself, then each rank with each of the other side: two ranks meet in the turn that is the sum of
     /// their numbers.
-    fn flush<'s, T: Transport, P: Platform>(&self, caller: &mut impl Caller<'s, T, P>) -> Result<(), Error> {
-        self.local.flush(caller)?;
+    async fn flush<'s, T: Transport, P: Platform>(
+        &self,
+        messenger: &mut impl Messenger<'s, T, P>,
+    ) -> Result<(), Error> {
+        self.local.flush(messenger).await?;
         let line = Line { comm: self.world.collective(), tag: tag::FLUSH, ..self.line };
         let (me, here) = (self.local.comm().rank().0, self.local.comm().size());
         let there = match self.remote {
@@ -205,9 +214,9 @@ impl Party for Bridge<'_> {
         };
         let turns = here.max(there);
         for turn in 0..turns {
-            let Some(process) = self.remote(caller, (turn + turns - me) % turns) else { continue };
+            let Some(process) = self.remote(messenger, (turn + turns - me) % turns) else { continue };
             let rank = Rank(process.0);
-            line.exchange::<u8, T, P>(caller, (rank, &[]), (rank, &mut []))?;
+            line.exchange::<u8, T, P>(messenger, (rank, &[]), (rank, &mut [])).await?;
         }
         Ok(())
     }

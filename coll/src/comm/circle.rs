@@ -1,18 +1,13 @@
 //! Agreement of ranks that have no communicator of their own yet.
 
-use core::time::Duration;
-
-use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
+use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
 use aldis_kernel::{Comm, Error, Group, Rank, Tag};
 use zerocopy::IntoBytes;
 
+use super::messenger::{Exchange, Messenger, NOTICE_BYTES};
 use super::party::{Objection, Party};
-use crate::caller::Caller;
 use crate::op::Element;
 use crate::tag;
-
-/// How long a rank that has failed waits at most until its notices have gone: who takes none has failed as well.
-pub(super) const WARNING_MAX: Duration = Duration::from_millis(10);
 
 /// What the messages of a call are known by.
 #[derive(Clone, Copy, Debug)]
@@ -39,63 +34,46 @@ impl Line {
     }
 
     /// Sends to one rank and receives from one, as many bytes as there is room for.
-    pub(super) fn exchange<'s, E: Element, T: Transport, P: Platform>(
+    pub(super) async fn exchange<'s, E: Element, T: Transport, P: Platform>(
         &self,
-        caller: &mut impl Caller<'s, T, P>,
+        messenger: &mut impl Messenger<'s, T, P>,
         (to, mine): (Rank, &[E]),
         (from, theirs): (Rank, &mut [E]),
     ) -> Result<(), Error> {
-        let (right, mut refusal) = (size_of_val(theirs) as u64, [0; Objection::BYTES]);
-        let exchanged = caller.enter(|scope| {
-            let receiving = scope.irecv(&self.comm, theirs, from, self.tag)?;
-            let mut sending = scope.isend(&self.comm, mine, to, self.tag)?;
-            let received = scope.wait(receiving)?;
-            if scope.test(&mut sending)?.is_some() {
-                return Ok(received);
-            }
-            // It must be matched first: perhaps it never will.
-            let mut refused = scope.irecv(&self.comm, &mut refusal, to, tag::refusal(self.tag))?;
-            let (operation, context) = (self.operation, self.comm.context());
-            let (peer, tag) = (Some(PeerId(to.0)), Some(self.tag.0));
-            let activity = Activity { operation, peer, tag, context, bytes: size_of_val(mine) as u64 };
-            let is_sent = scope.wait_until(activity, |scope| match scope.result(&mut sending)? {
-                None => Ok(scope.result(&mut refused)?.map(|_| false)),
-                Some(_) => Ok(Some(true)),
-            })?;
-            scope.cancel(&mut refused);
-            // By an error the scope lets go of the message.
-            if is_sent { Ok(received) } else { Err(Error::new(operation, Cause::Declined)) }
-        });
-        if let objection @ Objection { code: 1.., name } = Objection::from_notice(refusal) {
-            return Err(self.found(caller, self.error_of(objection.cause(), name)));
+        let (right, mut refused) = (size_of_val(theirs) as u64, [0; NOTICE_BYTES]);
+        let &Self { comm, tag, operation, .. } = self;
+        let both = Exchange { operation, comm, tag, to, from, refusal: tag::refusal(tag) };
+        let exchanged = messenger.exchange(&both, mine.as_bytes(), theirs.as_mut_bytes(), &mut refused).await;
+        if let objection @ Objection { code: 1.., name } = Objection::from_notice(refused) {
+            return Err(self.found(messenger, self.error_of(objection.cause(), name)));
         }
         let cause = match exchanged {
             Ok(status) if status.bytes == right => return Ok(()),
-            Ok(status) if status.bytes == Objection::BYTES as u64 => {
+            Ok(status) if status.bytes == NOTICE_BYTES as u64 => {
                 let notice = theirs.as_bytes().first_chunk().copied().unwrap_or_default();
                 let objection = Objection::from_notice(notice);
-                return Err(self.found(caller, self.error_of(objection.cause(), objection.name)));
+                return Err(self.found(messenger, self.error_of(objection.cause(), objection.name)));
             }
-            Err(Error { cause: Cause::Truncated { sent, .. }, .. }) if sent == Objection::BYTES as u64 => {
+            Err(Error { cause: Cause::Truncated { sent, .. }, .. }) if sent == NOTICE_BYTES as u64 => {
                 Cause::Declined
             }
             Ok(status) => Cause::LengthMismatch { left: status.bytes, right },
             Err(error) => return Err(error.within(self.operation)),
         };
         let error = Error::new(self.operation, cause).with(from, self.comm.context(), self.tag);
-        Err(self.found(caller, error))
+        Err(self.found(messenger, error))
     }
 
     /// A failure that the kernel knows nothing of, after what the communicator's policy asks for.
     #[cold]
     fn found<'s, T: Transport, P: Platform>(
         &self,
-        caller: &mut impl Caller<'s, T, P>,
+        messenger: &mut impl Messenger<'s, T, P>,
         error: Error,
     ) -> Error {
         let mut placed = error;
         placed.context = self.comm.context();
-        caller.endpoint().raise(&placed);
+        messenger.endpoint().raise(&placed);
         error
     }
 
@@ -104,17 +82,12 @@ impl Line {
     #[cold]
     pub(super) fn warn<'s, T: Transport, P: Platform>(
         &self,
-        caller: &mut impl Caller<'s, T, P>,
+        messenger: &mut impl Messenger<'s, T, P>,
         objection: Objection,
         (ahead, behind): (Rank, Rank),
     ) {
-        let notice = objection.notice();
-        let _ = caller.enter(|scope| {
-            // Who is dead need not be told. The scope's end waits for both.
-            let _ = scope.isend(&self.comm, &notice, ahead, self.tag);
-            let _ = scope.isend(&self.comm, &notice, behind, tag::refusal(self.tag));
-            Ok::<_, Error>(())
-        });
+        let ranks = [(ahead, self.tag), (behind, tag::refusal(self.tag))];
+        messenger.notify(&self.comm, objection.notice(), ranks);
     }
 
     /// A failure that the rank of this name is the reason of.
@@ -136,21 +109,23 @@ pub(super) struct Circle<'g> {
 impl<'g> Circle<'g> {
     /// All ranks of a communicator.
     pub(super) fn of_all<'s, T: Transport, P: Platform>(
-        caller: &mut impl Caller<'s, T, P>,
+        messenger: &mut impl Messenger<'s, T, P>,
         comm: &Comm,
         operation: Operation,
     ) -> Result<Self, Error> {
-        let tag =
-            caller.enter(|scope| scope.collective_tag(comm)).map_err(|error| error.within(operation))?;
+        let tag = messenger
+            .endpoint()
+            .enter(|scope| scope.collective_tag(comm))
+            .map_err(|error| error.within(operation))?;
         let line = Line::new(comm, tag::of_call(tag, operation, 0), operation);
-        line.check_alike(caller.endpoint().unlike(comm))?;
+        line.check_alike(messenger.endpoint().unlike(comm))?;
         Ok(Self { line, me: comm.rank().0, size: comm.size(), group: None })
     }
 
     /// The members of a group, which this process is in and which are all in the communicator. The tag tells calls apart
     /// that are under way at a time.
     pub(super) fn of_group<'s, T: Transport, P: Platform>(
-        caller: &mut impl Caller<'s, T, P>,
+        messenger: &mut impl Messenger<'s, T, P>,
         comm: &Comm,
         group: &Group<'g>,
         tag: Tag,
@@ -161,7 +136,7 @@ impl<'g> Circle<'g> {
         if comm.is_inter() {
             return Err(refused(Cause::Intercommunicator));
         }
-        let endpoint = caller.endpoint();
+        let endpoint = messenger.endpoint();
         check_subset(&endpoint.group(comm)?, group).map_err(refused)?;
         let process = endpoint.process();
         let outside = Cause::RankOutOfRange { rank: process.0, size: group.size() };
@@ -180,48 +155,52 @@ impl<'g> Circle<'g> {
     /// The rank in the communicator of the one who sits `distance` places further on.
     fn rank<'s, T: Transport, P: Platform>(
         &self,
-        caller: &mut impl Caller<'s, T, P>,
+        messenger: &mut impl Messenger<'s, T, P>,
         distance: u32,
     ) -> Result<Rank, Error> {
         let index = (u64::from(self.me) + u64::from(distance)) % u64::from(self.size.max(1));
         let Some(group) = &self.group else { return Ok(Rank(index as u32)) };
-        let parent = caller.endpoint().group(&self.line.comm)?;
+        let endpoint = messenger.endpoint();
+        let parent = endpoint.group(&self.line.comm)?;
         let rank = group.process(Rank(index as u32)).and_then(|process| parent.rank_of(process));
         rank.ok_or(Error::new(self.line.operation, Cause::Stale))
     }
 
     /// Sends to the one `ahead` places further on, and receives from the one as many places back.
-    pub(super) fn pass<'s, E: Element, T: Transport, P: Platform>(
+    pub(super) async fn pass<'s, E: Element, T: Transport, P: Platform>(
         &self,
-        caller: &mut impl Caller<'s, T, P>,
+        messenger: &mut impl Messenger<'s, T, P>,
         ahead: u32,
         mine: &[E],
         theirs: &mut [E],
     ) -> Result<(), Error> {
-        let (to, from) = (self.rank(caller, ahead)?, self.rank(caller, self.size.saturating_sub(ahead))?);
-        let passed = self.line.exchange(caller, (to, mine), (from, theirs));
-        passed.inspect_err(|error| self.warn(caller, error))
+        let (to, from) =
+            (self.rank(messenger, ahead)?, self.rank(messenger, self.size.saturating_sub(ahead))?);
+        let passed = self.line.exchange(messenger, (to, mine), (from, theirs)).await;
+        passed.inspect_err(|error| self.warn(messenger, error))
     }
 
     /// As [`pass`](Self::pass), but what is empty is not sent, and not waited for.
-    pub(super) fn pass_some<'s, E: Element, T: Transport, P: Platform>(
+    pub(super) async fn pass_some<'s, E: Element, T: Transport, P: Platform>(
         &self,
-        caller: &mut impl Caller<'s, T, P>,
+        messenger: &mut impl Messenger<'s, T, P>,
         ahead: u32,
         mine: &[E],
         theirs: &mut [E],
     ) -> Result<(), Error> {
-        let (to, from) = (self.rank(caller, ahead)?, self.rank(caller, self.size.saturating_sub(ahead))?);
+        let (to, from) =
+            (self.rank(messenger, ahead)?, self.rank(messenger, self.size.saturating_sub(ahead))?);
         let to = if mine.is_empty() { Rank::NULL } else { to };
         let from = if theirs.is_empty() { Rank::NULL } else { from };
-        self.line.exchange(caller, (to, mine), (from, theirs)).inspect_err(|error| self.warn(caller, error))
+        let passed = self.line.exchange(messenger, (to, mine), (from, theirs)).await;
+        passed.inspect_err(|error| self.warn(messenger, error))
     }
 
     /// Sends what the one at `root` has to all others, each of which has room for it. A binomial tree whose edges are those
     /// of [`agree`](Party::agree).
-    pub(super) fn spread<'s, E: Element, T: Transport, P: Platform>(
+    pub(super) async fn spread<'s, E: Element, T: Transport, P: Platform>(
         &self,
-        caller: &mut impl Caller<'s, T, P>,
+        messenger: &mut impl Messenger<'s, T, P>,
         root: u32,
         data: &mut [E],
     ) -> Result<(), Error> {
@@ -230,9 +209,9 @@ impl<'g> Circle<'g> {
         while distance < self.size {
             let next = distance.saturating_mul(2);
             if place < distance && place + distance < self.size {
-                self.pass_some(caller, distance, data, &mut [])?;
+                self.pass_some(messenger, distance, data, &mut []).await?;
             } else if (distance..next).contains(&place) {
-                self.pass_some(caller, distance, &[], data)?;
+                self.pass_some(messenger, distance, &[], data).await?;
             }
             distance = next;
         }
@@ -242,15 +221,15 @@ impl<'g> Circle<'g> {
     /// Tells all who may wait for this one in the rest of the call that it has failed, and why: they sit 1, 2, 4, ... places
     /// further on and back. They fail by that and tell others, so that after a death nobody waits for ever.
     #[cold]
-    fn warn<'s, T: Transport, P: Platform>(&self, caller: &mut impl Caller<'s, T, P>, error: &Error) {
+    fn warn<'s, T: Transport, P: Platform>(&self, messenger: &mut impl Messenger<'s, T, P>, error: &Error) {
         let is_gone = Objection::is_of_another(error.cause);
         let about = error.peer().filter(|_| is_gone).map_or(self.name(), |peer| peer.0);
         let objection = Objection::new(error.cause, about);
-        let caller = &mut caller.endpoint().within(WARNING_MAX);
         for bit in 0..u32::BITS - self.size.saturating_sub(1).leading_zeros() {
-            let (ahead, behind) = (self.rank(caller, 1 << bit), self.rank(caller, self.size - (1 << bit)));
+            let (ahead, behind) =
+                (self.rank(messenger, 1 << bit), self.rank(messenger, self.size - (1 << bit)));
             let (Ok(ahead), Ok(behind)) = (ahead, behind) else { return };
-            self.line.warn(caller, objection, (ahead, behind));
+            self.line.warn(messenger, objection, (ahead, behind));
         }
     }
 }
@@ -264,6 +243,11 @@ impl Party for Circle<'_> {
         self.comm()
     }
 
+    /// The communicator's slot, which no other one of its ranks has, and the call's place on it.
+    fn order(&self) -> u32 {
+        self.line.comm.context() << 16 | u32::from(tag::place(self.line.tag))
+    }
+
     fn name(&self) -> u32 {
         self.line.comm.rank().0
     }
@@ -274,16 +258,16 @@ impl Party for Circle<'_> {
 
     /// Dissemination (Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization", 1988): log2 of the ranks,
     /// rounded up, rounds for any number of ranks, if what is combined twice counts once - as with and, or, min and max.
-    fn agree<'s, const WORDS: usize, T: Transport, P: Platform>(
+    async fn agree<'s, const WORDS: usize, T: Transport, P: Platform>(
         &self,
-        caller: &mut impl Caller<'s, T, P>,
+        messenger: &mut impl Messenger<'s, T, P>,
         words: &mut [u64; WORDS],
         combine: impl Fn(usize, u64, u64) -> u64,
     ) -> Result<(), Error> {
         let mut distance = 1;
         while distance < self.size {
             let (mine, mut theirs) = (*words, [0; WORDS]);
-            self.pass(caller, distance, &mine, &mut theirs)?;
+            self.pass(messenger, distance, &mine, &mut theirs).await?;
             for (index, (word, theirs)) in words.iter_mut().zip(theirs).enumerate() {
                 *word = combine(index, *word, theirs);
             }
@@ -292,8 +276,14 @@ impl Party for Circle<'_> {
         Ok(())
     }
 
-    fn flush<'s, T: Transport, P: Platform>(&self, caller: &mut impl Caller<'s, T, P>) -> Result<(), Error> {
-        (1..self.size).try_for_each(|distance| self.pass::<u8, T, P>(caller, distance, &[], &mut []))
+    async fn flush<'s, T: Transport, P: Platform>(
+        &self,
+        messenger: &mut impl Messenger<'s, T, P>,
+    ) -> Result<(), Error> {
+        for distance in 1..self.size {
+            self.pass::<u8, T, P>(messenger, distance, &[], &mut []).await?;
+        }
+        Ok(())
     }
 }
 

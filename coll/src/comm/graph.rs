@@ -8,6 +8,7 @@ use aldis_kernel::{Comm, Error, Members, Rank};
 
 use super::circle::Circle;
 use super::making::make;
+use super::messenger::{Messenger, now};
 use super::party::Party;
 use super::topology::{Topology, TopologyKind};
 use crate::caller::Caller;
@@ -38,16 +39,29 @@ impl<'g> Graph<'g> {
         index: &'g [u32],
         edges: &'g [u32],
     ) -> Result<Option<Self>, Error> {
-        let circle = Circle::of_all(caller, comm, Operation::Create)?;
+        now(Self::icreate(caller, comm, index, edges))
+    }
+
+    /// The same for a [`Messenger`].
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub async fn icreate<'s, T: Transport, P: Platform>(
+        messenger: &mut impl Messenger<'s, T, P>,
+        comm: &Comm,
+        index: &'g [u32],
+        edges: &'g [u32],
+    ) -> Result<Option<Self>, Error> {
+        let circle = Circle::of_all(messenger, comm, Operation::Create)?;
         let digest = digest(index, edges);
         let mut digests = [digest, !digest];
-        circle.agree(caller, &mut digests, |_, mine, theirs| mine.max(theirs))?;
+        circle.agree(messenger, &mut digests, |_, mine, theirs| mine.max(theirs)).await?;
         let alike = if digests == [digest, !digest] { Ok(()) } else { Err(Cause::Disagreement) };
         let members = check(comm, index, edges).and(alike).map(|()| {
             let nodes = index.len() as u32;
             (comm.rank().0 < nodes).then_some(Members::<Empty<PeerId>>::First(*comm, nodes))
         });
-        Ok(make(caller, &circle, members)?.map(|comm| Self { comm, index, edges }))
+        Ok(make(messenger, &circle, members).await?.map(|comm| Self { comm, index, edges }))
     }
 
     /// The rank that this process would have in such a graph; `None` if it has no place for it (MPI_Graph_map).
@@ -172,14 +186,28 @@ impl<'g> DistributedGraph<'g> {
         sources: &'g [Neighbour],
         destinations: &'g [Neighbour],
     ) -> Result<Self, Error> {
-        let circle = Circle::of_all(caller, comm, Operation::Create)?;
+        now(Self::icreate_adjacent(caller, comm, sources, destinations))
+    }
+
+    /// The same for a [`Messenger`].
+    ///
+    /// # Errors
+    /// As [`create_adjacent`](Self::create_adjacent).
+    pub async fn icreate_adjacent<'s, T: Transport, P: Platform>(
+        messenger: &mut impl Messenger<'s, T, P>,
+        comm: &Comm,
+        sources: &'g [Neighbour],
+        destinations: &'g [Neighbour],
+    ) -> Result<Self, Error> {
+        let circle = Circle::of_all(messenger, comm, Operation::Create)?;
         let size = comm.size();
         let outside = sources.iter().chain(destinations).find(|neighbour| neighbour.rank.0 >= size);
         let members = match outside {
             Some(neighbour) => Err(Cause::RankOutOfRange { rank: neighbour.rank.0, size }),
             None => Ok(Some(Members::<Empty<PeerId>>::Of(*comm))),
         };
-        let comm = make(caller, &circle, members)?.ok_or(Error::new(Operation::Create, Cause::Stale))?;
+        let comm =
+            make(messenger, &circle, members).await?.ok_or(Error::new(Operation::Create, Cause::Stale))?;
         Ok(Self { comm, sources, destinations })
     }
 
@@ -198,21 +226,34 @@ impl<'g> DistributedGraph<'g> {
         edges: &[Edge],
         memory: &'g mut [Neighbour],
     ) -> Result<Self, Error> {
-        let circle = Circle::of_all(caller, comm, Operation::Create)?;
+        now(Self::icreate(caller, comm, edges, memory))
+    }
+
+    /// The same for a [`Messenger`].
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub async fn icreate<'s, T: Transport, P: Platform>(
+        messenger: &mut impl Messenger<'s, T, P>,
+        comm: &Comm,
+        edges: &[Edge],
+        memory: &'g mut [Neighbour],
+    ) -> Result<Self, Error> {
+        let circle = Circle::of_all(messenger, comm, Operation::Create)?;
         let size = comm.size();
         let outside =
             edges.iter().flat_map(|edge| [edge.source, edge.destination]).find(|rank| rank.0 >= size);
-        circle.meet(caller, outside.map(|rank| Cause::RankOutOfRange { rank: rank.0, size }))?;
+        circle.meet(messenger, outside.map(|rank| Cause::RankOutOfRange { rank: rank.0, size })).await?;
         let mut found = Found { memory, sources: 0, destinations: 0 };
         ends(edges, comm.rank()).for_each(|end| found.add(end));
         for distance in 1..size {
-            found.exchange(caller, &circle, comm, edges, distance)?;
+            found.exchange(messenger, &circle, comm, edges, distance).await?;
         }
         let have = found.memory.len() as u32;
         let need = (found.sources + found.destinations) as u32;
         let short = Cause::TooSmall { what: Resource::Scratch, need, have };
         let members = if need > have { Err(short) } else { Ok(Some(Members::<Empty<PeerId>>::Of(*comm))) };
-        let made = make(caller, &circle, members)?;
+        let made = make(messenger, &circle, members).await?;
         let (sources, destinations) = found.lists();
         let comm = made.ok_or(Error::new(Operation::Create, Cause::Stale))?;
         Ok(Self { comm, sources, destinations })
@@ -275,9 +316,9 @@ struct Found<'g> {
 
 impl<'g> Found<'g> {
     /// Tells the one `distance` places further on what it is to know, and hears from the one as many places back.
-    fn exchange<'s, T: Transport, P: Platform>(
+    async fn exchange<'s, T: Transport, P: Platform>(
         &mut self,
-        caller: &mut impl Caller<'s, T, P>,
+        messenger: &mut impl Messenger<'s, T, P>,
         circle: &Circle<'_>,
         comm: &Comm,
         edges: &[Edge],
@@ -286,7 +327,7 @@ impl<'g> Found<'g> {
         let to = Rank(((u64::from(comm.rank().0) + u64::from(distance)) % u64::from(comm.size())) as u32);
         let (mut mine, mut there) = (ends(edges, to), [0_u64]);
         let mut out = mine.clone().count();
-        circle.pass(caller, distance, &[out as u64], &mut there)?;
+        circle.pass(messenger, distance, &[out as u64], &mut there).await?;
         let [there] = there;
         let mut into = usize::try_from(there).unwrap_or(usize::MAX);
         while out > 0 || into > 0 {
@@ -295,7 +336,7 @@ impl<'g> Found<'g> {
             sending.iter_mut().zip(mine.by_ref()).for_each(|(end, mine)| *end = mine);
             let sending = sending.get(..ours).unwrap_or_default();
             let receiving = receiving.get_mut(..theirs).unwrap_or_default();
-            circle.pass_some(caller, distance, sending, receiving)?;
+            circle.pass_some(messenger, distance, sending, receiving).await?;
             receiving.iter().for_each(|&end| self.add(end));
             (out, into) = (out - ours, into - theirs);
         }

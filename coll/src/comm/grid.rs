@@ -8,8 +8,9 @@ use aldis_kernel::{Comm, Error, Members, Rank};
 
 use super::circle::Circle;
 use super::making::make;
+use super::messenger::{Messenger, now};
 use super::party::Party;
-use super::split::{Choice, split};
+use super::split::{Choice, isplit};
 use super::topology::{Topology, TopologyKind};
 use crate::caller::Caller;
 
@@ -50,10 +51,22 @@ impl<'d> Grid<'d> {
         comm: &Comm,
         dimensions: &'d [Dimension],
     ) -> Result<Option<Self>, Error> {
-        let circle = Circle::of_all(caller, comm, Operation::Create)?;
+        now(Self::icreate(caller, comm, dimensions))
+    }
+
+    /// The same for a [`Messenger`].
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub async fn icreate<'s, T: Transport, P: Platform>(
+        messenger: &mut impl Messenger<'s, T, P>,
+        comm: &Comm,
+        dimensions: &'d [Dimension],
+    ) -> Result<Option<Self>, Error> {
+        let circle = Circle::of_all(messenger, comm, Operation::Create)?;
         let members = check_places(comm, dimensions)
             .map(|places| (comm.rank().0 < places).then_some(Members::<Empty<PeerId>>::First(*comm, places)));
-        Ok(make(caller, &circle, members)?.map(|comm| Self { comm, dimensions }))
+        Ok(make(messenger, &circle, members).await?.map(|comm| Self { comm, dimensions }))
     }
 
     /// The rank that this process would have in such a grid; `None` if it has no place for it (MPI_Cart_map).
@@ -138,11 +151,25 @@ impl<'d> Grid<'d> {
         kept: &'k mut [Dimension],
         scratch: &mut [Choice],
     ) -> Result<Grid<'k>, Error> {
+        now(self.isub(caller, keep, kept, scratch))
+    }
+
+    /// The same for a [`Messenger`].
+    ///
+    /// # Errors
+    /// As [`sub`](Self::sub).
+    pub async fn isub<'s, 'k, T: Transport, P: Platform>(
+        &self,
+        messenger: &mut impl Messenger<'s, T, P>,
+        keep: &[bool],
+        kept: &'k mut [Dimension],
+        scratch: &mut [Choice],
+    ) -> Result<Grid<'k>, Error> {
         let refused = |cause| Error::new(Operation::Split, cause);
         let (have, need) = (kept.len() as u32, keep.iter().filter(|&&keep| keep).count() as u32);
         let short = Cause::TooSmall { what: Resource::Scratch, need, have };
         let fits = if need > have { Err(short) } else { self.check_len(keep.len()) };
-        Circle::of_all(caller, &self.comm, Operation::Split)?.meet(caller, fits.err())?;
+        Circle::of_all(messenger, &self.comm, Operation::Split)?.meet(messenger, fits.err()).await?;
         let kept = kept.get_mut(..need as usize).ok_or(refused(short))?;
         // Row-major numbers among the dimensions that are kept, and among the others, from the last dimension on.
         let (mut left, mut next) = (self.comm.rank().0, kept.iter_mut().rev());
@@ -157,7 +184,7 @@ impl<'d> Grid<'d> {
                 *into = *dimension;
             }
         }
-        let slice = split(caller, &self.comm, Some(among.0), within.0 as i32, scratch)?;
+        let slice = isplit(messenger, &self.comm, Some(among.0), within.0 as i32, scratch).await?;
         let comm = slice.ok_or(refused(Cause::Stale))?;
         Ok(Grid { comm, dimensions: kept })
     }

@@ -1,4 +1,5 @@
-//! Intercommunicators: communicators between two groups (MPI 4.1 section 7.6), all calls blocking.
+//! Intercommunicators: communicators between two groups (MPI 4.1 section 7.6). Calls block; those with an `i` before their names are
+//! futures.
 //!
 //! In an intercommunicator a rank addresses the other group: `send(&inter, data, Rank(2), tag)` goes to rank 2 of the remote
 //! group, and the source of what arrives is the sender's rank in its own. Every way of sending, receiving and probing that
@@ -63,6 +64,7 @@ use aldis_kernel::{Comm, Error, Group, Members, Rank, Tag};
 use super::bridge::{Bridge, Remote};
 use super::circle::{Circle, Line, check_subset};
 use super::making::{make, make_with};
+use super::messenger::{Messenger, now};
 use super::party::Party;
 use super::split::{Choice, gather, processes, select};
 use crate::caller::Caller;
@@ -89,47 +91,62 @@ pub fn create<'s, T: Transport, P: Platform>(
     tag: Tag,
     scratch: &mut [Choice],
 ) -> Result<Comm, Error> {
+    now(icreate(caller, local, leader, (peer, remote_leader), tag, scratch))
+}
+
+/// The same for a [`Messenger`].
+///
+/// # Errors
+/// As [`create`].
+pub async fn icreate<'s, T: Transport, P: Platform>(
+    messenger: &mut impl Messenger<'s, T, P>,
+    local: &Comm,
+    leader: Rank,
+    (peer, remote_leader): (&Comm, Rank),
+    tag: Tag,
+    scratch: &mut [Choice],
+) -> Result<Comm, Error> {
     let operation = Operation::Create;
-    let circle = Circle::of_all(caller, local, operation)?;
+    let circle = Circle::of_all(messenger, local, operation)?;
     if leader.0 >= local.size() {
         return Err(Error::new(operation, Cause::RankOutOfRange { rank: leader.0, size: local.size() }));
     }
     let is_leader = local.rank() == leader;
-    let way = if is_leader { way(caller, local, peer, remote_leader, tag) } else { Ok((PeerId(0), tag)) };
+    let way = if is_leader { way(messenger, local, peer, remote_leader, tag) } else { Ok((PeerId(0), tag)) };
     let (process, line_tag) = way.unwrap_or((PeerId(0), tag));
     let line = Line::new(peer, line_tag, operation);
-    let bridge = Bridge::new(caller, circle, leader, line, (remote_leader, process));
+    let bridge = Bridge::new(messenger, circle, leader, line, (remote_leader, process));
     // The leaders first: a process of both groups would wait for itself.
     let there = match way {
-        Ok(_) if is_leader => introduce(caller, &bridge, scratch),
+        Ok(_) if is_leader => introduce(messenger, &bridge, scratch).await,
         way => way.map(|_| 0).map_err(|cause| Error::new(operation, cause)),
     };
-    bridge.settle(caller, there.map(|_| ()))?;
+    bridge.settle(messenger, there.map(|_| ())).await?;
     let mut there = [there?];
-    let spread = circle.spread(caller, leader.0, &mut there);
-    bridge.told(caller, spread)?;
+    let spread = circle.spread(messenger, leader.0, &mut there).await;
+    bridge.told(messenger, spread)?;
     let [there] = there;
     let (have, need) = (scratch.len() as u32, local.size().saturating_add(there));
     let short = Cause::TooSmall { what: Resource::Scratch, need, have };
-    bridge.meet(caller, (need > have).then_some(short))?;
+    bridge.meet(messenger, (need > have).then_some(short)).await?;
     let choices = scratch.get_mut(local.size() as usize..need as usize);
     let choices = choices.ok_or(Error::new(operation, short))?;
-    let spread = circle.spread(caller, leader.0, choices);
-    bridge.told(caller, spread)?;
+    let spread = circle.spread(messenger, leader.0, choices).await;
+    bridge.told(messenger, spread)?;
     let (ours, theirs) = (Members::<Empty<PeerId>>::Of(*local), Members::These(processes(choices)));
-    let made = connect(caller, &bridge.to(Remote::These(choices)), Some((ours, theirs)));
+    let made = connect(messenger, &bridge.to(Remote::These(choices)), Some((ours, theirs))).await;
     made?.ok_or(Error::new(operation, Cause::Stale))
 }
 
 /// The other leader's process, and the tag to talk to it by.
 fn way<'s, T: Transport, P: Platform>(
-    caller: &mut impl Caller<'s, T, P>,
+    messenger: &mut impl Messenger<'s, T, P>,
     local: &Comm,
     peer: &Comm,
     remote_leader: Rank,
     tag: Tag,
 ) -> Result<(PeerId, Tag), Cause> {
-    let endpoint = caller.endpoint();
+    let endpoint = messenger.endpoint();
     let process = endpoint.process_of(peer, remote_leader).map_err(|error| error.cause)?;
     let group = endpoint.group(local).map_err(|error| error.cause)?;
     if group.contains(process) {
@@ -140,30 +157,33 @@ fn way<'s, T: Transport, P: Platform>(
 
 /// The leaders tell each other who is in their groups. What the other one has told is left behind this side's entries of the
 /// scratch; how many there are is the result.
-fn introduce<'s, T: Transport, P: Platform>(
-    caller: &mut impl Caller<'s, T, P>,
+async fn introduce<'s, T: Transport, P: Platform>(
+    messenger: &mut impl Messenger<'s, T, P>,
     bridge: &Bridge<'_>,
     scratch: &mut [Choice],
 ) -> Result<u32, Error> {
     let (local, have) = (*bridge.local.comm(), scratch.len() as u32);
     let mut there = [0_u32];
-    bridge.cross(caller, &[local.size()], &mut there)?;
+    bridge.cross(messenger, &[local.size()], &mut there).await?;
     let [there] = there;
     let need = local.size().saturating_add(there);
     let short = (need > have).then_some(Cause::TooSmall { what: Resource::Scratch, need, have });
     let (mine, mut theirs) = ([bridge.objection(short)], [0]);
-    bridge.cross(caller, &mine, &mut theirs)?;
+    bridge.cross(messenger, &mine, &mut theirs).await?;
     let [objection] = theirs;
     bridge.heed(objection, short)?;
     let lists = scratch.split_at_mut_checked(local.size() as usize);
     let lists = lists.and_then(|(ours, rest)| Some((ours, rest.get_mut(..there as usize)?)));
     let (ours, theirs) = lists.ok_or(Error::new(bridge.operation(), Cause::Stale))?;
-    let group = caller.endpoint().group(&local)?;
+    let endpoint = messenger.endpoint();
+    let group = endpoint.group(&local)?;
     for ((choice, process), rank) in ours.iter_mut().zip(group.processes()).zip((0..).map(Rank)) {
         *choice = Choice::new(None, 0, rank, process);
     }
-    bridge.cross(caller, ours, theirs)?;
-    let group = caller.endpoint().group(&local)?;
+    drop(endpoint);
+    bridge.cross(messenger, ours, theirs).await?;
+    let endpoint = messenger.endpoint();
+    let group = endpoint.group(&local)?;
     let both = processes(theirs).find(|&process| group.contains(process));
     both.map_or(Ok(there), |process| Err(Error::new(bridge.operation(), Cause::Overlap { rank: process.0 })))
 }
@@ -180,22 +200,34 @@ pub fn merge<'s, T: Transport, P: Platform>(
     inter: &Comm,
     high: bool,
 ) -> Result<Comm, Error> {
-    let bridge = Bridge::over(caller, inter, Operation::Create)?;
+    now(imerge(caller, inter, high))
+}
+
+/// The same for a [`Messenger`].
+///
+/// # Errors
+/// As [`merge`].
+pub async fn imerge<'s, T: Transport, P: Platform>(
+    messenger: &mut impl Messenger<'s, T, P>,
+    inter: &Comm,
+    high: bool,
+) -> Result<Comm, Error> {
+    let bridge = Bridge::over(messenger, inter, Operation::Create)?;
     let mut given = [high.into(), (!high).into()];
-    let agreed = bridge.local.agree(caller, &mut given, |_, mine, theirs| mine | theirs);
-    bridge.told(caller, agreed)?;
-    bridge.meet(caller, (given == [1, 1]).then_some(Cause::Disagreement))?;
+    let agreed = bridge.local.agree(messenger, &mut given, |_, mine, theirs| mine | theirs).await;
+    bridge.told(messenger, agreed)?;
+    bridge.meet(messenger, (given == [1, 1]).then_some(Cause::Disagreement)).await?;
     let mut theirs = [0_u8];
-    bridge.swap(caller, &[u8::from(high)], &mut theirs)?;
-    let endpoint = caller.endpoint();
-    let first = [endpoint.group(inter)?, endpoint.remote_group(inter)?].map(|group| group.process(Rank(0)));
+    bridge.swap(messenger, &[u8::from(high)], &mut theirs).await?;
+    let local = messenger.endpoint().group(inter)?.process(Rank(0));
+    let first = [local, messenger.endpoint().remote_group(inter)?.process(Rank(0))];
     let remote_first = match (high, theirs == [1]) {
         (true, false) => true,
         (false, true) => false,
         _ => first.is_sorted_by(|local, remote| local > remote),
     };
     let members = Members::<Empty<PeerId>>::Both { inter: *inter, remote_first };
-    make(caller, &bridge, Ok(Some(members)))?.ok_or(Error::new(Operation::Create, Cause::Stale))
+    make(messenger, &bridge, Ok(Some(members))).await?.ok_or(Error::new(Operation::Create, Cause::Stale))
 }
 
 /// An intercommunicator between the same groups, whose messages meet none of the old one's (MPI_Comm_dup).
@@ -206,14 +238,25 @@ pub fn dup<'s, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     inter: &Comm,
 ) -> Result<Comm, Error> {
-    let bridge = Bridge::over(caller, inter, Operation::Dup)?;
-    let companion = caller.endpoint().companion(inter)?;
-    let lacking = caller.endpoint().check_attributes(inter).err();
-    bridge.meet(caller, lacking)?;
+    now(idup(caller, inter))
+}
+
+/// The same for a [`Messenger`].
+///
+/// # Errors
+/// As [`dup`].
+pub async fn idup<'s, T: Transport, P: Platform>(
+    messenger: &mut impl Messenger<'s, T, P>,
+    inter: &Comm,
+) -> Result<Comm, Error> {
+    let bridge = Bridge::over(messenger, inter, Operation::Dup)?;
+    let companion = messenger.endpoint().companion(inter)?;
+    let lacking = messenger.endpoint().check_attributes(inter).err();
+    bridge.meet(messenger, lacking).await?;
     let members = [companion, *inter].map(Members::<Empty<PeerId>>::Of);
-    let made = connect(caller, &bridge, Some(members.into()))?;
+    let made = connect(messenger, &bridge, Some(members.into())).await?;
     let made = made.ok_or(Error::new(Operation::Dup, Cause::Stale))?;
-    caller.endpoint().copy_attributes(inter, &made);
+    messenger.endpoint().copy_attributes(inter, &made);
     Ok(made)
 }
 
@@ -230,9 +273,23 @@ pub fn split<'s, T: Transport, P: Platform>(
     key: i32,
     scratch: &mut [Choice],
 ) -> Result<Option<Comm>, Error> {
-    let bridge = Bridge::over(caller, inter, Operation::Split)?;
-    let own = Choice::new(colour, key, inter.rank(), caller.endpoint().process());
-    choose(caller, &bridge, inter, Ok(own), scratch)
+    now(isplit(caller, inter, colour, key, scratch))
+}
+
+/// The same for a [`Messenger`].
+///
+/// # Errors
+/// As [`split`](split()).
+pub async fn isplit<'s, T: Transport, P: Platform>(
+    messenger: &mut impl Messenger<'s, T, P>,
+    inter: &Comm,
+    colour: Option<u32>,
+    key: i32,
+    scratch: &mut [Choice],
+) -> Result<Option<Comm>, Error> {
+    let bridge = Bridge::over(messenger, inter, Operation::Split)?;
+    let own = Choice::new(colour, key, inter.rank(), messenger.endpoint().process());
+    choose(messenger, &bridge, inter, Ok(own), scratch).await
 }
 
 /// An intercommunicator between part of each group (MPI_Comm_create of an intercommunicator, MPI 4.1 section 7.4.2): `group`
@@ -248,14 +305,27 @@ pub fn subset<'s, T: Transport, P: Platform>(
     group: &Group<'_>,
     scratch: &mut [Choice],
 ) -> Result<Option<Comm>, Error> {
-    let bridge = Bridge::over(caller, inter, Operation::Create)?;
-    let endpoint = caller.endpoint();
-    let (process, place) = (endpoint.process(), group.rank_of(endpoint.process()));
-    let own = check_subset(&endpoint.group(inter)?, group).map(|()| {
+    now(isubset(caller, inter, group, scratch))
+}
+
+/// The same for a [`Messenger`].
+///
+/// # Errors
+/// As [`subset`].
+pub async fn isubset<'s, T: Transport, P: Platform>(
+    messenger: &mut impl Messenger<'s, T, P>,
+    inter: &Comm,
+    group: &Group<'_>,
+    scratch: &mut [Choice],
+) -> Result<Option<Comm>, Error> {
+    let bridge = Bridge::over(messenger, inter, Operation::Create)?;
+    let process = messenger.endpoint().process();
+    let place = group.rank_of(process);
+    let own = check_subset(&messenger.endpoint().group(inter)?, group).map(|()| {
         let key = place.map_or(0, |place| place.0.cast_signed());
         Choice::new(place.map(|_| 0), key, inter.rank(), process)
     });
-    choose(caller, &bridge, inter, own, scratch)
+    choose(messenger, &bridge, inter, own, scratch).await
 }
 
 /// Frees an intercommunicator (MPI_Comm_free): returns once every rank of both groups has called this. What was sent in it
@@ -267,14 +337,25 @@ pub fn free<'s, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     inter: Comm,
 ) -> Result<(), Error> {
-    let met = Bridge::over(caller, &inter, Operation::Free)?.meet(caller, None);
-    caller.endpoint().discard(&inter)?;
+    now(ifree(caller, inter))
+}
+
+/// The same for a [`Messenger`].
+///
+/// # Errors
+/// As [`free`].
+pub async fn ifree<'s, T: Transport, P: Platform>(
+    messenger: &mut impl Messenger<'s, T, P>,
+    inter: Comm,
+) -> Result<(), Error> {
+    let met = Bridge::over(messenger, &inter, Operation::Free)?.meet(messenger, None).await;
+    messenger.endpoint().discard(&inter)?;
     met
 }
 
 /// An intercommunicator of those on both sides who have chosen alike.
-fn choose<'s, T: Transport, P: Platform>(
-    caller: &mut impl Caller<'s, T, P>,
+async fn choose<'s, T: Transport, P: Platform>(
+    messenger: &mut impl Messenger<'s, T, P>,
     bridge: &Bridge<'_>,
     inter: &Comm,
     own: Result<Choice, Cause>,
@@ -284,21 +365,21 @@ fn choose<'s, T: Transport, P: Platform>(
     let short = Cause::TooSmall { what: Resource::Scratch, need, have };
     let choices = scratch.get_mut(..need as usize).ok_or(short);
     let lists = choices.and_then(|choices| choices.split_at_mut_checked(inter.size() as usize).ok_or(short));
-    bridge.meet(caller, own.err().or(lists.as_ref().err().copied()))?;
+    bridge.meet(messenger, own.err().or(lists.as_ref().err().copied())).await?;
     let refused = |cause| Error::new(bridge.operation(), cause);
     let (own, (ours, theirs)) = (own.map_err(refused)?, lists.map_err(refused)?);
-    let gathered = gather(caller, &bridge.local, own, ours);
-    bridge.told(caller, gathered)?;
-    bridge.swap(caller, ours, theirs)?;
+    let gathered = gather(messenger, &bridge.local, own, ours).await;
+    bridge.told(messenger, gathered)?;
+    bridge.swap(messenger, ours, theirs).await?;
     let (ours, theirs) = (select(ours, &own), select(theirs, &own));
     let is_in = own.is_in() && !theirs.is_empty();
     let members = (Members::These(processes(ours)), Members::These(processes(theirs)));
-    connect(caller, bridge, is_in.then_some(members))
+    connect(messenger, bridge, is_in.then_some(members)).await
 }
 
 /// Makes an intercommunicator of members on this side and on the other; both sides take part, also those who will be in none.
-fn connect<'s, T, P, I, J>(
-    caller: &mut impl Caller<'s, T, P>,
+async fn connect<'s, T, P, I, J>(
+    messenger: &mut impl Messenger<'s, T, P>,
     bridge: &Bridge<'_>,
     members: Option<(Members<I>, Members<J>)>,
 ) -> Result<Option<Comm>, Error>
@@ -309,16 +390,17 @@ where
     J: Iterator<Item = PeerId> + Clone,
 {
     let (ours, theirs) = members.unzip();
-    let companion = make(caller, &bridge.local, Ok(ours));
+    let companion = make(messenger, &bridge.local, Ok(ours)).await;
     // Also if that has failed: the other side is told so.
     let theirs = companion.map(|_| theirs).map_err(|error| error.cause);
-    let made = make_with(caller, bridge, theirs, |endpoint, slot, generation, theirs| {
+    let made = make_with(messenger, bridge, theirs, |endpoint, slot, generation, theirs| {
         let companion = companion.ok().flatten().ok_or(Cause::Stale)?;
         endpoint.install_inter(slot, generation, &companion, theirs)
-    });
+    })
+    .await;
     if let (Ok(Some(companion)), Err(_)) = (&companion, &made) {
         // Gone with the intercommunicator, if that had been made.
-        let _ = caller.endpoint().discard(companion);
+        let _ = messenger.endpoint().discard(companion);
     }
     companion.and(made)
 }

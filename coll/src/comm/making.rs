@@ -3,16 +3,16 @@
 use aldis_kernel::hal::{Cause, PeerId, Platform, Resource, Transport};
 use aldis_kernel::{CONTEXT_WORDS, Comm, Endpoint, Error, GENERATION_MAX, Members};
 
+use super::messenger::{Messenger, rest};
 use super::party::Party;
-use crate::caller::Caller;
 
-/// Words of an agreement on a slot: an objection, whether there are more slots, and which are free.
-const OFFER_WORDS: usize = 2 + CONTEXT_WORDS;
+/// Words of an agreement on a slot: an objection, the call's place in the order of calls, flags, and which slots are free.
+const OFFER_WORDS: usize = 3 + CONTEXT_WORDS;
 
 /// Makes a communicator of `members`: everybody in the party takes part, also those who will be in none. A rank that
 /// cannot go on says so here instead of staying away.
-pub(super) fn make<'s, T, P, I>(
-    caller: &mut impl Caller<'s, T, P>,
+pub(super) async fn make<'s, T, P, I>(
+    messenger: &mut impl Messenger<'s, T, P>,
     party: &impl Party,
     members: Result<Option<Members<I>>, Cause>,
 ) -> Result<Option<Comm>, Error>
@@ -21,14 +21,15 @@ where
     P: Platform,
     I: Iterator<Item = PeerId> + Clone,
 {
-    make_with(caller, party, members, |endpoint, slot, generation, members| {
+    make_with(messenger, party, members, |endpoint, slot, generation, members| {
         endpoint.install(slot, generation, members)
     })
+    .await
 }
 
 /// The same, with a way of its own to put the communicator into the table: slot, generation and members are agreed upon.
-pub(super) fn make_with<'s, T, P, I>(
-    caller: &mut impl Caller<'s, T, P>,
+pub(super) async fn make_with<'s, T, P, I>(
+    messenger: &mut impl Messenger<'s, T, P>,
     party: &impl Party,
     members: Result<Option<Members<I>>, Cause>,
     install: impl FnOnce(&mut Endpoint<'s, T, P>, u32, u32, &Members<I>) -> Result<Comm, Cause>,
@@ -40,69 +41,129 @@ where
 {
     let (members, objection) = match members {
         Ok(Some(members)) => {
-            let objection = caller.endpoint().check_pieces(&members).err();
+            let objection = messenger.endpoint().check_pieces(&members).err();
             (Some(members), objection)
         }
         Ok(None) => (None, None),
         Err(cause) => (None, Some(cause)),
     };
-    let slot = agree_on_slot(caller, party, members.is_some(), objection)?;
-    let mut newest = [members.as_ref().map_or(0, |_| caller.endpoint().context_generation(slot).into())];
-    party.agree(caller, &mut newest, |_, mine, theirs| mine.max(theirs))?;
-    let generation = match newest {
-        [newest] if newest < GENERATION_MAX.into() => newest as u32 + 1,
-        _ => {
-            // From here on generations repeat: no message of an old one may be under way any more.
-            party.flush(caller)?;
-            1
-        }
+    let mut turn = Turn { order: UNKNOWN, held: false };
+    let slot = agree_on_slot(messenger, party, &mut turn, members.is_some(), objection).await;
+    let made = match slot {
+        Ok(slot) => install_in(messenger, party, slot, members, install).await,
+        Err(error) => Err(error),
     };
-    let Some(members) = members else {
-        party.meet(caller, None)?;
+    messenger.endpoint().end_context_turn(turn.order, turn.held);
+    let Some(made) = made? else {
+        party.meet(messenger, None).await?;
         return Ok(None);
     };
-    let made = install(caller.endpoint(), slot, generation, &members);
-    let met = party.meet(caller, made.err());
+    let met = party.meet(messenger, made.err()).await;
     match (made, met) {
         (Ok(comm), Err(error)) => {
-            caller.endpoint().discard(&comm)?;
+            messenger.endpoint().discard(&comm)?;
             Err(error)
         }
         (made, met) => {
             met?;
             let made = made.ok();
-            made.map_or(Ok(()), |made| caller.endpoint().inherit(party.parent(), &made))?;
+            made.map_or(Ok(()), |made| messenger.endpoint().inherit(party.parent(), &made))?;
             Ok(made)
         }
     }
 }
 
-/// The first slot that is free on all members: everybody's free slots, combined by and, 256 at a time (as MPICH does it:
-/// Gropp and Thakur, "Thread-safety in an MPI implementation", 2007). Those who are no members leave the choice to them.
-fn agree_on_slot<'s, T: Transport, P: Platform>(
-    caller: &mut impl Caller<'s, T, P>,
+/// Puts the communicator into a slot that all members have promised to it, under a generation that is new on all of them;
+/// `None` on those who will be in none.
+async fn install_in<'s, T, P, I>(
+    messenger: &mut impl Messenger<'s, T, P>,
     party: &impl Party,
+    slot: u32,
+    members: Option<Members<I>>,
+    install: impl FnOnce(&mut Endpoint<'s, T, P>, u32, u32, &Members<I>) -> Result<Comm, Cause>,
+) -> Result<Option<Result<Comm, Cause>>, Error>
+where
+    T: Transport,
+    P: Platform,
+    I: Iterator<Item = PeerId> + Clone,
+{
+    let newest = if members.is_some() { messenger.endpoint().context_generation(slot) } else { 0 };
+    let mut newest = [newest.into()];
+    party.agree(messenger, &mut newest, |_, mine, theirs| mine.max(theirs)).await?;
+    let generation = match newest {
+        [newest] if newest < GENERATION_MAX.into() => newest as u32 + 1,
+        _ => {
+            // From here on generations repeat: no message of an old one may be under way any more.
+            party.flush(messenger).await?;
+            1
+        }
+    };
+    Ok(members.map(|members| install(&mut messenger.endpoint(), slot, generation, &members)))
+}
+
+/// A call's place in the order of those that are under way, as far as it is known, and whether it has its process's turn.
+struct Turn {
+    order: u32,
+    held: bool,
+}
+
+/// No order: not all ranks are known to have begun the call.
+const UNKNOWN: u32 = u32::MAX;
+
+/// In an offer's flags: there are more slots behind those that are offered.
+const MORE: u64 = 1;
+
+/// In an offer's flags: it is one, made in this process's turn.
+const OFFERED: u64 = 2;
+
+/// The first slot that is free on all members: everybody's free slots, combined by and, 256 at a time (as MPICH does it:
+/// Gropp and Thakur, "Thread-safety in an MPI implementation", 2007). Those who are no members leave the choice to them. Where
+/// it is not this call's turn, all try again. Who does other things meanwhile offers nothing at first: his turn would last until
+/// the last rank has begun the call, which may wait for another one.
+async fn agree_on_slot<'s, T: Transport, P: Platform>(
+    messenger: &mut impl Messenger<'s, T, P>,
+    party: &impl Party,
+    turn: &mut Turn,
     is_member: bool,
-    own: Option<Cause>,
+    mut own: Option<Cause>,
 ) -> Result<u32, Error> {
     let mut base = 0;
     loop {
-        let mut words = [u64::MAX; OFFER_WORDS];
-        let [objection, more, free @ ..] = &mut words;
-        *objection = party.objection(own);
-        if is_member {
-            let offer = caller.endpoint().context_offer(base);
-            (*more, *free) = (offer.more.into(), offer.free);
+        // Others of this process are not to wait until all ranks have begun this one.
+        let is_ready = is_member && (turn.order != UNKNOWN || !messenger.waits());
+        turn.held = turn.held || (is_ready && messenger.endpoint().take_context_turn(turn.order));
+        if is_ready && !turn.held && !messenger.waits() {
+            own = own.or(Some(Cause::Busy));
         }
-        let combine = |index, mine: u64, theirs| if index == 0 { mine.max(theirs) } else { mine & theirs };
-        party.agree(caller, &mut words, combine)?;
-        let [objection, more, free @ ..] = words;
-        party.heed(objection, own).inspect_err(|error| party.raise(caller, *error))?;
+        let (mut flags, mut free) = (MORE | OFFERED, [u64::MAX; CONTEXT_WORDS]);
+        if is_member && !turn.held {
+            (flags, free) = (0, [0; CONTEXT_WORDS]);
+        } else if is_member {
+            let offer = messenger.endpoint().context_offer(base);
+            (flags, free) = (OFFERED | if offer.more { MORE } else { 0 }, offer.free);
+        }
+        let mut words = [0; OFFER_WORDS];
+        let [objection, order, offered, slots @ ..] = &mut words;
+        (*objection, *order, *offered, *slots) = (party.objection(own), party.order().into(), flags, free);
+        let combine = |index, mine: u64, theirs: u64| match index {
+            0 => mine.max(theirs),
+            1 => mine.min(theirs),
+            _ => mine & theirs,
+        };
+        party.agree(messenger, &mut words, combine).await?;
+        let [objection, order, flags, free @ ..] = words;
+        party.heed(objection, own).inspect_err(|error| party.raise(messenger, *error))?;
+        if flags & OFFERED == 0 {
+            turn.order = order as u32;
+            messenger.endpoint().put_off_context_turn(turn.order, core::mem::take(&mut turn.held));
+            rest().await;
+            continue;
+        }
         let mut words = free.into_iter().zip((base..).step_by(64)).filter(|&(word, _)| word != 0);
         if let Some((word, first)) = words.next() {
             return Ok(first + word.trailing_zeros());
         }
-        if more & 1 == 0 {
+        if flags & MORE == 0 {
             return Err(Error::new(party.operation(), Cause::Full(Resource::Communicators)));
         }
         base += 64 * CONTEXT_WORDS as u32;

@@ -3,7 +3,7 @@
 use aldis_kernel::hal::{Cause, Operation, Platform, Resource, Transport};
 use aldis_kernel::{Comm, Error};
 
-use crate::caller::Caller;
+use super::messenger::{Messenger, NOTICE_BYTES};
 
 /// Ranks that take part in a call: those of one group, or of both groups of an intercommunicator.
 pub(super) trait Party {
@@ -13,6 +13,10 @@ pub(super) trait Party {
     /// The communicator that what is made in the call is made of, on this side.
     fn parent(&self) -> &Comm;
 
+    /// A number that tells this call apart from others that are under way, as far as this rank knows it: the least of those of
+    /// all ranks is the call's place in an order.
+    fn order(&self) -> u32;
+
     /// What the others call this rank.
     fn name(&self) -> u32;
 
@@ -20,35 +24,42 @@ pub(super) trait Party {
     fn error(&self, cause: Cause, name: u32) -> Error;
 
     /// Combines everybody's words, the same result for all. What is combined twice counts once.
-    fn agree<'s, const WORDS: usize, T: Transport, P: Platform>(
+    async fn agree<'s, const WORDS: usize, T: Transport, P: Platform>(
         &self,
-        caller: &mut impl Caller<'s, T, P>,
+        messenger: &mut impl Messenger<'s, T, P>,
         words: &mut [u64; WORDS],
         combine: impl Fn(usize, u64, u64) -> u64,
     ) -> Result<(), Error>;
 
     /// Has everything taken in that the others had sent to this rank before they came here, in whatever context:
     /// messages between two ranks stay in order. A message to each.
-    fn flush<'s, T: Transport, P: Platform>(&self, caller: &mut impl Caller<'s, T, P>) -> Result<(), Error>;
+    async fn flush<'s, T: Transport, P: Platform>(
+        &self,
+        messenger: &mut impl Messenger<'s, T, P>,
+    ) -> Result<(), Error>;
 
     /// Waits until everybody is here. If anybody cannot go on, nobody does: it fails there with its own cause, elsewhere
     /// with what [`objection`](Self::objection) was raised.
-    fn meet<'s, T: Transport, P: Platform>(
+    async fn meet<'s, T: Transport, P: Platform>(
         &self,
-        caller: &mut impl Caller<'s, T, P>,
+        messenger: &mut impl Messenger<'s, T, P>,
         own: Option<Cause>,
     ) -> Result<(), Error> {
         let mut words = [self.objection(own)];
-        self.agree(caller, &mut words, |_, mine, theirs| mine.max(theirs))?;
+        self.agree(messenger, &mut words, |_, mine, theirs| mine.max(theirs)).await?;
         let [objection] = words;
         let heeded = self.heed(objection, own);
-        heeded.inspect_err(|error| self.raise(caller, *error))
+        heeded.inspect_err(|error| self.raise(messenger, *error))
     }
 
     /// Does what the policy of the communicator asks for about an error that the call itself has found.
-    fn raise<'s, T: Transport, P: Platform>(&self, caller: &mut impl Caller<'s, T, P>, mut error: Error) {
+    fn raise<'s, T: Transport, P: Platform>(
+        &self,
+        messenger: &mut impl Messenger<'s, T, P>,
+        mut error: Error,
+    ) {
         error.context = self.parent().context();
-        caller.endpoint().raise(&error);
+        messenger.endpoint().raise(&error);
     }
 
     /// A rank's objection to going on, as a word of which the greatest wins; zero is none.
@@ -76,9 +87,6 @@ pub(super) struct Objection {
 }
 
 impl Objection {
-    /// Bytes of a [`notice`](Self::notice): no other message of a call has as many.
-    pub(super) const BYTES: usize = 5;
-
     /// What the one of this name says when it cannot go on because of `cause`.
     pub(super) const fn new(cause: Cause, name: u32) -> Self {
         let (code, name) = match cause {
@@ -111,13 +119,14 @@ impl Objection {
         if code == 0 { None } else { Some(Self { code, name: word as u32 }) }
     }
 
-    /// The message by which a rank that has failed alone tells those who would wait for it.
-    pub(super) const fn notice(self) -> [u8; Self::BYTES] {
+    /// The message by which a rank that has failed alone tells those who would wait for it: no other message of a call has as many
+    /// bytes.
+    pub(super) const fn notice(self) -> [u8; NOTICE_BYTES] {
         let [a, b, c, d] = self.name.to_le_bytes();
         [self.code, a, b, c, d]
     }
 
-    pub(super) const fn from_notice(notice: [u8; Self::BYTES]) -> Self {
+    pub(super) const fn from_notice(notice: [u8; NOTICE_BYTES]) -> Self {
         let [code, name @ ..] = notice;
         Self { code, name: u32::from_le_bytes(name) }
     }

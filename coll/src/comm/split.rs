@@ -6,6 +6,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::circle::Circle;
 use super::making::make;
+use super::messenger::{Messenger, now};
 use super::party::Party;
 use crate::caller::Caller;
 
@@ -62,18 +63,32 @@ pub fn split<'s, T: Transport, P: Platform>(
     key: i32,
     scratch: &mut [Choice],
 ) -> Result<Option<Comm>, Error> {
-    let circle = Circle::of_all(caller, comm, Operation::Split)?;
+    now(isplit(caller, comm, colour, key, scratch))
+}
+
+/// The same for a [`Messenger`].
+///
+/// # Errors
+/// As [`split`](split()).
+pub async fn isplit<'s, T: Transport, P: Platform>(
+    messenger: &mut impl Messenger<'s, T, P>,
+    comm: &Comm,
+    colour: Option<u32>,
+    key: i32,
+    scratch: &mut [Choice],
+) -> Result<Option<Comm>, Error> {
+    let circle = Circle::of_all(messenger, comm, Operation::Split)?;
     let (size, have) = (comm.size() as usize, scratch.len() as u32);
     let Some(choices) = scratch.get_mut(..size) else {
         let (what, need) = (Resource::Scratch, comm.size());
-        circle.meet(caller, Some(Cause::TooSmall { what, need, have }))?;
+        circle.meet(messenger, Some(Cause::TooSmall { what, need, have })).await?;
         return Ok(None);
     };
-    circle.meet(caller, None)?;
-    let own = Choice::new(colour, key, comm.rank(), caller.endpoint().process());
-    gather(caller, &circle, own, choices)?;
+    circle.meet(messenger, None).await?;
+    let own = Choice::new(colour, key, comm.rank(), messenger.endpoint().process());
+    gather(messenger, &circle, own, choices).await?;
     let mine = select(choices, &own);
-    make(caller, &circle, Ok(own.is_in().then_some(Members::These(processes(mine)))))
+    make(messenger, &circle, Ok(own.is_in().then_some(Members::These(processes(mine))))).await
 }
 
 /// Splits `comm` into groups of ranks that share something - memory, a node, a board: what, `shares` tells for each
@@ -89,16 +104,30 @@ pub fn split_type<'s, T: Transport, P: Platform>(
     shares: impl Fn(PeerId) -> bool,
     scratch: &mut [Choice],
 ) -> Result<Option<Comm>, Error> {
-    let endpoint = caller.endpoint();
-    let me = endpoint.process();
-    let lowest = endpoint.group(comm)?.processes().filter(|&process| process == me || shares(process)).min();
-    split(caller, comm, Some(lowest.unwrap_or(me).0), key, scratch)
+    now(isplit_type(caller, comm, key, shares, scratch))
+}
+
+/// The same for a [`Messenger`].
+///
+/// # Errors
+/// As [`split_type`].
+pub async fn isplit_type<'s, T: Transport, P: Platform>(
+    messenger: &mut impl Messenger<'s, T, P>,
+    comm: &Comm,
+    key: i32,
+    shares: impl Fn(PeerId) -> bool,
+    scratch: &mut [Choice],
+) -> Result<Option<Comm>, Error> {
+    let me = messenger.endpoint().process();
+    let shares = |process: &PeerId| *process == me || shares(*process);
+    let lowest = messenger.endpoint().group(comm)?.processes().filter(shares).min();
+    isplit(messenger, comm, Some(lowest.unwrap_or(me).0), key, scratch).await
 }
 
 /// Everybody's choice, in the order of ranks from this one downwards: the all-gather of Bruck et al. ("Efficient
 /// algorithms for all-to-all communications in multiport message-passing systems", 1997), whose last rotation nobody needs.
-pub(super) fn gather<'s, T: Transport, P: Platform>(
-    caller: &mut impl Caller<'s, T, P>,
+pub(super) async fn gather<'s, T: Transport, P: Platform>(
+    messenger: &mut impl Messenger<'s, T, P>,
     circle: &Circle<'_>,
     own: Choice,
     choices: &mut [Choice],
@@ -110,7 +139,7 @@ pub(super) fn gather<'s, T: Transport, P: Platform>(
     while let Some((have, rest)) = choices.split_at_mut_checked(known).filter(|(_, rest)| !rest.is_empty()) {
         let count = known.min(rest.len());
         let (Some(mine), Some(theirs)) = (have.get(..count), rest.get_mut(..count)) else { break };
-        circle.pass(caller, known as u32, mine, theirs)?;
+        circle.pass(messenger, known as u32, mine, theirs).await?;
         known += count;
     }
     Ok(())

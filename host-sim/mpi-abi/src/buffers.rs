@@ -7,16 +7,19 @@ use std::collections::BTreeMap;
 
 use aldis_kernel::Request;
 
-use crate::abi::{Handle, MPI_BSEND_OVERHEAD, MPI_BUFFER_AUTOMATIC, MPI_COMM_SELF, MPI_ERR_BUFFER, Status};
+use crate::abi::{Handle, MPI_BSEND_OVERHEAD, MPI_BUFFER_AUTOMATIC, MPI_COMM_SELF, MPI_ERR_BUFFER};
 use crate::datatypes::{Data, small};
 use crate::edge::{Address, Owned, Ptr};
 use crate::errors::Fault;
-use crate::{communicators, engine, requests};
+use crate::{communicators, engine, making, requests};
+use aldis_coll::comm::Messenger;
 
 /// What a communicator has.
 struct Buffer {
     /// As the program gave it; an automatic one has no bounds.
     place: Option<(Address, i64)>,
+    /// Messages that it has sent.
+    sent: u64,
     under_way: Vec<Copied>,
 }
 
@@ -25,6 +28,17 @@ struct Copied {
     request: Request<'static>,
     _memory: Vec<u8>,
     room: i64,
+    number: u64,
+}
+
+impl Buffer {
+    /// Lets go of what has been delivered.
+    fn let_go(&mut self) -> Result<(), Fault> {
+        engine::with(|engine| {
+            self.under_way.retain_mut(|sent| matches!(engine.scope.test(&mut sent.request), Ok(None)));
+            Ok(())
+        })
+    }
 }
 
 static OF_COMMUNICATORS: Owned<RefCell<BTreeMap<Handle, Buffer>>> = Owned::new(RefCell::new(BTreeMap::new()));
@@ -36,11 +50,9 @@ pub(crate) fn send(
     start: impl FnOnce(Data) -> Result<Request<'static>, Fault>,
 ) -> Result<bool, Fault> {
     let mut all = OF_COMMUNICATORS.borrow_mut();
-    let Some(Buffer { place, under_way }) = all.get_mut(&comm) else { return Ok(false) };
-    engine::with(|engine| {
-        under_way.retain_mut(|sent| matches!(engine.scope.test(&mut sent.request), Ok(None)));
-        Ok(())
-    })?;
+    let Some(buffer) = all.get_mut(&comm) else { return Ok(false) };
+    buffer.let_go()?;
+    let Buffer { place, sent: number, under_way } = buffer;
     let room = (data.bytes as i64).saturating_add(MPI_BSEND_OVERHEAD.into());
     if let Some((_, size)) = place {
         let free = *size - under_way.iter().map(|sent| sent.room).sum::<i64>();
@@ -51,18 +63,28 @@ pub(crate) fn send(
         }
     }
     let (_memory, copy) = data.copied()?;
-    under_way.push(Copied { request: start(copy)?, _memory, room });
+    under_way.push(Copied { request: start(copy)?, _memory, room, number: *number });
+    *number += 1;
     Ok(true)
 }
 
-/// Waits until all that was sent by the buffer of a communicator has been delivered; one may have none.
+/// How many messages were sent by the buffer of a communicator; one may have none.
+fn sent(comm: Handle) -> u64 {
+    OF_COMMUNICATORS.borrow().get(&comm).map_or(0, |buffer| buffer.sent)
+}
+
+/// Whether the first `end` of them have been delivered.
+fn is_flushed(comm: Handle, end: u64) -> Result<bool, Fault> {
+    let mut all = OF_COMMUNICATORS.borrow_mut();
+    let Some(buffer) = all.get_mut(&comm) else { return Ok(true) };
+    buffer.let_go()?;
+    Ok(buffer.under_way.iter().all(|copied| copied.number >= end))
+}
+
+/// Waits until all that was sent by the buffer of a communicator has been delivered.
 fn flush_of(comm: Handle) -> Result<(), Fault> {
-    let of = |buffer: &mut Buffer| core::mem::take(&mut buffer.under_way);
-    let sent = OF_COMMUNICATORS.borrow_mut().get_mut(&comm).map(of);
-    for Copied { request, _memory, .. } in sent.unwrap_or_default() {
-        requests::wait(requests::of_message(comm, request)?)?;
-    }
-    Ok(())
+    let end = sent(comm);
+    making::complete(comm, making::until(move || is_flushed(comm, end)))
 }
 
 /// Takes its buffer away from a communicator, when all has been delivered.
@@ -92,7 +114,7 @@ mpi! { fn MPI_Comm_attach_buffer_c(comm: Handle, buffer: Address, size: i64) on 
         return Err(Fault::new(MPI_ERR_BUFFER, "a buffer is attached to this communicator already"));
     }
     let place = if is_automatic { None } else { Some((buffer, size)) };
-    all.insert(comm, Buffer { place, under_way: Vec::new() });
+    all.insert(comm, Buffer { place, sent: 0, under_way: Vec::new() });
 } }
 
 mpi! { fn MPI_Comm_detach_buffer_c(comm: Handle, place: Address, size: Ptr<i64>) on comm => {
@@ -112,14 +134,11 @@ mpi! { fn MPI_Comm_flush_buffer(comm: Handle) on comm => {
     flush_of(comm)?;
 } }
 
-mpi! {
-    /// Over at once, when all has been delivered: the request is a formality.
-    fn MPI_Comm_iflush_buffer(comm: Handle, request: Ptr<Handle>) on comm => {
-        communicators::check(comm)?;
-        flush_of(comm)?;
-        request.set(requests::of_done(comm, Status::EMPTY)?)?;
-    }
-}
+mpi! { fn MPI_Comm_iflush_buffer(comm: Handle, request: Ptr<Handle>) on comm => {
+    communicators::check(comm)?;
+    let end = sent(comm);
+    request.set(making::begin(comm, making::until(move || is_flushed(comm, end)))?)?;
+} }
 
 mpi! { fn MPI_Buffer_attach_c(buffer: Address, size: i64) on MPI_COMM_SELF => {
     let bytes = buffer.bytes(0, usize::try_from(size).unwrap_or(0))?;
@@ -134,6 +153,7 @@ mpi! { fn MPI_Buffer_attach_c(buffer: Address, size: i64) on MPI_COMM_SELF => {
 } }
 
 fn detach() -> Result<(Address, i64), Fault> {
+    flush()?;
     engine::with(|engine| {
         engine.endpoint().detach_buffer()?;
         Ok(engine.attached.take().unwrap_or((Address::at(0), 0)))
@@ -154,14 +174,15 @@ mpi! { fn MPI_Buffer_detach(place: Address, size: Ptr<c_int>) on MPI_COMM_SELF =
 
 mpi! { fn MPI_Buffer_flush() on MPI_COMM_SELF => { flush()?; } }
 
+/// Waits until all that was sent by the buffer has been received.
 fn flush() -> Result<(), Fault> {
-    engine::with(|engine| Ok(engine.endpoint().flush_buffer()?))
-}
-
-mpi! {
-    /// Over at once, when all has been delivered: the request is a formality.
-    fn MPI_Buffer_iflush(request: Ptr<Handle>) on MPI_COMM_SELF => {
-        flush()?;
-        request.set(requests::of_done(MPI_COMM_SELF, Status::EMPTY)?)?;
+    match requests::is_alone() {
+        true => engine::with(|engine| Ok(engine.endpoint().flush_buffer()?)),
+        false => requests::find(|engine| Ok(engine.endpoint().is_buffer_flushed().then_some(()))),
     }
 }
+
+mpi! { fn MPI_Buffer_iflush(request: Ptr<Handle>) on MPI_COMM_SELF => {
+    let mut poster = making::poster()?;
+    request.set(making::begin(MPI_COMM_SELF, making::until(move || Ok(poster.endpoint().is_buffer_flushed())))?)?;
+} }

@@ -13,7 +13,8 @@ use aldis_kernel::Rank;
 use aldis_kernel::datatype::Form;
 
 use crate::abi::{
-    Handle, MPI_COMM_WORLD, MPI_ERR_COUNT, MPI_ERR_TRUNCATE, MPI_IN_PLACE, MPI_PROC_NULL, MPI_ROOT,
+    Handle, MPI_COMM_WORLD, MPI_ERR_COUNT, MPI_ERR_TRUNCATE, MPI_IN_PLACE, MPI_PROC_NULL, MPI_ROOT, MPI_SUM,
+    MPI_UINT64_T,
 };
 use crate::communicators;
 use crate::datatypes::{Data, look};
@@ -45,6 +46,21 @@ fn barrier(comm: Handle) -> Result<Call, Fault> {
 /// here has another cause, which is told.
 pub(crate) fn finish() {
     let _ = barrier(MPI_COMM_WORLD).and_then(Call::run);
+}
+
+/// The sum of what the ranks have.
+pub(crate) fn sum(comm: Handle, mut own: u64) -> Result<u64, Fault> {
+    let into = Address::at(core::ptr::from_mut(&mut own).expose_provenance());
+    let reduction = Reduction {
+        input: Address::at(MPI_IN_PLACE),
+        into,
+        count: 1,
+        datatype: MPI_UINT64_T,
+        op: MPI_SUM,
+        comm,
+    };
+    reduce(Operation::Allreduce, reduction, None)?.run()?;
+    Ok(own)
 }
 
 fn bcast(data: Address, count: i64, datatype: Handle, root: c_int, comm: Handle) -> Result<Call, Fault> {

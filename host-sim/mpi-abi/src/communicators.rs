@@ -2,17 +2,18 @@
 
 use core::cell::RefCell;
 use core::ffi::{c_char, c_int};
+use core::future::Future;
 use std::rc::Rc;
 
-use aldis_coll::comm::{self, Choice, inter};
+use aldis_coll::comm::{self, Choice, Messenger, inter};
 use aldis_hal::PeerId;
-use aldis_kernel::{Comm, Rank, Tag};
+use aldis_kernel::{Comm, Group, Rank, Tag};
 
 use crate::abi::{
     Handle, MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_TYPE_HW_GUIDED, MPI_COMM_TYPE_HW_UNGUIDED,
     MPI_COMM_TYPE_RESOURCE_GUIDED, MPI_COMM_TYPE_SHARED, MPI_COMM_WORLD, MPI_ERR_ARG, MPI_ERR_COMM,
     MPI_ERR_NO_MEM, MPI_ERR_RANK, MPI_ERR_TAG, MPI_ERR_TOPOLOGY, MPI_ERRORS_ARE_FATAL, MPI_MAX_OBJECT_NAME,
-    MPI_UNDEFINED, Status,
+    MPI_UNDEFINED,
 };
 use crate::attributes::{self, Attributes, Of};
 use crate::edge::{Owned, Ptr};
@@ -20,8 +21,9 @@ use crate::engine::Engine;
 use crate::errors::Fault;
 use crate::handles::{Kind, Table};
 use crate::info::{self, Info};
+use crate::making::{self, Poster};
 use crate::topologies::Topo;
-use crate::{buffers, engine, groups, requests};
+use crate::{buffers, engine, groups};
 
 /// A communicator of the program's.
 #[derive(Debug)]
@@ -149,8 +151,8 @@ fn insert_if(comm: Option<Comm>, parent: Handle) -> Result<Handle, Fault> {
 }
 
 /// Scratch for a choice of every rank of both groups.
-fn choices(ranks: u32) -> Vec<Choice> {
-    vec![Choice::NONE; ranks as usize]
+fn choices(comm: &Comm) -> Vec<Choice> {
+    vec![Choice::NONE; comm.size() as usize + comm.remote_size() as usize]
 }
 
 /// A rank of a communicator of so many.
@@ -161,26 +163,37 @@ pub(crate) fn rank_in(number: c_int, size: u32, class: c_int) -> Result<Rank, Fa
     }
 }
 
-fn duplicate(parent: Handle) -> Result<Handle, Fault> {
+/// The making of a duplicate, with these hints or those of the parent.
+fn duplicate(
+    parent: Handle,
+    hints: Option<Info>,
+) -> Result<impl Future<Output = Result<Handle, Fault>> + 'static, Fault> {
     let comm = of(parent)?;
-    let given = change(parent, |data| data.attributes.clone())?;
+    let (given, topology, own) =
+        change(parent, |data| (data.attributes.clone(), data.topology.clone(), data.info.clone()))?;
     let copies = attributes::copied(Of::Comm, parent, &given)?;
-    let made = match change(parent, |data| data.topology.clone())? {
-        Some(topology) => {
-            let (made, topology) = topology.duplicate(&comm)?;
-            insert_with(made, parent, topology)?
-        }
-        None => {
-            let made = engine::with(|engine| {
-                let endpoint = engine.endpoint();
-                Ok(if comm.is_inter() { inter::dup(endpoint, &comm)? } else { comm::dup(endpoint, &comm)? })
-            })?;
-            insert(made, parent)?
-        }
-    };
-    let hints = change(parent, |data| data.info.clone())?;
-    change(made, |data| (data.attributes, data.info) = (copies, hints))?;
-    Ok(made)
+    let mut poster = making::poster()?;
+    Ok(async move {
+        let made = match topology {
+            Some(topology) => {
+                let (made, topology) = topology.duplicate(&mut poster, &comm).await?;
+                insert_with(made, parent, topology)?
+            }
+            None if comm.is_inter() => insert(inter::idup(&mut poster, &comm).await?, parent)?,
+            None => insert(comm::idup(&mut poster, &comm).await?, parent)?,
+        };
+        change(made, |data| (data.attributes, data.info) = (copies, hints.unwrap_or(own)))?;
+        Ok(made)
+    })
+}
+
+/// Makes one, for a call that waits.
+pub(crate) fn made<R: 'static>(
+    parent: Handle,
+    make: impl AsyncFnOnce(&mut Poster, Comm) -> Result<R, Fault> + 'static,
+) -> Result<R, Fault> {
+    let (comm, mut poster) = (of(parent)?, making::poster()?);
+    making::complete(parent, async move { make(&mut poster, comm).await })
 }
 
 fn free(handle: Ptr<Handle>) -> Result<(), Fault> {
@@ -192,14 +205,9 @@ fn free(handle: Ptr<Handle>) -> Result<(), Fault> {
     let attributes = change(own, |data| core::mem::take(&mut data.attributes))?;
     attributes::deleted(Of::Comm, own, &attributes)?;
     buffers::forget(own)?;
-    engine::with(|engine| {
-        let endpoint = engine.endpoint();
-        if comm.is_inter() {
-            inter::free(endpoint, comm)?
-        } else {
-            comm::free(endpoint, comm)?
-        }
-        Ok(())
+    made(own, async move |poster, _| match comm.is_inter() {
+        true => Ok(inter::ifree(poster, comm).await?),
+        false => Ok(comm::ifree(poster, comm).await?),
     })?;
     COMMS.borrow_mut().made.remove(own);
     handle.set(MPI_COMM_NULL)
@@ -241,65 +249,66 @@ mpi! { fn MPI_Comm_remote_group(comm: Handle, group: Ptr<Handle>) on comm => {
     group.set(groups::insert(processes)?)?;
 } }
 
-mpi! { fn MPI_Comm_dup(comm: Handle, made: Ptr<Handle>) on comm => { made.set(duplicate(comm)?)?; } }
+mpi! { fn MPI_Comm_dup(comm: Handle, made: Ptr<Handle>) on comm => {
+    made.set(making::complete(comm, duplicate(comm, None)?)?)?;
+} }
 
 mpi! { fn MPI_Comm_dup_with_info(comm: Handle, hints: Handle, made: Ptr<Handle>) on comm => {
-    let (hints, copy) = (info::of(hints)?, duplicate(comm)?);
-    change(copy, |data| data.info = hints)?;
-    made.set(copy)?;
+    made.set(making::complete(comm, duplicate(comm, Some(info::of(hints)?))?)?)?;
 } }
 
-mpi! {
-    /// Over at once, when the other ranks have come: the request is a formality.
-    fn MPI_Comm_idup(comm: Handle, made: Ptr<Handle>, request: Ptr<Handle>) on comm => {
-        made.set(duplicate(comm)?)?;
-        request.set(requests::of_done(comm, Status::EMPTY)?)?;
-    }
-}
+mpi! { fn MPI_Comm_idup(comm: Handle, made: Ptr<Handle>, request: Ptr<Handle>) on comm => {
+    let copy = duplicate(comm, None)?;
+    request.set(making::begin(comm, async move { made.set(copy.await?) })?)?;
+} }
 
 mpi! { fn MPI_Comm_idup_with_info(comm: Handle, hints: Handle, made: Ptr<Handle>, request: Ptr<Handle>) on comm => {
-    let (hints, copy) = (info::of(hints)?, duplicate(comm)?);
-    change(copy, |data| data.info = hints)?;
-    made.set(copy)?;
-    request.set(requests::of_done(comm, Status::EMPTY)?)?;
+    let copy = duplicate(comm, Some(info::of(hints)?))?;
+    request.set(making::begin(comm, async move { made.set(copy.await?) })?)?;
 } }
 
-mpi! { fn MPI_Comm_create(comm: Handle, group: Handle, made: Ptr<Handle>) on comm => {
-    let of = of(comm)?;
-    let created = groups::with(group, |group| engine::with(|engine| {
-        let endpoint = engine.endpoint();
+mpi! { fn MPI_Comm_create(comm: Handle, group: Handle, new: Ptr<Handle>) on comm => {
+    let processes = groups::processes(group)?;
+    let created = made(comm, async move |poster, of| {
+        let mut memory = groups::pieces(processes.len());
+        let group = Group::of(&processes, &mut memory)?;
         Ok(match of.is_inter() {
-            true => inter::subset(endpoint, &of, group, &mut choices(of.size() + of.remote_size()))?,
-            false => comm::create(endpoint, &of, group)?,
+            true => inter::isubset(poster, &of, &group, &mut choices(&of)).await?,
+            false => comm::icreate(poster, &of, &group).await?,
         })
-    }))?;
-    made.set(insert_if(created, comm)?)?;
+    })?;
+    new.set(insert_if(created, comm)?)?;
 } }
 
-mpi! { fn MPI_Comm_create_group(comm: Handle, group: Handle, tag: c_int, made: Ptr<Handle>) on comm => {
-    let of = of(comm)?;
+mpi! { fn MPI_Comm_create_group(comm: Handle, group: Handle, tag: c_int, new: Ptr<Handle>) on comm => {
     let tag = u32::try_from(tag).map_err(|_| Fault::new(MPI_ERR_TAG, format!("tag {tag}")))?;
-    let created = groups::with(group, |group| engine::with(|engine| {
-        let is_in = group.contains(engine.endpoint().process());
-        Ok(if is_in { Some(comm::create_group(engine.endpoint(), &of, group, Tag(tag))?) } else { None })
-    }))?;
-    made.set(insert_if(created, comm)?)?;
+    let processes = groups::processes(group)?;
+    let me = engine::with(|engine| Ok(engine.endpoint().process()))?;
+    if !processes.contains(&me) {
+        check(comm)?;
+        return new.set(MPI_COMM_NULL);
+    }
+    let created = made(comm, async move |poster, of| {
+        let mut memory = groups::pieces(processes.len());
+        let group = Group::of(&processes, &mut memory)?;
+        Ok(comm::icreate_group(poster, &of, &group, Tag(tag)).await?)
+    })?;
+    new.set(insert(created, comm)?)?;
 } }
 
-mpi! { fn MPI_Comm_split(comm: Handle, colour: c_int, key: c_int, made: Ptr<Handle>) on comm => {
-    let of = of(comm)?;
+mpi! { fn MPI_Comm_split(comm: Handle, colour: c_int, key: c_int, new: Ptr<Handle>) on comm => {
     let colour = match colour {
         MPI_UNDEFINED => None,
         colour => Some(u32::try_from(colour).map_err(|_| Fault::new(MPI_ERR_ARG, format!("colour {colour}")))?),
     };
-    let created = engine::with(|engine| {
-        let (endpoint, mut scratch) = (engine.endpoint(), choices(of.size() + of.remote_size()));
+    let created = made(comm, async move |poster, of| {
+        let mut scratch = choices(&of);
         Ok(match of.is_inter() {
-            true => inter::split(endpoint, &of, colour, key, &mut scratch)?,
-            false => comm::split(endpoint, &of, colour, key, &mut scratch)?,
+            true => inter::isplit(poster, &of, colour, key, &mut scratch).await?,
+            false => comm::isplit(poster, &of, colour, key, &mut scratch).await?,
         })
     })?;
-    made.set(insert_if(created, comm)?)?;
+    new.set(insert_if(created, comm)?)?;
 } }
 
 /// Whether a type of split asks for the ranks that share memory, the one kind of resource that is known here; with any other nobody
@@ -318,40 +327,41 @@ fn is_by_memory(kind: c_int, info: Handle) -> Result<bool, Fault> {
     }
 }
 
-mpi! { fn MPI_Comm_split_type(comm: Handle, kind: c_int, key: c_int, info: Handle, made: Ptr<Handle>) on comm => {
-    let of = of(comm)?;
+mpi! { fn MPI_Comm_split_type(comm: Handle, kind: c_int, key: c_int, info: Handle, new: Ptr<Handle>) on comm => {
     let is_by_memory = is_by_memory(kind, info)?;
-    let created = engine::with(|engine| {
-        let mut scratch = choices(of.size());
-        if !is_by_memory {
-            return Ok(comm::split(engine.endpoint(), &of, None, key, &mut scratch)?);
-        }
+    let near: Vec<bool> = engine::with(|engine| {
         let world = engine.endpoint().world().size();
-        let near: Vec<bool> = (0..world).map(|process| is_near(engine, PeerId(process))).collect();
-        let shares = |process: PeerId| near.get(process.0 as usize).copied().unwrap_or(false);
-        Ok(comm::split_type(engine.endpoint(), &of, key, shares, &mut scratch)?)
+        Ok((0..world).map(|process| is_by_memory && is_near(engine, PeerId(process))).collect())
     })?;
-    made.set(insert_if(created, comm)?)?;
+    let created = made(comm, async move |poster, of| {
+        let mut scratch = choices(&of);
+        if !is_by_memory {
+            return Ok(comm::isplit(poster, &of, None, key, &mut scratch).await?);
+        }
+        let shares = |process: PeerId| near.get(process.0 as usize).copied().unwrap_or(false);
+        Ok(comm::isplit_type(poster, &of, key, shares, &mut scratch).await?)
+    })?;
+    new.set(insert_if(created, comm)?)?;
 } }
 
-mpi! { fn MPI_Intercomm_create(local: Handle, leader: c_int, peer: Handle, remote: c_int, tag: c_int, made: Ptr<Handle>) on local => {
+mpi! { fn MPI_Intercomm_create(local: Handle, leader: c_int, peer: Handle, remote: c_int, tag: c_int, new: Ptr<Handle>) on local => {
     let own = of(local)?;
     let leader = rank_in(leader, own.size(), MPI_ERR_RANK)?;
     let is_leader = own.rank() == leader;
     let bridge = if is_leader { of(peer)? } else { own };
     let remote = if is_leader { rank_in(remote, bridge.size(), MPI_ERR_RANK)? } else { Rank(0) };
     let tag = u32::try_from(tag).map_err(|_| Fault::new(MPI_ERR_TAG, format!("tag {tag}")))?;
-    let created = engine::with(|engine| {
-        let mut scratch = choices(engine.endpoint().world().size());
-        Ok(inter::create(engine.endpoint(), &own, leader, (&bridge, remote), Tag(tag), &mut scratch)?)
+    let created = made(local, async move |poster, own| {
+        let world = poster.endpoint().world();
+        let mut scratch = choices(&world);
+        Ok(inter::icreate(poster, &own, leader, (&bridge, remote), Tag(tag), &mut scratch).await?)
     })?;
-    made.set(insert(created, local)?)?;
+    new.set(insert(created, local)?)?;
 } }
 
-mpi! { fn MPI_Intercomm_merge(comm: Handle, high: c_int, made: Ptr<Handle>) on comm => {
-    let of = of(comm)?;
-    let merged = engine::with(|engine| Ok(inter::merge(engine.endpoint(), &of, high != 0)?))?;
-    made.set(insert(merged, comm)?)?;
+mpi! { fn MPI_Intercomm_merge(comm: Handle, high: c_int, new: Ptr<Handle>) on comm => {
+    let merged = made(comm, async move |poster, of| Ok(inter::imerge(poster, &of, high != 0).await?))?;
+    new.set(insert(merged, comm)?)?;
 } }
 
 mpi! { fn MPI_Comm_free(comm: Ptr<Handle>) on comm.get().unwrap_or(MPI_COMM_NULL) => { free(comm)?; } }

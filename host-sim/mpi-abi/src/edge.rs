@@ -154,10 +154,12 @@ impl Ptr<c_char> {
     }
 }
 
-/// State of the process. At most one thread is in a call of MPI at a time: no more is granted than `MPI_THREAD_SERIALIZED`.
+/// State of the process. At most one thread works with it at a time: the one whose turn it is (`threads`), or the only one that is in
+/// a call of MPI.
 pub(crate) struct Owned<T>(T);
 
-// SAFETY: the program keeps threads out of each other's calls, as the thread level that it was granted has it do.
+// SAFETY: the program keeps threads out of each other's calls, as the thread level that it was granted has it do, or
+// `threads::enter` does; a call that waits keeps no borrow of it meanwhile.
 unsafe impl<T> Sync for Owned<T> {}
 
 impl<T> Owned<T> {

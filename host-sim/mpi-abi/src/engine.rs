@@ -3,8 +3,9 @@
 //! Its storage: 64 ranks, 4096 requests, 1024 communicators, 1024 derived datatypes with 64 Ki words, 128 envelopes and 32 blocks
 //! of 8 KiB a peer. What does not fit is `MPI_ERR_NO_MEM`, of what the message tells.
 
-use core::cell::{Cell, RefCell};
+use core::cell::{OnceCell, RefCell};
 use core::ffi::c_int;
+use core::sync::atomic::{AtomicU8, Ordering};
 use std::process;
 
 use aldis_host_sim::{HostEndpoint, Job};
@@ -39,6 +40,7 @@ pub(crate) struct Engine {
 
 /// How far the process has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
 pub(crate) enum Phase {
     Before,
     Running,
@@ -47,22 +49,43 @@ pub(crate) enum Phase {
     Aborting,
 }
 
-static ENGINE: Owned<RefCell<Option<Engine>>> = Owned::new(RefCell::new(None));
-static PHASE: Owned<Cell<Phase>> = Owned::new(Cell::new(Phase::Before));
+static ENGINE: Owned<OnceCell<RefCell<Engine>>> = Owned::new(OnceCell::new());
+
+/// A [`Phase`], for which threads may ask at any time.
+static PHASE: AtomicU8 = AtomicU8::new(Phase::Before as u8);
 
 /// How far the process has come.
 pub(crate) fn phase() -> Phase {
-    PHASE.get()
+    phase_of(PHASE.load(Ordering::Relaxed))
+}
+
+const fn phase_of(number: u8) -> Phase {
+    const RUNNING: u8 = Phase::Running as u8;
+    const AFTER: u8 = Phase::After as u8;
+    const ABORTING: u8 = Phase::Aborting as u8;
+    match number {
+        RUNNING => Phase::Running,
+        AFTER => Phase::After,
+        ABORTING => Phase::Aborting,
+        _ => Phase::Before,
+    }
+}
+
+/// The engine.
+#[inline]
+pub(crate) fn cell() -> Result<&'static RefCell<Engine>, Fault> {
+    match (phase(), ENGINE.get()) {
+        (Phase::After, _) => Err(Fault::new(MPI_ERR_OTHER, AFTER)),
+        (_, Some(engine)) => Ok(engine),
+        (_, None) => Err(Fault::new(MPI_ERR_OTHER, BEFORE)),
+    }
 }
 
 /// Works with the engine.
+#[inline]
 pub(crate) fn with<R>(work: impl FnOnce(&mut Engine) -> Result<R, Fault>) -> Result<R, Fault> {
     let inside = "called from inside of another call of MPI, such as a reduction function";
-    let mut engine = ENGINE.try_borrow_mut().map_err(|_| Fault::new(MPI_ERR_OTHER, inside))?;
-    match engine.as_mut() {
-        Some(engine) => work(engine),
-        None => Err(Fault::new(MPI_ERR_OTHER, if phase() == Phase::Before { BEFORE } else { AFTER })),
-    }
+    work(&mut *cell()?.try_borrow_mut().map_err(|_| Fault::new(MPI_ERR_OTHER, inside))?)
 }
 
 const BEFORE: &str = "called before MPI_Init";
@@ -115,8 +138,10 @@ pub(crate) fn start() -> Result<[Comm; 2], Fault> {
     let (freed, memory_of_freed) = (Vec::new(), Vec::new());
     let engine =
         Engine { scope: scope::of(endpoint), job: Some(job), freed, memory_of_freed, attached: None };
-    *ENGINE.borrow_mut() = Some(engine);
-    PHASE.set(Phase::Running);
+    if ENGINE.set(RefCell::new(engine)).is_err() {
+        return Err(Fault::new(MPI_ERR_INTERN, "there is an engine"));
+    }
+    PHASE.store(Phase::Running as u8, Ordering::Relaxed);
     Ok(comms)
 }
 
@@ -132,8 +157,7 @@ pub(crate) fn finish() -> Result<(), Fault> {
             None => Ok(()),
         }
     })?;
-    PHASE.set(Phase::After);
-    *ENGINE.borrow_mut() = None;
+    PHASE.store(Phase::After as u8, Ordering::Relaxed);
     Ok(())
 }
 
@@ -148,9 +172,9 @@ pub(crate) fn follow(code: c_int, text: &str) -> ! {
 }
 
 fn end(code: c_int, text: &str, last_word: impl FnOnce(Job, &mut HostEndpoint)) -> ! {
-    if PHASE.replace(Phase::Aborting) != Phase::Aborting {
-        let told = ENGINE.try_borrow_mut().is_ok_and(|mut engine| {
-            let Some(engine) = engine.as_mut() else { return false };
+    if PHASE.swap(Phase::Aborting as u8, Ordering::Relaxed) != Phase::Aborting as u8 {
+        let told = ENGINE.get().is_some_and(|engine| {
+            let Ok(mut engine) = engine.try_borrow_mut() else { return false };
             let Some(job) = engine.job.take() else { return false };
             let is_launched = job.is_launched();
             last_word(job, engine.endpoint());

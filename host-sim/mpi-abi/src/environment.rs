@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use crate::abi::{
     Handle, MPI_ABI_SUBVERSION, MPI_ABI_VERSION, MPI_COMM_SELF, MPI_ERR_NO_MEM,
-    MPI_MAX_LIBRARY_VERSION_STRING, MPI_MAX_PROCESSOR_NAME, MPI_SUBVERSION, MPI_THREAD_SERIALIZED,
+    MPI_MAX_LIBRARY_VERSION_STRING, MPI_MAX_PROCESSOR_NAME, MPI_SUBVERSION, MPI_THREAD_MULTIPLE,
     MPI_THREAD_SINGLE, MPI_VERSION,
 };
 use crate::edge::{Address, Owned, Ptr, memory};
 use crate::engine::Phase;
 use crate::errors::Fault;
-use crate::{collectives, communicators, datatypes, engine};
+use crate::{collectives, communicators, datatypes, engine, threads};
 
 /// The thread level that was granted.
 static LEVEL: Owned<Cell<c_int>> = Owned::new(Cell::new(MPI_THREAD_SINGLE));
@@ -24,8 +24,11 @@ fn start(level: c_int) -> Result<c_int, Fault> {
     let comms = engine::start()?;
     communicators::start(comms);
     datatypes::start()?;
-    LEVEL.set(level.clamp(MPI_THREAD_SINGLE, MPI_THREAD_SERIALIZED));
+    LEVEL.set(level.clamp(MPI_THREAD_SINGLE, MPI_THREAD_MULTIPLE));
     MAIN.set(Some(std::thread::current().id()));
+    if level >= MPI_THREAD_MULTIPLE {
+        threads::allow_many();
+    }
     Ok(LEVEL.get())
 }
 
@@ -85,8 +88,8 @@ fn seconds() -> f64 {
     START.get_or_init(Instant::now).elapsed().as_secs_f64()
 }
 
-mpi! { fn MPI_Wtime() -> f64 { seconds() } }
-mpi! { fn MPI_Wtick() -> f64 { 1e-9 } }
+mpi! { unlocked fn MPI_Wtime() -> f64 { seconds() } }
+mpi! { unlocked fn MPI_Wtick() -> f64 { 1e-9 } }
 
 mpi! { fn MPI_Alloc_mem(size: isize, _info: Handle, place: Address) on MPI_COMM_SELF => {
     let made = memory::allocate(usize::try_from(size).unwrap_or(usize::MAX));
@@ -98,8 +101,8 @@ mpi! { fn MPI_Alloc_mem(size: isize, _info: Handle, place: Address) on MPI_COMM_
 
 mpi! { fn MPI_Free_mem(place: Address) on MPI_COMM_SELF => { memory::free(place); } }
 
-mpi! { fn MPI_Aint_add(base: isize, distance: isize) -> isize { base.wrapping_add(distance) } }
-mpi! { fn MPI_Aint_diff(one: isize, other: isize) -> isize { one.wrapping_sub(other) } }
+mpi! { unlocked fn MPI_Aint_add(base: isize, distance: isize) -> isize { base.wrapping_add(distance) } }
+mpi! { unlocked fn MPI_Aint_diff(one: isize, other: isize) -> isize { one.wrapping_sub(other) } }
 
 mpi! { fn MPI_Get_address(place: Address, address: Ptr<isize>) on MPI_COMM_SELF => {
     address.set(place.address().cast_signed())?;

@@ -5,12 +5,15 @@
 /// Exports a function of MPI.
 ///
 /// `fn MPI_X(a: T) on comm => { .. }` runs a body that may fail; what it fails with goes to the error handler of `comm`.
-/// `fn MPI_X(a: T) as MPI_Y(b)` is another function. `fn MPI_X(a: T) -> R { .. }` cannot fail.
+/// `fn MPI_X(a: T) as MPI_Y(b)` is another function. `fn MPI_X(a: T) -> R { .. }` cannot fail. What begins with `unlocked` does not
+/// touch the state of the process, or has its turn already.
 macro_rules! mpi {
     ($(#[$meta:meta])* fn $name:ident($($arg:ident: $kind:ty),* $(,)?) on $comm:expr => $body:block) => {
         mpi! {
+            unlocked
             $(#[$meta])*
             fn $name($($arg: $kind),*) -> core::ffi::c_int {
+                let _inside = $crate::threads::enter();
                 let outcome = (|| -> Result<(), $crate::errors::Fault> { $body; Ok(()) })();
                 match outcome {
                     Ok(()) => $crate::abi::MPI_SUCCESS,
@@ -20,9 +23,19 @@ macro_rules! mpi {
         }
     };
     ($(#[$meta:meta])* fn $name:ident($($arg:ident: $kind:ty),* $(,)?) as $other:ident($($given:expr),*)) => {
-        mpi! { $(#[$meta])* fn $name($($arg: $kind),*) -> core::ffi::c_int { $other($($given),*) } }
+        mpi! { unlocked $(#[$meta])* fn $name($($arg: $kind),*) -> core::ffi::c_int { $other($($given),*) } }
     };
     ($(#[$meta:meta])* fn $name:ident($($arg:ident: $kind:ty),* $(,)?) -> $returns:ty $body:block) => {
+        mpi! {
+            unlocked
+            $(#[$meta])*
+            fn $name($($arg: $kind),*) -> $returns {
+                let _inside = $crate::threads::enter();
+                $body
+            }
+        }
+    };
+    (unlocked $(#[$meta:meta])* fn $name:ident($($arg:ident: $kind:ty),* $(,)?) -> $returns:ty $body:block) => {
         $(#[$meta])*
         #[expect(clippy::allow_attributes, reason = "not all of them are of that form")]
         #[allow(non_snake_case, clippy::too_many_arguments, clippy::redundant_closure_call, reason = "as MPI has it")]

@@ -20,7 +20,7 @@ type Processes = Vec<PeerId>;
 static GROUPS: Owned<RefCell<Table<Processes>>> = Owned::new(RefCell::new(Table::new(Kind::Group)));
 
 /// Memory that a group is put together in.
-fn pieces(processes: usize) -> Vec<Piece> {
+pub(crate) fn pieces(processes: usize) -> Vec<Piece> {
     vec![Piece::NONE; processes]
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn insert(processes: Processes) -> Result<Handle, Fault> {
 }
 
 /// The processes of a group.
-fn processes(group: Handle) -> Result<Processes, Fault> {
+pub(crate) fn processes(group: Handle) -> Result<Processes, Fault> {
     if group == MPI_GROUP_EMPTY {
         return Ok(Processes::new());
     }

@@ -27,7 +27,7 @@ fn environment() -> Info {
         ("command", command),
         ("argv", rest),
         ("wdir", folder),
-        ("thread_level", "MPI_THREAD_SERIALIZED".into()),
+        ("thread_level", "MPI_THREAD_MULTIPLE".into()),
     ];
     known.map(|(key, value)| (key.to_owned(), value)).into()
 }

@@ -13,7 +13,9 @@
 //! | `engine` | the process's endpoint, from `MPI_Init` to `MPI_Finalize` |
 //! | `errors` | error classes, codes, strings, handlers (chapter 9) |
 //! | `environment` | starting, ending, versions, clocks, memory (chapters 9 and 11) |
+//! | `threads` | one thread at a time works with all of this (11.6) |
 //! | `communicators`, `groups` | chapter 7 |
+//! | `making` | communicators that are made while other things go on |
 //! | `messages`, `requests`, `status` | chapter 3; requests of the program's are of chapter 13 |
 //! | `partitioned` | chapter 4 |
 //! | `datatypes` | chapter 5 |
@@ -30,7 +32,7 @@
 //!
 //! # Limits
 //!
-//! Threads: at most `MPI_THREAD_SERIALIZED`. Sizes of the endpoint's storage as in `engine`.
+//! Sizes of the endpoint's storage as in `engine`.
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[macro_use]
@@ -52,6 +54,7 @@ mod handles;
 mod info;
 #[cfg(target_arch = "x86_64")]
 mod long_double;
+mod making;
 mod messages;
 mod operations;
 mod packing;
@@ -59,6 +62,7 @@ mod partitioned;
 mod predefined;
 mod requests;
 mod status;
+mod threads;
 mod tools;
 mod topologies;
 mod unsupported;

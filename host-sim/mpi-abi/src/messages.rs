@@ -15,7 +15,7 @@ use crate::edge::{Address, Owned, Ptr};
 use crate::engine;
 use crate::errors::Fault;
 use crate::handles::{Kind, Table};
-use crate::requests::{self, are_running};
+use crate::requests::{self, is_alone};
 use crate::{buffers, communicators};
 
 /// When a send is over.
@@ -105,7 +105,7 @@ impl Sending {
         if self.mode == Mode::Buffered {
             return self.buffer();
         }
-        if are_running() {
+        if !is_alone() {
             return requests::wait(self.start()?).map(|_| ());
         }
         let raw = self.raw()?;
@@ -171,7 +171,7 @@ impl Receiving {
 
     #[inline]
     fn run(&self) -> Result<Status, Fault> {
-        if are_running() {
+        if !is_alone() {
             return requests::wait(self.start()?);
         }
         let raw = self.data.raw()?;
@@ -327,14 +327,9 @@ mpi! { fn MPI_Isendrecv_replace_c(data: Address, count: i64, datatype: Handle, t
 
 mpi! { fn MPI_Probe(from: c_int, tag: c_int, comm: Handle, status: Ptr<Status>) on comm => {
     let (of, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(tag)?);
-    let found = loop {
-        if !are_running() {
-            break engine::with(|engine| Ok(engine.endpoint().probe(&of, from, tag)?))?;
-        }
-        requests::poll()?;
-        if let Some(found) = engine::with(|engine| Ok(engine.endpoint().iprobe(&of, from, tag)?))? {
-            break found;
-        }
+    let found = match is_alone() {
+        true => engine::with(|engine| Ok(engine.endpoint().probe(&of, from, tag)?))?,
+        false => requests::find(|engine| Ok(engine.endpoint().iprobe(&of, from, tag)?))?,
     };
     tell(status, found.into())?;
 } }
@@ -379,14 +374,9 @@ fn take_matched(message: Ptr<Handle>) -> Result<Option<(Handle, Matched)>, Fault
 
 mpi! { fn MPI_Mprobe(from: c_int, tag: c_int, comm: Handle, message: Ptr<Handle>, status: Ptr<Status>) on comm => {
     let (of, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(tag)?);
-    let matched = loop {
-        if !are_running() {
-            break engine::with(|engine| Ok(engine.endpoint().mprobe(&of, from, tag)?))?;
-        }
-        requests::poll()?;
-        if let Some(matched) = engine::with(|engine| Ok(engine.endpoint().improbe(&of, from, tag)?))? {
-            break matched;
-        }
+    let matched = match is_alone() {
+        true => engine::with(|engine| Ok(engine.endpoint().mprobe(&of, from, tag)?))?,
+        false => requests::find(|engine| Ok(engine.endpoint().improbe(&of, from, tag)?))?,
     };
     keep_matched(comm, matched, message, status)?;
 } }

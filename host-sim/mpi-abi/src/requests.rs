@@ -1,9 +1,10 @@
 //! Requests (MPI 5.0, 3.7 and 3.9): handles for the kernel's requests and for collectives under way; completion and status.
 //!
-//! Whatever waits drives every collective that is under way, not only its own.
+//! Whatever waits drives everything that is under way, not only its own.
 
 use core::cell::RefCell;
 use core::ffi::c_int;
+use core::task::{Context, Poll, Waker};
 use std::rc::Rc;
 
 use aldis_coll::Collective;
@@ -12,13 +13,16 @@ use aldis_hal::{Activity, Operation};
 use aldis_kernel::Request;
 
 use crate::abi::{
-    Handle, MPI_COMM_NULL, MPI_COMM_SELF, MPI_ERR_NO_MEM, MPI_ERR_REQUEST, MPI_REQUEST_NULL, Status,
+    Handle, MPI_COMM_NULL, MPI_COMM_SELF, MPI_ERR_INTERN, MPI_ERR_NO_MEM, MPI_ERR_REQUEST, MPI_REQUEST_NULL,
+    Status,
 };
 use crate::edge::scope::Lasting;
 use crate::edge::{Owned, Ptr};
-use crate::engine;
+use crate::engine::{self, Engine};
 use crate::errors::Fault;
 use crate::handles::{Kind, Table};
+use crate::making::Making;
+use crate::threads;
 use crate::topologies::Topo;
 
 pub(crate) mod completion;
@@ -50,6 +54,8 @@ enum Work {
         _memory: Vec<u8>,
     },
     Collective(Box<Running>),
+    /// A communicator that is made, or freed.
+    Making(Making),
     /// A send that is over as soon as it was started.
     Buffered(Step),
     General(General),
@@ -124,6 +130,8 @@ impl Operated {
                 Err(error) if matches!(error.cause, aldis_hal::Cause::Full(_)) => return,
                 Err(error) => Err(error.into()),
             },
+            // Who drives it says when it is over.
+            Work::Making(_) => return,
             Work::General(general) if !general.is_complete => return,
             Work::General(_) => Ok(Status::EMPTY),
         };
@@ -140,9 +148,38 @@ static REQUESTS: Owned<RefCell<Table<Operated>>> = Owned::new(RefCell::new(Table
 /// Requests that are collectives under way.
 static COLLECTIVES: Owned<RefCell<Vec<Handle>>> = Owned::new(RefCell::new(Vec::new()));
 
-/// Whether collectives are under way, which a blocking call must drive.
-pub(crate) fn are_running() -> bool {
-    !COLLECTIVES.borrow().is_empty()
+/// Requests that are makings under way.
+static MAKINGS: Owned<RefCell<Vec<Handle>>> = Owned::new(RefCell::new(Vec::new()));
+
+/// Whether a call that waits has the endpoint to itself: nothing else is under way that it must drive, and there is no other thread
+/// that waits for its turn.
+#[inline]
+pub(crate) fn is_alone() -> bool {
+    !threads::are_many() && COLLECTIVES.borrow().is_empty() && MAKINGS.borrow().is_empty()
+}
+
+/// Drives all makings that are under way, none of which keeps a borrow of anything meanwhile.
+fn drive_makings() {
+    let under_way = MAKINGS.borrow().clone();
+    for handle in under_way {
+        let taken = REQUESTS.borrow_mut().get_mut(handle).map(|operated| {
+            operated.stage = Stage::Idle;
+            core::mem::replace(&mut operated.work, Work::Done)
+        });
+        let Some(Work::Making(mut making)) = taken else { continue };
+        let polled = making.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        if let Some(operated) = REQUESTS.borrow_mut().get_mut(handle) {
+            match polled {
+                Poll::Pending => (operated.work, operated.stage) = (Work::Making(making), Stage::Active),
+                Poll::Ready(result) => operated.stage = Stage::Over(result.map(|()| Status::EMPTY)),
+            }
+        }
+    }
+    let requests = REQUESTS.borrow();
+    let is_active = |handle: &Handle| {
+        requests.get(*handle).is_some_and(|operated| matches!(operated.stage, Stage::Active))
+    };
+    MAKINGS.borrow_mut().retain(is_active);
 }
 
 /// Drives all collectives that are under way.
@@ -199,6 +236,14 @@ pub(crate) fn of_collective(comm: Handle, running: Running) -> Result<Handle, Fa
     Ok(handle)
 }
 
+/// A handle for a making, which is driven as far as it goes without waiting.
+pub(crate) fn of_making(comm: Handle, making: Making) -> Result<Handle, Fault> {
+    let handle = started(comm, Work::Making(making))?;
+    MAKINGS.borrow_mut().push(handle);
+    drive_makings();
+    Ok(handle)
+}
+
 /// A handle for a collective that can be started again and again.
 pub(crate) fn of_kept(comm: Handle, running: Running) -> Result<Handle, Fault> {
     kept(comm, Work::Collective(Box::new(running)))
@@ -234,29 +279,60 @@ fn states(
 /// Polls, once or until `enough` holds of which requests are over.
 fn watch(handles: &[Handle], waits: bool, enough: impl Fn(&[bool]) -> bool) -> Result<Vec<bool>, Fault> {
     let mut over = vec![false; handles.len()];
-    let mut refused = Ok(());
-    engine::with(|engine| {
-        let activity = Activity { operation: Operation::Wait, ..Activity::default() };
-        let mut is_first = true;
-        let mut look = |scope: &mut Lasting| {
-            let mut requests = REQUESTS.borrow_mut();
-            // Who waits for several is given all that is there.
-            if !core::mem::take(&mut is_first) || !waits || handles.len() > 1 {
-                scope.poll(BUDGET);
-            }
-            drive(scope, &mut requests);
-            refused = states(&mut requests, scope, handles, &mut over);
-            refused.is_err() || enough(&over)
-        };
-        if waits {
-            engine.scope.wait_until(activity, |scope| Ok(look(scope).then_some(())))?;
-        } else {
-            look(&mut engine.scope);
+    let mut look = |scope: &mut Lasting, polls: bool| {
+        let mut requests = REQUESTS.borrow_mut();
+        let events = if polls { scope.poll(BUDGET) } else { 0 };
+        drive(scope, &mut requests);
+        states(&mut requests, scope, handles, &mut over).map(|()| Look { is_enough: enough(&over), events })
+    };
+    if waits && is_alone() {
+        engine::with(|engine| {
+            let activity = Activity { operation: Operation::Wait, ..Activity::default() };
+            // Who waits for several is given all that is there; whoever waits polls between two looks.
+            let mut polls = handles.len() > 1;
+            let looked = engine.scope.wait_until(activity, |scope| {
+                let looked = look(scope, core::mem::replace(&mut polls, true)).map(|look| look.is_enough);
+                Ok(looked.map_or_else(|fault| Some(Err(fault)), |is_enough| is_enough.then_some(Ok(()))))
+            })?;
+            engine.reap();
+            looked
+        })?;
+    } else {
+        turns(waits, || {
+            engine::with(|engine| {
+                let looked = look(&mut engine.scope, true);
+                engine.reap();
+                looked
+            })
+        })?;
+    }
+    Ok(over)
+}
+
+/// What a look has come to.
+pub(crate) struct Look {
+    /// Whoever waits need not go on.
+    pub(crate) is_enough: bool,
+    /// What the endpoint has handled.
+    pub(crate) events: u32,
+}
+
+/// Looks, once or until it is enough: what else is under way goes on before each look, and behind it other threads have their turns.
+pub(crate) fn turns(waits: bool, mut look: impl FnMut() -> Result<Look, Fault>) -> Result<(), Fault> {
+    let (mut rest, mut idle) = (None, 0_u32);
+    loop {
+        drive_makings();
+        let Look { is_enough, events } = look()?;
+        if is_enough || !waits {
+            return Ok(());
         }
-        engine.reap();
-        Ok(())
-    })?;
-    refused.map(|()| over)
+        idle = if events > 0 { 0 } else { idle.saturating_add(1) };
+        let platform = match &mut rest {
+            Some(platform) => platform,
+            None => rest.insert(engine::with(|engine| Ok(engine.endpoint().platform().clone()))?),
+        };
+        threads::give_way(platform, idle);
+    }
 }
 
 /// Events that a look handles at most.
@@ -327,7 +403,7 @@ mpi! { fn MPI_Request_free(request: Ptr<Handle>) on MPI_COMM_SELF => {
     let mut requests = REQUESTS.borrow_mut();
     let operated = requests.get_mut(handle).ok_or_else(|| missing(handle))?;
     match (&operated.stage, &mut operated.work) {
-        (Stage::Active, Work::Collective(_)) => {
+        (Stage::Active, Work::Collective(_) | Work::Making(_)) => {
             return Err(Fault::new(MPI_ERR_REQUEST, "a collective under way cannot be freed"));
         }
         // It is for the program to complete it.
@@ -365,7 +441,7 @@ fn let_go(operated: Operated) -> Result<(), Fault> {
             Ok(())
         }),
         Work::General(general) => general.free(),
-        Work::Done | Work::Collective(_) | Work::Buffered(_) => Ok(()),
+        Work::Done | Work::Collective(_) | Work::Making(_) | Work::Buffered(_) => Ok(()),
     }
 }
 
@@ -414,7 +490,7 @@ fn start(handle: Handle) -> Result<(), Fault> {
             engine::with(|engine| Ok(running.collective.start(&mut engine.scope)?))?;
             COLLECTIVES.borrow_mut().push(handle);
         }
-        Work::Done | Work::Exchange { .. } | Work::General(_) => {}
+        Work::Done | Work::Exchange { .. } | Work::Making(_) | Work::General(_) => {}
     }
     operated.stage = Stage::Active;
     Ok(())
@@ -432,4 +508,18 @@ mpi! { fn MPI_Request_fromint(number: c_int) -> Handle { number as Handle } }
 /// Drives what is under way, without waiting.
 pub(crate) fn poll() -> Result<(), Fault> {
     watch(&[], false, |_| true).map(|_| ())
+}
+
+/// Waits until `find` finds something, and drives what is under way meanwhile.
+pub(crate) fn find<R>(mut find: impl FnMut(&mut Engine) -> Result<Option<R>, Fault>) -> Result<R, Fault> {
+    let mut found = None;
+    turns(true, || {
+        engine::with(|engine| {
+            let events = engine.scope.poll(BUDGET);
+            drive(&mut engine.scope, &mut REQUESTS.borrow_mut());
+            found = find(engine)?;
+            Ok(Look { is_enough: found.is_some(), events })
+        })
+    })?;
+    found.ok_or_else(|| Fault::new(MPI_ERR_INTERN, "found, and not there"))
 }

@@ -7,7 +7,7 @@ use core::ffi::{c_char, c_int, c_void};
 use crate::abi::{
     Handle, MPI_SUCCESS, MPI_T_ERR_INVALID, MPI_T_ERR_INVALID_HANDLE, MPI_T_ERR_INVALID_INDEX,
     MPI_T_ERR_INVALID_NAME, MPI_T_ERR_INVALID_SESSION, MPI_T_ERR_NOT_INITIALIZED, MPI_T_PVAR_SESSION_NULL,
-    MPI_THREAD_SERIALIZED, MPI_THREAD_SINGLE,
+    MPI_THREAD_MULTIPLE, MPI_THREAD_SINGLE,
 };
 use crate::edge::{Owned, Ptr};
 
@@ -42,7 +42,7 @@ fn number(count: Ptr<c_int>) -> c_int {
 
 mpi! { fn MPI_T_init_thread(required: c_int, provided: Ptr<c_int>) -> c_int {
     STARTED.set(STARTED.get() + 1);
-    give(provided, required.clamp(MPI_THREAD_SINGLE, MPI_THREAD_SERIALIZED))
+    give(provided, required.clamp(MPI_THREAD_SINGLE, MPI_THREAD_MULTIPLE))
 } }
 
 mpi! { fn MPI_T_finalize() -> c_int {

@@ -7,7 +7,6 @@ use aldis_coll::comm::{
     Choice, Dimension, DistributedGraph, Edge, Graph, Grid, Neighbour, Topology, dims_create,
 };
 use aldis_coll::neighbor::{Line, Neighbourhood};
-use aldis_coll::op::Sum;
 use aldis_hal::Cause;
 use aldis_kernel::{Comm, Error, Rank};
 
@@ -15,10 +14,11 @@ use crate::abi::{
     Handle, MPI_CART, MPI_COMM_NULL, MPI_COMM_SELF, MPI_DIST_GRAPH, MPI_ERR_ARG, MPI_ERR_DIMS, MPI_ERR_RANK,
     MPI_ERR_TOPOLOGY, MPI_GRAPH, MPI_PROC_NULL, MPI_UNDEFINED, MPI_UNWEIGHTED,
 };
-use crate::communicators::{self, rank_in};
+use crate::collectives;
+use crate::communicators::{self, made, rank_in};
 use crate::edge::{Ptr, lasting, lasting_ref};
-use crate::engine;
 use crate::errors::Fault;
+use crate::making::Poster;
 
 /// What a topology is made of.
 #[derive(Clone, Debug)]
@@ -48,22 +48,24 @@ pub(crate) struct Topo {
 
 impl Topo {
     /// A new communicator of so many of the ranks of `parent` as have a place; none for the others. Collective.
-    fn create(parent: &Comm, mut lists: Lists) -> Result<Option<(Comm, Self)>, Fault> {
-        let shape = engine::with(|engine| {
-            let endpoint = engine.endpoint();
-            Ok(match &mut lists {
-                Lists::Grid(dimensions) => {
-                    Grid::create(endpoint, parent, lasting(dimensions))?.map(Shape::Grid)
-                }
-                Lists::Graph { index, edges } => {
-                    Graph::create(endpoint, parent, lasting(index), lasting(edges))?.map(Shape::Graph)
-                }
-                Lists::Distributed { sources, destinations, .. } => {
-                    let (from, to) = (lasting(sources), lasting(destinations));
-                    Some(Shape::Distributed(DistributedGraph::create_adjacent(endpoint, parent, from, to)?))
-                }
-            })
-        })?;
+    async fn create(
+        poster: &mut Poster,
+        parent: &Comm,
+        mut lists: Lists,
+    ) -> Result<Option<(Comm, Self)>, Fault> {
+        let shape = match &mut lists {
+            Lists::Grid(dimensions) => {
+                Grid::icreate(poster, parent, lasting(dimensions)).await?.map(Shape::Grid)
+            }
+            Lists::Graph { index, edges } => {
+                Graph::icreate(poster, parent, lasting(index), lasting(edges)).await?.map(Shape::Graph)
+            }
+            Lists::Distributed { sources, destinations, .. } => {
+                let (from, to) = (lasting(sources), lasting(destinations));
+                let made = DistributedGraph::icreate_adjacent(poster, parent, from, to).await?;
+                Some(Shape::Distributed(made))
+            }
+        };
         Ok(shape.map(|shape| Self::new(shape, lists)))
     }
 
@@ -79,8 +81,8 @@ impl Topo {
     }
 
     /// The same on a new communicator of the ranks of `comm`, which has this one. Collective.
-    pub(crate) fn duplicate(&self, comm: &Comm) -> Result<(Comm, Self), Fault> {
-        let made = Self::create(comm, self.lists.clone())?;
+    pub(crate) async fn duplicate(&self, poster: &mut Poster, comm: &Comm) -> Result<(Comm, Self), Fault> {
+        let made = Self::create(poster, comm, self.lists.clone()).await?;
         made.ok_or_else(|| Fault::new(MPI_ERR_TOPOLOGY, "a topology without a place for this rank"))
     }
 
@@ -169,9 +171,9 @@ fn number(rank: Rank) -> c_int {
     if rank == Rank::NULL { MPI_PROC_NULL } else { rank.0.cast_signed() }
 }
 
-fn create(parent: Handle, lists: Lists, made: Ptr<Handle>) -> Result<(), Fault> {
-    let comm = communicators::of(parent)?;
-    made.set(match Topo::create(&comm, lists)? {
+fn create(parent: Handle, lists: Lists, new: Ptr<Handle>) -> Result<(), Fault> {
+    let created = made(parent, async move |poster, comm| Topo::create(poster, &comm, lists).await)?;
+    new.set(match created {
         Some((comm, topology)) => communicators::insert_with(comm, parent, topology)?,
         None => MPI_COMM_NULL,
     })
@@ -256,17 +258,17 @@ mpi! { fn MPI_Cart_shift(comm: Handle, direction: c_int, distance: c_int, source
     destination.set(number(to))?;
 } }
 
-mpi! { fn MPI_Cart_sub(comm: Handle, remain: Ptr<c_int>, made: Ptr<Handle>) on comm => {
+mpi! { fn MPI_Cart_sub(comm: Handle, remain: Ptr<c_int>, new: Ptr<Handle>) on comm => {
     let whole = grid(comm)?;
     let keep: Vec<bool> = remain.slice(whole.dimensions().len())?.iter().map(|keep| *keep != 0).collect();
     let mut kept = vec![Dimension::default(); keep.iter().filter(|keep| **keep).count()];
     let memory = lasting(&mut kept);
-    let part = engine::with(|engine| {
-        let mut scratch = vec![Choice::NONE; whole.comm().size() as usize];
-        Ok(whole.sub(engine.endpoint(), &keep, memory, &mut scratch)?)
+    let part = made(comm, async move |poster, comm| {
+        let mut scratch = vec![Choice::NONE; comm.size() as usize];
+        Ok(whole.isub(poster, &keep, memory, &mut scratch).await?)
     })?;
     let (part, topology) = Topo::new(Shape::Grid(part), Lists::Grid(kept));
-    made.set(communicators::insert_with(part, comm, topology)?)?;
+    new.set(communicators::insert_with(part, comm, topology)?)?;
 } }
 
 fn graph_lists(nodes: c_int, index: Ptr<c_int>, edges: Ptr<c_int>) -> Result<(Vec<u32>, Vec<u32>), Fault> {
@@ -359,23 +361,20 @@ fn told_edges(
 
 mpi! { fn MPI_Dist_graph_create(
     parent: Handle, count: c_int, sources: Ptr<c_int>, degrees: Ptr<c_int>, destinations: Ptr<c_int>, weights: Ptr<c_int>,
-    _info: Handle, _reorder: c_int, made: Ptr<Handle>,
+    _info: Handle, _reorder: c_int, new: Ptr<Handle>,
 ) on parent => {
-    let comm = communicators::of(parent)?;
     let is_weighted = weights.address() != MPI_UNWEIGHTED;
     let edges = told_edges(count, sources, degrees, destinations, weights)?;
     // A rank does not know who names it: it has room for both ends of all edges, and then makes lists of what there is.
-    let (sources, destinations) = engine::with(|engine| {
-        let (endpoint, mut total) = (engine.endpoint(), [edges.len() as u64]);
-        aldis_coll::allreduce(endpoint, &comm, Sum, &mut total, &mut [0])?;
-        let [total] = total;
+    let total = collectives::sum(parent, edges.len() as u64)?;
+    let (sources, destinations) = made(parent, async move |poster, comm| {
         let mut memory = vec![Neighbour::NONE; 2 * total as usize];
-        let graph = DistributedGraph::create(endpoint, &comm, &edges, &mut memory)?;
+        let graph = DistributedGraph::icreate(poster, &comm, &edges, &mut memory).await?;
         let lists = (graph.sources().to_vec(), graph.destinations().to_vec());
-        aldis_coll::comm::free(endpoint, *graph.comm())?;
+        aldis_coll::comm::ifree(poster, *graph.comm()).await?;
         Ok(lists)
     })?;
-    create(parent, Lists::Distributed { sources, destinations, is_weighted }, made)?;
+    create(parent, Lists::Distributed { sources, destinations, is_weighted }, new)?;
 } }
 
 fn distributed(comm: Handle) -> Result<(DistributedGraph<'static>, bool), Fault> {

@@ -147,6 +147,22 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         self.engine.comms.set_name(comm, name).map_err(about(comm, Operation::Group))
     }
 
+    /// For those who implement the making of communicators: takes this process's turn to offer slots, if no other call has it
+    /// or goes first. `order` is of the call, the same on all ranks; `u32::MAX` while that is not agreed.
+    pub const fn take_context_turn(&mut self, order: u32) -> bool {
+        self.engine.comms.turns.take(order)
+    }
+
+    /// For the same: the call offers slots later, before those that come behind it in order; it gives back the turn if it has it.
+    pub const fn put_off_context_turn(&mut self, order: u32, held: bool) {
+        self.engine.comms.turns.put_off(order, held);
+    }
+
+    /// For the same: the call is over, or has its slot in the table; it gives back the turn if it has it.
+    pub const fn end_context_turn(&mut self, order: u32, held: bool) {
+        self.engine.comms.turns.end(order, held);
+    }
+
     /// For those who implement the making of communicators: free slots from `base` on.
     pub fn context_offer(&self, base: u32) -> ContextOffer {
         let mut offer = ContextOffer { free: [0; CONTEXT_WORDS], more: false };

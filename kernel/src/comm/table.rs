@@ -4,6 +4,7 @@ use aldis_hal::{Cause, PeerId, Resource};
 
 use super::numbers::Numbers;
 use super::settings::Settings;
+use super::turns::Turns;
 use super::{Comm, ITSELF, Members, PLANE, PREDEFINED, WORLD, context, slot};
 use crate::group::{Form, Group, Piece};
 use crate::rank::Rank;
@@ -127,6 +128,7 @@ pub(crate) struct Comms<'s> {
     pub(crate) pieces: &'s mut [Piece],
     pieces_used: u32,
     me: PeerId,
+    pub(super) turns: Turns,
 }
 
 impl<'s> Comms<'s> {
@@ -145,7 +147,7 @@ impl<'s> Comms<'s> {
         let strided = |first, size| Group::new(size, Form::Strided { first, stride: 1 });
         *world = Row { name: Some("world"), ..Row::new(WORLD, &strided(0, size), 0, me.0) };
         *itself = Row { name: Some("self"), ..Row::new(ITSELF, &strided(me.0, 1), 0, 0) };
-        Ok(Self { rows, pieces, pieces_used: 0, me })
+        Ok(Self { rows, pieces, pieces_used: 0, me, turns: Turns::new() })
     }
 
     #[inline]

@@ -75,7 +75,7 @@ impl Side {
             let map = recipe.map().times(count);
             assert_eq!(types.size(datatype).unwrap() * count, map.size());
             let (low, high) = map.true_bounds();
-            let origin = (side.memory.len() as i64 + 3 - low).max(0) as usize;
+            let origin = (side.memory.len() as i64 + 3 - low) as isize;
             side.memory.resize((origin as i64 + high) as usize, GAP);
             side.blocks.push(TypedBlock::new(origin, count, types.commit(datatype).unwrap()));
             side.maps.push(map);
@@ -86,8 +86,8 @@ impl Side {
     /// Sets the elements of a block, in the order of its type map.
     fn fill(&mut self, block: usize, mut byte: impl FnMut() -> u8) {
         for (at, basic) in &self.maps[block].entries {
-            let place = self.blocks[block].origin.checked_add_signed(*at as isize).unwrap();
-            self.memory[place..][..basic.size()].fill_with(&mut byte);
+            let place = self.blocks[block].origin + *at as isize;
+            self.memory[place.cast_unsigned()..][..basic.size()].fill_with(&mut byte);
         }
     }
 }
@@ -211,7 +211,7 @@ fn turn(endpoint: &mut Endpoint<'_, '_>, edge: usize) {
     let number = |row: usize, column: usize| (row * side + column) as f64;
     let rows: Vec<f64> = (0..edge * side).map(|at| number(rank * edge + at / side, at % side)).collect();
     let columns: Vec<f64> = (0..edge * side).map(|at| number(at % side, rank * edge + at / side)).collect();
-    let places = (0..size).map(|other| other * edge * size_of::<f64>());
+    let places = (0..size).map(|other| (other * edge * size_of::<f64>()).cast_signed());
     let given: Vec<_> = places.clone().map(|origin| TypedBlock::new(origin, 1, part)).collect();
     let blocks: Vec<_> = places.map(|origin| TypedBlock::new(origin, edge as u64, column)).collect();
     for options in each(size as u32) {
@@ -298,7 +298,8 @@ fn a_rank_of_datatypes_meets_ranks_of_bytes() {
             let (world, me) = (endpoint.world(), endpoint.world().rank().0 as usize);
             let own = |place: usize| Block { start: place * len, len };
             let list: Vec<Block> = (0..size as usize).map(own).collect();
-            let typed = |block: &Block| TypedBlock::new(block.start, block.len as u64, Basic::U8);
+            let typed =
+                |block: &Block| TypedBlock::new(block.start.cast_signed(), block.len as u64, Basic::U8);
             let typed: Vec<TypedBlock> = list.iter().map(typed).collect();
             let (input, mut data) = (vec![me as u8; size as usize * len], vec![GAP; size as usize * len]);
             for turn in 0..20 {

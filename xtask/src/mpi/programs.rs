@@ -18,12 +18,14 @@ const LIMIT: &str = "60";
 const HYDRA: &str = "mpiexec.hydra";
 
 /// A program, how many ranks it is run with, and by which transports.
-const PROGRAMS: [(&str, &[u32], &[&str]); 7] = [
+const PROGRAMS: [(&str, &[u32], &[&str]); 9] = [
     ("basics", &[1, 2, 3, 4], &["shm", "tcp"]),
     ("types", &[1, 2], &["shm"]),
     ("topologies", &[1, 2, 4], &["shm", "tcp"]),
     ("intercomm", &[2, 3, 4, 5], &["shm"]),
     ("requests", &[1, 2, 3], &["shm", "tcp"]),
+    ("making", &[1, 2, 3, 5], &["shm", "tcp"]),
+    ("threads", &[1, 2, 4], &["shm", "tcp"]),
     ("pingpong", &[2], &["shm", "tcp"]),
     ("heat", &[1, 4], &["shm"]),
 ];

@@ -35,7 +35,8 @@ fn rims_go_into_halos() {
             let at = |row: usize, column: usize| (row * EDGE + column) * size_of::<u32>();
             let last = EDGE - 2;
             // Up, down, left, right.
-            let block = |(row, column): (usize, usize), of| TypedBlock::new(at(row, column), 1, of);
+            let block =
+                |(row, column): (usize, usize), of| TypedBlock::new(at(row, column).cast_signed(), 1, of);
             let given = [((1, 1), row), ((last, 1), row), ((1, 1), column), ((1, last), column)]
                 .map(|(place, of)| block(place, of));
             let blocks = [((0, 1), row), ((last + 1, 1), row), ((1, 0), column), ((1, last + 1), column)]
@@ -84,7 +85,7 @@ fn rims_go_into_halos() {
             assert_eq!(other, expected);
             // What is wrong names the neighbour, where there is one.
             let mut wrong = given;
-            wrong[2].origin = 4 * EDGE * EDGE;
+            wrong[2].origin = 4 * (EDGE * EDGE).cast_signed();
             let told = neighbor_alltoallw_typed(endpoint, &around, &inside, &wrong, &mut halo, &blocks);
             let error = told.unwrap_err();
             assert!(matches!(error.cause, Cause::TooBig { .. }), "{error}");
@@ -106,8 +107,9 @@ fn blocks_of_datatypes_go_between_groups() {
         let apart = types.vector(2, 1, there as i64, Basic::U32);
         let apart = commit(types, apart);
         // Of a pair for each, the first ones stand first: so they are between each other.
-        let given: Vec<_> = (0..there).map(|to| TypedBlock::new(4 * to, 1, apart)).collect();
-        let blocks: Vec<_> = (0..there).map(|from| TypedBlock::new(8 * from, 2, Basic::U32)).collect();
+        let given: Vec<_> = (0..there).map(|to| TypedBlock::new(4 * to.cast_signed(), 1, apart)).collect();
+        let blocks: Vec<_> =
+            (0..there).map(|from| TypedBlock::new(8 * from.cast_signed(), 2, Basic::U32)).collect();
         let here = between.size();
         let mut input: Vec<u32> = (0..2 * there as u32).map(|at| 100 * rank + at).collect();
         let expected: Vec<u32> =

@@ -46,7 +46,7 @@ fn what_cannot_be_sent_is_refused_before_anything_is_and_names_whose_it_is() {
         let cases = [
             (1, TypedBlock::new(9, 1, Basic::U32), Cause::TooBig { len: 13, max: 12 }),
             (2, TypedBlock::new(0, 13, Basic::Byte), Cause::TooBig { len: 13, max: 12 }),
-            (0, TypedBlock::new(usize::MAX, 1, Basic::Byte), Cause::TooBig { len: 1 << 63, max: 12 }),
+            (0, TypedBlock::new(isize::MAX, 1, Basic::Byte), Cause::TooBig { len: 1 << 63, max: 12 }),
             (2, TypedBlock::new(4, 1, below), Cause::TooBig { len: 5, max: 4 }),
             (1, TypedBlock::new(0, 1, freed), Cause::Stale),
         ];

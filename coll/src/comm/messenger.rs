@@ -1,0 +1,166 @@
+//! What the making of a communicator asks of whoever makes it: its endpoint between two waits, and messages to other ranks.
+
+use core::future::{Future, poll_fn};
+use core::ops::DerefMut;
+use core::pin::pin;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+
+use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
+use aldis_kernel::{Comm, Endpoint, Error, Rank, Status, Tag};
+
+use crate::caller::Caller;
+
+/// How long a rank that has failed waits at most until its notices have gone: who takes none has failed as well.
+const NOTICE_MAX: Duration = Duration::from_millis(10);
+
+/// Bytes of the message by which a rank that has failed alone tells those who would wait for it.
+pub const NOTICE_BYTES: usize = 5;
+
+/// Two messages: one to a rank, and one from a rank.
+#[derive(Clone, Copy, Debug)]
+pub struct Exchange {
+    /// What it is a part of.
+    pub operation: Operation,
+    /// Where both are sent.
+    pub comm: Comm,
+    /// The tag of both.
+    pub tag: Tag,
+    /// Who is sent to: nobody if that is [`Rank::NULL`].
+    pub to: Rank,
+    /// Who sends: nobody if that is [`Rank::NULL`].
+    pub from: Rank,
+    /// The tag of a message of [`NOTICE_BYTES`] that comes from `to` instead of its receive, if it has failed.
+    pub refusal: Tag,
+}
+
+/// What makes communicators: an [`Endpoint`] or one [`Within`](aldis_kernel::Within) a deadline, whose exchanges block; or
+/// something whose exchanges are futures that wait, for those who do other things meanwhile.
+///
+/// A future that makes a communicator takes its place in the order of the collective calls when it is polled first. It is to
+/// be driven to its end: one that is dropped before leaves its ranks waiting, and may have this process make no other
+/// communicator.
+pub trait Messenger<'s, T: Transport, P: Platform> {
+    /// Whether exchanges are futures that wait. If they block, others cannot go on meanwhile: a call that has to let another one
+    /// of this process go first fails with [`Cause::Busy`].
+    fn waits(&self) -> bool {
+        true
+    }
+
+    /// By which the endpoint is had.
+    type Guard<'g>: DerefMut<Target = Endpoint<'s, T, P>>
+    where
+        Self: 'g,
+        's: 'g,
+        T: 'g,
+        P: 'g;
+
+    /// The endpoint, for what is done without waiting. Not kept until the next exchange.
+    fn endpoint<'g>(&'g mut self) -> Self::Guard<'g>
+    where
+        's: 'g,
+        T: 'g,
+        P: 'g;
+
+    /// Sends `mine` and receives `theirs`. Over when both are done; or, if the receiver of `mine` has not taken them when
+    /// `theirs` are there, when its refusal has come into `refused`, and that is [`Cause::Declined`].
+    ///
+    /// # Errors
+    /// As sends and receives have them, and [`Cause::Declined`].
+    fn exchange(
+        &mut self,
+        exchange: &Exchange,
+        mine: &[u8],
+        theirs: &mut [u8],
+        refused: &mut [u8; NOTICE_BYTES],
+    ) -> impl Future<Output = Result<Status, Error>>;
+
+    /// Sends a notice to ranks, to each by a tag, as far as that goes without long waits.
+    fn notify(&mut self, comm: &Comm, notice: [u8; NOTICE_BYTES], ranks: [(Rank, Tag); 2]);
+}
+
+impl<'s, T: Transport, P: Platform, C: Caller<'s, T, P>> Messenger<'s, T, P> for C {
+    fn waits(&self) -> bool {
+        false
+    }
+
+    type Guard<'g>
+        = &'g mut Endpoint<'s, T, P>
+    where
+        C: 'g,
+        's: 'g,
+        T: 'g,
+        P: 'g;
+
+    fn endpoint<'g>(&'g mut self) -> &'g mut Endpoint<'s, T, P>
+    where
+        's: 'g,
+        T: 'g,
+        P: 'g,
+    {
+        Caller::endpoint(self)
+    }
+
+    /// Blocks: the future is over when it is polled first.
+    async fn exchange(
+        &mut self,
+        &Exchange { operation, comm, tag, to, from, refusal }: &Exchange,
+        mine: &[u8],
+        theirs: &mut [u8],
+        refused: &mut [u8; NOTICE_BYTES],
+    ) -> Result<Status, Error> {
+        self.enter(|scope| {
+            let receiving = scope.irecv(&comm, theirs, from, tag)?;
+            let mut sending = scope.isend(&comm, mine, to, tag)?;
+            let received = scope.wait(receiving)?;
+            if scope.test(&mut sending)?.is_some() {
+                return Ok(received);
+            }
+            // It must be matched first: perhaps it never will.
+            let mut refused = scope.irecv(&comm, refused, to, refusal)?;
+            let (peer, number) = (Some(PeerId(to.0)), Some(tag.0));
+            let (context, bytes) = (comm.context(), mine.len() as u64);
+            let activity = Activity { operation, peer, tag: number, context, bytes };
+            let is_sent = scope.wait_until(activity, |scope| match scope.result(&mut sending)? {
+                None => Ok(scope.result(&mut refused)?.map(|_| false)),
+                Some(_) => Ok(Some(true)),
+            })?;
+            scope.cancel(&mut refused);
+            // By an error the scope lets go of the message.
+            if is_sent { Ok(received) } else { Err(Error::new(operation, Cause::Declined)) }
+        })
+    }
+
+    fn notify(&mut self, comm: &Comm, notice: [u8; NOTICE_BYTES], ranks: [(Rank, Tag); 2]) {
+        let _ = Caller::endpoint(self).within(NOTICE_MAX).enter(|scope| {
+            for (rank, tag) in ranks {
+                // Who is dead need not be told. The scope's end waits for both.
+                let _ = scope.isend(comm, &notice, rank, tag);
+            }
+            Ok::<_, Error>(())
+        });
+    }
+}
+
+/// Lets others who wait go on, once.
+pub(super) async fn rest() {
+    let mut is_rested = false;
+    poll_fn(|context| {
+        if core::mem::replace(&mut is_rested, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// What comes of a future whose exchanges block.
+pub(super) fn now<R>(work: impl Future<Output = R>) -> R {
+    let (mut work, mut context) = (pin!(work), Context::from_waker(Waker::noop()));
+    loop {
+        if let Poll::Ready(result) = work.as_mut().poll(&mut context) {
+            return result;
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Communicators that are made while other things go on: futures of `aldis-coll`, whose messages are posted here.
+
+use core::cell::{Cell, RefCell, RefMut};
+use core::future::{Future, poll_fn};
+use core::pin::Pin;
+use core::task::Poll;
+use std::rc::Rc;
+
+use aldis_coll::comm::{Exchange, Messenger, NOTICE_BYTES};
+use aldis_hal::Cause;
+use aldis_host_sim::platform::HostPlatform;
+use aldis_host_sim::{HostEndpoint, HostTransport};
+use aldis_kernel::{Comm, Error, Rank, Request, Status, Tag};
+
+use crate::abi::{Handle, MPI_ERR_INTERN};
+use crate::edge::lasting;
+use crate::engine::{self, Engine};
+use crate::errors::Fault;
+use crate::requests;
+
+/// What is left of an operation of several messages, with all that is to be done with its result.
+pub(crate) type Making = Pin<Box<dyn Future<Output = Result<(), Fault>>>>;
+
+/// Begins it: it has its place among the collectives when this returns.
+pub(crate) fn begin(
+    comm: Handle,
+    work: impl Future<Output = Result<(), Fault>> + 'static,
+) -> Result<Handle, Fault> {
+    requests::of_making(comm, Box::pin(work))
+}
+
+/// Carries it out.
+pub(crate) fn complete<R: 'static>(
+    comm: Handle,
+    work: impl Future<Output = Result<R, Fault>> + 'static,
+) -> Result<R, Fault> {
+    let result = Rc::new(Cell::new(None));
+    let place = Rc::clone(&result);
+    let request = begin(comm, async move {
+        place.set(Some(work.await?));
+        Ok(())
+    })?;
+    requests::wait(request)?;
+    result.take().ok_or_else(|| Fault::new(MPI_ERR_INTERN, "a communicator that is made and is not there"))
+}
+
+/// Waits until something is so.
+pub(crate) async fn until(mut is_so: impl FnMut() -> Result<bool, Fault>) -> Result<(), Fault> {
+    poll_fn(|_| match is_so() {
+        Ok(false) => Poll::Pending,
+        Ok(true) => Poll::Ready(Ok(())),
+        Err(fault) => Poll::Ready(Err(fault)),
+    })
+    .await
+}
+
+/// The process's endpoint, for futures.
+pub(crate) struct Poster(&'static RefCell<Engine>);
+
+pub(crate) fn poster() -> Result<Poster, Fault> {
+    engine::cell().map(Poster)
+}
+
+impl Messenger<'static, HostTransport, HostPlatform> for Poster {
+    type Guard<'g> = RefMut<'g, HostEndpoint>;
+
+    fn endpoint<'g>(&'g mut self) -> RefMut<'g, HostEndpoint>
+    where
+        'static: 'g,
+    {
+        RefMut::map(self.0.borrow_mut(), Engine::endpoint)
+    }
+
+    async fn exchange(
+        &mut self,
+        exchange: &Exchange,
+        mine: &[u8],
+        theirs: &mut [u8],
+        refused: &mut [u8; NOTICE_BYTES],
+    ) -> Result<Status, Error> {
+        let mut posted = Posted::new(self.0, exchange, mine, theirs.len())?;
+        let result = poll_fn(|_| posted.go_on()).await;
+        theirs.copy_from_slice(&posted.theirs);
+        refused.copy_from_slice(&posted.refused);
+        result
+    }
+
+    fn notify(&mut self, comm: &Comm, notice: [u8; NOTICE_BYTES], ranks: [(Rank, Tag); 2]) {
+        let mut engine = self.0.borrow_mut();
+        for (rank, tag) in ranks {
+            let mut notice = notice.to_vec();
+            // Who is dead need not be told.
+            if let Ok(request) = engine.scope.isend(comm, lasting(&mut notice), rank, tag) {
+                engine.freed.push(request);
+                engine.memory_of_freed.push(notice);
+            }
+        }
+    }
+}
+
+/// An exchange under way, in memory of its own.
+struct Posted {
+    engine: &'static RefCell<Engine>,
+    exchange: Exchange,
+    receiving: Option<Request<'static>>,
+    sending: Option<Request<'static>>,
+    refusal: Option<Request<'static>>,
+    received: Option<Status>,
+    mine: Vec<u8>,
+    theirs: Vec<u8>,
+    refused: Vec<u8>,
+}
+
+impl Posted {
+    fn new(
+        engine: &'static RefCell<Engine>,
+        exchange: &Exchange,
+        mine: &[u8],
+        room: usize,
+    ) -> Result<Self, Error> {
+        let mut posted = Self {
+            engine,
+            exchange: *exchange,
+            receiving: None,
+            sending: None,
+            refusal: None,
+            received: None,
+            mine: mine.to_vec(),
+            theirs: vec![0; room],
+            refused: vec![0; NOTICE_BYTES],
+        };
+        let &Exchange { comm, tag, to, from, .. } = exchange;
+        let scope = &mut engine.borrow_mut().scope;
+        posted.receiving = Some(scope.irecv(&comm, lasting(&mut posted.theirs), from, tag)?);
+        posted.sending = Some(scope.isend(&comm, lasting(&mut posted.mine), to, tag)?);
+        Ok(posted)
+    }
+
+    fn go_on(&mut self) -> Poll<Result<Status, Error>> {
+        match self.advance() {
+            Ok(None) => Poll::Pending,
+            Ok(Some(status)) => Poll::Ready(Ok(status)),
+            Err(error) => Poll::Ready(Err(error)),
+        }
+    }
+
+    /// The status of what was received, once all is done.
+    fn advance(&mut self) -> Result<Option<Status>, Error> {
+        let scope = &mut self.engine.borrow_mut().scope;
+        if let Some(receiving) = &mut self.receiving {
+            let Some(status) = scope.result(receiving)? else { return Ok(None) };
+            (self.received, self.receiving) = (Some(status), None);
+        }
+        if let Some(sending) = &mut self.sending {
+            if scope.result(sending)?.is_some() {
+                self.sending = None;
+                return Ok(self.received);
+            }
+            let Exchange { comm, to, refusal, operation, .. } = self.exchange;
+            match &mut self.refusal {
+                // It must be matched first: perhaps it never will.
+                None => self.refusal = Some(scope.irecv(&comm, lasting(&mut self.refused), to, refusal)?),
+                Some(refused) => {
+                    if scope.result(refused)?.is_some() {
+                        self.refusal = None;
+                        return Err(Error::new(operation, Cause::Declined));
+                    }
+                }
+            }
+            return Ok(None);
+        }
+        Ok(self.received)
+    }
+}
+
+impl Drop for Posted {
+    /// What is under way still is given up; its memory stays until it has let go.
+    fn drop(&mut self) {
+        let mut engine = self.engine.borrow_mut();
+        let left = [&mut self.receiving, &mut self.sending, &mut self.refusal];
+        for mut request in left.into_iter().filter_map(Option::take) {
+            engine.scope.cancel(&mut request);
+            engine.freed.push(request);
+        }
+        engine
+            .memory_of_freed
+            .extend([&mut self.mine, &mut self.theirs, &mut self.refused].map(core::mem::take));
+    }
+}
