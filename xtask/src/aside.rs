@@ -4,6 +4,8 @@ use std::env;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
@@ -15,51 +17,59 @@ pub(crate) struct Aside {
     process: Child,
     log: PathBuf,
     report: PathBuf,
-    names: Vec<&'static str>,
-    is_over: bool,
+    /// Bytes of the log that have been shown.
+    shown: usize,
 }
+
+/// How long between two looks for a step's end.
+const LOOK: Duration = Duration::from_millis(200);
 
 impl Aside {
     /// Starts the steps of these names at low priority.
     pub(crate) fn start(target: &Path, names: &[&'static str]) -> Result<Self> {
         let [log, report] = ["log", "report"].map(|kind| target.join(format!("aside.{kind}")));
+        // One of an earlier run says nothing about these.
+        let _ = fs::remove_file(&report);
         let output = File::create(&log).with_context(|| format!("creating {}", log.display()))?;
         let mut command = Command::new("nice");
         command.args(["-n", "15"]).arg(env::current_exe()?).args(["test", "--report"]).arg(&report);
         command.args(names.iter().flat_map(|name| ["--step", name]));
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         let process = command.spawn().with_context(|| format!("starting `{}`", shell::spell(&command)))?;
-        Ok(Self { process, log, report, names: names.to_vec(), is_over: false })
+        Ok(Self { process, log, report, shown: 0 })
     }
 
-    /// Waits for their end once, shows what they said, and notes how each went.
-    pub(crate) fn join(&mut self, run: &mut Run) -> Result<()> {
-        if self.is_over {
-            return Ok(());
-        }
-        self.is_over = true;
-        let status = self.process.wait()?;
-        eprint!("{}", String::from_utf8_lossy(&fs::read(&self.log)?));
-        let said = fs::read_to_string(&self.report).unwrap_or_default();
-        for name in &self.names {
+    /// Waits for the end of one of them, shows what they have said meanwhile, and notes how it went.
+    pub(crate) fn join(&mut self, name: &str, run: &mut Run) -> Result<()> {
+        let done = loop {
+            // Before the look: what it has noted at its end is there then.
+            let ended = self.process.try_wait()?;
+            let said = fs::read_to_string(&self.report).unwrap_or_default();
             let mut outcomes = said.lines().filter_map(|line| serde_json::from_str::<Done>(line).ok());
-            let done = outcomes.find(|done| done.step == *name);
-            run.note(done.unwrap_or_else(|| Done {
-                step: (*name).into(),
-                seconds: 0.0,
-                verdict: Verdict::Failed,
-                outcome: format!("FAILED: what ran it ended before, {status}"),
-            }));
-        }
+            match (outcomes.find(|done| done.step == name), ended) {
+                (Some(done), _) => break done,
+                (None, Some(status)) => {
+                    break Done {
+                        step: name.into(),
+                        seconds: 0.0,
+                        verdict: Verdict::Failed,
+                        outcome: format!("FAILED: what ran it ended before, {status}"),
+                    };
+                }
+                (None, None) => thread::sleep(LOOK),
+            }
+        };
+        let log = fs::read(&self.log)?;
+        eprint!("{}", String::from_utf8_lossy(log.get(self.shown..).unwrap_or_default()));
+        self.shown = log.len();
+        run.note(done);
         Ok(())
     }
 }
 
 impl Drop for Aside {
     fn drop(&mut self) {
-        if !self.is_over {
-            let _ = self.process.kill();
-            let _ = self.process.wait();
-        }
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }

@@ -61,6 +61,15 @@ pub(crate) fn step() -> Result<Outcome> {
     Ok(Outcome::Passed(test::programs()?))
 }
 
+/// The step of `cargo xtask test`: modules of mpi4py's tests, beside the library that is the reference for them.
+pub(crate) fn clients() -> Result<Outcome> {
+    if !modules::has_python() {
+        let enable = "apt-get install python3-venv python3-dev".into();
+        return Ok(Outcome::Skipped { why: "no Python to build mpi4py with".into(), enable });
+    }
+    Ok(Outcome::Passed(test::modules()?))
+}
+
 /// The folder of the crate.
 fn folder() -> PathBuf {
     checkout().join("host-sim/mpi-abi")

@@ -19,13 +19,14 @@ use crate::{arrows, bench, conformance, endian, fences, licences, mpi, qemu, she
 ///
 /// Formatting, dependency arrows, fences of unsafe code, licences, clippy for each package and feature, documentation, unit and
 /// integration tests, bugs planted for them; then, unless skipped as slow, a campaign of the simulator, the conformance suite
-/// on 300 seeds, programs in C over its interface of MPI, the loom models, a check for every firmware target, the firmware's size and
-/// contents, a job with an emulated big-endian machine, jobs of firmware in emulators, RDMA in emulated machines, and a short run of the benchmark against the peers. Steps that
-/// only build and compute run beside the others at low priority, and tell at their end. A step that does not come to its end
-/// is ended, and what it ran is told. Needs no root and no package.
+/// on 300 seeds, programs in C and mpi4py's tests over its interface of MPI, a job with an emulated big-endian machine, jobs of
+/// firmware in emulators, RDMA in emulated machines, the firmware's size and contents, the loom models, a check for every firmware
+/// target, and a short run of the benchmark against the peers. Steps that only build and compute run beside the others at low
+/// priority, and tell at their end. A step that does not come to its end is ended, and what it ran is told. Needs no root and no
+/// package.
 #[derive(Args)]
 pub(crate) struct Test {
-    /// Leave out the simulator, conformance, programs in C, loom, firmware, size, endian, emulators, RDMA and the peers
+    /// Leave out the simulator, conformance, programs in C, mpi4py, loom, firmware, size, endian, emulators, RDMA and the peers
     #[arg(long)]
     skip_slow: bool,
     /// Run only this step; several may be named, and run one after the other in the usual order
@@ -56,7 +57,7 @@ enum When {
     Aside,
 }
 
-const STEPS: [Step; 19] = {
+const STEPS: [Step; 20] = {
     use When::{Always, Aside, Slow};
     const fn step(name: &'static str, when: When, work: fn(&Workspace) -> Result<Outcome>) -> Step {
         Step { name, when, work }
@@ -73,13 +74,15 @@ const STEPS: [Step; 19] = {
         step("simulator", Slow, |_| sim::step()),
         step("conformance", Slow, |_| conformance::step()),
         step("mpi", Slow, |_| mpi::step()),
+        step("mpi4py", Slow, |_| mpi::clients()),
         step("endian", Slow, endian::step),
-        step("loom", Aside, loom),
-        step("firmware", Aside, firmware::step),
-        step("size", Aside, size::check),
+        // What the next ones wait for comes first; what takes longest goes on beside them.
         step("images", Aside, qemu::images),
         step("qemu", Slow, |_| qemu::step()),
         step("verbs", Slow, |_| verbs::step()),
+        step("size", Aside, size::check),
+        step("loom", Aside, loom),
+        step("firmware", Aside, firmware::step),
         step("peers", Slow, |_| bench::peers()),
     ]
 };
@@ -103,7 +106,7 @@ impl Test {
         for step in &STEPS {
             match (step.when, &mut aside) {
                 (When::Always, _) | (When::Slow, Some(_)) => run.step(step.name, || (step.work)(&workspace)),
-                (When::Aside, Some(aside)) => aside.join(&mut run)?,
+                (When::Aside, Some(aside)) => aside.join(step.name, &mut run)?,
                 (_, None) => run.step(step.name, skipped_as_slow),
             }
         }

@@ -41,6 +41,30 @@ const ALL: [&str; 19] = [
     "test_comm_topo",
 ];
 
+/// Those that the step of `cargo xtask test` runs, with [`STEP_RANKS`]: what most programs use.
+pub(super) const STEP: [&str; 8] = [
+    "test_comm",
+    "test_request",
+    "test_datatype",
+    "test_p2p_buf",
+    "test_p2p_obj",
+    "test_cco_buf",
+    "test_cco_obj",
+    "test_comm_topo",
+];
+pub(super) const STEP_RANKS: u32 = 2;
+
+/// What a virtual environment and mpi4py's build need.
+const PYTHON_CHECK: &str =
+    "import ensurepip, os, sysconfig; os.stat(os.path.join(sysconfig.get_path('include'), 'Python.h'))";
+
+/// Whether they can be made here.
+pub(super) fn has_python() -> bool {
+    let mut check = Command::new("python3");
+    check.args(["-c", PYTHON_CHECK]).stdout(Stdio::null()).stderr(Stdio::null());
+    check.status().is_ok_and(|status| status.success())
+}
+
 /// Seconds that a job may take, of which both launchers know; and those after which it is ended without being asked.
 const LIMIT: &str = "120";
 const LIMIT_OF_LAUNCHER: &str = "140";
@@ -111,7 +135,7 @@ struct Python {
 }
 
 /// Runs modules at each number of ranks, and shows how many of the tests that pass over the reference library pass over Aldis, and
-/// which do not.
+/// which do not; how many do in all.
 ///
 /// # Errors
 /// A test that is behind and not among the known gaps, or one of those that passes.
@@ -121,7 +145,7 @@ pub(super) fn run(
     wanted: &[String],
     ranks: &[u32],
     is_json: bool,
-) -> Result<()> {
+) -> Result<usize> {
     let (home, aldis) = (environment(target), Library::aldis(prefix));
     let reference = Library::reference(&home)?;
     let python = Python::prepare(&home)?;
@@ -129,13 +153,14 @@ pub(super) fn run(
     let modules: Vec<&str> = if all { ALL.to_vec() } else { wanted.iter().map(String::as_str).collect() };
     let mut gaps = Gaps::read(&folder().join("table/gaps.txt"))?;
     let mut table = Table::new(["module", "ranks", "reference", "Aldis", "known gaps", "behind"]);
-    let mut behind = 0;
+    let (mut good, mut behind) = (0, 0);
     for module in modules {
         for &ranks in ranks {
             eprintln!("{module}, {ranks} ranks");
             let control = python.module(&reference, module, ranks)?;
             let went = python.module(&aldis, module, ranks)?;
             let counts = compare(&control, &went, ranks, &mut gaps);
+            good += counts[1];
             behind += counts[3];
             let [passed, same, known, worse] = counts.map(|count| count.to_string());
             table.row([module.to_owned(), ranks.to_string(), passed, same, known, worse]);
@@ -152,7 +177,7 @@ pub(super) fn run(
     if behind > 0 {
         bail!("{behind} times a test passes over the reference library and not over Aldis");
     }
-    Ok(())
+    Ok(good)
 }
 
 /// Shows the tests that are behind; of those that pass over the reference library, how many there are, pass over Aldis, are known

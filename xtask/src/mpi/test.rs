@@ -49,6 +49,15 @@ impl Test {
     }
 }
 
+/// Modules of mpi4py's tests alone, over the library as [`programs`] builds it; what they showed.
+pub(super) fn modules() -> Result<String> {
+    let Folders { target, prefix, .. } = Folders::find()?;
+    install(&target, &prefix, profile(true))?;
+    let names = modules::STEP.map(String::from);
+    let good = modules::run(&prefix, &target, &names, &[modules::STEP_RANKS], false)?;
+    Ok(format!("{good} tests of {} modules, as over the reference library", names.len()))
+}
+
 /// The programs in C alone, built without optimisation; what they showed.
 pub(super) fn programs() -> Result<String> {
     let Folders { target, prefix, programs } = Folders::find()?;
