@@ -118,7 +118,13 @@ fn is_consequence(error: &(dyn Error + 'static)) -> bool {
             .downcast_ref::<aldis_kernel::Error>()
             .map(|error| error.cause)
             .or_else(|| error.downcast_ref::<Cause>().copied());
-        if matches!(cause, Some(Cause::PeerDead | Cause::PeerLeft | Cause::Aborted { .. } | Cause::Withdrawn))
+        if let Some(
+            Cause::PeerDead
+            | Cause::PeerLeft
+            | Cause::PeerAborted { .. }
+            | Cause::Aborted { .. }
+            | Cause::Withdrawn,
+        ) = cause
         {
             return true;
         }

@@ -1,11 +1,11 @@
 //! Steps that run beside the others: a process of its own at low priority, which tells at its end.
 
+use core::time::Duration;
 use std::env;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 

@@ -63,7 +63,8 @@ impl Fault {
     }
 
     fn of(cause: Cause, text: String) -> Self {
-        let is_consequence = matches!(cause, Cause::Aborted { .. } | Cause::PeerDead);
+        let is_consequence =
+            matches!(cause, Cause::Aborted { .. } | Cause::PeerAborted { .. } | Cause::PeerDead);
         Self(Box::new(Reason { class: class_of(cause), text, is_consequence }))
     }
 }
@@ -90,7 +91,9 @@ fn class_of(cause: Cause) -> c_int {
         Cause::Truncated { .. } | Cause::UnlikeLength { .. } => MPI_ERR_TRUNCATE,
         Cause::LengthMismatch { .. } | Cause::BadStride { .. } | Cause::Predefined => MPI_ERR_ARG,
         Cause::Inactive => MPI_ERR_REQUEST,
-        Cause::PeerDead | Cause::PeerLeft | Cause::Aborted { .. } => MPI_ERR_PROC_ABORTED,
+        Cause::PeerDead | Cause::PeerLeft | Cause::PeerAborted { .. } | Cause::Aborted { .. } => {
+            MPI_ERR_PROC_ABORTED
+        }
         Cause::Unsupported => MPI_ERR_UNSUPPORTED_OPERATION,
         Cause::SignatureMismatch { .. } | Cause::PartialElement { .. } => MPI_ERR_TYPE,
         Cause::Intercommunicator | Cause::Intracommunicator => MPI_ERR_COMM,
@@ -347,3 +350,20 @@ mpi! { fn MPI_Comm_call_errhandler(comm: Handle, code: c_int) -> c_int {
 
 mpi! { fn MPI_Errhandler_toint(handler: Handle) -> c_int { handler as c_int } }
 mpi! { fn MPI_Errhandler_fromint(number: c_int) -> Handle { number as Handle } }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_gone_is_of_one_class_and_speaks_for_himself() {
+        let gone = [Cause::PeerDead, Cause::PeerAborted { code: 3 }, Cause::Aborted { code: 3 }];
+        for cause in gone {
+            let fault = Fault::of(cause, cause.to_string());
+            assert_eq!((fault.0.class, fault.0.is_consequence), (MPI_ERR_PROC_ABORTED, true));
+        }
+        // Who has left has nothing to say.
+        let left = Fault::of(Cause::PeerLeft, String::new());
+        assert_eq!((left.0.class, left.0.is_consequence), (MPI_ERR_PROC_ABORTED, false));
+    }
+}
