@@ -13,9 +13,8 @@
 //! | [`inter`] | two groups | both, each addressing the other |
 //!
 //! **Without blocking.** Each call has one with an `i` before its name ([`idup`], [`isplit`], [`Grid::icreate`]): a future, for
-//! those who do other things meanwhile. Who they are, the program tells by a [`Messenger`], which has the endpoint between two
-//! waits and exchanges messages; for an [`Endpoint`](aldis_kernel::Endpoint) itself these futures are over when they are polled first. Any number may be
-//! under way, begun in any order on different communicators.
+//! those who do other things meanwhile. They give it a [`Messenger`], which has the endpoint between two waits and exchanges
+//! messages. Any number may be under way, begun in any order on different communicators.
 //!
 //! **Context ids.** A communicator's context is a slot of the communicator table that is free on all members, with a
 //! generation that is new on all of them. Members agree on both in a few exchanges, the number of which grows with the
@@ -83,7 +82,7 @@ pub use dims::dims_create;
 pub use graph::{DistributedGraph, Edge, Graph, Neighbour};
 pub use grid::{Dimension, Grid};
 use making::make;
-use messenger::now;
+use messenger::{Blocking, now};
 pub use messenger::{Exchange, Messenger, NOTICE_BYTES};
 use party::Party;
 pub use split::{Choice, isplit, isplit_type, split, split_type};
@@ -102,7 +101,7 @@ pub fn dup<'s, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
 ) -> Result<Comm, Error> {
-    now(idup(caller, comm))
+    now(idup(&mut Blocking(caller), comm))
 }
 
 /// The same for a [`Messenger`].
@@ -130,7 +129,7 @@ pub fn dup_with_hints<'s, T: Transport, P: Platform>(
     comm: &Comm,
     hints: Hints,
 ) -> Result<Comm, Error> {
-    now(idup_with_hints(caller, comm, hints))
+    now(idup_with_hints(&mut Blocking(caller), comm, hints))
 }
 
 /// The same for a [`Messenger`].
@@ -159,7 +158,7 @@ pub fn create<'s, T: Transport, P: Platform>(
     comm: &Comm,
     group: &Group<'_>,
 ) -> Result<Option<Comm>, Error> {
-    now(icreate(caller, comm, group))
+    now(icreate(&mut Blocking(caller), comm, group))
 }
 
 /// The same for a [`Messenger`].
@@ -190,7 +189,7 @@ pub fn create_group<'s, T: Transport, P: Platform>(
     group: &Group<'_>,
     tag: Tag,
 ) -> Result<Comm, Error> {
-    now(icreate_group(caller, comm, group, tag))
+    now(icreate_group(&mut Blocking(caller), comm, group, tag))
 }
 
 /// The same for a [`Messenger`].
@@ -218,7 +217,7 @@ pub fn free<'s, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: Comm,
 ) -> Result<(), Error> {
-    now(ifree(caller, comm))
+    now(ifree(&mut Blocking(caller), comm))
 }
 
 /// The same for a [`Messenger`].

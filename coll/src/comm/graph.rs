@@ -8,7 +8,7 @@ use aldis_kernel::{Comm, Error, Members, Rank};
 
 use super::circle::Circle;
 use super::making::make;
-use super::messenger::{Messenger, now};
+use super::messenger::{Blocking, Messenger, now};
 use super::party::Party;
 use super::topology::{Topology, TopologyKind};
 use crate::caller::Caller;
@@ -39,7 +39,7 @@ impl<'g> Graph<'g> {
         index: &'g [u32],
         edges: &'g [u32],
     ) -> Result<Option<Self>, Error> {
-        now(Self::icreate(caller, comm, index, edges))
+        now(Self::icreate(&mut Blocking(caller), comm, index, edges))
     }
 
     /// The same for a [`Messenger`].
@@ -186,7 +186,7 @@ impl<'g> DistributedGraph<'g> {
         sources: &'g [Neighbour],
         destinations: &'g [Neighbour],
     ) -> Result<Self, Error> {
-        now(Self::icreate_adjacent(caller, comm, sources, destinations))
+        now(Self::icreate_adjacent(&mut Blocking(caller), comm, sources, destinations))
     }
 
     /// The same for a [`Messenger`].
@@ -226,7 +226,7 @@ impl<'g> DistributedGraph<'g> {
         edges: &[Edge],
         memory: &'g mut [Neighbour],
     ) -> Result<Self, Error> {
-        now(Self::icreate(caller, comm, edges, memory))
+        now(Self::icreate(&mut Blocking(caller), comm, edges, memory))
     }
 
     /// The same for a [`Messenger`].

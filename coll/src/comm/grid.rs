@@ -8,7 +8,7 @@ use aldis_kernel::{Comm, Error, Members, Rank};
 
 use super::circle::Circle;
 use super::making::make;
-use super::messenger::{Messenger, now};
+use super::messenger::{Blocking, Messenger, now};
 use super::party::Party;
 use super::split::{Choice, isplit};
 use super::topology::{Topology, TopologyKind};
@@ -51,7 +51,7 @@ impl<'d> Grid<'d> {
         comm: &Comm,
         dimensions: &'d [Dimension],
     ) -> Result<Option<Self>, Error> {
-        now(Self::icreate(caller, comm, dimensions))
+        now(Self::icreate(&mut Blocking(caller), comm, dimensions))
     }
 
     /// The same for a [`Messenger`].
@@ -151,7 +151,7 @@ impl<'d> Grid<'d> {
         kept: &'k mut [Dimension],
         scratch: &mut [Choice],
     ) -> Result<Grid<'k>, Error> {
-        now(self.isub(caller, keep, kept, scratch))
+        now(self.isub(&mut Blocking(caller), keep, kept, scratch))
     }
 
     /// The same for a [`Messenger`].

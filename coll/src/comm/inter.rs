@@ -64,7 +64,7 @@ use aldis_kernel::{Comm, Error, Group, Members, Rank, Tag};
 use super::bridge::{Bridge, Remote};
 use super::circle::{Circle, Line, check_subset};
 use super::making::{make, make_with};
-use super::messenger::{Messenger, now};
+use super::messenger::{Blocking, Messenger, now};
 use super::party::Party;
 use super::split::{Choice, gather, processes, select};
 use crate::caller::Caller;
@@ -91,7 +91,7 @@ pub fn create<'s, T: Transport, P: Platform>(
     tag: Tag,
     scratch: &mut [Choice],
 ) -> Result<Comm, Error> {
-    now(icreate(caller, local, leader, (peer, remote_leader), tag, scratch))
+    now(icreate(&mut Blocking(caller), local, leader, (peer, remote_leader), tag, scratch))
 }
 
 /// The same for a [`Messenger`].
@@ -200,7 +200,7 @@ pub fn merge<'s, T: Transport, P: Platform>(
     inter: &Comm,
     high: bool,
 ) -> Result<Comm, Error> {
-    now(imerge(caller, inter, high))
+    now(imerge(&mut Blocking(caller), inter, high))
 }
 
 /// The same for a [`Messenger`].
@@ -238,7 +238,7 @@ pub fn dup<'s, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     inter: &Comm,
 ) -> Result<Comm, Error> {
-    now(idup(caller, inter))
+    now(idup(&mut Blocking(caller), inter))
 }
 
 /// The same for a [`Messenger`].
@@ -273,7 +273,7 @@ pub fn split<'s, T: Transport, P: Platform>(
     key: i32,
     scratch: &mut [Choice],
 ) -> Result<Option<Comm>, Error> {
-    now(isplit(caller, inter, colour, key, scratch))
+    now(isplit(&mut Blocking(caller), inter, colour, key, scratch))
 }
 
 /// The same for a [`Messenger`].
@@ -305,7 +305,7 @@ pub fn subset<'s, T: Transport, P: Platform>(
     group: &Group<'_>,
     scratch: &mut [Choice],
 ) -> Result<Option<Comm>, Error> {
-    now(isubset(caller, inter, group, scratch))
+    now(isubset(&mut Blocking(caller), inter, group, scratch))
 }
 
 /// The same for a [`Messenger`].
@@ -337,7 +337,7 @@ pub fn free<'s, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     inter: Comm,
 ) -> Result<(), Error> {
-    now(ifree(caller, inter))
+    now(ifree(&mut Blocking(caller), inter))
 }
 
 /// The same for a [`Messenger`].

@@ -34,8 +34,8 @@ pub struct Exchange {
     pub refusal: Tag,
 }
 
-/// What makes communicators: an [`Endpoint`] or one [`Within`](aldis_kernel::Within) a deadline, whose exchanges block; or
-/// something whose exchanges are futures that wait, for those who do other things meanwhile.
+/// What makes communicators for those who do other things meanwhile: it has the endpoint between two waits, and exchanges messages by
+/// futures that wait. Blocking calls are the same futures, with exchanges that block.
 ///
 /// A future that makes a communicator takes its place in the order of the collective calls when it is polled first. It is to
 /// be driven to its end: one that is dropped before leaves its ranks waiting, and may have this process make no other
@@ -79,7 +79,10 @@ pub trait Messenger<'s, T: Transport, P: Platform> {
     fn notify(&mut self, comm: &Comm, notice: [u8; NOTICE_BYTES], ranks: [(Rank, Tag); 2]);
 }
 
-impl<'s, T: Transport, P: Platform, C: Caller<'s, T, P>> Messenger<'s, T, P> for C {
+/// What blocking calls can be called on, as a messenger.
+pub(super) struct Blocking<'c, C>(pub(super) &'c mut C);
+
+impl<'s, T: Transport, P: Platform, C: Caller<'s, T, P>> Messenger<'s, T, P> for Blocking<'_, C> {
     fn waits(&self) -> bool {
         false
     }
@@ -87,7 +90,7 @@ impl<'s, T: Transport, P: Platform, C: Caller<'s, T, P>> Messenger<'s, T, P> for
     type Guard<'g>
         = &'g mut Endpoint<'s, T, P>
     where
-        C: 'g,
+        Self: 'g,
         's: 'g,
         T: 'g,
         P: 'g;
@@ -98,7 +101,7 @@ impl<'s, T: Transport, P: Platform, C: Caller<'s, T, P>> Messenger<'s, T, P> for
         T: 'g,
         P: 'g,
     {
-        Caller::endpoint(self)
+        self.0.endpoint()
     }
 
     /// Blocks: the future is over when it is polled first.
@@ -109,7 +112,7 @@ impl<'s, T: Transport, P: Platform, C: Caller<'s, T, P>> Messenger<'s, T, P> for
         theirs: &mut [u8],
         refused: &mut [u8; NOTICE_BYTES],
     ) -> Result<Status, Error> {
-        self.enter(|scope| {
+        self.0.enter(|scope| {
             let receiving = scope.irecv(&comm, theirs, from, tag)?;
             let mut sending = scope.isend(&comm, mine, to, tag)?;
             let received = scope.wait(receiving)?;
@@ -132,7 +135,7 @@ impl<'s, T: Transport, P: Platform, C: Caller<'s, T, P>> Messenger<'s, T, P> for
     }
 
     fn notify(&mut self, comm: &Comm, notice: [u8; NOTICE_BYTES], ranks: [(Rank, Tag); 2]) {
-        let _ = Caller::endpoint(self).within(NOTICE_MAX).enter(|scope| {
+        let _ = self.0.endpoint().within(NOTICE_MAX).enter(|scope| {
             for (rank, tag) in ranks {
                 // Who is dead need not be told. The scope's end waits for both.
                 let _ = scope.isend(comm, &notice, rank, tag);

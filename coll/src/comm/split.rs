@@ -6,7 +6,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::circle::Circle;
 use super::making::make;
-use super::messenger::{Messenger, now};
+use super::messenger::{Blocking, Messenger, now};
 use super::party::Party;
 use crate::caller::Caller;
 
@@ -63,7 +63,7 @@ pub fn split<'s, T: Transport, P: Platform>(
     key: i32,
     scratch: &mut [Choice],
 ) -> Result<Option<Comm>, Error> {
-    now(isplit(caller, comm, colour, key, scratch))
+    now(isplit(&mut Blocking(caller), comm, colour, key, scratch))
 }
 
 /// The same for a [`Messenger`].
@@ -104,7 +104,7 @@ pub fn split_type<'s, T: Transport, P: Platform>(
     shares: impl Fn(PeerId) -> bool,
     scratch: &mut [Choice],
 ) -> Result<Option<Comm>, Error> {
-    now(isplit_type(caller, comm, key, shares, scratch))
+    now(isplit_type(&mut Blocking(caller), comm, key, shares, scratch))
 }
 
 /// The same for a [`Messenger`].

@@ -200,6 +200,38 @@ static void parts(void) {
     MPI_Request_free(&requests[1]);
 }
 
+/* The same with gaps between the elements, of which the other side knows nothing. */
+static void parts_apart(void) {
+    int next = (rank + 1) % size, previous = (rank + size - 1) % size, apart[16], packed[8], there;
+    MPI_Datatype wide;
+    MPI_Request requests[2];
+    MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &wide);
+    MPI_Type_commit(&wide);
+    for (int way = 0; way < 2; way++) {
+        for (int i = 0; i < 16; i++) apart[i] = way == 0 && i % 2 == 0 ? 100 * rank + i / 2 : -1;
+        for (int i = 0; i < 8; i++) packed[i] = way == 0 ? -1 : 100 * rank + i;
+        if (way == 0) {
+            MPI_Psend_init(apart, 4, 2, wide, next, 5, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
+            MPI_Precv_init(packed, 2, 4, MPI_INT, previous, 5, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]);
+        } else {
+            MPI_Psend_init(packed, 4, 2, MPI_INT, next, 5, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
+            MPI_Precv_init(apart, 2, 4, wide, previous, 5, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]);
+        }
+        MPI_Startall(2, requests);
+        MPI_Pready_range(2, 3, requests[0]);
+        do MPI_Parrived(requests[1], 1, &there);
+        while (!there);
+        CHECK((way == 0 ? packed[7] : apart[14]) == 100 * previous + 7);
+        MPI_Pready_range(0, 1, requests[0]);
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        for (int i = 0; i < 8; i++) CHECK((way == 0 ? packed[i] : apart[2 * i]) == 100 * previous + i);
+        for (int i = 0; i < 8; i++) CHECK(apart[2 * i + 1] == -1);
+        MPI_Request_free(&requests[0]);
+        MPI_Request_free(&requests[1]);
+    }
+    MPI_Type_free(&wide);
+}
+
 int main(int argc, char **argv) {
     int all;
     MPI_Datatype matched;
@@ -211,6 +243,7 @@ int main(int argc, char **argv) {
     exchanges();
     general();
     parts();
+    parts_apart();
     MPI_Type_match_size(MPI_TYPECLASS_REAL, 8, &matched);
     CHECK(matched == MPI_REAL8);
     MPI_Type_get_value_index(MPI_DOUBLE, MPI_INT, &matched);

@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use aldis_kernel::{Rank, Request};
 
-use crate::abi::{Handle, MPI_COMM_SELF, MPI_ERR_ARG, MPI_ERR_COUNT, MPI_ERR_UNSUPPORTED_OPERATION};
+use crate::abi::{Handle, MPI_COMM_SELF, MPI_ERR_ARG, MPI_ERR_COUNT};
 use crate::communicators;
 use crate::datatypes::Data;
 use crate::edge::scope::Lasting;
@@ -34,15 +34,19 @@ impl Parts {
         })?;
         let (peer, tag): (Rank, _) = (rank(peer)?, tag(number)?);
         let data = Data::new(self.address, total, self.datatype)?;
-        let bytes = data.dense()?.ok_or_else(|| {
-            Fault::new(MPI_ERR_UNSUPPORTED_OPERATION, "partitions of a datatype with gaps are not there yet")
-        })?;
         let request = engine::with(|engine| {
-            let (scope, whole) = (&mut engine.scope, 0..bytes.len());
-            let loan = scope.lend(bytes);
-            Ok(match sends {
-                true => scope.psend_init(&of, loan, whole, partitions, peer, tag)?,
-                false => scope.precv_init(&of, loan, whole, partitions, peer, tag)?,
+            let scope = &mut engine.scope;
+            Ok(match (data.dense()?, sends) {
+                (Some(bytes), sends) => {
+                    let whole = 0..bytes.len();
+                    let loan = scope.lend(bytes);
+                    match sends {
+                        true => scope.psend_init(&of, loan, whole, partitions, peer, tag)?,
+                        false => scope.precv_init(&of, loan, whole, partitions, peer, tag)?,
+                    }
+                }
+                (None, true) => scope.psend_init_typed(&of, data.typed()?, partitions, peer, tag)?,
+                (None, false) => scope.precv_init_typed(&of, data.typed_mut()?, partitions, peer, tag)?,
             })
         })?;
         requests::of_persistent(self.comm, request)

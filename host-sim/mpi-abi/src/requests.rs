@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use aldis_coll::Collective;
 use aldis_coll::layout::Block;
-use aldis_hal::{Activity, Operation};
+use aldis_hal::{Activity, Operation, Platform};
 use aldis_kernel::Request;
 
 use crate::abi::{
@@ -162,15 +162,15 @@ pub(crate) fn is_alone() -> bool {
 fn drive_makings() {
     let under_way = MAKINGS.borrow().clone();
     for handle in under_way {
-        let taken = REQUESTS.borrow_mut().get_mut(handle).map(|operated| {
-            operated.stage = Stage::Idle;
-            core::mem::replace(&mut operated.work, Work::Done)
-        });
-        let Some(Work::Making(mut making)) = taken else { continue };
+        let taken = match REQUESTS.borrow_mut().get_mut(handle) {
+            Some(Operated { work: work @ Work::Making(_), .. }) => core::mem::replace(work, Work::Done),
+            _ => continue,
+        };
+        let Work::Making(mut making) = taken else { continue };
         let polled = making.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         if let Some(operated) = REQUESTS.borrow_mut().get_mut(handle) {
             match polled {
-                Poll::Pending => (operated.work, operated.stage) = (Work::Making(making), Stage::Active),
+                Poll::Pending => operated.work = Work::Making(making),
                 Poll::Ready(result) => operated.stage = Stage::Over(result.map(|()| Status::EMPTY)),
             }
         }
@@ -319,21 +319,33 @@ pub(crate) struct Look {
 
 /// Looks, once or until it is enough: what else is under way goes on before each look, and behind it other threads have their turns.
 pub(crate) fn turns(waits: bool, mut look: impl FnMut() -> Result<Look, Fault>) -> Result<(), Fault> {
-    let (mut rest, mut idle) = (None, 0_u32);
+    let mut platform = None;
+    let (mut turns, mut idle) = (0_u32, 0_u32);
     loop {
         drive_makings();
         let Look { is_enough, events } = look()?;
         if is_enough || !waits {
-            return Ok(());
+            break;
         }
         idle = if events > 0 { 0 } else { idle.saturating_add(1) };
-        let platform = match &mut rest {
+        turns = turns.saturating_add(1);
+        let platform = match &mut platform {
             Some(platform) => platform,
-            None => rest.insert(engine::with(|engine| Ok(engine.endpoint().platform().clone()))?),
+            None => platform.insert(engine::with(|engine| Ok(engine.endpoint().platform().clone()))?),
         };
+        if turns == NOTE_AFTER {
+            platform.note(Activity { operation: Operation::Wait, ..Activity::default() });
+        }
         threads::give_way(platform, idle);
     }
+    if let Some(mut platform) = platform.filter(|_| turns >= NOTE_AFTER) {
+        platform.note(Activity::default());
+    }
+    Ok(())
 }
+
+/// Turns after which the launcher is told that this rank waits.
+const NOTE_AFTER: u32 = 128;
 
 /// Events that a look handles at most.
 const BUDGET: u32 = 64;

@@ -49,7 +49,7 @@ impl Test {
     }
 }
 
-/// Modules of mpi4py's tests alone, over the library as [`programs`] builds it; what they showed.
+/// Modules of mpi4py's tests alone, over the library as [`programs()`] builds it; what they showed.
 pub(super) fn modules() -> Result<String> {
     let Folders { target, prefix, .. } = Folders::find()?;
     install(&target, &prefix, profile(true))?;
