@@ -68,7 +68,9 @@ fn ping(ep: &mut HostEndpoint, options: &Options) -> Result<(), Box<dyn Error>> 
     }
     for bytes in SIZES.into_iter().filter(|bytes| *bytes <= options.max_bytes) {
         let samples = measure(ep, bytes, Duration::from_millis(options.millis), &mut seed)?;
-        report(options, ep.world().size(), bytes, &samples);
+        let other = Rank(u32::from(ep.world().size() > 1));
+        let transport = ep.explain(other, bytes as u64)?.transport().unwrap_or("none");
+        report(options, transport, bytes, &samples);
     }
     if ep.world().size() > 1 {
         ep.send::<u8>(&ep.world(), &[], Rank(1), STOP)?;
@@ -160,12 +162,11 @@ fn percentile(sorted: &[f64], percent: usize) -> f64 {
     sorted.get(sorted.len() * percent / 100).copied().unwrap_or(f64::NAN)
 }
 
-fn report(options: &Options, ranks: u32, bytes: usize, samples: &[f64]) {
+fn report(options: &Options, transport: &str, bytes: usize, samples: &[f64]) {
     let (p5, p50) = (percentile(samples, 5), percentile(samples, 50));
     // Bytes a nanosecond are GB a second.
     let megabytes = 1e3 * bytes as f64 / p50;
     if options.json {
-        let transport = if ranks == 1 { "self" } else { "shm" };
         let line = serde_json::json!({
             "bench": "pingpong", "impl": "aldis", "transport": transport, "bytes": bytes, "p5_ns": p5,
             "p50_ns": p50, "mb_per_s": megabytes, "samples": samples.len(), "verified": true,

@@ -19,9 +19,9 @@ use crate::{arrows, bench, conformance, endian, fences, licences, mpi, qemu, she
 ///
 /// Formatting, dependency arrows, fences of unsafe code, licences, clippy for each package and feature, documentation, unit and
 /// integration tests, bugs planted for them; then, unless skipped as slow, a campaign of the simulator, the conformance suite
-/// on 300 seeds, programs in C and mpi4py's tests over its interface of MPI, a job with an emulated big-endian machine, jobs of
-/// firmware in emulators, RDMA in emulated machines, the firmware's size and contents, the loom models, a check for every firmware
-/// target, and a short run of the benchmark against the peers. Steps that only build and compute run beside the others at low
+/// on 300 seeds, programs in C and mpi4py's tests over its interface of MPI, a job with an emulated big-endian machine, the loom
+/// models, a check for firmware targets, the firmware's size and contents, jobs of firmware in emulators, RDMA in emulated machines,
+/// and a short run of the benchmark against the peers. Steps that only build and compute run beside the others at low
 /// priority, and tell at their end. A step that does not come to its end is ended, and what it ran is told. Needs no root and no
 /// package.
 #[derive(Args)]
@@ -76,13 +76,13 @@ const STEPS: [Step; 20] = {
         step("mpi", Slow, |_| mpi::step()),
         step("mpi4py", Slow, |_| mpi::clients()),
         step("endian", Slow, endian::step),
-        // What the next ones wait for comes first; what takes longest goes on beside them.
-        step("images", Aside, qemu::images),
-        step("qemu", Slow, |_| qemu::step()),
-        step("verbs", Slow, |_| verbs::step()),
-        step("size", Aside, size::check),
         step("loom", Aside, loom),
         step("firmware", Aside, firmware::step),
+        step("size", Aside, size::check),
+        step("images", Aside, qemu::images),
+        // Emulators do not share the machine.
+        step("qemu", Slow, |_| qemu::step()),
+        step("verbs", Slow, |_| verbs::step()),
         step("peers", Slow, |_| bench::peers()),
     ]
 };

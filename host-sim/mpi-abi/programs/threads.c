@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define THREADS 4
-#define ROUNDS 200
+#define ROUNDS 80
 
 static atomic_int failures;
 static int rank, size;

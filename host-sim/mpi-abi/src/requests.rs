@@ -1,34 +1,33 @@
 //! Requests (MPI 5.0, 3.7 and 3.9): handles for the kernel's requests and for collectives under way; completion and status.
 //!
-//! Whatever waits drives everything that is under way, not only its own.
+//! Whatever waits (`waiting`) drives everything that is under way, not only its own.
 
 use core::cell::RefCell;
 use core::ffi::c_int;
-use core::task::{Context, Poll, Waker};
 use std::rc::Rc;
 
 use aldis_coll::Collective;
 use aldis_coll::layout::Block;
-use aldis_hal::{Activity, Operation, Platform};
 use aldis_kernel::Request;
 
 use crate::abi::{
-    Handle, MPI_COMM_NULL, MPI_COMM_SELF, MPI_ERR_INTERN, MPI_ERR_NO_MEM, MPI_ERR_REQUEST, MPI_REQUEST_NULL,
-    Status,
+    Handle, MPI_COMM_NULL, MPI_COMM_SELF, MPI_ERR_NO_MEM, MPI_ERR_REQUEST, MPI_REQUEST_NULL, Status,
 };
 use crate::edge::scope::Lasting;
 use crate::edge::{Owned, Ptr};
-use crate::engine::{self, Engine};
+use crate::engine;
 use crate::errors::Fault;
 use crate::handles::{Kind, Table};
 use crate::making::Making;
-use crate::threads;
 use crate::topologies::Topo;
 
 pub(crate) mod completion;
 pub(crate) mod general;
+mod waiting;
 
 use general::General;
+use waiting::{drive_makings, watch};
+pub(crate) use waiting::{find, is_alone, poll};
 
 /// What is done before a collective begins, or with its result.
 pub(crate) type Step = Box<dyn FnMut() -> Result<(), Fault>>;
@@ -151,46 +150,6 @@ static COLLECTIVES: Owned<RefCell<Vec<Handle>>> = Owned::new(RefCell::new(Vec::n
 /// Requests that are makings under way.
 static MAKINGS: Owned<RefCell<Vec<Handle>>> = Owned::new(RefCell::new(Vec::new()));
 
-/// Whether a call that waits has the endpoint to itself: nothing else is under way that it must drive, and there is no other thread
-/// that waits for its turn.
-#[inline]
-pub(crate) fn is_alone() -> bool {
-    !threads::are_many() && COLLECTIVES.borrow().is_empty() && MAKINGS.borrow().is_empty()
-}
-
-/// Drives all makings that are under way, none of which keeps a borrow of anything meanwhile.
-fn drive_makings() {
-    let under_way = MAKINGS.borrow().clone();
-    for handle in under_way {
-        let taken = match REQUESTS.borrow_mut().get_mut(handle) {
-            Some(Operated { work: work @ Work::Making(_), .. }) => core::mem::replace(work, Work::Done),
-            _ => continue,
-        };
-        let Work::Making(mut making) = taken else { continue };
-        let polled = making.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        if let Some(operated) = REQUESTS.borrow_mut().get_mut(handle) {
-            match polled {
-                Poll::Pending => operated.work = Work::Making(making),
-                Poll::Ready(result) => operated.stage = Stage::Over(result.map(|()| Status::EMPTY)),
-            }
-        }
-    }
-    let requests = REQUESTS.borrow();
-    let is_active = |handle: &Handle| {
-        requests.get(*handle).is_some_and(|operated| matches!(operated.stage, Stage::Active))
-    };
-    MAKINGS.borrow_mut().retain(is_active);
-}
-
-/// Drives all collectives that are under way.
-fn drive(scope: &mut Lasting, requests: &mut Table<Operated>) {
-    COLLECTIVES.borrow_mut().retain(|handle| {
-        let Some(operated) = requests.get_mut(*handle) else { return false };
-        operated.advance(scope);
-        !operated.is_over()
-    });
-}
-
 fn insert(operated: Operated) -> Result<Handle, Fault> {
     REQUESTS.borrow_mut().insert(operated).ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many requests"))
 }
@@ -258,97 +217,6 @@ pub(crate) fn of_done(comm: Handle, status: Status) -> Result<Handle, Fault> {
 fn missing(handle: Handle) -> Fault {
     Fault::handle(MPI_ERR_REQUEST, "request", handle)
 }
-
-/// Whether each of the requests is over, as the last look had it; null ones are.
-fn states(
-    requests: &mut Table<Operated>,
-    scope: &mut Lasting,
-    handles: &[Handle],
-    over: &mut [bool],
-) -> Result<(), Fault> {
-    for (handle, over) in handles.iter().zip(over) {
-        *over = *handle == MPI_REQUEST_NULL || {
-            let operated = requests.get_mut(*handle).ok_or_else(|| missing(*handle))?;
-            operated.advance(scope);
-            operated.is_over()
-        };
-    }
-    Ok(())
-}
-
-/// Polls, once or until `enough` holds of which requests are over.
-fn watch(handles: &[Handle], waits: bool, enough: impl Fn(&[bool]) -> bool) -> Result<Vec<bool>, Fault> {
-    let mut over = vec![false; handles.len()];
-    let mut look = |scope: &mut Lasting, polls: bool| {
-        let mut requests = REQUESTS.borrow_mut();
-        let events = if polls { scope.poll(BUDGET) } else { 0 };
-        drive(scope, &mut requests);
-        states(&mut requests, scope, handles, &mut over).map(|()| Look { is_enough: enough(&over), events })
-    };
-    if waits && is_alone() {
-        engine::with(|engine| {
-            let activity = Activity { operation: Operation::Wait, ..Activity::default() };
-            // Who waits for several is given all that is there; whoever waits polls between two looks.
-            let mut polls = handles.len() > 1;
-            let looked = engine.scope.wait_until(activity, |scope| {
-                let looked = look(scope, core::mem::replace(&mut polls, true)).map(|look| look.is_enough);
-                Ok(looked.map_or_else(|fault| Some(Err(fault)), |is_enough| is_enough.then_some(Ok(()))))
-            })?;
-            engine.reap();
-            looked
-        })?;
-    } else {
-        turns(waits, || {
-            engine::with(|engine| {
-                let looked = look(&mut engine.scope, true);
-                engine.reap();
-                looked
-            })
-        })?;
-    }
-    Ok(over)
-}
-
-/// What a look has come to.
-pub(crate) struct Look {
-    /// Whoever waits need not go on.
-    pub(crate) is_enough: bool,
-    /// What the endpoint has handled.
-    pub(crate) events: u32,
-}
-
-/// Looks, once or until it is enough: what else is under way goes on before each look, and behind it other threads have their turns.
-pub(crate) fn turns(waits: bool, mut look: impl FnMut() -> Result<Look, Fault>) -> Result<(), Fault> {
-    let mut platform = None;
-    let (mut turns, mut idle) = (0_u32, 0_u32);
-    loop {
-        drive_makings();
-        let Look { is_enough, events } = look()?;
-        if is_enough || !waits {
-            break;
-        }
-        idle = if events > 0 { 0 } else { idle.saturating_add(1) };
-        turns = turns.saturating_add(1);
-        let platform = match &mut platform {
-            Some(platform) => platform,
-            None => platform.insert(engine::with(|engine| Ok(engine.endpoint().platform().clone()))?),
-        };
-        if turns == NOTE_AFTER {
-            platform.note(Activity { operation: Operation::Wait, ..Activity::default() });
-        }
-        threads::give_way(platform, idle);
-    }
-    if let Some(mut platform) = platform.filter(|_| turns >= NOTE_AFTER) {
-        platform.note(Activity::default());
-    }
-    Ok(())
-}
-
-/// Turns after which the launcher is told that this rank waits.
-const NOTE_AFTER: u32 = 128;
-
-/// Events that a look handles at most.
-const BUDGET: u32 = 64;
 
 /// Takes the result of a request that is over, and lets go of it unless it is persistent.
 fn take(handle: &mut Handle) -> (Handle, Result<Status, Fault>) {
@@ -516,22 +384,3 @@ mpi! { fn MPI_Startall(count: c_int, requests: Ptr<Handle>) on MPI_COMM_SELF => 
 
 mpi! { fn MPI_Request_toint(request: Handle) -> c_int { request as c_int } }
 mpi! { fn MPI_Request_fromint(number: c_int) -> Handle { number as Handle } }
-
-/// Drives what is under way, without waiting.
-pub(crate) fn poll() -> Result<(), Fault> {
-    watch(&[], false, |_| true).map(|_| ())
-}
-
-/// Waits until `find` finds something, and drives what is under way meanwhile.
-pub(crate) fn find<R>(mut find: impl FnMut(&mut Engine) -> Result<Option<R>, Fault>) -> Result<R, Fault> {
-    let mut found = None;
-    turns(true, || {
-        engine::with(|engine| {
-            let events = engine.scope.poll(BUDGET);
-            drive(&mut engine.scope, &mut REQUESTS.borrow_mut());
-            found = find(engine)?;
-            Ok(Look { is_enough: found.is_some(), events })
-        })
-    })?;
-    found.ok_or_else(|| Fault::new(MPI_ERR_INTERN, "found, and not there"))
-}

@@ -54,6 +54,9 @@ pub(super) const STEP: [&str; 8] = [
 ];
 pub(super) const STEP_RANKS: u32 = 2;
 
+/// Ranks of the example in Python.
+const EXAMPLE_RANKS: u32 = 4;
+
 /// What a virtual environment and mpi4py's build need.
 const PYTHON_CHECK: &str =
     "import ensurepip, os, sysconfig; os.stat(os.path.join(sysconfig.get_path('include'), 'Python.h'))";
@@ -149,6 +152,7 @@ pub(super) fn run(
     let (home, aldis) = (environment(target), Library::aldis(prefix));
     let reference = Library::reference(&home)?;
     let python = Python::prepare(&home)?;
+    println!("{}", python.example(&aldis)?);
     let all = wanted.iter().any(|name| name == "all");
     let modules: Vec<&str> = if all { ALL.to_vec() } else { wanted.iter().map(String::as_str).collect() };
     let mut gaps = Gaps::read(&folder().join("table/gaps.txt"))?;
@@ -253,6 +257,17 @@ impl Python {
             }
         }
         Ok(all)
+    }
+
+    /// Runs the example in Python; its one line.
+    fn example(&self, library: &Library) -> Result<String> {
+        let mut job = library.job(EXAMPLE_RANKS);
+        job.arg(self.home.join("bin/python")).arg(folder().join("programs/pi.py"));
+        let said = shell::output(&mut job)?;
+        if !said.starts_with("pi is 3.14159265") || said.lines().count() != 1 {
+            bail!("the example pi.py said: {said}");
+        }
+        Ok(said.trim_end().to_owned())
     }
 
     fn folder(&self) -> PathBuf {

@@ -31,6 +31,14 @@ pub(super) fn missing() -> Option<Outcome> {
     guest::MACHINE.missing().or_else(packages::missing)
 }
 
+/// What the guests are made of, fetched unless it is here.
+pub(super) fn packages() -> Result<Packages> {
+    if let Some(Outcome::Skipped { why, enable }) = missing() {
+        bail!("{why}; to enable: {enable}");
+    }
+    Packages::fetch(&Workspace::members()?.target)
+}
+
 /// Guests and what they are to do.
 #[derive(Debug)]
 pub(super) struct Session {
@@ -49,10 +57,7 @@ pub(super) struct Session {
 impl Session {
     /// Plays it to the end. What each command of each guest said; an error if one did not end well.
     pub(super) fn play(&self) -> Result<Vec<Vec<Ran>>> {
-        if let Some(Outcome::Skipped { why, enable }) = missing() {
-            bail!("{why}; to enable: {enable}");
-        }
-        let packages = Packages::fetch(&Workspace::members()?.target)?;
+        let packages = packages()?;
         let folder = Folder::new()?;
         let programs: Vec<_> = self.programs.iter().map(|program| lean(program, folder.path())).collect();
         let contents = Contents { programs: &programs, commands: &self.commands };

@@ -1,0 +1,167 @@
+//! Waiting for requests: looks at them, between which everything that is under way goes on, and other threads come in.
+
+use core::task::{Context, Poll, Waker};
+
+use aldis_hal::{Activity, Operation, Platform};
+
+use super::{COLLECTIVES, MAKINGS, Operated, REQUESTS, Stage, Work, missing};
+use crate::abi::{Handle, MPI_ERR_INTERN, MPI_REQUEST_NULL, Status};
+use crate::edge::scope::Lasting;
+use crate::engine::{self, Engine};
+use crate::errors::Fault;
+use crate::handles::Table;
+use crate::threads;
+
+/// Whether a call that waits has the endpoint to itself: nothing else is under way that it must drive, and there is no other thread
+/// that waits for its turn.
+#[inline]
+pub(crate) fn is_alone() -> bool {
+    !threads::are_many() && COLLECTIVES.borrow().is_empty() && MAKINGS.borrow().is_empty()
+}
+
+/// Drives all makings that are under way, none of which keeps a borrow of anything meanwhile.
+pub(super) fn drive_makings() {
+    let under_way = MAKINGS.borrow().clone();
+    for handle in under_way {
+        let taken = match REQUESTS.borrow_mut().get_mut(handle) {
+            Some(Operated { work: work @ Work::Making(_), .. }) => core::mem::replace(work, Work::Done),
+            _ => continue,
+        };
+        let Work::Making(mut making) = taken else { continue };
+        let polled = making.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        if let Some(operated) = REQUESTS.borrow_mut().get_mut(handle) {
+            match polled {
+                Poll::Pending => operated.work = Work::Making(making),
+                Poll::Ready(result) => operated.stage = Stage::Over(result.map(|()| Status::EMPTY)),
+            }
+        }
+    }
+    let requests = REQUESTS.borrow();
+    let is_active = |handle: &Handle| {
+        requests.get(*handle).is_some_and(|operated| matches!(operated.stage, Stage::Active))
+    };
+    MAKINGS.borrow_mut().retain(is_active);
+}
+
+/// Drives all collectives that are under way.
+fn drive(scope: &mut Lasting, requests: &mut Table<Operated>) {
+    COLLECTIVES.borrow_mut().retain(|handle| {
+        let Some(operated) = requests.get_mut(*handle) else { return false };
+        operated.advance(scope);
+        !operated.is_over()
+    });
+}
+
+/// Whether each of the requests is over, as the last look had it; null ones are.
+fn states(
+    requests: &mut Table<Operated>,
+    scope: &mut Lasting,
+    handles: &[Handle],
+    over: &mut [bool],
+) -> Result<(), Fault> {
+    for (handle, over) in handles.iter().zip(over) {
+        *over = *handle == MPI_REQUEST_NULL || {
+            let operated = requests.get_mut(*handle).ok_or_else(|| missing(*handle))?;
+            operated.advance(scope);
+            operated.is_over()
+        };
+    }
+    Ok(())
+}
+
+/// Polls, once or until `enough` holds of which requests are over.
+pub(super) fn watch(
+    handles: &[Handle],
+    waits: bool,
+    enough: impl Fn(&[bool]) -> bool,
+) -> Result<Vec<bool>, Fault> {
+    let mut over = vec![false; handles.len()];
+    let mut look = |scope: &mut Lasting, polls: bool| {
+        let mut requests = REQUESTS.borrow_mut();
+        let events = if polls { scope.poll(BUDGET) } else { 0 };
+        drive(scope, &mut requests);
+        states(&mut requests, scope, handles, &mut over).map(|()| Look { is_enough: enough(&over), events })
+    };
+    if waits && is_alone() {
+        engine::with(|engine| {
+            let activity = Activity { operation: Operation::Wait, ..Activity::default() };
+            // Who waits for several is given all that is there; whoever waits polls between two looks.
+            let mut polls = handles.len() > 1;
+            let looked = engine.scope.wait_until(activity, |scope| {
+                let looked = look(scope, core::mem::replace(&mut polls, true)).map(|look| look.is_enough);
+                Ok(looked.map_or_else(|fault| Some(Err(fault)), |is_enough| is_enough.then_some(Ok(()))))
+            })?;
+            engine.reap();
+            looked
+        })?;
+    } else {
+        turns(waits, || {
+            engine::with(|engine| {
+                let looked = look(&mut engine.scope, true);
+                engine.reap();
+                looked
+            })
+        })?;
+    }
+    Ok(over)
+}
+
+/// What a look has come to.
+struct Look {
+    /// Whoever waits need not go on.
+    is_enough: bool,
+    /// What the endpoint has handled.
+    events: u32,
+}
+
+/// Looks, once or until it is enough: what else is under way goes on before each look, and behind it other threads have their turns.
+fn turns(waits: bool, mut look: impl FnMut() -> Result<Look, Fault>) -> Result<(), Fault> {
+    let mut platform = None;
+    let (mut turns, mut idle) = (0_u32, 0_u32);
+    loop {
+        drive_makings();
+        let Look { is_enough, events } = look()?;
+        if is_enough || !waits {
+            break;
+        }
+        idle = if events > 0 { 0 } else { idle.saturating_add(1) };
+        turns = turns.saturating_add(1);
+        let platform = match &mut platform {
+            Some(platform) => platform,
+            None => platform.insert(engine::with(|engine| Ok(engine.endpoint().platform().clone()))?),
+        };
+        if turns == NOTE_AFTER {
+            platform.note(Activity { operation: Operation::Wait, ..Activity::default() });
+        }
+        threads::give_way(platform, idle);
+    }
+    if let Some(mut platform) = platform.filter(|_| turns >= NOTE_AFTER) {
+        platform.note(Activity::default());
+    }
+    Ok(())
+}
+
+/// Turns after which the launcher is told that this rank waits.
+const NOTE_AFTER: u32 = 128;
+
+/// Events that a look handles at most.
+const BUDGET: u32 = 64;
+
+/// Drives what is under way, without waiting.
+pub(crate) fn poll() -> Result<(), Fault> {
+    watch(&[], false, |_| true).map(|_| ())
+}
+
+/// Waits until `find` finds something, and drives what is under way meanwhile.
+pub(crate) fn find<R>(mut find: impl FnMut(&mut Engine) -> Result<Option<R>, Fault>) -> Result<R, Fault> {
+    let mut found = None;
+    turns(true, || {
+        engine::with(|engine| {
+            let events = engine.scope.poll(BUDGET);
+            drive(&mut engine.scope, &mut REQUESTS.borrow_mut());
+            found = find(engine)?;
+            Ok(Look { is_enough: found.is_some(), events })
+        })
+    })?;
+    found.ok_or_else(|| Fault::new(MPI_ERR_INTERN, "found, and not there"))
+}
