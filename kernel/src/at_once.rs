@@ -5,7 +5,7 @@
 use aldis_hal::copy::copy;
 use aldis_hal::{Handle, PeerId, Post, Slot, Transport};
 use aldis_protocols::INLINE_BYTES;
-use aldis_protocols::header::{HEADER_BYTES, Header, Kind, Label};
+use aldis_protocols::header::{Header, Kind, Label};
 
 use crate::arrival::key;
 use crate::buffer::Buffer;
@@ -64,7 +64,7 @@ impl Engine<'_> {
         let sent = if length < u64::from(peer.thresholds.short_end) {
             matches!(transport.short(id, &header, buffer.bytes()), Post::Done | Post::Queued)
         } else {
-            packed(transport, id, &header, &[], buffer.bytes())
+            packed(transport, id, &header, buffer.bytes())
         };
         if !sent {
             return false;
@@ -235,19 +235,15 @@ impl Engine<'_> {
 
 /// Packs an eager message straight into a slot of the transport. False, and nothing done, if there is none.
 #[inline(never)]
-pub(crate) fn packed<T: Transport>(
+pub(crate) fn packed<const N: usize, T: Transport>(
     transport: &mut T,
     peer: PeerId,
-    header: &[u8; HEADER_BYTES],
-    label: &[u8],
+    header: &[u8; N],
     payload: &[u8],
 ) -> bool {
-    let before = HEADER_BYTES + label.len();
-    let Ok(mut slot) = transport.reserve(peer, before + payload.len()) else { return false };
-    let Some((head, body)) = slot.bytes().split_at_mut_checked(before) else { return false };
-    let Some((head, after)) = head.split_at_mut_checked(HEADER_BYTES) else { return false };
+    let Ok(mut slot) = transport.reserve(peer, N + payload.len()) else { return false };
+    let Some((head, body)) = slot.bytes().split_at_mut_checked(N) else { return false };
     copy(head, header);
-    copy(after, label);
     copy(body, payload);
     slot.commit();
     true

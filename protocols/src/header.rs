@@ -38,6 +38,8 @@ use crate::credit::Limits;
 pub const HEADER_BYTES: usize = size_of::<RawHeader>();
 /// Bytes of a data fragment in front of its payload.
 pub const DATA_HEADER_BYTES: usize = HEADER_BYTES + size_of::<RawData>();
+/// Bytes of a labelled message in front of its payload.
+pub const LABELLED_HEADER_BYTES: usize = HEADER_BYTES + LABEL_BYTES;
 /// The longest message that is not payload: clear-to-send.
 pub const CONTROL_BYTES_MAX: usize = HEADER_BYTES + size_of::<RawClearToSend>();
 
@@ -329,6 +331,19 @@ impl Header {
             pair(self.tag, halves(self.sequence, blocks)).into(),
             self.length.into(),
         ]
+    }
+
+    /// Header and label of a [labelled](Kind::Labelled) message; its payload follows on the wire. In words as well, but for the last.
+    #[inline]
+    pub fn emit_labelled(&self, label: Label) -> [u8; LABELLED_HEADER_BYTES] {
+        let label = label.raw();
+        if cfg!(target_pointer_width = "64") {
+            let values = label.values.get();
+            let first = U64::new(u64::from(label.flags.get()) | values << 32);
+            zerocopy::transmute!(((self.words(), first).pack(), U32::new((values >> 32) as u32)).pack())
+        } else {
+            zerocopy::transmute!((self.raw(), label).pack())
+        }
     }
 
     /// Header and fixed body of a data fragment; its payload follows on the wire.

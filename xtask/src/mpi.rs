@@ -1,6 +1,5 @@
 //! `cargo xtask mpi`: the C interface of MPI (`host-sim/mpi-abi`). What is written from its tables, a folder that programs are built
-//! and run with, and tests: programs in C, and
-//! mpi4py's own and the examples of rsmpi on a reference library and on Aldis.
+//! and run with, and tests: programs in C, and mpi4py's own and the examples of rsmpi on a reference library and on Aldis.
 
 mod gaps;
 mod header;
@@ -35,7 +34,7 @@ pub(crate) enum Command {
     },
     /// Build the library, the compiler wrappers and the launchers into a folder
     Install(install::Install),
-    /// Run programs in C, modules of mpi4py's tests and examples of rsmpi over Aldis, the latter two over a reference library first
+    /// Run programs in C, mpi4py's tests and the examples of rsmpi over Aldis, the latter two over a reference library first
     Test(test::Test),
 }
 
@@ -64,8 +63,8 @@ pub(crate) fn step() -> Result<Outcome> {
 /// The step of `cargo xtask test`: modules of mpi4py's tests, beside the library that is the reference for them.
 pub(crate) fn clients() -> Result<Outcome> {
     if !modules::has_python() {
-        let enable = "apt-get install python3-venv python3-dev".into();
-        return Ok(Outcome::Skipped { why: "no Python to build mpi4py with".into(), enable });
+        let (why, enable) = ("no Python to build mpi4py with".into(), modules::PYTHON_NEEDS.into());
+        return Ok(Outcome::Skipped { why, enable });
     }
     Ok(Outcome::Passed(test::modules()?))
 }

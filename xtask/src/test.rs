@@ -1,6 +1,7 @@
 //! `cargo xtask test`: everything that proves the project, one step after the other, and what could not be done.
 
 use core::num::NonZero;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::thread;
 
@@ -157,7 +158,8 @@ fn format() -> Result<Outcome> {
 }
 
 /// Each package of the core by itself, as features that another one happens to turn on would hide what is wrong without them,
-/// and the others together; once more each with each feature, as `defmt` does not link on a host.
+/// and the others together; once more for each feature all packages that have one of that name, and never with all features, as
+/// `defmt` does not link on a host.
 fn clippy(workspace: &Workspace) -> Result<Outcome> {
     if !has_component("clippy") {
         return Ok(missing_component("clippy"));
@@ -169,17 +171,27 @@ fn clippy(workspace: &Workspace) -> Result<Outcome> {
     }
     lint(&others, &["--all-targets"])?;
     let (mut runs, mut without) = (core.len() + 1, "");
-    for package in &workspace.packages {
-        for feature in package.features.keys().filter(|feature| *feature != "default") {
-            if feature == verbs::FEATURE && !verbs::can_build() {
-                without = ", without verbs: no libibverbs and librdmacm";
-                continue;
-            }
-            lint(&[&package.name], &["--features", feature])?;
-            runs += 1;
+    for (feature, packages) in features(workspace) {
+        if feature == verbs::FEATURE && !verbs::can_build() {
+            without = ", without verbs: no libibverbs and librdmacm";
+            continue;
         }
+        let named: Vec<String> = packages.iter().map(|package| format!("{package}/{feature}")).collect();
+        lint(&packages, &["--features", &named.join(",")])?;
+        runs += 1;
     }
     Ok(Outcome::Passed(format!("{} packages, {runs} runs{without}", workspace.packages.len())))
+}
+
+/// Every feature but those that are on by default, and the packages that have it.
+fn features(workspace: &Workspace) -> BTreeMap<&str, Vec<&str>> {
+    let mut features = BTreeMap::<&str, Vec<&str>>::new();
+    for package in &workspace.packages {
+        for feature in package.features.keys().filter(|feature| *feature != "default") {
+            features.entry(feature).or_default().push(&package.name);
+        }
+    }
+    features
 }
 
 fn lint(packages: &[&str], flags: &[&str]) -> Result<()> {

@@ -54,6 +54,7 @@ static COMMS: Owned<RefCell<Communicators>> =
     Owned::new(RefCell::new(Communicators { roots: [None, None], made: Table::new(Kind::Comm) }));
 
 impl Communicators {
+    #[inline]
     fn get(&self, handle: Handle) -> Option<&Communicator> {
         match handle {
             MPI_COMM_WORLD => self.roots[0].as_ref(),
@@ -104,6 +105,7 @@ pub(crate) fn set_handler(handle: Handle, handler: Handle) -> Result<(), Fault> 
     change(handle, |data| data.handler = handler)
 }
 
+#[cold]
 fn missing(handle: Handle) -> Fault {
     match handle {
         MPI_COMM_NULL => Fault::new(MPI_ERR_COMM, "MPI_COMM_NULL where a communicator belongs"),

@@ -98,6 +98,7 @@ pub(crate) fn start() -> Result<(), Fault> {
     })
 }
 
+#[cold]
 fn missing(handle: Handle) -> Fault {
     match handle {
         MPI_DATATYPE_NULL => Fault::new(MPI_ERR_TYPE, "MPI_DATATYPE_NULL where a datatype belongs"),
@@ -132,6 +133,38 @@ pub(crate) const fn is_named(handle: Handle) -> bool {
 /// A handle for a new type.
 pub(crate) fn insert(made: Type) -> Result<Handle, Fault> {
     TYPES.borrow_mut().insert(made).ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many datatypes"))
+}
+
+/// Data of the program's in one piece, as most are.
+pub(crate) enum Piece {
+    /// Bytes: they match whatever types a message was sent as.
+    Bytes(&'static mut [u8]),
+    /// So many elements of a type.
+    Elements(&'static mut [u8], u64, Committed),
+}
+
+/// The piece that a call names, if it is one.
+#[inline(always)]
+pub(crate) fn piece(address: Address, count: i64, datatype: Handle) -> Result<Option<Piece>, Fault> {
+    match usize::try_from(count) {
+        Ok(len) if is_raw(datatype) => address.bytes(0, len).map(|bytes| Some(Piece::Bytes(bytes))),
+        Ok(count) => elements(address, count, datatype),
+        Err(_) => Ok(None),
+    }
+}
+
+#[inline(never)]
+fn elements(address: Address, count: usize, datatype: Handle) -> Result<Option<Piece>, Fault> {
+    let found = look(datatype, |known| {
+        (known.is_committed && known.is_dense).then_some((known.size as usize, known.committed))
+    });
+    let Ok(Some((size, committed))) = found else { return Ok(None) };
+    let Some(len) = count.checked_mul(size) else { return Ok(None) };
+    address.bytes(0, len).map(|memory| Some(Piece::Elements(memory, count as u64, committed)))
+}
+
+const fn is_raw(datatype: Handle) -> bool {
+    matches!(datatype, MPI_BYTE | MPI_PACKED)
 }
 
 /// Data of the program's: elements of a datatype at an address.
@@ -188,7 +221,7 @@ impl Data {
                 reach,
                 bytes,
                 is_dense: known.is_dense,
-                is_raw: matches!(datatype, MPI_BYTE | MPI_PACKED),
+                is_raw: is_raw(datatype),
             })
         })?
     }

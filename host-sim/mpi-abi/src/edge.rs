@@ -50,14 +50,17 @@ pub(crate) type Address = Ptr<c_void>;
 
 impl<T> Ptr<T> {
     /// A place in memory that the program has described.
+    #[inline]
     pub(crate) const fn at(address: usize) -> Self {
         Self(core::ptr::with_exposed_provenance_mut(address))
     }
 
+    #[inline]
     pub(crate) fn address(self) -> usize {
         self.0.expose_provenance()
     }
 
+    #[inline]
     pub(crate) fn is_null(self) -> bool {
         self.0.is_null()
     }
@@ -66,11 +69,13 @@ impl<T> Ptr<T> {
         Ptr(self.0.cast())
     }
 
+    #[cold]
     fn missing() -> Fault {
         Fault::new(MPI_ERR_ARG, "a null pointer where a result or an array belongs")
     }
 
     /// Writes a result.
+    #[inline]
     pub(crate) fn set(self, value: T) -> Result<(), Fault> {
         if self.is_null() {
             return Err(Self::missing());
@@ -89,6 +94,7 @@ impl<T> Ptr<T> {
     }
 
     /// Reads an argument.
+    #[inline]
     pub(crate) fn get(self) -> Result<T, Fault>
     where
         T: Copy,
@@ -111,6 +117,7 @@ impl<T> Ptr<T> {
     }
 
     /// An array of the program's that nobody else uses until the call, or the operation that it begins, is over.
+    #[inline]
     pub(crate) fn slice_mut(self, len: usize) -> Result<&'static mut [T], Fault> {
         match len {
             0 => Ok(&mut []),
@@ -121,11 +128,17 @@ impl<T> Ptr<T> {
     }
 }
 
+#[cold]
+fn no_data() -> Fault {
+    Fault::new(MPI_ERR_BUFFER, "a null pointer where there are data")
+}
+
 impl Address {
     /// The `len` bytes that begin `offset` bytes from here: data that the program wants sent or written.
+    #[inline]
     pub(crate) fn bytes(self, offset: isize, len: usize) -> Result<&'static mut [u8], Fault> {
         if len > 0 && self.is_null() && offset == 0 {
-            return Err(Fault::new(MPI_ERR_BUFFER, "a null pointer where there are data"));
+            return Err(no_data());
         }
         Ptr::<u8>::at(self.address().wrapping_add_signed(offset)).slice_mut(len)
     }

@@ -75,20 +75,25 @@ const fn phase_of(number: u8) -> Phase {
 #[inline]
 pub(crate) fn cell() -> Result<&'static RefCell<Engine>, Fault> {
     match (phase(), ENGINE.get()) {
-        (Phase::After, _) => Err(Fault::new(MPI_ERR_OTHER, AFTER)),
+        (Phase::After, _) => Err(untimely(AFTER)),
         (_, Some(engine)) => Ok(engine),
-        (_, None) => Err(Fault::new(MPI_ERR_OTHER, BEFORE)),
+        (_, None) => Err(untimely(BEFORE)),
     }
+}
+
+#[cold]
+fn untimely(when: &str) -> Fault {
+    Fault::new(MPI_ERR_OTHER, when)
 }
 
 /// Works with the engine.
 #[inline]
 pub(crate) fn with<R>(work: impl FnOnce(&mut Engine) -> Result<R, Fault>) -> Result<R, Fault> {
-    let inside = "called from inside of another call of MPI, such as a reduction function";
-    work(&mut *cell()?.try_borrow_mut().map_err(|_| Fault::new(MPI_ERR_OTHER, inside))?)
+    work(&mut *cell()?.try_borrow_mut().map_err(|_| untimely(INSIDE))?)
 }
 
 const BEFORE: &str = "called before MPI_Init";
+const INSIDE: &str = "called from inside of another call of MPI, such as a reduction function";
 const AFTER: &str = "called after MPI_Finalize";
 
 impl Engine {

@@ -36,12 +36,14 @@ impl<T> Table<T> {
         Self { kind, slots: Vec::new(), free: Vec::new() }
     }
 
+    #[inline]
     fn handle(&self, slot: u32, generation: u32) -> Handle {
         ((self.kind as usize) << (SLOT_BITS + GENERATION_BITS))
             | (generation as usize) << SLOT_BITS
             | slot as usize
     }
 
+    #[inline]
     fn slot_of(&self, handle: Handle) -> Option<usize> {
         let slot = handle & ((1 << SLOT_BITS) - 1);
         let (generation, object) = self.slots.get(slot)?;
@@ -64,6 +66,7 @@ impl<T> Table<T> {
         Some(self.handle(slot, generation))
     }
 
+    #[inline]
     pub(crate) fn get(&self, handle: Handle) -> Option<&T> {
         self.slots.get(self.slot_of(handle)?)?.1.as_ref()
     }

@@ -3,13 +3,13 @@
 use core::cell::RefCell;
 use core::ffi::c_int;
 
-use aldis_kernel::{Comm, Matched, Rank, Request, Source, Tag, TagMatch, Typed};
+use aldis_kernel::{Comm, Matched, Rank, Request, Source, Tag, TagMatch, Typed, TypedMut};
 
 use crate::abi::{
     Handle, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, MPI_ERR_NO_MEM, MPI_ERR_RANK, MPI_ERR_REQUEST,
     MPI_ERR_TAG, MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_PROC_NULL, Status,
 };
-use crate::datatypes::Data;
+use crate::datatypes::{self, Data, Piece};
 use crate::edge::scope::Lasting;
 use crate::edge::{Address, Owned, Ptr};
 use crate::engine;
@@ -27,30 +27,44 @@ enum Mode {
     Buffered,
 }
 
+#[inline]
 pub(crate) fn rank(number: c_int) -> Result<Rank, Fault> {
     match number {
         MPI_PROC_NULL => Ok(Rank::NULL),
         number if number >= 0 => Ok(Rank(number as u32)),
-        number => Err(Fault::new(MPI_ERR_RANK, format!("{number} is no rank to send to"))),
+        number => Err(no_rank(number, "send to")),
     }
 }
 
+#[inline]
 pub(crate) fn tag(number: c_int) -> Result<Tag, Fault> {
     match u32::try_from(number) {
         Ok(tag) => Ok(Tag(tag)),
-        Err(_) => Err(Fault::new(MPI_ERR_TAG, format!("{number} is no tag"))),
+        Err(_) => Err(no_tag(number)),
     }
 }
 
+#[cold]
+fn no_rank(number: c_int, what_for: &str) -> Fault {
+    Fault::new(MPI_ERR_RANK, format!("{number} is no rank to {what_for}"))
+}
+
+#[cold]
+fn no_tag(number: c_int) -> Fault {
+    Fault::new(MPI_ERR_TAG, format!("{number} is no tag"))
+}
+
+#[inline]
 fn source(number: c_int) -> Result<Source, Fault> {
     match number {
         MPI_ANY_SOURCE => Ok(Source::Any),
         MPI_PROC_NULL => Ok(Source::Rank(Rank::NULL)),
         number if number >= 0 => Ok(Source::Rank(Rank(number as u32))),
-        number => Err(Fault::new(MPI_ERR_RANK, format!("{number} is no rank to receive from"))),
+        number => Err(no_rank(number, "receive from")),
     }
 }
 
+#[inline]
 fn tag_match(number: c_int) -> Result<TagMatch, Fault> {
     if number == MPI_ANY_TAG { Ok(TagMatch::Any) } else { tag(number).map(TagMatch::Tag) }
 }
@@ -108,13 +122,8 @@ impl Sending {
         if !is_alone() {
             return requests::wait(self.start()?).map(|_| ());
         }
-        let raw = self.raw()?;
         engine::with(|engine| {
-            let endpoint = engine.endpoint();
-            match raw {
-                Some(bytes) => endpoint.send(&self.comm, bytes, self.to, self.tag)?,
-                None => endpoint.send_typed(&self.comm, self.typed()?, self.to, self.tag)?,
-            };
+            engine.endpoint().send_typed(&self.comm, self.typed()?, self.to, self.tag)?;
             Ok(())
         })
     }
@@ -174,14 +183,8 @@ impl Receiving {
         if !is_alone() {
             return requests::wait(self.start()?);
         }
-        let raw = self.data.raw()?;
         engine::with(|engine| {
-            let endpoint = engine.endpoint();
-            Ok(match raw {
-                Some(bytes) => endpoint.recv(&self.comm, bytes, self.from, self.tag)?,
-                None => endpoint.recv_typed(&self.comm, self.data.typed_mut()?, self.from, self.tag)?,
-            }
-            .into())
+            Ok(engine.endpoint().recv_typed(&self.comm, self.data.typed_mut()?, self.from, self.tag)?.into())
         })
     }
 
@@ -217,10 +220,93 @@ fn tell(status: Ptr<Status>, found: Status) -> Result<(), Fault> {
     status.set(Status { error, ..found })
 }
 
+/// Sends data in one piece that need nothing but the kernel's shortest way, straight from the arguments: what [`Sending`] writes
+/// down takes longer than a short message is under way. False if it takes more.
+#[inline(always)]
+fn sent_at_once(
+    data: Address,
+    count: i64,
+    datatype: Handle,
+    to: c_int,
+    number: c_int,
+    comm: Handle,
+) -> Result<bool, Fault> {
+    let Some(piece) = datatypes::piece(data, count, datatype)?.filter(|_| is_alone()) else {
+        return Ok(false);
+    };
+    let (comm, to, tag) = (communicators::of(comm)?, rank(to)?, tag(number)?);
+    engine::with(|engine| {
+        let endpoint = engine.endpoint();
+        match piece {
+            Piece::Bytes(bytes) => endpoint.send(&comm, bytes, to, tag)?,
+            Piece::Elements(memory, count, datatype) => {
+                endpoint.send_typed(&comm, Typed::new(memory, count, datatype), to, tag)?
+            }
+        };
+        Ok(true)
+    })
+}
+
+/// Receives in the same way; `None` if it takes more.
+#[inline(always)]
+fn received_at_once(
+    data: Address,
+    count: i64,
+    datatype: Handle,
+    from: c_int,
+    number: c_int,
+    comm: Handle,
+) -> Result<Option<Status>, Fault> {
+    let Some(piece) = datatypes::piece(data, count, datatype)?.filter(|_| is_alone()) else {
+        return Ok(None);
+    };
+    let (comm, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(number)?);
+    engine::with(|engine| {
+        let endpoint = engine.endpoint();
+        let found = match piece {
+            Piece::Bytes(bytes) => endpoint.recv(&comm, bytes, from, tag)?,
+            Piece::Elements(memory, count, datatype) => {
+                endpoint.recv_typed(&comm, TypedMut::new(memory, count, datatype), from, tag)?
+            }
+        };
+        Ok(Some(found.into()))
+    })
+}
+
+/// Sends anything.
+#[inline(never)]
+fn send(
+    mode: Mode,
+    data: Address,
+    count: i64,
+    datatype: Handle,
+    to: c_int,
+    tag: c_int,
+    comm: Handle,
+) -> Result<(), Fault> {
+    Sending::new(mode, Data::new(data, count, datatype)?, to, tag, comm)?.run()
+}
+
+/// Receives anything.
+#[inline(never)]
+fn receive(
+    data: Address,
+    count: i64,
+    datatype: Handle,
+    from: c_int,
+    tag: c_int,
+    comm: Handle,
+) -> Result<Status, Fault> {
+    Receiving::new(Data::new(data, count, datatype)?, from, tag, comm)?.run()
+}
+
 macro_rules! sends {
     ($($mode:ident $blocking:ident $started:ident $kept:ident;)*) => {$(
         mpi! { fn $blocking(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle) on comm => {
-            Sending::new(Mode::$mode, Data::new(data, count, datatype)?, to, tag, comm)?.run()?;
+            let is_standard = matches!(Mode::$mode, Mode::Standard);
+            if !(is_standard && sent_at_once(data, count, datatype, to, tag, comm)?) {
+                send(Mode::$mode, data, count, datatype, to, tag, comm)?;
+            }
         } }
         mpi! { fn $started(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
             request.set(Sending::new(Mode::$mode, Data::new(data, count, datatype)?, to, tag, comm)?.start()?)?;
@@ -251,7 +337,10 @@ mpi! { fn MPI_Bsend_init_c(data: Address, count: i64, datatype: Handle, to: c_in
 } }
 
 mpi! { fn MPI_Recv_c(data: Address, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, status: Ptr<Status>) on comm => {
-    let found = Receiving::new(Data::new(data, count, datatype)?, from, tag, comm)?.run()?;
+    let found = match received_at_once(data, count, datatype, from, tag, comm)? {
+        Some(found) => found,
+        None => receive(data, count, datatype, from, tag, comm)?,
+    };
     tell(status, found)?;
 } }
 

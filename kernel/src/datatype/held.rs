@@ -91,10 +91,10 @@ impl Types<'_> {
     pub(crate) fn plain(&self, datatype: Committed, count: u64) -> Option<(usize, u32)> {
         let layout = self.layout(datatype.into()).ok()?;
         let is_plain = layout.abuts(2, layout.extent()) && layout.true_lb == 0;
-        self.basic_elements(datatype.into(), count).ok()?;
+        layout.signature.elements().checked_mul(count)?;
         let bytes = word(layout.size.checked_mul(count)?).ok()?;
         let len = usize::try_from(bytes).ok().filter(|len| is_plain && *len > 0)?;
-        Some((len, layout.signature.repeat(count).folded()))
+        Some((len, layout.signature.repeated(count)))
     }
 
     /// The bytes from `position` on, in memory that begins at the lowest byte, if they lie there as they travel.

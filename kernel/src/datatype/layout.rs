@@ -34,8 +34,6 @@ pub(super) struct Layout {
     pub(super) disjoint: bool,
     /// Whether some of its basic types have another width in external32.
     pub(super) unlike: bool,
-    /// The basic type that all data is of.
-    pub(super) uniform: Option<Basic>,
 }
 
 impl Layout {
@@ -55,7 +53,6 @@ impl Layout {
         dense: false,
         disjoint: false,
         unlike: false,
-        uniform: None,
     };
 
     /// That of a basic type.
@@ -86,7 +83,6 @@ impl Layout {
             dense: true,
             disjoint: true,
             unlike: basic.size() != basic.external_size(),
-            uniform: Some(basic),
             ..Self::EMPTY
         }
     }
@@ -136,7 +132,6 @@ pub(super) struct Sum {
     signature: Signature,
     alignment: u8,
     unlike: bool,
-    uniform: Option<Basic>,
 }
 
 impl Sum {
@@ -149,7 +144,6 @@ impl Sum {
         signature: Signature::EMPTY,
         alignment: 1,
         unlike: false,
-        uniform: None,
     };
 
     /// Adds `count` copies of `part` whose origins lie between `lowest` and `highest`, both of which are taken.
@@ -165,10 +159,6 @@ impl Sum {
             return Ok(());
         }
         let new = (shift(lowest, part.true_lb)?, shift(highest, part.true_ub)?);
-        self.uniform = match self.data {
-            Some(_) if self.uniform != part.uniform => None,
-            _ => part.uniform,
-        };
         self.data = Some(widest(self.data, new));
         self.size = grown(self.size, part.size, count)?;
         self.narrow = grown(self.narrow, part.narrow, count)?;
@@ -199,7 +189,6 @@ impl Sum {
             alignment: self.alignment,
             marked: self.marks.is_some(),
             unlike: self.unlike,
-            uniform: self.uniform,
             ..Layout::EMPTY
         })
     }

@@ -1,4 +1,4 @@
-//! Type signatures: the sequence of basic types, boiled down to two numbers.
+//! Type signatures: the sequence of basic types, boiled down to a few numbers.
 
 use super::Basic;
 
@@ -21,17 +21,22 @@ pub struct Signature {
     hash: u64,
     /// The base to the power of `elements`.
     shift: u64,
+    /// The one type that all elements are of.
+    uniform: Option<Basic>,
 }
+
+/// Bits of a folded signature that count elements, where one type is all that there is besides.
+const COUNT_BITS: u32 = 24;
 
 impl Signature {
     /// The signature of nothing.
-    pub const EMPTY: Self = Self { elements: 0, hash: 0, shift: 1 };
+    pub const EMPTY: Self = Self { elements: 0, hash: 0, shift: 1, uniform: None };
 
     /// All-zero: the signature of a slot that is free, never of a type.
-    pub(super) const UNUSED: Self = Self { elements: 0, hash: 0, shift: 0 };
+    pub(super) const UNUSED: Self = Self { elements: 0, hash: 0, shift: 0, uniform: None };
 
     pub(super) const fn of(basic: Basic) -> Self {
-        Self { elements: 1, hash: basic.code() as u64, shift: BASE }
+        Self { elements: 1, hash: basic.code() as u64, shift: BASE, uniform: Some(basic) }
     }
 
     /// Basic elements in the sequence.
@@ -44,9 +49,27 @@ impl Signature {
         self.hash
     }
 
-    /// The hash in 32 bits, as messages carry it.
+    /// The one basic type that all elements are of, if there is one.
+    pub(super) const fn uniform(&self) -> Option<Basic> {
+        self.uniform
+    }
+
+    /// The signature in 32 bits, as messages carry it: of elements that are all of one type, that type and how many they are, which
+    /// of most messages is known without a hash; of others the hash.
     pub(crate) const fn folded(&self) -> u32 {
-        (self.hash ^ (self.hash >> 32)) as u32
+        match self.uniform {
+            Some(basic) => folded(basic, self.elements),
+            None => (self.hash ^ (self.hash >> 32)) as u32,
+        }
+    }
+
+    /// What [`folded`](Self::folded) is of `count` such sequences.
+    #[cfg(not(feature = "compact"))]
+    pub(super) fn repeated(&self, count: u64) -> u32 {
+        match self.uniform {
+            Some(basic) => folded(basic, self.elements.wrapping_mul(count)),
+            None => self.repeat(count).folded(),
+        }
     }
 
     /// The signature of this sequence with `other` behind it.
@@ -57,7 +80,8 @@ impl Signature {
         }
         let hash = reduced(times(self.hash, other.shift) + other.hash);
         let elements = self.elements.wrapping_add(other.elements);
-        Self { elements, hash, shift: times(self.shift, other.shift) }
+        let uniform = if other == Self::EMPTY || self.uniform == other.uniform { self.uniform } else { None };
+        Self { elements, hash, shift: times(self.shift, other.shift), uniform }
     }
 
     /// The signature of `count` such sequences, one behind the other.
@@ -75,6 +99,10 @@ impl Signature {
             power = power.then(power);
         }
     }
+}
+
+const fn folded(basic: Basic, elements: u64) -> u32 {
+    (basic.code() as u32) << COUNT_BITS | elements as u32 & ((1 << COUNT_BITS) - 1)
 }
 
 /// The product of two numbers below the modulus. A power of two that is 1 by the modulus divides by it: the high bits are added to
@@ -125,5 +153,19 @@ mod tests {
         assert_ne!(left.then(right), right.then(left));
         assert_ne!(left, right);
         assert_ne!(left.repeat(2), left.repeat(3));
+    }
+
+    #[test]
+    fn elements_of_one_type_are_known_for_that() {
+        let (floats, words) = (Signature::of(Basic::F32).repeat(6), Signature::of(Basic::U64));
+        let two = Signature::of(Basic::F32).then(Signature::of(Basic::F32));
+        assert_eq!((floats.uniform(), floats.then(words).uniform()), (Some(Basic::F32), None));
+        for same in [two.repeat(3), Signature::EMPTY.then(floats), floats.then(Signature::EMPTY)] {
+            assert_eq!((same, same.folded()), (floats, two.repeated(3)));
+        }
+        let mixed = floats.then(words);
+        assert_eq!(mixed.repeated(5), mixed.repeat(5).folded());
+        let all = Basic::ALL.map(|basic| Signature::of(basic).repeat(3).folded());
+        assert!((0..all.len()).all(|at| !all[..at].contains(&all[at])), "{all:?}");
     }
 }

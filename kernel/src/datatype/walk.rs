@@ -194,7 +194,9 @@ impl<'v> Walk<'v> {
         let layout = &self.view.entry(slot)?.layout;
         let basic = match self.form {
             Form::Native => Basic::Byte,
-            Form::Swapped | Form::Narrow | Form::NarrowSwapped | Form::External32 => layout.uniform?,
+            Form::Swapped | Form::Narrow | Form::NarrowSwapped | Form::External32 => {
+                layout.signature.uniform()?
+            }
         };
         layout.dense.then_some(Leaf { start: layout.true_lb, bytes: layout.size, basic })
     }

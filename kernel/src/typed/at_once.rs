@@ -3,7 +3,7 @@
 
 use aldis_hal::{Cause, Handle, Operation, PeerId, Platform, Post, Transport};
 use aldis_protocols::INLINE_BYTES;
-use aldis_protocols::header::{DATA_HEADER_BYTES, HEADER_BYTES, Header, Kind, LABEL_BYTES, Label};
+use aldis_protocols::header::{DATA_HEADER_BYTES, Header, Kind, LABELLED_HEADER_BYTES, Label};
 
 use super::layout::NO_TYPES;
 use super::sending::SHORT_BYTES;
@@ -52,24 +52,19 @@ impl Engine<'_> {
     ) -> bool {
         let &Target { peer: id, key, .. } = target;
         let Some(peer) = self.peers.get_mut(id.index()) else { return false };
-        let (length, labelled) = (buffer.len() as u64, HEADER_BYTES + LABEL_BYTES + buffer.len());
+        let (length, labelled) = (buffer.len() as u64, LABELLED_HEADER_BYTES + buffer.len());
         let is_short = buffer.len() <= SHORT_BYTES;
         let fits = labelled <= peer.thresholds.fragment_bytes_max as usize + DATA_HEADER_BYTES;
         if Form::to_peer(peer.words) != Form::Native || !(is_short || fits) {
             return false;
         }
         let Some(in_block) = peer.takes_at_once(length) else { return false };
-        let header = peer.header(self.epoch, Kind::Labelled, key, peer.sequence_out, length).emit();
-        let (label, payload) = (elements.label().emit(), buffer.bytes());
-        let mut bytes = [0; INLINE_BYTES];
-        let sent = match bytes.get_mut(..LABEL_BYTES + payload.len()) {
-            Some(stored) if is_short => {
-                let (before, after) = stored.split_at_mut(LABEL_BYTES);
-                before.copy_from_slice(&label);
-                after.copy_from_slice(payload);
-                matches!(transport.short(id, &header, stored), Post::Done | Post::Queued)
-            }
-            _ => packed(transport, id, &header, &label, payload),
+        let header = peer.header(self.epoch, Kind::Labelled, key, peer.sequence_out, length);
+        let header = header.emit_labelled(elements.label());
+        let sent = if is_short {
+            matches!(transport.short(id, &header, buffer.bytes()), Post::Done | Post::Queued)
+        } else {
+            packed(transport, id, &header, buffer.bytes())
         };
         if sent {
             peer.gone_at_once(in_block);

@@ -1,7 +1,7 @@
 //! Typed sends: packed straight into the transport's slots.
 
 use aldis_hal::{Cause, Handle, PeerId, Post, Resource};
-use aldis_protocols::header::{DATA_HEADER_BYTES, HEADER_BYTES, Header, Kind, LABEL_BYTES, Label};
+use aldis_protocols::header::{DATA_HEADER_BYTES, Header, Kind, LABEL_BYTES, LABELLED_HEADER_BYTES, Label};
 use aldis_protocols::{INLINE_BYTES, Protocol};
 
 use super::layout::NO_TYPES;
@@ -68,7 +68,7 @@ impl Engine<'_> {
         let Some(request) = self.requests.get(own) else { return Err(Cause::Stale) };
         let (key, len) = (request.key, request.buffer.len());
         let Some(peer) = self.peers.get(id.index()) else { return Err(Cause::Unreachable) };
-        let labelled = HEADER_BYTES.saturating_add(LABEL_BYTES).saturating_add(len);
+        let labelled = LABELLED_HEADER_BYTES.saturating_add(len);
         let slot_bytes_max = (peer.thresholds.fragment_bytes_max as usize).saturating_add(DATA_HEADER_BYTES);
         let fits = len <= SHORT_BYTES || labelled <= slot_bytes_max;
         let protocol = peer.thresholds.protocol(len as u64);

@@ -69,15 +69,18 @@ impl Label {
 
     /// What it says, as it stands on the wire.
     #[must_use]
-    pub fn values(&self) -> u64 {
-        u64::from(self.signature) | u64::from(self.checksum) << 32
+    #[inline]
+    pub const fn values(&self) -> u64 {
+        self.signature as u64 | (self.checksum as u64) << 32
     }
 
+    #[inline]
     pub(super) fn raw(&self) -> RawLabel {
         RawLabel { flags: self.flags.into(), values: self.values().into() }
     }
 
     /// Refuses bits without a meaning, and values that are not said.
+    #[inline]
     pub(super) fn read(flags: u32, values: u64) -> Result<Self, Malformed> {
         let label = Self { flags, signature: values as u32, checksum: (values >> 32) as u32 };
         let stray = flags > (SIGNED | CHECKED)

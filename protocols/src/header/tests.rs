@@ -221,6 +221,7 @@ fn every_kind_survives_the_wire() {
 
     let labelled = header(Kind::Labelled, 3);
     let bytes = [&labelled.emit()[..], &label().emit(), b"abc"].concat();
+    assert_eq!(labelled.emit_labelled(label()), bytes[..LABELLED_HEADER_BYTES]);
     assert_eq!(Packet::parse(&bytes), Ok(Packet { header: labelled, body: Body::Labelled(label(), b"abc") }));
 
     let seek = Header { tag: 9, ..header(Kind::Seek, 0) };

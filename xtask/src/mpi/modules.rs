@@ -61,11 +61,20 @@ const EXAMPLE_RANKS: u32 = 4;
 const PYTHON_CHECK: &str =
     "import ensurepip, os, sysconfig; os.stat(os.path.join(sysconfig.get_path('include'), 'Python.h'))";
 
+/// How to install them.
+pub(super) const PYTHON_NEEDS: &str = "apt-get install python3-venv python3-dev";
+
 /// Whether they can be made here.
 pub(super) fn has_python() -> bool {
     let mut check = Command::new("python3");
     check.args(["-c", PYTHON_CHECK]).stdout(Stdio::null()).stderr(Stdio::null());
     check.status().is_ok_and(|status| status.success())
+}
+
+/// # Errors
+/// If they cannot.
+pub(super) fn need_python() -> Result<()> {
+    if has_python() { Ok(()) } else { bail!("no Python to build mpi4py with: {PYTHON_NEEDS}") }
 }
 
 /// Seconds that a job may take, of which both launchers know; and those after which it is ended without being asked.
@@ -137,7 +146,7 @@ struct Python {
     sources: PathBuf,
 }
 
-/// Runs modules at each number of ranks, and shows how many of the tests that pass over the reference library pass over Aldis, and
+/// Runs the `wanted` modules, or all that docs/mpi.md counts, at each number of ranks, and shows how many of the tests that pass over the reference library pass over Aldis, and
 /// which do not; how many do in all.
 ///
 /// # Errors
@@ -153,8 +162,8 @@ pub(super) fn run(
     let reference = Library::reference(&home)?;
     let python = Python::prepare(&home)?;
     println!("{}", python.example(&aldis)?);
-    let all = wanted.iter().any(|name| name == "all");
-    let modules: Vec<&str> = if all { ALL.to_vec() } else { wanted.iter().map(String::as_str).collect() };
+    let modules: Vec<&str> =
+        if wanted.is_empty() { ALL.to_vec() } else { wanted.iter().map(String::as_str).collect() };
     let mut gaps = Gaps::read(&folder().join("table/gaps.txt"))?;
     let mut table = Table::new(["module", "ranks", "reference", "Aldis", "known gaps", "behind"]);
     let (mut good, mut behind) = (0, 0);

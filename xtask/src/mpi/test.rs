@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
-use clap::Args;
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
 
 use super::install::{install, profile};
 use super::{modules, programs, rsmpi};
@@ -12,37 +12,54 @@ use crate::workspace::Workspace;
 /// What is tested.
 #[derive(Args)]
 pub(crate) struct Test {
+    /// What to run [default: all of it]
+    #[arg(value_enum, value_name = "SUITE", default_values = ["programs", "mpi4py", "rsmpi"], hide_default_value = true)]
+    suites: Vec<Suite>,
+
+    /// Modules of mpi4py's tests, such as test_comm [default: those that docs/mpi.md counts]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    modules: Vec<String>,
+
+    /// Ranks that those modules are run with
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,2,4")]
+    ranks: Vec<u32>,
+
     /// Build without optimisation
     #[arg(long)]
     debug: bool,
-
-    /// Also modules of mpi4py's tests, such as test_comm; `all` for those that docs/mpi.md counts. Needs Python, a compiler, and the
-    /// network for the first time
-    #[arg(long, value_name = "MODULE,...", value_delimiter = ',')]
-    mpi4py: Vec<String>,
-
-    /// Ranks that those modules are run with
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,2,4", requires = "mpi4py")]
-    ranks: Vec<u32>,
-
-    /// Also the examples of the crate mpi (rsmpi), with 1 to 4 ranks. Needs Python, libclang-dev, and the network for the first time
-    #[arg(long)]
-    rsmpi: bool,
 
     /// Print what came of modules and examples as JSON, an object for each of them and number of ranks
     #[arg(long)]
     json: bool,
 }
 
+/// Programs of one origin.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Suite {
+    /// Programs in C of this repository, built with `aldis-mpicc`
+    Programs,
+    /// mpi4py's own tests, over the reference library MPICH and over Aldis, test by test. Needs Python, a compiler, and PyPI for the
+    /// first time
+    Mpi4py,
+    /// The examples of the crate `mpi` with 1 to 4 ranks, over both too. Needs the same, libclang, and crates.io for the first time
+    Rsmpi,
+}
+
 impl Test {
     pub(crate) fn run(self) -> Result<()> {
         let Folders { target, prefix, programs } = Folders::find()?;
-        install(&target, &prefix, profile(self.debug))?;
-        println!("{}", programs::run(&prefix, &programs)?);
-        if !self.mpi4py.is_empty() {
-            modules::run(&prefix, &target, &self.mpi4py, &self.ranks, self.json)?;
+        let has = |suite| self.suites.contains(&suite);
+        if has(Suite::Mpi4py) || has(Suite::Rsmpi) {
+            modules::need_python().context("or run `cargo xtask mpi test programs` alone")?;
         }
-        if self.rsmpi {
+        install(&target, &prefix, profile(self.debug))?;
+        if has(Suite::Programs) {
+            println!("{}", programs::run(&prefix, &programs)?);
+        }
+        if has(Suite::Mpi4py) {
+            modules::run(&prefix, &target, &self.modules, &self.ranks, self.json)?;
+        }
+        if has(Suite::Rsmpi) {
             rsmpi::run(&prefix, &target, self.json)?;
         }
         Ok(())
