@@ -140,6 +140,9 @@ pub(crate) struct Planned {
     /// It is made now and started later.
     #[cfg(not(feature = "compact"))]
     persistent: bool,
+    /// It goes the way of a blocking call, however it is started.
+    #[cfg(not(feature = "compact"))]
+    waited: bool,
     /// Whom it is over, where that is not always a communicator's ranks.
     over: [Over; BLOCKS as usize],
     /// How many ranks a node has, and the prices there.
@@ -174,6 +177,8 @@ impl Planned {
             kernel,
             #[cfg(not(feature = "compact"))]
             persistent: options.persistent,
+            #[cfg(not(feature = "compact"))]
+            waited: options.waited,
             over: [Over::Ranks; _],
             #[cfg(not(feature = "compact"))]
             node: (options.node, options.prices),
@@ -305,7 +310,7 @@ impl<'scope> Collective<'scope> {
         if planned.persistent {
             return Self::make(scope, comm, &planned, memory);
         }
-        if T::HAS_LINES && planned.shares == Shares::Named {
+        if T::HAS_LINES && planned.starts_by_lines(scope, comm) {
             return Self::start_by_lines(scope, comm, &planned, memory);
         }
         Self::begin_by_messages(scope, comm, planned, memory).map_err(|Failed| *scope.failure())

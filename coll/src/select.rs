@@ -215,6 +215,9 @@ pub struct Options {
     /// Whether a call that starts a collective only makes it, to be started by [`Collective::start`](crate::Collective::start).
     #[cfg(not(feature = "compact"))]
     pub persistent: bool,
+    /// Whether every rank waits for what a call starts, as if the call were the blocking one: see [`Options::waited`].
+    #[cfg(not(feature = "compact"))]
+    pub waited: bool,
     /// Ranks of a node, if nodes are runs of so many ranks and the last has what is left; 0 if that is not known. See
     /// [`hierarchy`](crate::hierarchy).
     #[cfg(not(feature = "compact"))]
@@ -241,6 +244,8 @@ impl Default for Options {
             #[cfg(not(feature = "compact"))]
             persistent: false,
             #[cfg(not(feature = "compact"))]
+            waited: false,
+            #[cfg(not(feature = "compact"))]
             node: 0,
             #[cfg(not(feature = "compact"))]
             segment: None,
@@ -261,6 +266,17 @@ impl Options {
     /// Options that use the algorithm `shared`.
     pub fn shared() -> Self {
         Self { choice: Choice::Shared, ..Self::default() }
+    }
+
+    /// The same for a collective that every rank waits for as soon as it has started it, by a blocking call or otherwise: it goes the
+    /// way of the blocking call. One that starts it can drive what else is under way while it waits, as a blocking call does not.
+    ///
+    /// It is carried out by control lines where a blocking barrier, broadcast, reduction or all-reduce is; blocking calls of other
+    /// operations may take lines, and what is started takes messages.
+    #[cfg(not(feature = "compact"))]
+    #[must_use]
+    pub const fn waited(self) -> Self {
+        Self { waited: true, ..self }
     }
 
     /// What holds where a rank shares no memory with another.

@@ -27,10 +27,25 @@ impl Planned {
             };
         }
         let task = self.task(comm);
-        match task.and_then(|task| shared::check(endpoint, comm, task)) {
+        match task.and_then(|task| shared::check(endpoint.lines(comm), task)) {
             Err(cause) if self.shares == Shares::Named => Err(Error::new(self.call.operation, cause)),
             went => Ok(went.and(task).ok()),
         }
+    }
+
+    /// Whether what a call starts is carried out by control lines: if it names them, or if a blocking call would be.
+    pub(super) fn starts_by_lines<T: Transport, P: Platform>(
+        &self,
+        scope: &mut Scope<'_, '_, '_, T, P>,
+        comm: &Comm,
+    ) -> bool {
+        #[cfg(not(feature = "compact"))]
+        if self.shares == Shares::IfThere && self.waited && !shared::is_in_lines(self.call.operation) {
+            return self.task(comm).is_ok_and(|task| shared::check(scope.lines(comm), task).is_ok());
+        }
+        #[cfg(feature = "compact")]
+        let _ = (scope, comm);
+        self.shares == Shares::Named
     }
 
     /// Why a call that names control lines, and is for lines alone, is not carried out by them.

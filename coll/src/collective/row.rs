@@ -114,6 +114,7 @@ impl Planned {
             shares: Shares::Never,
             kernel,
             persistent: options.persistent,
+            waited: options.waited,
             over: [over],
             node: (0, options.prices),
         }

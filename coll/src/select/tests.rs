@@ -238,6 +238,28 @@ fn long_data_pass_through_chunks_unless_a_root_would_reduce_all_of_several_ranks
     }
 }
 
+/// Ranks that wait at once and those that start what they wait for decide by different looks at one call.
+#[test]
+fn what_stands_in_a_line_is_for_lines_however_it_is_looked_at() {
+    let options = Options::default();
+    for size in 2..=64 {
+        for words in (0..=shared::LINE_BYTES as usize / 8).step_by(64).chain([1]) {
+            let calls = [
+                Call::barrier(size),
+                Call::bcast::<u64>(size, words),
+                Call::allreduce::<Sum, f64>(size, words, words.max(1)),
+                Call::reduce::<Sum, f64>(size, words, words.max(1)),
+            ];
+            for call in calls {
+                let by_price = options.shares(&call, &call.select(algorithms(call.operation), &options));
+                let at_once =
+                    cfg!(target_pointer_width = "64") && options.meets(&call, algorithms(call.operation));
+                assert_eq!(by_price != Shares::Never, at_once, "{call:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn what_is_taken_costs_hardly_more_than_the_least_and_nothing_less_than_the_floor() {
     let options = Options::default();

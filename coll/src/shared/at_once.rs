@@ -132,7 +132,7 @@ impl Options {
     /// Whether a call is for control lines, if they are there. Nothing else has fewer rounds, nor fewer bytes on their way: so
     /// prices are asked only where a root reduces more than it would otherwise.
     #[inline]
-    fn meets(&self, call: &Call, candidates: &[Candidate]) -> bool {
+    pub(crate) fn meets(&self, call: &Call, candidates: &[Candidate]) -> bool {
         match self.choice {
             _ if self.fixes_bits(call) => false,
             Choice::Named(_) => false,

@@ -4,7 +4,7 @@ use core::cell::Cell;
 
 use aldis_kernel::hal::lines::LinesShape;
 use aldis_kernel::hal::{Activity, Cause, Platform, Resource, Transport};
-use aldis_kernel::{Comm, Endpoint, Error, Loan, Rank, Scope, Tag};
+use aldis_kernel::{Comm, Error, Lines, Loan, Rank, Scope, Tag};
 
 #[cfg(not(feature = "compact"))]
 use super::Stage;
@@ -117,16 +117,12 @@ const LOOKS_A_ROLL_CALL: u32 = 64;
 /// The error of a collective that waits for another of this rank.
 pub(crate) const CROWDED: Cause = Cause::Full(Resource::ControlLines);
 
-/// Whether a call can be carried out by the lines of a communicator.
+/// Whether a call can be carried out by the lines of a communicator, or why it has none.
 ///
 /// # Errors
 /// Why not.
-pub(crate) fn check<T: Transport, P: Platform>(
-    endpoint: &mut Endpoint<'_, T, P>,
-    comm: &Comm,
-    task: Task,
-) -> Result<(), Cause> {
-    let shape = match endpoint.lines(comm) {
+pub(crate) fn check(lines: Result<Lines<'_>, Cause>, task: Task) -> Result<(), Cause> {
+    let shape = match lines {
         // Whatever has nothing to do needs no lines, but a communicator.
         Err(cause) if !task.is_idle() || matches!(cause, Cause::Stale | Cause::Intercommunicator) => {
             return Err(cause);

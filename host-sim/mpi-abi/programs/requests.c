@@ -232,6 +232,31 @@ static void parts_apart(void) {
     MPI_Type_free(&wide);
 }
 
+/* Blocking collectives of ranks of which some have a nonblocking one under way, that the others wait for already: all take one way, and
+   what is under way goes on meanwhile. Up to a few MB, so that data are longer than what control lines take. */
+static void beside(void) {
+    enum { LONG = 1 << 18 };
+    static long data[LONG], sums[LONG];
+    MPI_Comm other;
+    MPI_Comm_dup(MPI_COMM_WORLD, &other);
+    for (int round = 0; round < 24; round++) {
+        int count = round % 4 == 3 ? LONG : 1 << (3 * (round % 4)), root = round % size, is_ahead = (rank + round / 4) % 2;
+        MPI_Request under_way;
+        MPI_Ibarrier(other, &under_way);
+        if (!is_ahead) MPI_Wait(&under_way, MPI_STATUS_IGNORE);
+        MPI_Barrier(MPI_COMM_WORLD);
+        for (int i = 0; i < count; i++) data[i] = rank == root ? i + round : -1;
+        MPI_Bcast(data, count, MPI_LONG, root, MPI_COMM_WORLD);
+        CHECK(data[0] == round && data[count - 1] == count - 1 + round);
+        MPI_Allreduce(data, sums, count, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+        CHECK(sums[0] == (long)round * size && sums[count - 1] == (long)(count - 1 + round) * size);
+        MPI_Reduce(rank == root ? MPI_IN_PLACE : sums, sums, count, MPI_LONG, MPI_MAX, root, MPI_COMM_WORLD);
+        CHECK(rank != root || sums[count - 1] == (long)(count - 1 + round) * size);
+        if (is_ahead) MPI_Wait(&under_way, MPI_STATUS_IGNORE);
+    }
+    MPI_Comm_free(&other);
+}
+
 int main(int argc, char **argv) {
     int all;
     MPI_Datatype matched;
@@ -244,6 +269,7 @@ int main(int argc, char **argv) {
     general();
     parts();
     parts_apart();
+    beside();
     MPI_Type_match_size(MPI_TYPECLASS_REAL, 8, &matched);
     CHECK(matched == MPI_REAL8);
     MPI_Type_get_value_index(MPI_DOUBLE, MPI_INT, &matched);

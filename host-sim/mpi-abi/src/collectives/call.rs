@@ -7,14 +7,16 @@ use aldis_coll::erased::Erased;
 use aldis_coll::inter::Crossing;
 use aldis_coll::layout::Block;
 use aldis_coll::{Collective, Options};
+use aldis_hal::Operation;
+use aldis_host_sim::HostEndpoint;
 use aldis_kernel::{Comm, Rank};
 
-use crate::abi::{Handle, MPI_ERR_ROOT};
+use crate::abi::{Handle, MPI_ERR_INTERN, MPI_ERR_ROOT};
 use crate::communicators::{self, rank_in};
 use crate::edge::{Place, Ptr, lasting};
 use crate::engine::{self, Engine};
 use crate::errors::Fault;
-use crate::requests::{self, Running, Step};
+use crate::requests::{self, Running, Step, is_alone};
 use crate::topologies::Topo;
 
 /// What a collective is, on bytes.
@@ -30,6 +32,30 @@ pub(super) enum What {
     NeighborAlltoall(Rc<Topo>, &'static [u8], &'static [Block], &'static mut [u8], &'static [Block]),
     /// Over two groups.
     Across(Crossing<'static>),
+}
+
+impl What {
+    /// Whether the kernel's blocking call takes the way of one that is started and waited for.
+    const fn is_waited(&self) -> bool {
+        match self {
+            Self::Barrier | Self::Bcast(..) => true,
+            Self::Reduce(erased, ..) => matches!(erased.operation, Operation::Reduce | Operation::Allreduce),
+            _ => false,
+        }
+    }
+
+    /// Carries it out by such a call.
+    fn wait(self, endpoint: &mut HostEndpoint, comm: &Comm) -> Result<(), Fault> {
+        let options = Options::default();
+        Ok(match self {
+            Self::Barrier => options.barrier(endpoint, comm)?,
+            Self::Bcast(data, root) => options.bcast(endpoint, comm, data, root)?,
+            Self::Reduce(erased, data, scratch) => {
+                options.reduce_by(endpoint, comm, erased, data, scratch)?
+            }
+            _ => return Err(Fault::new(MPI_ERR_INTERN, "a collective that has to be started")),
+        })
+    }
 }
 
 /// A collective with what belongs to it.
@@ -83,18 +109,24 @@ impl Call {
         self.comm.rank().0 as usize
     }
 
-    /// Carries it out, the way of a nonblocking one: what else is under way goes on meanwhile. Whether something is differs between
-    /// ranks, and they must all take one way.
-    pub(super) fn run(self) -> Result<(), Fault> {
+    /// Carries it out. All ranks must take one way, and whether something else is under way, which goes on meanwhile, differs between
+    /// them: what is started here is [waited](Options::waited) for, and meets what the others' blocking calls do.
+    pub(super) fn run(mut self) -> Result<(), Fault> {
+        if self.what.is_waited() && is_alone() {
+            self.before.iter_mut().try_for_each(|step| step())?;
+            let Self { comm, what, .. } = self;
+            engine::with(|engine| what.wait(engine.endpoint(), &comm))?;
+            return self.after.iter_mut().try_for_each(|step| step());
+        }
         let comm = self.handle;
-        let running = self.start()?;
+        let running = self.start(Options::default().waited())?;
         requests::wait(requests::of_collective(comm, running)?).map(|_| ())
     }
 
     /// Starts it.
-    fn start(mut self) -> Result<Running, Fault> {
+    fn start(mut self, options: Options) -> Result<Running, Fault> {
         self.before.iter_mut().try_for_each(|step| step())?;
-        self.make(Options::default())
+        self.make(options)
     }
 
     /// Makes it, to be started by the request, or started as well.
@@ -152,7 +184,7 @@ impl Call {
 
     pub(super) fn begin(self, request: Ptr<Handle>) -> Result<(), Fault> {
         let comm = self.handle;
-        let running = self.start()?;
+        let running = self.start(Options::default())?;
         request.set(requests::of_collective(comm, running)?)
     }
 
