@@ -5,7 +5,7 @@
 use aldis_hal::copy::copy;
 use aldis_hal::{Handle, PeerId, Post, Slot, Transport};
 use aldis_protocols::INLINE_BYTES;
-use aldis_protocols::header::{Header, Kind, Label};
+use aldis_protocols::header::{HEADER_BYTES, Header, Kind, Label};
 
 use crate::arrival::key;
 use crate::buffer::Buffer;
@@ -56,11 +56,27 @@ impl Engine<'_> {
         if !ARE_THERE {
             return false;
         }
-        let Ok(Target { peer: id, key, .. }) = self.target(comm, rank, tag) else { return false };
+        match self.target(comm, rank, tag) {
+            Ok(target) => self.sent_to_at_once(transport, &target, buffer, None),
+            Err(_) => false,
+        }
+    }
+
+    /// The same to whom it is for, with the signature of its elements if it is typed.
+    #[inline(always)]
+    pub(crate) fn sent_to_at_once<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        &Target { peer: id, key, .. }: &Target,
+        buffer: Buffer,
+        signature: Option<u32>,
+    ) -> bool {
         let Some(peer) = self.peers.get_mut(id.index()) else { return false };
         let length = buffer.len() as u64;
         let Some(in_block) = peer.takes_at_once(length) else { return false };
-        let header = peer.header(self.epoch, Kind::Eager, key, peer.sequence_out, length).emit();
+        let kind = if signature.is_some() { Kind::Signed } else { Kind::Eager };
+        let header = peer.header(self.epoch, kind, key, peer.sequence_out, length);
+        let header = Header { signature: signature.unwrap_or(0), ..header }.emit();
         let sent = if length < u64::from(peer.thresholds.short_end) {
             matches!(transport.short(id, &header, buffer.bytes()), Post::Done | Post::Queued)
         } else {
@@ -235,14 +251,14 @@ impl Engine<'_> {
 
 /// Packs an eager message straight into a slot of the transport. False, and nothing done, if there is none.
 #[inline(never)]
-pub(crate) fn packed<const N: usize, T: Transport>(
+fn packed<T: Transport>(
     transport: &mut T,
     peer: PeerId,
-    header: &[u8; N],
+    header: &[u8; HEADER_BYTES],
     payload: &[u8],
 ) -> bool {
-    let Ok(mut slot) = transport.reserve(peer, N + payload.len()) else { return false };
-    let Some((head, body)) = slot.bytes().split_at_mut_checked(N) else { return false };
+    let Ok(mut slot) = transport.reserve(peer, HEADER_BYTES + payload.len()) else { return false };
+    let Some((head, body)) = slot.bytes().split_at_mut_checked(HEADER_BYTES) else { return false };
     copy(head, header);
     copy(body, payload);
     slot.commit();

@@ -348,6 +348,7 @@ fn honest(kind: Kind) -> Header {
         tag: 1,
         sequence: 0,
         length: 0,
+        signature: 0,
     }
 }
 

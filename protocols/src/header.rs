@@ -11,7 +11,8 @@
 //! ```
 //!
 //! The two limits are the credits that every message carries back, see [`credit`](crate::credit). `length` is the
-//! whole message for eager and announcements, the end of the granted range for clear-to-send and clear-to-write, the
+//! whole message for eager and announcements (of a signed message its low half alone: the high half is the signature, and a message
+//! that comes as a whole is shorter than 4 GiB), the end of the granted range for clear-to-send and clear-to-write, the
 //! fragment for data, the values of its [`Label`] for a finish. The sequence counts matchable messages per peer; other kinds carry
 //! zero. A seek carries the tag of a receive, an offer source, tag and length of a message; the tag of a clear-to-send
 //! has bit 0 if its receive was late, bit 1 if it will ask for another piece, and bit 2 if it has read all it wants of the
@@ -38,8 +39,6 @@ use crate::credit::Limits;
 pub const HEADER_BYTES: usize = size_of::<RawHeader>();
 /// Bytes of a data fragment in front of its payload.
 pub const DATA_HEADER_BYTES: usize = HEADER_BYTES + size_of::<RawData>();
-/// Bytes of a labelled message in front of its payload.
-pub const LABELLED_HEADER_BYTES: usize = HEADER_BYTES + LABEL_BYTES;
 /// The longest message that is not payload: clear-to-send.
 pub const CONTROL_BYTES_MAX: usize = HEADER_BYTES + size_of::<RawClearToSend>();
 
@@ -172,6 +171,8 @@ pub enum Kind {
     AnnounceWrite = 17,
     /// The receiver has matched such an announcement, and tells the key.
     ClearToWrite = 18,
+    /// A whole message whose header tells the signature of its elements, and which is like an eager one otherwise.
+    Signed = 19,
 }
 
 impl Kind {
@@ -195,6 +196,7 @@ impl Kind {
             16 if crate::LENDS => Self::Expose,
             17 if crate::LENDS => Self::AnnounceWrite,
             18 if crate::LENDS => Self::ClearToWrite,
+            19 => Self::Signed,
             other => return Err(Malformed::Kind(other)),
         })
     }
@@ -203,7 +205,7 @@ impl Kind {
     #[inline]
     pub const fn is_matchable(self) -> bool {
         use Kind::*;
-        matches!(self, Eager | Announce | Defer | Labelled | Expose | AnnounceWrite)
+        matches!(self, Eager | Signed | Announce | Defer | Labelled | Expose | AnnounceWrite)
     }
 }
 
@@ -230,6 +232,8 @@ pub struct Header {
     pub sequence: u16,
     /// Bytes; see the module.
     pub length: u64,
+    /// Of a signed message, a hash of the sequence of its basic types; 0 of any other.
+    pub signature: u32,
 }
 
 impl Header {
@@ -244,8 +248,12 @@ impl Header {
             tag: self.tag.into(),
             sequence: self.sequence.into(),
             block_limit: self.limits.blocks.into(),
-            length: self.length.into(),
+            length: self.length_and_signature().into(),
         }
+    }
+
+    const fn length_and_signature(&self) -> u64 {
+        self.length | (self.signature as u64) << 32
     }
 
     /// Reads the fixed part of a message; the second is what follows it.
@@ -273,20 +281,22 @@ impl Header {
         Some((Self::from_raw(&raw, Kind::Eager), rest))
     }
 
-    /// The same of a labelled message.
+    /// The same of a signed message.
     #[inline(always)]
-    pub fn parse_labelled(bytes: &[u8]) -> Option<(Self, Label, &[u8])> {
+    pub fn parse_signed(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (raw, rest) = RawHeader::read_from_prefix(bytes).ok()?;
-        let (label, payload) = rest.split_first_chunk()?;
-        let is_one = [raw.kind, raw.version] == [Kind::Labelled as u8, VERSION];
-        if !is_one || raw.length.get() != payload.len() as u64 {
-            return None;
-        }
-        Some((Self::from_raw(&raw, Kind::Labelled), Label::of(*label).ok()?, payload))
+        let header = Self::from_raw(&raw, Kind::Signed);
+        let is_one = [raw.kind, raw.version] == [Kind::Signed as u8, VERSION];
+        (is_one && header.length == rest.len() as u64).then_some((header, rest))
     }
 
     #[inline(always)]
     fn from_raw(raw: &RawHeader, kind: Kind) -> Self {
+        let length = raw.length.get();
+        let (length, signature) = match kind {
+            Kind::Signed => (length & u64::from(u32::MAX), (length >> 32) as u32),
+            _ => (length, 0),
+        };
         Self {
             kind,
             limits: Limits { envelopes: raw.envelope_limit.get(), blocks: raw.block_limit.get() },
@@ -295,7 +305,8 @@ impl Header {
             source: raw.source.get(),
             tag: raw.tag.get(),
             sequence: raw.sequence.get(),
-            length: raw.length.get(),
+            length,
+            signature,
         }
     }
 
@@ -329,21 +340,8 @@ impl Header {
             pair(halves(kind, envelopes), self.epoch.0).into(),
             pair(self.context, self.source).into(),
             pair(self.tag, halves(self.sequence, blocks)).into(),
-            self.length.into(),
+            self.length_and_signature().into(),
         ]
-    }
-
-    /// Header and label of a [labelled](Kind::Labelled) message; its payload follows on the wire. In words as well, but for the last.
-    #[inline]
-    pub fn emit_labelled(&self, label: Label) -> [u8; LABELLED_HEADER_BYTES] {
-        let label = label.raw();
-        if cfg!(target_pointer_width = "64") {
-            let values = label.values.get();
-            let first = U64::new(u64::from(label.flags.get()) | values << 32);
-            zerocopy::transmute!(((self.words(), first).pack(), U32::new((values >> 32) as u32)).pack())
-        } else {
-            zerocopy::transmute!((self.raw(), label).pack())
-        }
     }
 
     /// Header and fixed body of a data fragment; its payload follows on the wire.

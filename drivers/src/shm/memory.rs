@@ -278,20 +278,6 @@ unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
             to.add(len - N).cast::<[u8; N]>().write(last);
         }
     }
-    /// Copies `N` words of eight bytes, one after the other.
-    ///
-    /// # Safety
-    /// As of `copy_short`, and they are not more than `len`.
-    #[inline(always)]
-    unsafe fn words<const N: usize>(from: *const u8, to: *mut u8) {
-        for word in 0..N {
-            // SAFETY: each word is among the bytes that the caller vouches for.
-            unsafe {
-                let piece = from.cast::<u64>().add(word).read_unaligned();
-                to.cast::<u64>().add(word).write_unaligned(piece);
-            }
-        }
-    }
     // A small core copies so few bytes as fast by a call, in a tenth of the code.
     if cfg!(target_pointer_width = "32") {
         // SAFETY: the caller vouches for both.
@@ -300,11 +286,12 @@ unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: each branch has `len` between N and 2 N, so the two ends cover all of it.
     unsafe {
         match len {
-            // A header, and one with a label, by the words in which they were made.
-            32 => words::<4>(from, to),
-            44 => {
-                words::<5>(from, to);
-                ends::<4>(from.add(40), to.add(40), 4);
+            // A header, by the words in which it was made.
+            32 => {
+                for word in 0..4 {
+                    let piece = from.cast::<u64>().add(word).read_unaligned();
+                    to.cast::<u64>().add(word).write_unaligned(piece);
+                }
             }
             8..=16 => ends::<8>(from, to, len),
             65.. => ends::<64>(from, to, len),

@@ -160,7 +160,7 @@ impl Watch {
             Err(what) => return self.report(Invariant::Format, from, to, what.to_string()),
         };
         // The payload alone counts; a label in front of it does not.
-        let is_whole = matches!(header.kind, Kind::Eager | Kind::Labelled);
+        let is_whole = matches!(header.kind, Kind::Eager | Kind::Signed | Kind::Labelled);
         let in_block = is_whole && header.length > INLINE_BYTES as u64;
         let back = self.lanes[to as usize].entry(from).or_default();
         let (limit, arrived) = (back.known.unwrap_or(self.room), back.arrived);
@@ -286,7 +286,8 @@ mod tests {
     fn message(kind: Kind, sequence: u16, limits: (u16, u16), len: usize) -> Vec<u8> {
         let limits = Limits { envelopes: limits.0, blocks: limits.1 };
         let (epoch, length) = (Epoch(1), len as u64);
-        let header = Header { kind, limits, epoch, context: 0, source: 0, tag: 0, sequence, length };
+        let header =
+            Header { kind, limits, epoch, context: 0, source: 0, tag: 0, sequence, length, signature: 0 };
         [&header.emit()[..], &vec![7; len]].concat()
     }
 

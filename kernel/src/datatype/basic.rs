@@ -66,6 +66,7 @@ impl Basic {
     ];
 
     /// Bytes in memory on this machine.
+    #[inline]
     pub const fn size(self) -> usize {
         match self {
             Self::Byte | Self::Bool | Self::Char | Self::I8 | Self::U8 => 1,
@@ -119,6 +120,7 @@ impl Basic {
         self as u8
     }
 
+    #[inline]
     pub(super) fn from_code(code: u64) -> Option<Self> {
         Self::ALL.get(usize::try_from(code).ok()?.checked_sub(1)?).copied()
     }

@@ -20,6 +20,7 @@ impl Datatype {
     }
 
     /// The basic type that this is; `None` for a derived one.
+    #[inline]
     pub fn basic(self) -> Option<Basic> {
         (self.slot & BASIC != 0).then(|| Basic::from_code(u64::from(self.slot & !BASIC))).flatten()
     }

@@ -12,6 +12,8 @@ use super::query::Prefix;
 use super::transfer::{Gather, Scatter, Transfer, transfer};
 use super::walk::Walk;
 use super::{Committed, Types};
+#[cfg(not(feature = "compact"))]
+use super::{Datatype, Signature};
 
 /// A number of elements of a type that a message is of. It names the slot by itself, so a handle that was freed does
 /// not matter: [`Types::hold_only`] keeps the slot.
@@ -88,13 +90,24 @@ impl Types<'_> {
 
     /// Bytes and signature of `count` elements in the form of this machine, if they lie in one piece from their origin on.
     #[cfg(not(feature = "compact"))]
+    #[inline]
     pub(crate) fn plain(&self, datatype: Committed, count: u64) -> Option<(usize, u32)> {
+        let (size, signature) = match Datatype::from(datatype).basic() {
+            // Of most messages, without a look at the table.
+            Some(basic) => (basic.size() as u64, Signature::of(basic).repeated(count)),
+            None => self.derived(datatype, count)?,
+        };
+        let len = usize::try_from(word(size.checked_mul(count)?).ok()?).ok()?;
+        (len > 0).then_some((len, signature))
+    }
+
+    /// Bytes of one element of a derived type in one piece, and the signature of all.
+    #[cfg(not(feature = "compact"))]
+    #[inline(never)]
+    fn derived(&self, datatype: Committed, count: u64) -> Option<(u64, u32)> {
         let layout = self.layout(datatype.into()).ok()?;
         let is_plain = layout.abuts(2, layout.extent()) && layout.true_lb == 0;
-        layout.signature.elements().checked_mul(count)?;
-        let bytes = word(layout.size.checked_mul(count)?).ok()?;
-        let len = usize::try_from(bytes).ok().filter(|len| is_plain && *len > 0)?;
-        Some((len, layout.signature.repeated(count)))
+        is_plain.then(|| (layout.size, layout.signature.repeated(count)))
     }
 
     /// The bytes from `position` on, in memory that begins at the lowest byte, if they lie there as they travel.

@@ -1,15 +1,14 @@
 //! The short ways of typed messages: of elements that lie in one piece, in the form of both sides, which is what most are. See
 //! [`at_once`](crate::at_once).
 
-use aldis_hal::{Cause, Handle, Operation, PeerId, Platform, Post, Transport};
+use aldis_hal::{Cause, Handle, Operation, PeerId, Platform, Transport};
 use aldis_protocols::INLINE_BYTES;
-use aldis_protocols::header::{DATA_HEADER_BYTES, Header, Kind, LABELLED_HEADER_BYTES, Label};
+use aldis_protocols::header::{Header, Label};
 
 use super::layout::NO_TYPES;
-use super::sending::SHORT_BYTES;
 use super::{Place, Typed, TypedMut};
 use crate::arrival::key;
-use crate::at_once::{Awaited, packed};
+use crate::at_once::Awaited;
 use crate::blocking::Within;
 use crate::buffer::Buffer;
 use crate::call::Call;
@@ -37,41 +36,24 @@ impl Plain {
 
 impl Engine<'_> {
     /// The elements of a place, and their bytes in `memory`, if they lie there in one piece.
+    #[inline]
     fn plain(&self, memory: Buffer, place: &Place) -> Option<(Plain, Buffer)> {
         let &Place { origin: 0, count, datatype } = place else { return None };
         let (len, signature) = self.conversion.as_ref()?.types.plain(datatype, count)?;
         Some((Plain { datatype, signature }, memory.part(0..len)?))
     }
 
-    /// As [`sent_at_once`](Self::sent_at_once), with a label.
+    /// As [`sent_at_once`](Self::sent_at_once), with the signature.
+    #[inline]
     fn elements_sent_at_once<T: Transport>(
         &mut self,
         transport: &mut T,
         target: &Target,
         (elements, buffer): (Plain, Buffer),
     ) -> bool {
-        let &Target { peer: id, key, .. } = target;
-        let Some(peer) = self.peers.get_mut(id.index()) else { return false };
-        let (length, labelled) = (buffer.len() as u64, LABELLED_HEADER_BYTES + buffer.len());
-        let is_short = buffer.len() <= SHORT_BYTES;
-        let fits = labelled <= peer.thresholds.fragment_bytes_max as usize + DATA_HEADER_BYTES;
-        if Form::to_peer(peer.words) != Form::Native || !(is_short || fits) {
-            return false;
-        }
-        let Some(in_block) = peer.takes_at_once(length) else { return false };
-        let header = peer.header(self.epoch, Kind::Labelled, key, peer.sequence_out, length);
-        let header = header.emit_labelled(elements.label());
-        let sent = if is_short {
-            matches!(transport.short(id, &header, buffer.bytes()), Post::Done | Post::Queued)
-        } else {
-            packed(transport, id, &header, buffer.bytes())
-        };
-        if sent {
-            peer.gone_at_once(in_block);
-            count(&mut self.counters.messages_sent);
-            self.counters.bytes_sent += length;
-        }
-        sent
+        let form = self.peers.get(target.peer.index()).map(|peer| Form::to_peer(peer.words));
+        form == Some(Form::Native)
+            && self.sent_to_at_once(transport, target, buffer, Some(elements.signature))
     }
 
     /// As [`taken_at_once`](Self::taken_at_once), of elements for the typed receive that waits.
@@ -93,10 +75,12 @@ impl Engine<'_> {
         wanted: &Key,
         (elements, buffer): (Plain, Buffer),
     ) -> bool {
-        let Some((header, label, payload)) = Header::parse_labelled(message) else { return false };
+        let Some((header, payload)) = Header::parse_signed(message) else { return false };
         let Some(peer) = self.peers.get_mut(from.index()) else { return false };
         let in_block = payload.len() > INLINE_BYTES;
-        let is_meant = *wanted == key(&header) && payload.len() == buffer.len() && label == elements.label();
+        let is_meant = *wanted == key(&header)
+            && payload.len() == buffer.len()
+            && header.signature == elements.signature;
         let is_too_long = in_block && payload.len() > self.room.block_bytes as usize;
         if !is_meant
             || is_too_long

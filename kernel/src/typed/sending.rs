@@ -1,7 +1,7 @@
 //! Typed sends: packed straight into the transport's slots.
 
 use aldis_hal::{Cause, Handle, PeerId, Post, Resource};
-use aldis_protocols::header::{DATA_HEADER_BYTES, Header, Kind, LABEL_BYTES, LABELLED_HEADER_BYTES, Label};
+use aldis_protocols::header::{DATA_HEADER_BYTES, HEADER_BYTES, Header, Kind, LABEL_BYTES, Label};
 use aldis_protocols::{INLINE_BYTES, Protocol};
 
 use super::layout::NO_TYPES;
@@ -20,9 +20,6 @@ pub(crate) struct Fragment {
     pub(crate) offset: u64,
     pub(crate) len: u32,
 }
-
-/// The longest message that goes with header and label where others go with a header alone.
-pub(super) const SHORT_BYTES: usize = INLINE_BYTES.saturating_sub(LABEL_BYTES);
 
 impl Engine<'_> {
     /// Starts a typed send: always in a request slot, since the type must be held.
@@ -67,13 +64,19 @@ impl Engine<'_> {
     ) -> Result<Injected, Cause> {
         let Some(request) = self.requests.get(own) else { return Err(Cause::Stale) };
         let (key, len) = (request.key, request.buffer.len());
+        let checked = matches!(&request.backing, Backing::Typed(layout) if layout.is_checked());
+        // What is not checked needs no label: the signature goes in the header.
+        let signature = if checked { None } else { self.label_typed(own.slot).signature() };
+        let (kind, before) =
+            if signature.is_some() { (Kind::Signed, 0) } else { (Kind::Labelled, LABEL_BYTES) };
         let Some(peer) = self.peers.get(id.index()) else { return Err(Cause::Unreachable) };
-        let labelled = LABELLED_HEADER_BYTES.saturating_add(len);
+        let stored_len = len.saturating_add(before);
+        let whole = HEADER_BYTES.saturating_add(stored_len);
         let slot_bytes_max = (peer.thresholds.fragment_bytes_max as usize).saturating_add(DATA_HEADER_BYTES);
-        let fits = len <= SHORT_BYTES || labelled <= slot_bytes_max;
+        let is_short = stored_len <= INLINE_BYTES;
         let protocol = peer.thresholds.protocol(len as u64);
         let in_block = protocol != Protocol::Inline;
-        if protocol == Protocol::Rendezvous || !fits {
+        if protocol == Protocol::Rendezvous || !(is_short || whole <= slot_bytes_max) {
             return self.announce(wire, id, Kind::Announce, key, len, own);
         }
         if in_block && peer.blocks_out.available() == 0 {
@@ -83,19 +86,20 @@ impl Engine<'_> {
             count(&mut self.counters.credit_stalls);
             return Ok(Injected::NoCredit);
         }
-        let header = self.header(peer, Kind::Labelled, key, peer.sequence_out, len as u64).emit();
-        let post = if len <= SHORT_BYTES {
+        let header = self.header(peer, kind, key, peer.sequence_out, len as u64);
+        let header = Header { signature: signature.unwrap_or(0), ..header }.emit();
+        let post = if is_short {
             let mut bytes = [0; INLINE_BYTES];
-            let stored = bytes.get_mut(..len.saturating_add(LABEL_BYTES)).unwrap_or_default();
-            match self.pack_labelled(own.slot, stored) {
+            let stored = bytes.get_mut(..stored_len).unwrap_or_default();
+            match self.pack_whole(own.slot, kind, stored) {
                 Ok(()) => wire.post(id, &header, stored),
                 Err(cause) => Post::Never(cause),
             }
         } else {
-            let packed = wire.fill(id, labelled, &mut |slot| {
+            let packed = wire.fill(id, whole, &mut |slot| {
                 let Some((head, stored)) = slot.split_first_chunk_mut() else { return Ok(()) };
                 *head = header;
-                self.pack_labelled(own.slot, stored)
+                self.pack_whole(own.slot, kind, stored)
             });
             match packed {
                 Ok(()) => Post::Done,
@@ -106,12 +110,15 @@ impl Engine<'_> {
             Post::Never(Cause::Unrepresentable { .. }) => {
                 self.announce(wire, id, Kind::Announce, key, len, own)
             }
-            post => self.injected(id, Kind::Labelled, in_block, len, post),
+            post => self.injected(id, kind, in_block, len, post),
         }
     }
 
-    /// Packs a whole message behind its label.
-    fn pack_labelled(&mut self, index: u32, stored: &mut [u8]) -> Result<(), Cause> {
+    /// Packs a whole message, behind its label if it is of a kind that has one.
+    fn pack_whole(&mut self, index: u32, kind: Kind, stored: &mut [u8]) -> Result<(), Cause> {
+        if kind == Kind::Signed {
+            return self.pack_typed(index, 0, stored);
+        }
         if let Some((label, payload)) = stored.split_first_chunk_mut() {
             self.pack_typed(index, 0, payload)?;
             *label = self.label_typed(index).emit();

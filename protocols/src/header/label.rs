@@ -89,13 +89,6 @@ impl Label {
         if stray { Err(Malformed::Reserved) } else { Ok(label) }
     }
 
-    /// The label of these bytes; refused as by [`read`](Self::read).
-    #[inline]
-    pub(super) fn of(bytes: [u8; LABEL_BYTES]) -> Result<Self, Malformed> {
-        let RawLabel { flags, values } = zerocopy::transmute!(bytes);
-        Self::read(flags.get(), values.get())
-    }
-
     /// The label's bytes.
     pub fn emit(&self) -> [u8; LABEL_BYTES] {
         zerocopy::transmute!(self.raw())

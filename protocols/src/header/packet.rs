@@ -189,7 +189,7 @@ impl DataHead {
 /// The fixed part of a body: bytes of each kind, and whether a payload follows, as long as the header says.
 const fn form(kind: Kind) -> (usize, bool) {
     match kind {
-        Kind::Eager | Kind::Control => (0, true),
+        Kind::Eager | Kind::Signed | Kind::Control => (0, true),
         Kind::Labelled => (LABEL_BYTES, true),
         Kind::Data => (size_of::<RawData>(), true),
         Kind::Credit | Kind::Stalled => (0, false),
@@ -262,6 +262,7 @@ impl<'a> Body<'a> {
         let key = || zerocopy::transmute!([other_slot, other_generation, low, high].map(U32::new));
         Ok(match header.kind {
             Kind::Eager => Self::Eager(payload),
+            Kind::Signed => Self::Labelled(Label::signed(header.signature), payload),
             Kind::Control => Self::Control(payload),
             Kind::Labelled => Self::Labelled(Label::read(slot, long(generation, other_slot))?, payload),
             Kind::Announce | Kind::Defer => {

@@ -15,6 +15,7 @@ fn header(kind: Kind, length: u64) -> Header {
         tag: if matchable { 0x7788 } else { 0 },
         sequence: if matchable { 0x0900 } else { 0 },
         length,
+        signature: 0,
     }
 }
 
@@ -57,6 +58,8 @@ fn golden_bytes_of_an_eager_header() {
         3, 0, 0, 0, 0, 0, 0, 0, // length
     ];
     assert_eq!(header(Kind::Eager, 3).emit(), golden);
+    let signed = Header { signature: 0x0506_0708, ..header(Kind::Signed, 3) }.emit();
+    assert_eq!((signed[0], &signed[1..28], &signed[28..]), (19, &golden[1..28], &[8, 7, 6, 5][..]));
 }
 
 #[test]
@@ -111,6 +114,7 @@ fn the_number_of_each_kind_is_fixed() {
         Kind::Expose,
         Kind::AnnounceWrite,
         Kind::ClearToWrite,
+        Kind::Signed,
     ];
     let numbers = kinds.map(|kind| header(kind, 0).emit()[0]);
     assert_eq!(numbers, core::array::from_fn(|index| index as u8 + 1));
@@ -221,8 +225,15 @@ fn every_kind_survives_the_wire() {
 
     let labelled = header(Kind::Labelled, 3);
     let bytes = [&labelled.emit()[..], &label().emit(), b"abc"].concat();
-    assert_eq!(labelled.emit_labelled(label()), bytes[..LABELLED_HEADER_BYTES]);
     assert_eq!(Packet::parse(&bytes), Ok(Packet { header: labelled, body: Body::Labelled(label(), b"abc") }));
+    let signed = Header { signature: 7, ..header(Kind::Signed, 3) };
+    let bytes = [&signed.emit()[..], b"abc"].concat();
+    assert_eq!(
+        Packet::parse(&bytes),
+        Ok(Packet { header: signed, body: Body::Labelled(Label::signed(7), b"abc") })
+    );
+    assert_eq!(Header::parse_signed(&bytes), Some((signed, &b"abc"[..])));
+    assert_eq!((Header::parse_signed(&bytes[..34]), Header::parse_eager(&bytes)), (None, None));
 
     let seek = Header { tag: 9, ..header(Kind::Seek, 0) };
     let body = Body::Seek { receiver: RECEIVER };
@@ -291,7 +302,7 @@ fn lies_are_named() {
 proptest! {
     /// No bytes panic, and whatever parses is made of exactly the bytes that emitting it gives.
     #[test]
-    fn parsing_is_total_and_canonical(mut bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in 0u8..19) {
+    fn parsing_is_total_and_canonical(mut bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in 0u8..20) {
         if let Some(first) = bytes.first_mut() {
             *first = kind;
         }
@@ -300,7 +311,8 @@ proptest! {
         }
         for length in [32, 44, 48, bytes.len()].map(|before| bytes.len().saturating_sub(before) as u64) {
             if let Some(field) = bytes.get_mut(24..32) {
-                field.copy_from_slice(&length.to_le_bytes());
+                let signature = if kind == Kind::Signed as u8 { 0xABCD_0000_0000 } else { 0 };
+                field.copy_from_slice(&(length | signature).to_le_bytes());
             }
             let Ok(Packet { header, body }) = Packet::parse(&bytes) else { continue };
             let again = match body {
@@ -316,6 +328,7 @@ proptest! {
                 Body::Finish { receiver, status, label } => {
                     header.emit_finish(receiver, status, &label)
                 }
+                Body::Labelled(_, payload) if header.kind == Kind::Signed => [&header.emit()[..], payload].concat(),
                 Body::Labelled(label, payload) => [&header.emit()[..], &label.emit(), payload].concat(),
                 Body::Credit | Body::Stalled => header.emit().to_vec(),
                 Body::Seek { receiver: request }
