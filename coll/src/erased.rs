@@ -22,8 +22,9 @@ pub struct Erased {
 }
 
 impl Erased {
-    fn planned(&self, options: &Options, comm: &Comm, data: usize, scratch: usize) -> Planned {
-        let &Self { operation, kernel, root } = self;
+    /// The call on so many bytes, and those that are no whole element.
+    fn call(&self, comm: &Comm, data: usize, scratch: usize) -> (Call, usize) {
+        let &Self { operation, kernel, .. } = self;
         let of = |bytes: usize| divide(bytes, kernel.element_bytes() as usize);
         let (count, rest) = of(data);
         let call = Call {
@@ -34,7 +35,16 @@ impl Erased {
             scratch: of(scratch).0,
             commutes: kernel.commutes(),
         };
-        let root = if operation == Operation::Reduce { root.0 } else { 0 };
+        (call, rest)
+    }
+
+    const fn root(&self) -> u32 {
+        if matches!(self.operation, Operation::Reduce) { self.root.0 } else { 0 }
+    }
+
+    fn planned(&self, options: &Options, comm: &Comm, data: usize, scratch: usize) -> Planned {
+        let &Self { operation, kernel, .. } = self;
+        let ((call, rest), root) = (self.call(comm, data, scratch), self.root());
         let planned = Planned::new(call, root, algorithms(operation), options, Some(kernel));
         use Operation::{Allreduce, Exscan, Reduce, Scan};
         match (operation, rest) {
@@ -73,6 +83,13 @@ impl Options {
         data: &mut [u8],
         scratch: &mut [u8],
     ) -> Result<(), Error> {
+        if let (call @ Call { operation: Operation::Reduce | Operation::Allreduce, .. }, 0) =
+            what.call(comm, data.len(), scratch.len())
+            && let on = (what.root(), Some(what.kernel))
+            && let Some(done) = self.at_once(caller, comm, (&call, algorithms(call.operation)), on, data)
+        {
+            return done;
+        }
         what.planned(self, comm, data.len(), scratch.len()).run(caller, comm, data, scratch)
     }
 

@@ -250,7 +250,8 @@ fn what_stands_in_a_line_is_for_lines_however_it_is_looked_at() {
                 Call::allreduce::<Sum, f64>(size, words, words.max(1)),
                 Call::reduce::<Sum, f64>(size, words, words.max(1)),
             ];
-            for call in calls {
+            let ordered = calls.map(|call| Call { commutes: false, ..call });
+            for call in calls.into_iter().chain(ordered) {
                 let by_price = options.shares(&call, &call.select(algorithms(call.operation), &options));
                 let at_once =
                     cfg!(target_pointer_width = "64") && options.meets(&call, algorithms(call.operation));

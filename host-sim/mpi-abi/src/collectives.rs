@@ -1,37 +1,35 @@
 //! Collectives (MPI 5.0, chapter 6), blocking, nonblocking and persistent, over one group or ([`across`]) over two: what C describes is put into the
 //! shape that `aldis-coll` takes, in place where data are in one piece, else in memory of their own, and back.
 
-use core::cell::RefCell;
 use core::ffi::c_int;
 use std::rc::Rc;
 
-use aldis_coll::erased::Erased;
-use aldis_coll::inter;
+use aldis_coll::Options;
 use aldis_coll::layout::Block;
 use aldis_hal::Operation;
-use aldis_kernel::Rank;
 use aldis_kernel::datatype::Form;
 
 use crate::abi::{
-    Handle, MPI_COMM_WORLD, MPI_ERR_COUNT, MPI_ERR_TRUNCATE, MPI_IN_PLACE, MPI_PROC_NULL, MPI_ROOT, MPI_SUM,
-    MPI_UINT64_T,
+    Handle, MPI_COMM_WORLD, MPI_ERR_ROOT, MPI_ERR_TRUNCATE, MPI_IN_PLACE, MPI_SUM, MPI_UINT64_T,
 };
-use crate::communicators;
-use crate::datatypes::{Data, look};
-use crate::edge::{Address, Place, Ptr, lasting};
+use crate::communicators::{self, rank_in};
+use crate::datatypes::{self, Data, Piece};
+use crate::edge::{Address, Place, Ptr};
+use crate::engine;
 use crate::errors::Fault;
-use crate::operations;
+use crate::requests::is_alone;
 
 mod across;
 mod blocks;
 mod call;
 pub(crate) mod neighbors;
 mod operand;
+mod reductions;
 
-use across::Where;
-use blocks::{Blocks, put, shifted};
+use blocks::{Blocks, put};
 use call::{Call, What};
 pub(crate) use operand::Operand;
+use reductions::{Reduction, reduce, reduce_at_once, reduce_scatter};
 
 fn is_in_place(address: Address) -> bool {
     address.address() == MPI_IN_PLACE
@@ -63,6 +61,38 @@ pub(crate) fn sum(comm: Handle, mut own: u64) -> Result<u64, Fault> {
     Ok(own)
 }
 
+/// Carries out a barrier straight from the arguments: what [`Call`] writes down takes as long as a barrier does. False if it takes
+/// more.
+fn barrier_at_once(comm: Handle) -> Result<bool, Fault> {
+    let of = communicators::of(comm)?;
+    if of.is_inter() || !is_alone() {
+        return Ok(false);
+    }
+    engine::with(|engine| Ok(Options::default().barrier(engine.endpoint(), &of)?))?;
+    Ok(true)
+}
+
+/// The same of a broadcast of data in one piece.
+fn bcast_at_once(
+    data: Address,
+    count: i64,
+    datatype: Handle,
+    root: c_int,
+    comm: Handle,
+) -> Result<bool, Fault> {
+    let of = communicators::of(comm)?;
+    if of.is_inter() || !is_alone() {
+        return Ok(false);
+    }
+    let root = rank_in(root, of.size(), MPI_ERR_ROOT)?;
+    let (Piece::Bytes(bytes) | Piece::Elements(bytes, ..)) = match datatypes::piece(data, count, datatype)? {
+        Some(piece) => piece,
+        None => return Ok(false),
+    };
+    engine::with(|engine| Ok(Options::default().bcast(engine.endpoint(), &of, bytes, root)?))?;
+    Ok(true)
+}
+
 fn bcast(data: Address, count: i64, datatype: Handle, root: c_int, comm: Handle) -> Result<Call, Fault> {
     let mut call = Call::new(comm)?;
     if call.comm.is_inter() {
@@ -81,92 +111,6 @@ fn bcast(data: Address, count: i64, datatype: Handle, root: c_int, comm: Handle)
         }
     };
     call.what = What::Bcast(bytes, root);
-    Ok(call)
-}
-
-/// The arguments of a reduction.
-#[derive(Clone, Copy)]
-struct Reduction {
-    input: Address,
-    into: Address,
-    count: i64,
-    datatype: Handle,
-    op: Handle,
-    comm: Handle,
-}
-
-impl Reduction {
-    /// The call, in memory of its own, which is read before and is not written back.
-    fn call(self, operation: Operation, root: Option<c_int>) -> Result<(Call, Rc<RefCell<Operand>>), Fault> {
-        let Self { input, into, count, datatype, op, comm } = self;
-        let mut call = Call::new(comm)?;
-        if count < 0 {
-            return Err(Fault::new(MPI_ERR_COUNT, format!("a count of {count}")));
-        }
-        let kernel = operations::kernel(op, datatype)?;
-        let place = match root {
-            _ if call.comm.is_inter() => Where::across(&call, operation, root)?,
-            root => Where::Within(root.map_or(Ok(Rank(0)), |root| call.root(root))?),
-        };
-        let given = if is_in_place(input) { into } else { input };
-        let mut operand = Operand::new(count, datatype)?;
-        let data = lasting(operand.bytes());
-        let (scratch, _) = call.own(data.len() + 8);
-        // Aligned as the elements are.
-        let skipped = scratch.as_ptr().align_offset(8);
-        let scratch =
-            scratch.get_mut(skipped..).and_then(|rest| rest.get_mut(..data.len())).unwrap_or_default();
-        let operand = Rc::new(RefCell::new(operand));
-        let read = Rc::clone(&operand);
-        if place.gives() {
-            across::no_place(&call, input)?;
-            call.before(move || read.borrow_mut().read(given, count, datatype));
-        }
-        call.what = match place {
-            Where::Within(root) => What::Reduce(Erased { operation, kernel, root }, data, scratch),
-            Where::ToAll => What::Across(inter::allreduce_by(kernel, data, scratch)),
-            Where::To(root) => What::Across(inter::reduce_by(kernel, data, scratch, root)),
-        };
-        Ok((call, operand))
-    }
-}
-
-/// A reduction; `root` for that to one rank.
-fn reduce(operation: Operation, reduction: Reduction, root: Option<c_int>) -> Result<Call, Fault> {
-    let Reduction { into, count, datatype, comm, .. } = reduction;
-    if root == Some(MPI_PROC_NULL) && communicators::of(comm)?.is_inter() {
-        return Ok(across::no_reduction(Call::new(comm)?));
-    }
-    let (mut call, operand) = reduction.call(operation, root)?;
-    let has_result = match operation {
-        Operation::Reduce if call.comm.is_inter() => root == Some(MPI_ROOT),
-        Operation::Reduce => root == Some(call.me() as c_int),
-        Operation::Exscan => call.me() != 0,
-        _ => true,
-    };
-    if has_result {
-        call.after(move || operand.borrow_mut().write_to(into, count, datatype));
-    }
-    Ok(call)
-}
-
-/// A reduction of which each rank gets a part: of a reduction for all.
-fn reduce_scatter(reduction: Reduction, counts: &[i64]) -> Result<Call, Fault> {
-    let Reduction { into, datatype, comm, .. } = reduction;
-    let of = communicators::of(comm)?;
-    let (total, me) = (counts.iter().sum(), of.rank().0 as usize);
-    let before: i64 = counts.iter().take(me).sum();
-    let own = counts.get(me).copied().unwrap_or(0);
-    let whole = Reduction { count: total, ..reduction };
-    let (mut call, operand) = whole.call(Operation::Allreduce, None)?;
-    let extent = look(datatype, |known| known.extent)?;
-    let place = Data::new(into, own, datatype)?;
-    call.after(move || {
-        let mut operand = operand.borrow_mut();
-        let whole = Address::at(operand.bytes().as_mut_ptr().expose_provenance());
-        let part = Data::new(shifted(whole, before * extent), own, datatype)?;
-        place.unpack_from(Form::Native, &part.packed()?, &mut 0)
-    });
     Ok(call)
 }
 
@@ -374,8 +318,13 @@ fn kinds_of(of: Ptr<Handle>, comm: Handle) -> Result<&'static [Handle], Fault> {
     of.slice(partners(comm)? as usize)
 }
 
-/// The three forms of a collective.
+/// The three forms of a collective, of which the blocking one may be carried out `at_once`.
 macro_rules! collective {
+    ($blocking:ident $started:ident $kept:ident ($($arg:ident: $kind:ty),*) on $comm:expr => $at_once:expr, else $call:expr) => {
+        mpi! { fn $blocking($($arg: $kind),*) on $comm => { if !$at_once? { $call?.run()?; } } }
+        mpi! { fn $started($($arg: $kind,)* request: Ptr<Handle>) on $comm => { $call?.begin(request)?; } }
+        mpi! { fn $kept($($arg: $kind,)* _info: Handle, request: Ptr<Handle>) on $comm => { $call?.keep(request)?; } }
+    };
     ($blocking:ident $started:ident $kept:ident ($($arg:ident: $kind:ty),*) on $comm:expr => $call:expr) => {
         mpi! { fn $blocking($($arg: $kind),*) on $comm => { $call?.run()?; } }
         mpi! { fn $started($($arg: $kind,)* request: Ptr<Handle>) on $comm => { $call?.begin(request)?; } }

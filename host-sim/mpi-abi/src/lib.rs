@@ -61,6 +61,7 @@ mod packing;
 mod partitioned;
 mod predefined;
 mod requests;
+mod spare;
 mod status;
 mod threads;
 mod tools;

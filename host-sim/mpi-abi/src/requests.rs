@@ -19,6 +19,7 @@ use crate::engine;
 use crate::errors::Fault;
 use crate::handles::{Kind, Table};
 use crate::making::Making;
+use crate::spare::Spare;
 use crate::topologies::Topo;
 
 pub(crate) mod completion;
@@ -37,7 +38,7 @@ pub(crate) struct Running {
     pub(crate) collective: Collective<'static>,
     pub(crate) before: Vec<Step>,
     pub(crate) after: Vec<Step>,
-    pub(crate) _memory: Vec<Vec<u8>>,
+    pub(crate) _memory: Vec<Spare>,
     pub(crate) _blocks: Vec<Vec<Block>>,
     pub(crate) _topology: Option<Rc<Topo>>,
 }

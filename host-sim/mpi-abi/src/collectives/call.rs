@@ -17,6 +17,7 @@ use crate::edge::{Place, Ptr, lasting};
 use crate::engine::{self, Engine};
 use crate::errors::Fault;
 use crate::requests::{self, Running, Step, is_alone};
+use crate::spare::Spare;
 use crate::topologies::Topo;
 
 /// What a collective is, on bytes.
@@ -47,14 +48,15 @@ impl What {
     /// Carries it out by such a call.
     fn wait(self, endpoint: &mut HostEndpoint, comm: &Comm) -> Result<(), Fault> {
         let options = Options::default();
-        Ok(match self {
+        match self {
             Self::Barrier => options.barrier(endpoint, comm)?,
             Self::Bcast(data, root) => options.bcast(endpoint, comm, data, root)?,
             Self::Reduce(erased, data, scratch) => {
                 options.reduce_by(endpoint, comm, erased, data, scratch)?
             }
             _ => return Err(Fault::new(MPI_ERR_INTERN, "a collective that has to be started")),
-        })
+        }
+        Ok(())
     }
 }
 
@@ -63,7 +65,7 @@ pub(super) struct Call {
     pub(super) comm: Comm,
     handle: Handle,
     pub(super) what: What,
-    memory: Vec<Vec<u8>>,
+    memory: Vec<Spare>,
     blocks: Vec<Vec<Block>>,
     before: Vec<Step>,
     after: Vec<Step>,
@@ -76,11 +78,11 @@ impl Call {
         Ok(Self { comm, handle, what: What::Barrier, memory, blocks, before, after })
     }
 
-    /// Memory for the call, and where it is.
+    /// Memory for the call, aligned as any element is, and where it is. Nobody knows what is in it.
     pub(super) fn own(&mut self, bytes: usize) -> (&'static mut [u8], Place) {
-        let mut bytes = vec![0; bytes];
-        let memory = lasting(&mut bytes);
-        self.memory.push(bytes);
+        let mut spare = Spare::new(bytes);
+        let memory = lasting(spare.bytes());
+        self.memory.push(spare);
         let place = Place::of(memory);
         (memory, place)
     }

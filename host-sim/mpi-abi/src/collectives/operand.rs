@@ -6,16 +6,16 @@ use crate::abi::{Handle, MPI_ERR_TYPE};
 use crate::datatypes::{Data, look};
 use crate::edge::Address;
 use crate::errors::Fault;
+use crate::spare::Spare;
 
 /// The elements of a reduction as they lie in memory, gaps and all: what its function expects.
-pub(crate) struct Operand(Vec<u64>, usize);
+pub(crate) struct Operand(Spare);
 
 impl Operand {
     /// Room for so many.
     pub(crate) fn new(count: i64, datatype: Handle) -> Result<Self, Fault> {
         let (_, extent, _) = Self::shape(Address::at(0), count, datatype)?;
-        let bytes = (count * extent) as usize;
-        Ok(Self(vec![0; bytes.div_ceil(8)], bytes))
+        Ok(Self(Spare::new((count * extent) as usize)))
     }
 
     /// Copies the program's.
@@ -47,17 +47,15 @@ impl Operand {
 
     /// The same as data.
     fn data(&mut self, count: i64, datatype: Handle) -> Result<Data, Fault> {
-        Data::new(Address::at(self.0.as_mut_ptr().expose_provenance()), count, datatype)
+        Data::new(Address::at(self.bytes().as_mut_ptr().expose_provenance()), count, datatype)
     }
 
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
-        let start = Address::at(self.0.as_mut_ptr().expose_provenance());
-        start.bytes(0, self.1).unwrap_or_default()
+        self.0.bytes()
     }
 
     pub(crate) fn as_bytes(&self) -> &[u8] {
-        let start = Address::at(self.0.as_ptr().expose_provenance());
-        start.bytes(0, self.1).unwrap_or_default()
+        self.0.as_bytes()
     }
 
     /// Puts it where the program wants it.

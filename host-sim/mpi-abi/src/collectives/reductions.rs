@@ -1,0 +1,211 @@
+//! Reductions: in the program's memory where they can be, else in memory of the library's.
+
+use core::cell::RefCell;
+use core::ffi::c_int;
+use std::rc::Rc;
+
+use aldis_coll::Options;
+use aldis_coll::erased::Erased;
+use aldis_coll::inter;
+use aldis_coll::op::Kernel;
+use aldis_hal::Operation;
+use aldis_kernel::datatype::Form;
+use aldis_kernel::{Comm, Rank};
+
+use super::across::{self, Where};
+use super::blocks::shifted;
+use super::call::{Call, What};
+use super::{Operand, is_in_place};
+use crate::abi::{Handle, MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_ROOT, MPI_PROC_NULL, MPI_ROOT};
+use crate::communicators::{self, rank_in};
+use crate::datatypes::{Data, look};
+use crate::edge::{Address, Place, lasting};
+use crate::engine;
+use crate::errors::Fault;
+use crate::operations;
+use crate::requests::is_alone;
+use crate::spare::Spare;
+
+/// The arguments of a reduction.
+#[derive(Clone, Copy)]
+pub(super) struct Reduction {
+    pub(super) input: Address,
+    pub(super) into: Address,
+    pub(super) count: i64,
+    pub(super) datatype: Handle,
+    pub(super) op: Handle,
+    pub(super) comm: Handle,
+}
+
+impl Reduction {
+    /// The call, in memory of its own, which is read before and is not written back.
+    fn call(self, operation: Operation, root: Option<c_int>) -> Result<(Call, Rc<RefCell<Operand>>), Fault> {
+        let Self { input, into, count, datatype, op, comm } = self;
+        let mut call = Call::new(comm)?;
+        if count < 0 {
+            return Err(Fault::new(MPI_ERR_COUNT, format!("a count of {count}")));
+        }
+        let kernel = operations::kernel(op, datatype)?;
+        let place = match root {
+            _ if call.comm.is_inter() => Where::across(&call, operation, root)?,
+            root => Where::Within(root.map_or(Ok(Rank(0)), |root| call.root(root))?),
+        };
+        let given = if is_in_place(input) { into } else { input };
+        let mut operand = Operand::new(count, datatype)?;
+        let data = lasting(operand.bytes());
+        let (scratch, _) = call.own(data.len());
+        let operand = Rc::new(RefCell::new(operand));
+        let read = Rc::clone(&operand);
+        if place.gives() {
+            across::no_place(&call, input)?;
+            call.before(move || read.borrow_mut().read(given, count, datatype));
+        }
+        call.what = match place {
+            Where::Within(root) => What::Reduce(Erased { operation, kernel, root }, data, scratch),
+            Where::ToAll => What::Across(inter::allreduce_by(kernel, data, scratch)),
+            Where::To(root) => What::Across(inter::reduce_by(kernel, data, scratch, root)),
+        };
+        Ok((call, operand))
+    }
+
+    /// The data, if they are in one piece and aligned as elements are, of one group: put together where the result goes, if this
+    /// rank has one, else in a copy.
+    fn piece(&self, operation: Operation, root: Option<c_int>) -> Result<Option<Piece>, Fault> {
+        let &Self { input, into, count, datatype, op, comm } = self;
+        let comm = communicators::of(comm)?;
+        if comm.is_inter() {
+            return Ok(None);
+        }
+        let me = comm.rank();
+        let root = root.map_or(Ok(me), |root| rank_in(root, comm.size(), MPI_ERR_ROOT))?;
+        let has_result = match operation {
+            Operation::Reduce => root == me,
+            Operation::Exscan => me != Rank(0),
+            _ => true,
+        };
+        let what = Erased { operation, kernel: operations::kernel(op, datatype)?, root };
+        let dense = |address| Data::new(address, count, datatype)?.dense();
+        let given = if is_in_place(input) { None } else { dense(input)?.map(|given| &*given) };
+        let result = if has_result { dense(into)? } else { None };
+        Ok(match (given, result) {
+            (Some(given), None) if !has_result => {
+                Some(Piece { comm, what, given: Some(given), result: None })
+            }
+            (given, Some(result)) if is_aligned(result, &what.kernel) => {
+                let of_given = given.unwrap_or_default().as_ptr_range();
+                let of_result = result.as_ptr_range();
+                if of_result.start < of_given.end && of_given.start < of_result.end {
+                    return Err(Fault::new(MPI_ERR_BUFFER, ALIASED));
+                }
+                Some(Piece { comm, what, given, result: Some(result) })
+            }
+            _ => None,
+        })
+    }
+}
+
+/// Data of a reduction in one piece.
+struct Piece {
+    comm: Comm,
+    what: Erased,
+    /// What this rank gives, unless it is in its place.
+    given: Option<&'static [u8]>,
+    /// Where the result goes, if it has one.
+    result: Option<&'static mut [u8]>,
+}
+
+impl Piece {
+    /// The call on it.
+    fn call(self, comm: Handle) -> Result<Call, Fault> {
+        let Self { what, given, result, .. } = self;
+        let mut call = Call::new(comm)?;
+        let (data, place) = match result {
+            Some(result) => {
+                let place = Place::of(result);
+                (result, place)
+            }
+            None => call.own(given.map_or(0, <[u8]>::len)),
+        };
+        if let Some(given) = given {
+            call.before(move || {
+                place.bytes()?.copy_from_slice(given);
+                Ok(())
+            });
+        }
+        let (scratch, _) = call.own(data.len());
+        call.what = What::Reduce(what, data, scratch);
+        Ok(call)
+    }
+
+    /// Carries it out.
+    fn run(self) -> Result<(), Fault> {
+        let Self { comm, what, given, result } = self;
+        let mut own = Spare::new(if result.is_none() { given.map_or(0, <[u8]>::len) } else { 0 });
+        let data = result.unwrap_or_else(|| lasting(own.bytes()));
+        if let Some(given) = given {
+            data.copy_from_slice(given);
+        }
+        let mut scratch = Spare::new(data.len());
+        let options = Options::default();
+        engine::with(|engine| Ok(options.reduce_by(engine.endpoint(), &comm, what, data, scratch.bytes())?))
+    }
+}
+
+/// Whether elements that begin with these bytes lie as their type is aligned, which is to eight bytes at most.
+fn is_aligned(bytes: &[u8], kernel: &Kernel) -> bool {
+    bytes.as_ptr().addr().is_multiple_of(1 << kernel.element_bytes().trailing_zeros().min(3))
+}
+
+const ALIASED: &str = "the input of a reduction lies in its result; MPI_IN_PLACE says that they are one";
+
+/// Carries out a reduction to one or all straight from the arguments: see [`barrier_at_once`](super::barrier_at_once).
+pub(super) fn reduce_at_once(
+    operation: Operation,
+    reduction: Reduction,
+    root: Option<c_int>,
+) -> Result<bool, Fault> {
+    let piece = if is_alone() { reduction.piece(operation, root)? } else { None };
+    piece.map_or(Ok(false), |piece| piece.run().map(|()| true))
+}
+
+/// A reduction; `root` for that to one rank.
+pub(super) fn reduce(operation: Operation, reduction: Reduction, root: Option<c_int>) -> Result<Call, Fault> {
+    let Reduction { into, count, datatype, comm, .. } = reduction;
+    if root == Some(MPI_PROC_NULL) && communicators::of(comm)?.is_inter() {
+        return Ok(across::no_reduction(Call::new(comm)?));
+    }
+    if let Some(piece) = reduction.piece(operation, root)? {
+        return piece.call(comm);
+    }
+    let (mut call, operand) = reduction.call(operation, root)?;
+    let has_result = match operation {
+        Operation::Reduce if call.comm.is_inter() => root == Some(MPI_ROOT),
+        Operation::Reduce => root == Some(call.me() as c_int),
+        Operation::Exscan => call.me() != 0,
+        _ => true,
+    };
+    if has_result {
+        call.after(move || operand.borrow_mut().write_to(into, count, datatype));
+    }
+    Ok(call)
+}
+
+/// A reduction of which each rank gets a part: of a reduction for all.
+pub(super) fn reduce_scatter(reduction: Reduction, counts: &[i64]) -> Result<Call, Fault> {
+    let Reduction { into, datatype, comm, .. } = reduction;
+    let of = communicators::of(comm)?;
+    let (total, me) = (counts.iter().sum(), of.rank().0 as usize);
+    let before: i64 = counts.iter().take(me).sum();
+    let own = counts.get(me).copied().unwrap_or(0);
+    let whole = Reduction { count: total, ..reduction };
+    let (mut call, operand) = whole.call(Operation::Allreduce, None)?;
+    let extent = look(datatype, |known| known.extent)?;
+    let place = Data::new(into, own, datatype)?;
+    call.after(move || {
+        let mut operand = operand.borrow_mut();
+        let whole = Address::at(operand.bytes().as_mut_ptr().expose_provenance());
+        let part = Data::new(shifted(whole, before * extent), own, datatype)?;
+        place.unpack_from(Form::Native, &part.packed()?, &mut 0)
+    });
+    Ok(call)
+}

@@ -1,0 +1,79 @@
+//! Memory of the library's own that operations work on. What is given back is kept for the next operation: memory that is got anew
+//! for each is cleared for each, and that of long data is mapped for each.
+
+use core::cell::RefCell;
+
+use zerocopy::IntoBytes;
+
+use crate::edge::Owned;
+
+/// Pieces that are kept, and the words of the longest.
+const KEPT: usize = 8;
+const WORDS_KEPT: usize = 1 << 20;
+
+static SPARE: Owned<RefCell<Vec<Vec<u64>>>> = Owned::new(RefCell::new(Vec::new()));
+
+/// Some bytes, aligned as any element is, of which nobody knows what is in them.
+#[derive(Debug)]
+pub(crate) struct Spare {
+    words: Vec<u64>,
+    len: usize,
+}
+
+impl Spare {
+    /// So many bytes: the shortest kept piece that has them, else the longest, made longer.
+    pub(crate) fn new(len: usize) -> Self {
+        let need = len.div_ceil(size_of::<u64>());
+        let mut spare = SPARE.borrow_mut();
+        let enough = |words: &Vec<u64>| (words.len() < need, words.len().abs_diff(need));
+        let best = (0..spare.len()).min_by_key(|&at| spare.get(at).map(enough));
+        let mut words = best.map(|at| spare.swap_remove(at)).unwrap_or_default();
+        if words.len() < need {
+            // Nothing of the old words is wanted: they need not be moved.
+            words = vec![0; need];
+        }
+        Self { words, len }
+    }
+
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        self.words.as_mut_bytes().get_mut(..self.len).unwrap_or_default()
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.words.as_bytes().get(..self.len).unwrap_or_default()
+    }
+}
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        let words = core::mem::take(&mut self.words);
+        if words.len() <= WORDS_KEPT
+            && let Ok(mut spare) = SPARE.try_borrow_mut()
+            && spare.len() < KEPT
+        {
+            spare.push(words);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_given_back_is_taken_again() {
+        let place = |spare: &mut Spare| spare.bytes().as_ptr().addr();
+        let (mut short, mut long) = (Spare::new(10), Spare::new(1000));
+        let places = [place(&mut short), place(&mut long)];
+        assert_eq!((short.bytes().len(), long.as_bytes().len(), places.map(|at| at % 8)), (10, 1000, [0, 0]));
+        drop((short, long));
+        let (mut long, mut short) = (Spare::new(900), Spare::new(16));
+        assert_eq!([place(&mut short), place(&mut long)], places);
+        assert!(Spare::new(0).bytes().is_empty());
+        // And no more is kept than is bounded.
+        drop((0..2 * KEPT).map(|_| Spare::new(8)).collect::<Vec<_>>());
+        drop(Spare::new((WORDS_KEPT + 1) * 8));
+        let spare = SPARE.borrow();
+        assert!(spare.len() <= KEPT && spare.iter().all(|words| words.len() <= WORDS_KEPT));
+    }
+}
