@@ -51,7 +51,7 @@ impl Command {
     }
 }
 
-/// The step of `cargo xtask test`: the programs in C. They are built as the tests are, without optimisation.
+/// The step of `cargo xtask test`: the programs in C.
 pub(crate) fn step() -> Result<Outcome> {
     if let Some(compiler) = ["cc", "c++"].into_iter().find(|name| !shell::has(name)) {
         let enable = "apt-get install g++".into();
@@ -60,13 +60,23 @@ pub(crate) fn step() -> Result<Outcome> {
     Ok(Outcome::Passed(test::programs()?))
 }
 
-/// The step of `cargo xtask test`: modules of mpi4py's tests, beside the library that is the reference for them.
+/// The step of `cargo xtask test`: mpi4py's tests, beside the library that is the reference for them.
 pub(crate) fn clients() -> Result<Outcome> {
     if !modules::has_python() {
         let (why, enable) = ("no Python to build mpi4py with".into(), modules::PYTHON_NEEDS.into());
         return Ok(Outcome::Skipped { why, enable });
     }
     Ok(Outcome::Passed(test::modules()?))
+}
+
+/// The step of `cargo xtask test`: the examples of rsmpi, beside that library too.
+pub(crate) fn examples() -> Result<Outcome> {
+    match rsmpi::missing() {
+        Some(enable) => {
+            Ok(Outcome::Skipped { why: "no Python or libclang for rsmpi".into(), enable: enable.into() })
+        }
+        None => Ok(Outcome::Passed(test::examples()?)),
+    }
 }
 
 /// The folder of the crate.

@@ -96,7 +96,8 @@ impl Collectives {
         wanted
             .retain(|one| !matches!(one, Implementation::Raw | Implementation::Arena | Implementation::Ucx));
         eprintln!("building {}", measure::names(&wanted));
-        let mut bench = Bench::new(Programs::build(&Workspace::members()?, &self.profile, &wanted, &[])?)?;
+        let mut bench =
+            Bench::new(Programs::build(&Workspace::members()?, &self.profile, &wanted, &[], &[])?)?;
         let campaign = Campaign { stages: &stages, wanted: &wanted, pace: Pace::Each(self.seconds) };
         let measured = campaign.run(&mut bench, &mut report);
         // Also when it did not come to its end: what there is has cost minutes.

@@ -81,7 +81,7 @@ impl Everything {
         let mut report = Report::default();
         let wanted = measure::wanted(self.peers, self.require, |line| report.missing.push(line))?;
         eprintln!("building {}", measure::names(&wanted));
-        let programs = Programs::build(&Workspace::members()?, PROFILE, &wanted, &OTHERS)?;
+        let programs = Programs::build(&Workspace::members()?, PROFILE, &wanted, &OTHERS, &[])?;
         let mut bench = Bench::new(programs)?;
         let end = Instant::now() + Duration::from_secs_f64(self.minutes * 60.0 * (1.0 - OVERHEAD));
         report.tables.push(("Matching: ns a message at growing depth".into(), matching::table(200)?));

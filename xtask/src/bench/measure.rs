@@ -11,6 +11,7 @@ use super::programs::Programs;
 use super::rounds::Bench;
 use super::workload::Workload;
 use crate::steps::Outcome;
+use crate::verbs;
 use crate::workspace::Workspace;
 
 /// What to measure, of whom, and for how long.
@@ -40,6 +41,9 @@ pub(crate) struct Measure {
     /// Cargo's profile to build with; `release` builds sooner, and runs some percent slower
     #[arg(long, default_value = PROFILE, value_parser = [PROFILE, "release"])]
     profile: String,
+    /// What cargo is told besides
+    #[arg(skip)]
+    features: Vec<String>,
     /// A machine too busy to measure on is no failure
     #[arg(skip)]
     is_only_shown: bool,
@@ -68,6 +72,7 @@ pub(super) fn step() -> Result<Outcome> {
         require: true,
         // What the steps before have built for the most part.
         profile: "release".into(),
+        features: verbs::features(&["aldis-host-sim", "aldis-tests"]),
         is_only_shown: true,
     };
     let mut bench = measure.bench()?;
@@ -100,7 +105,7 @@ impl Measure {
     fn bench(&self) -> Result<Bench> {
         let wanted = self.wanted()?;
         eprintln!("building {}", names(&wanted));
-        Bench::new(Programs::build(&Workspace::members()?, &self.profile, &wanted, &[])?)
+        Bench::new(Programs::build(&Workspace::members()?, &self.profile, &wanted, &[], &self.features)?)
     }
 
     fn on(&self, bench: &mut Bench, workload: Workload, ranks: usize) -> Result<()> {

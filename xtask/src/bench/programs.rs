@@ -21,12 +21,14 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Builds what the implementations need in a profile of cargo's, and other measured programs with them.
+    /// Builds what the implementations need in a profile of cargo's, and other measured programs with them, with what `features` has
+    /// cargo told.
     pub(crate) fn build(
         workspace: &Workspace,
         profile: &str,
         wanted: &[Implementation],
         others: &[&str],
+        features: &[String],
     ) -> Result<Self> {
         let programs = Self { built: workspace.target.join(profile), peers: workspace.target.join("bench") };
         let mut cargo = workspace::cargo();
@@ -34,7 +36,7 @@ impl Programs {
         if wanted.iter().any(|one| Implementation::OWN.contains(one)) {
             cargo.args(["--bin", "bench_aldis", "-p", "aldis-host-sim", "--bin", "aldis-run"]);
         }
-        cargo.args(others.iter().flat_map(|other| ["--bin", other]));
+        cargo.args(others.iter().flat_map(|other| ["--bin", other])).args(features);
         shell::run(&mut cargo)?;
         if wanted.iter().any(|one| matches!(one, Implementation::Abi | Implementation::AbiTyped)) {
             install(&workspace.target, &programs.installed(), profile)?;

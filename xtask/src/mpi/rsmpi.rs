@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::folder;
 use super::gaps::Gaps;
-use super::modules::{Library, environment};
+use super::modules::{self, Library, environment};
 use crate::shell;
 use crate::table::Table;
 use crate::workspace;
@@ -23,13 +23,13 @@ const FEATURES: &str = "complex,derive,user-operations";
 /// Ranks that each is run with.
 const RANKS: [u32; 4] = [1, 2, 3, 4];
 /// What its build reads headers with.
-const NEEDS: &str = "apt-get install libclang-dev pkg-config";
+const NEEDS: &str = "apt-get install python3-venv python3-dev libclang-dev pkg-config";
 
-/// Runs them all, and shows which pass where.
+/// Runs them all, and shows which pass where; what came of all of them.
 ///
 /// # Errors
 /// One that passes over the reference library and not over Aldis, and is not among the known gaps; or one of those that passes.
-pub(super) fn run(prefix: &Path, target: &Path, is_json: bool) -> Result<()> {
+pub(super) fn run(prefix: &Path, target: &Path, is_json: bool) -> Result<String> {
     let (reference, aldis) = (Library::reference(&environment(target))?, Library::aldis(prefix));
     let examples = build(prefix, &target.join("mpi-rsmpi"))?;
     let mut gaps = Gaps::read(&folder().join("table/gaps.txt"))?;
@@ -64,16 +64,33 @@ pub(super) fn run(prefix: &Path, target: &Path, is_json: bool) -> Result<()> {
         }
     } else {
         print!("{table}");
-        let count = examples.len();
-        println!(
-            "{count} examples of {CRATE} {VERSION}: {same} of the {passed} runs that pass over the reference pass"
-        );
     }
     gaps.check()?;
     if behind > 0 {
         bail!("{behind} times an example passes over the reference library and not over Aldis");
     }
-    Ok(())
+    let count = examples.len();
+    Ok(format!(
+        "{count} examples of {CRATE} {VERSION}: {same} of the {passed} runs that pass over the reference pass"
+    ))
+}
+
+/// What their build needs that is not here.
+pub(super) fn missing() -> Option<&'static str> {
+    let has_all = modules::has_python() && shell::has("pkg-config") && has_libclang();
+    (!has_all).then_some(NEEDS)
+}
+
+/// Whether libclang is where Debian puts it, or where the environment says.
+fn has_libclang() -> bool {
+    let paths =
+        |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_libclang = |path: PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        name.starts_with("libclang") && name.contains(".so")
+    };
+    std::env::var_os("LIBCLANG_PATH").is_some()
+        || paths("/usr/lib".into()).any(|version| paths(version.join("lib")).any(is_libclang))
 }
 
 /// How a job ended: its last words if not well.

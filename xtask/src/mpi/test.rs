@@ -21,7 +21,7 @@ pub(crate) struct Test {
     modules: Vec<String>,
 
     /// Ranks that those modules are run with
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,2,4")]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_values_t = modules::RANKS)]
     ranks: Vec<u32>,
 
     /// Build without optimisation
@@ -57,29 +57,34 @@ impl Test {
             println!("{}", programs::run(&prefix, &programs)?);
         }
         if has(Suite::Mpi4py) {
-            modules::run(&prefix, &target, &self.modules, &self.ranks, self.json)?;
+            println!("{}", modules::run(&prefix, &target, &self.modules, &self.ranks, self.json)?);
         }
         if has(Suite::Rsmpi) {
-            rsmpi::run(&prefix, &target, self.json)?;
+            println!("{}", rsmpi::run(&prefix, &target, self.json)?);
         }
         Ok(())
     }
 }
 
-/// Modules of mpi4py's tests alone, over the library as [`programs()`] builds it; what they showed.
-pub(super) fn modules() -> Result<String> {
-    let Folders { target, prefix, .. } = Folders::find()?;
-    install(&target, &prefix, profile(true))?;
-    let names = modules::STEP.map(String::from);
-    let good = modules::run(&prefix, &target, &names, &[modules::STEP_RANKS], false)?;
-    Ok(format!("{good} tests of {} modules, as over the reference library", names.len()))
-}
-
-/// The programs in C alone, built without optimisation; what they showed.
+/// The programs in C alone; what they showed.
 pub(super) fn programs() -> Result<String> {
     let Folders { target, prefix, programs } = Folders::find()?;
-    install(&target, &prefix, profile(true))?;
+    install(&target, &prefix, profile(false))?;
     programs::run(&prefix, &programs)
+}
+
+/// mpi4py's tests alone.
+pub(super) fn modules() -> Result<String> {
+    let Folders { target, prefix, .. } = Folders::find()?;
+    install(&target, &prefix, profile(false))?;
+    modules::run(&prefix, &target, &[], &modules::RANKS, false)
+}
+
+/// The examples of rsmpi alone.
+pub(super) fn examples() -> Result<String> {
+    let Folders { target, prefix, .. } = Folders::find()?;
+    install(&target, &prefix, profile(false))?;
+    rsmpi::run(&prefix, &target, false)
 }
 
 /// Where it is built to.

@@ -29,7 +29,7 @@ impl Command {
 
 /// What both need.
 const NEEDS: &str = "\
-Needs Debian and apt-get install qemu-system-x86; for the transport also libibverbs-dev librdmacm-dev libclang-dev cmake. The kernel and the
+Needs Debian and apt-get install qemu-system-x86; for the transport also libibverbs-dev librdmacm-dev libclang-dev. The kernel and the
 programs of the guests are packages that are fetched once (80 MB) and unpacked below target/verbs; no step needs root.";
 
 /// Tests the transport over verbs, and measures it beside the stack itself: `ibv_rc_pingpong`.
