@@ -205,14 +205,14 @@ impl Engine<'_> {
         let matched = self.admit(from, header, &key, in_block)?;
         self.counters.bytes_received += payload.len() as u64;
         let Some(index) = matched else {
-            return self.keep(from, key, header.length, Keep::Payload(payload), &Label::NONE);
+            return self.keep(from, key, payload.len() as u64, Keep::Payload(payload), &Label::NONE);
         };
         let Some(request) = self.requests.at(index) else { return Ok(()) };
         (request.peer, request.rank, request.tag) = (from, key.source, key.tag);
         if request.buffer.write(0, payload) {
-            self.received_all(index, header.length);
+            self.received_all(index, payload.len() as u64);
         } else {
-            self.take_unpacked(index, header.length, payload);
+            self.take_unpacked(index, payload);
         }
         Ok(())
     }

@@ -74,9 +74,8 @@ impl Engine<'_> {
         let Some(peer) = self.peers.get_mut(id.index()) else { return false };
         let length = buffer.len() as u64;
         let Some(in_block) = peer.takes_at_once(length) else { return false };
-        let kind = if signature.is_some() { Kind::Signed } else { Kind::Eager };
-        let header = peer.header(self.epoch, kind, key, peer.sequence_out, length);
-        let header = Header { signature: signature.unwrap_or(0), ..header }.emit();
+        let header = peer.header(self.epoch, Kind::Eager, key, peer.sequence_out, length);
+        let header = signature.map_or(header, |signature| header.signed(signature)).emit();
         let sent = if length < u64::from(peer.thresholds.short_end) {
             matches!(transport.short(id, &header, buffer.bytes()), Post::Done | Post::Queued)
         } else {

@@ -127,7 +127,7 @@ impl Peer {
         length: u64,
     ) -> Header {
         let Key { context, source, tag } = key;
-        Header { kind, limits: self.limits(), epoch, context, source, tag, sequence, length, signature: 0 }
+        Header { kind, limits: self.limits(), epoch, context, source, tag, sequence, length }
     }
 
     /// Whether an eager message of so many bytes can go to it at once, and if so, whether that takes a block.

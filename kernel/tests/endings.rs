@@ -348,7 +348,6 @@ fn honest(kind: Kind) -> Header {
         tag: 1,
         sequence: 0,
         length: 0,
-        signature: 0,
     }
 }
 

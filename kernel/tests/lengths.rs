@@ -21,7 +21,7 @@ const SENDER: Handle = Handle { slot: 7, generation: 9 };
 /// A message of rank 0, which no endpoint has sent.
 fn header(kind: Kind, context: u32, length: u64) -> Header {
     let (epoch, limits, tag) = (Epoch(100), Default::default(), u32::from(kind.is_matchable()));
-    Header { kind, limits, epoch, context, source: 0, tag, sequence: 0, length, signature: 0 }
+    Header { kind, limits, epoch, context, source: 0, tag, sequence: 0, length }
 }
 
 /// What rank 1 asks rank 0 for, taken off the wire: its request, the range, and whether more will follow.

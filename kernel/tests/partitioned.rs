@@ -430,7 +430,6 @@ fn a_channel_takes_no_whole_message() {
                     tag: TAG.0 | 1 << 31,
                     sequence: 0,
                     length: bytes,
-                    signature: 0,
                 };
                 queue.borrow_mut().push_back([&header.emit()[..], &vec![9; bytes as usize]].concat());
                 s.poll(64);

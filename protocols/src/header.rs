@@ -232,8 +232,6 @@ pub struct Header {
     pub sequence: u16,
     /// Bytes; see the module.
     pub length: u64,
-    /// Of a signed message, a hash of the sequence of its basic types; 0 of any other.
-    pub signature: u32,
 }
 
 impl Header {
@@ -248,12 +246,28 @@ impl Header {
             tag: self.tag.into(),
             sequence: self.sequence.into(),
             block_limit: self.limits.blocks.into(),
-            length: self.length_and_signature().into(),
+            length: self.length.into(),
         }
     }
 
-    const fn length_and_signature(&self) -> u64 {
-        self.length | (self.signature as u64) << 32
+    /// The same of a [signed](Kind::Signed) message, with a hash of the sequence of its basic types.
+    #[must_use]
+    #[inline]
+    pub const fn signed(self, signature: u32) -> Self {
+        Self { kind: Kind::Signed, length: self.length | (signature as u64) << 32, ..self }
+    }
+
+    /// Bytes of a whole message, or of one that is announced.
+    #[must_use]
+    #[inline]
+    pub const fn bytes(&self) -> u64 {
+        if matches!(self.kind, Kind::Signed) { self.length & u32::MAX as u64 } else { self.length }
+    }
+
+    /// The signature of a signed message.
+    #[inline]
+    const fn signature(&self) -> u32 {
+        (self.length >> 32) as u32
     }
 
     /// Reads the fixed part of a message; the second is what follows it.
@@ -281,22 +295,17 @@ impl Header {
         Some((Self::from_raw(&raw, Kind::Eager), rest))
     }
 
-    /// The same of a signed message.
+    /// The same of a signed message, with its signature.
     #[inline(always)]
-    pub fn parse_signed(bytes: &[u8]) -> Option<(Self, &[u8])> {
+    pub fn parse_signed(bytes: &[u8]) -> Option<(Self, u32, &[u8])> {
         let (raw, rest) = RawHeader::read_from_prefix(bytes).ok()?;
         let header = Self::from_raw(&raw, Kind::Signed);
         let is_one = [raw.kind, raw.version] == [Kind::Signed as u8, VERSION];
-        (is_one && header.length == rest.len() as u64).then_some((header, rest))
+        (is_one && header.bytes() == rest.len() as u64).then_some((header, header.signature(), rest))
     }
 
     #[inline(always)]
     fn from_raw(raw: &RawHeader, kind: Kind) -> Self {
-        let length = raw.length.get();
-        let (length, signature) = match kind {
-            Kind::Signed => (length & u64::from(u32::MAX), (length >> 32) as u32),
-            _ => (length, 0),
-        };
         Self {
             kind,
             limits: Limits { envelopes: raw.envelope_limit.get(), blocks: raw.block_limit.get() },
@@ -305,8 +314,7 @@ impl Header {
             source: raw.source.get(),
             tag: raw.tag.get(),
             sequence: raw.sequence.get(),
-            length,
-            signature,
+            length: raw.length.get(),
         }
     }
 
@@ -340,7 +348,7 @@ impl Header {
             pair(halves(kind, envelopes), self.epoch.0).into(),
             pair(self.context, self.source).into(),
             pair(self.tag, halves(self.sequence, blocks)).into(),
-            self.length_and_signature().into(),
+            self.length.into(),
         ]
     }
 

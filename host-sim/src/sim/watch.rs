@@ -161,7 +161,7 @@ impl Watch {
         };
         // The payload alone counts; a label in front of it does not.
         let is_whole = matches!(header.kind, Kind::Eager | Kind::Signed | Kind::Labelled);
-        let in_block = is_whole && header.length > INLINE_BYTES as u64;
+        let in_block = is_whole && header.bytes() > INLINE_BYTES as u64;
         let back = self.lanes[to as usize].entry(from).or_default();
         let (limit, arrived) = (back.known.unwrap_or(self.room), back.arrived);
         let room = self.room;
@@ -251,7 +251,7 @@ impl Lane {
 }
 
 fn describe(header: &Header) -> String {
-    let Header { kind, sequence, tag, source, length, .. } = header;
+    let (Header { kind, sequence, tag, source, .. }, length) = (header, header.bytes());
     if kind.is_matchable() {
         format!("{kind:?} number {sequence} with tag {tag} of source {source}, {length} bytes")
     } else {
@@ -286,8 +286,7 @@ mod tests {
     fn message(kind: Kind, sequence: u16, limits: (u16, u16), len: usize) -> Vec<u8> {
         let limits = Limits { envelopes: limits.0, blocks: limits.1 };
         let (epoch, length) = (Epoch(1), len as u64);
-        let header =
-            Header { kind, limits, epoch, context: 0, source: 0, tag: 0, sequence, length, signature: 0 };
+        let header = Header { kind, limits, epoch, context: 0, source: 0, tag: 0, sequence, length };
         [&header.emit()[..], &vec![7; len]].concat()
     }
 

@@ -75,12 +75,11 @@ impl Engine<'_> {
         wanted: &Key,
         (elements, buffer): (Plain, Buffer),
     ) -> bool {
-        let Some((header, payload)) = Header::parse_signed(message) else { return false };
+        let Some((header, signature, payload)) = Header::parse_signed(message) else { return false };
         let Some(peer) = self.peers.get_mut(from.index()) else { return false };
         let in_block = payload.len() > INLINE_BYTES;
-        let is_meant = *wanted == key(&header)
-            && payload.len() == buffer.len()
-            && header.signature == elements.signature;
+        let is_meant =
+            *wanted == key(&header) && payload.len() == buffer.len() && signature == elements.signature;
         let is_too_long = in_block && payload.len() > self.room.block_bytes as usize;
         if !is_meant
             || is_too_long
@@ -90,10 +89,10 @@ impl Engine<'_> {
         {
             return false;
         }
-        self.awaited = Awaited::Here(header.length);
+        self.awaited = Awaited::Here(payload.len() as u64);
         let due = peer.passed_on(&header, in_block);
         count(&mut self.counters.messages_received);
-        self.counters.bytes_received += header.length;
+        self.counters.bytes_received += payload.len() as u64;
         if due {
             self.mark(from);
         }

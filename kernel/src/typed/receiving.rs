@@ -142,7 +142,7 @@ impl Engine<'_> {
         let matched = self.admit(from, header, &key, in_block)?;
         self.counters.bytes_received += payload.len() as u64;
         let Some(index) = matched else {
-            return self.keep(from, key, header.length, Keep::Payload(payload), label);
+            return self.keep(from, key, payload.len() as u64, Keep::Payload(payload), label);
         };
         if let Some(request) = self.requests.at(index) {
             (request.peer, request.rank, request.tag) = (from, key.source, key.tag);
@@ -150,7 +150,7 @@ impl Engine<'_> {
                 self.unpack_typed(index, &Piece::whole(payload, label));
             }
         }
-        self.received_typed(index, header.length, label);
+        self.received_typed(index, payload.len() as u64, label);
         Ok(())
     }
 

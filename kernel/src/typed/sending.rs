@@ -87,7 +87,7 @@ impl Engine<'_> {
             return Ok(Injected::NoCredit);
         }
         let header = self.header(peer, kind, key, peer.sequence_out, len as u64);
-        let header = Header { signature: signature.unwrap_or(0), ..header }.emit();
+        let header = signature.map_or(header, |signature| header.signed(signature)).emit();
         let post = if is_short {
             let mut bytes = [0; INLINE_BYTES];
             let stored = bytes.get_mut(..stored_len).unwrap_or_default();

@@ -163,9 +163,9 @@ impl Engine<'_> {
 
     /// The receive in slot `index`, which is not of plain memory, gets a whole message without a label.
     #[cold]
-    pub(crate) fn take_unpacked(&mut self, index: u32, length: u64, payload: &[u8]) {
+    pub(crate) fn take_unpacked(&mut self, index: u32, payload: &[u8]) {
         self.unpack_piece(index, &Piece::whole(payload, &Label::NONE));
-        self.received(index, length, &Label::NONE);
+        self.received(index, payload.len() as u64, &Label::NONE);
     }
 
     /// As [`unpack_piece`](Self::unpack_piece), of the whole message.

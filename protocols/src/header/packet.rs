@@ -236,7 +236,7 @@ impl<'a> Body<'a> {
             return Err(short(rest.len(), need));
         };
         let (length_max, tag_max) = limits(kind);
-        let length = if has_payload { header.length } else { 0 };
+        let length = if has_payload { header.bytes() } else { 0 };
         if length != payload.len() as u64 || header.length > length_max {
             return Err(Malformed::Length);
         }
@@ -262,7 +262,7 @@ impl<'a> Body<'a> {
         let key = || zerocopy::transmute!([other_slot, other_generation, low, high].map(U32::new));
         Ok(match header.kind {
             Kind::Eager => Self::Eager(payload),
-            Kind::Signed => Self::Labelled(Label::signed(header.signature), payload),
+            Kind::Signed => Self::Labelled(Label::signed(header.signature()), payload),
             Kind::Control => Self::Control(payload),
             Kind::Labelled => Self::Labelled(Label::read(slot, long(generation, other_slot))?, payload),
             Kind::Announce | Kind::Defer => {

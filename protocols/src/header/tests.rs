@@ -15,7 +15,6 @@ fn header(kind: Kind, length: u64) -> Header {
         tag: if matchable { 0x7788 } else { 0 },
         sequence: if matchable { 0x0900 } else { 0 },
         length,
-        signature: 0,
     }
 }
 
@@ -58,7 +57,7 @@ fn golden_bytes_of_an_eager_header() {
         3, 0, 0, 0, 0, 0, 0, 0, // length
     ];
     assert_eq!(header(Kind::Eager, 3).emit(), golden);
-    let signed = Header { signature: 0x0506_0708, ..header(Kind::Signed, 3) }.emit();
+    let signed = header(Kind::Eager, 3).signed(0x0506_0708).emit();
     assert_eq!((signed[0], &signed[1..28], &signed[28..]), (19, &golden[1..28], &[8, 7, 6, 5][..]));
 }
 
@@ -226,13 +225,14 @@ fn every_kind_survives_the_wire() {
     let labelled = header(Kind::Labelled, 3);
     let bytes = [&labelled.emit()[..], &label().emit(), b"abc"].concat();
     assert_eq!(Packet::parse(&bytes), Ok(Packet { header: labelled, body: Body::Labelled(label(), b"abc") }));
-    let signed = Header { signature: 7, ..header(Kind::Signed, 3) };
+    let signed = header(Kind::Eager, 3).signed(7);
     let bytes = [&signed.emit()[..], b"abc"].concat();
     assert_eq!(
         Packet::parse(&bytes),
         Ok(Packet { header: signed, body: Body::Labelled(Label::signed(7), b"abc") })
     );
-    assert_eq!(Header::parse_signed(&bytes), Some((signed, &b"abc"[..])));
+    assert_eq!(Header::parse_signed(&bytes), Some((signed, 7, &b"abc"[..])));
+    assert_eq!((signed.bytes(), labelled.bytes()), (3, 3));
     assert_eq!((Header::parse_signed(&bytes[..34]), Header::parse_eager(&bytes)), (None, None));
 
     let seek = Header { tag: 9, ..header(Kind::Seek, 0) };

@@ -134,6 +134,29 @@ impl Drop for Cluster {
     }
 }
 
+/// A program in C over the interface of MPI, in this folder, and where its library is: that which was built with this test. `None` where
+/// it cannot be made, with the reason on standard error.
+fn in_c(folder: &Path) -> Option<(PathBuf, PathBuf)> {
+    let own = std::env::current_exe().unwrap();
+    let (library, source) = (own.with_file_name("libmpi_abi.so"), Path::new(ABI).join("programs/basics.c"));
+    if !library.exists() || find("cc").is_none() {
+        eprintln!(
+            "skipped for programs in C: no cc, or no libmpi_abi.so, which cargo test --workspace builds"
+        );
+        return None;
+    }
+    let (libraries, program) = (folder.join("lib"), folder.join("basics"));
+    fs::create_dir_all(&libraries).unwrap();
+    std::os::unix::fs::symlink(&library, libraries.join("libmpi_abi.so.1")).unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.arg("-I").arg(Path::new(ABI).join("include")).arg("-o").arg(&program).arg(source).arg(&library);
+    assert!(compiler.status().unwrap().success());
+    Some((program, libraries))
+}
+
+/// The package of the interface.
+const ABI: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../host-sim/mpi-abi");
+
 /// Where a program is; daemons are not in everybody's PATH.
 fn find(name: &str) -> Option<PathBuf> {
     let folders = std::env::var("PATH").unwrap_or_default();
@@ -161,6 +184,17 @@ fn slurm_starts_jobs_and_ends_them() {
     let ended = cluster.play(&[("ALDIS_TRANSPORT", "pigeon")], &format!("-n 2 {RANK} rounds"));
     assert_eq!(ended.err.matches("ALDIS_TRANSPORT cannot be \"pigeon\"").count(), 1, "{ended:#?}");
     assert_ne!(ended.code, Some(0), "{ended:#?}");
+    if let Some((program, libraries)) = in_c(&cluster.folder) {
+        for version in ["1", "2"] {
+            let variables = [("ALDIS_PMI", version), ("LD_LIBRARY_PATH", libraries.to_str().unwrap())];
+            let ended = cluster.play(&variables, &format!("-n 3 {}", program.display()));
+            assert_eq!(
+                (ended.code, ended.out.as_str(), ended.err.as_str()),
+                (Some(0), "ok\n", ""),
+                "{ended:#?}"
+            );
+        }
+    }
     // Slurm lets the others be where a task dies without a word, unless it is told not to.
     let ended = cluster.play(&[], &format!("--kill-on-bad-exit=1 -n 3 {RANK} exit"));
     assert_ne!(ended.code, Some(0), "{ended:#?}");
