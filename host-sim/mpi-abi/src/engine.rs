@@ -108,7 +108,15 @@ impl Engine {
     }
 
     /// Lets freed requests that are over go.
+    #[inline]
     pub(crate) fn reap(&mut self) {
+        if !(self.freed.is_empty() && self.memory_of_freed.is_empty()) {
+            self.reap_all();
+        }
+    }
+
+    #[cold]
+    fn reap_all(&mut self) {
         let scope = &mut self.scope;
         // Whoever frees a request is not told how it ends.
         for mut request in core::mem::take(&mut self.freed) {

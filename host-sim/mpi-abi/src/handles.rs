@@ -51,6 +51,7 @@ impl<T> Table<T> {
     }
 
     /// Takes an object in; `None` if there are too many.
+    #[inline]
     pub(crate) fn insert(&mut self, object: T) -> Option<Handle> {
         let slot = match self.free.pop() {
             Some(slot) => slot,
@@ -71,12 +72,14 @@ impl<T> Table<T> {
         self.slots.get(self.slot_of(handle)?)?.1.as_ref()
     }
 
+    #[inline]
     pub(crate) fn get_mut(&mut self, handle: Handle) -> Option<&mut T> {
         let slot = self.slot_of(handle)?;
         self.slots.get_mut(slot)?.1.as_mut()
     }
 
     /// Takes an object out: its handle is stale from then on.
+    #[inline]
     pub(crate) fn remove(&mut self, handle: Handle) -> Option<T> {
         let slot = self.slot_of(handle)?;
         let (generation, object) = self.slots.get_mut(slot)?;

@@ -3,13 +3,13 @@
 use core::cell::RefCell;
 use core::ffi::c_int;
 
-use aldis_kernel::{Comm, Matched, Rank, Request, Source, Tag, TagMatch, Typed, TypedMut};
+use aldis_kernel::{Comm, Matched, Rank, Request, Source, Tag, TagMatch, Typed};
 
 use crate::abi::{
     Handle, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, MPI_ERR_NO_MEM, MPI_ERR_RANK, MPI_ERR_REQUEST,
     MPI_ERR_TAG, MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_PROC_NULL, Status,
 };
-use crate::datatypes::{self, Data, Piece};
+use crate::datatypes::Data;
 use crate::edge::scope::Lasting;
 use crate::edge::{Address, Owned, Ptr};
 use crate::engine;
@@ -17,6 +17,10 @@ use crate::errors::Fault;
 use crate::handles::{Kind, Table};
 use crate::requests::{self, is_alone};
 use crate::{buffers, communicators};
+
+mod at_once;
+
+use at_once::{receive_started, received, send_started, sent};
 
 /// When a send is over.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -220,59 +224,6 @@ fn tell(status: Ptr<Status>, found: Status) -> Result<(), Fault> {
     status.set(Status { error, ..found })
 }
 
-/// Sends data in one piece that need nothing but the kernel's shortest way, straight from the arguments: what [`Sending`] writes
-/// down takes longer than a short message is under way. False if it takes more.
-#[inline(always)]
-fn sent_at_once(
-    data: Address,
-    count: i64,
-    datatype: Handle,
-    to: c_int,
-    number: c_int,
-    comm: Handle,
-) -> Result<bool, Fault> {
-    let Some(piece) = datatypes::piece(data, count, datatype)?.filter(|_| is_alone()) else {
-        return Ok(false);
-    };
-    let (comm, to, tag) = (communicators::of(comm)?, rank(to)?, tag(number)?);
-    engine::with(|engine| {
-        let endpoint = engine.endpoint();
-        match piece {
-            Piece::Bytes(bytes) => endpoint.send(&comm, bytes, to, tag)?,
-            Piece::Elements(memory, count, datatype) => {
-                endpoint.send_typed(&comm, Typed::new(memory, count, datatype), to, tag)?
-            }
-        };
-        Ok(true)
-    })
-}
-
-/// Receives in the same way; `None` if it takes more.
-#[inline(always)]
-fn received_at_once(
-    data: Address,
-    count: i64,
-    datatype: Handle,
-    from: c_int,
-    number: c_int,
-    comm: Handle,
-) -> Result<Option<Status>, Fault> {
-    let Some(piece) = datatypes::piece(data, count, datatype)?.filter(|_| is_alone()) else {
-        return Ok(None);
-    };
-    let (comm, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(number)?);
-    engine::with(|engine| {
-        let endpoint = engine.endpoint();
-        let found = match piece {
-            Piece::Bytes(bytes) => endpoint.recv(&comm, bytes, from, tag)?,
-            Piece::Elements(memory, count, datatype) => {
-                endpoint.recv_typed(&comm, TypedMut::new(memory, count, datatype), from, tag)?
-            }
-        };
-        Ok(Some(found.into()))
-    })
-}
-
 /// Sends anything.
 #[inline(never)]
 fn send(
@@ -304,12 +255,17 @@ macro_rules! sends {
     ($($mode:ident $blocking:ident $started:ident $kept:ident;)*) => {$(
         mpi! { fn $blocking(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle) on comm => {
             let is_standard = matches!(Mode::$mode, Mode::Standard);
-            if !(is_standard && sent_at_once(data, count, datatype, to, tag, comm)?) {
+            if !(is_standard && sent(data, count, datatype, to, tag, comm)?) {
                 send(Mode::$mode, data, count, datatype, to, tag, comm)?;
             }
         } }
         mpi! { fn $started(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
-            request.set(Sending::new(Mode::$mode, Data::new(data, count, datatype)?, to, tag, comm)?.start()?)?;
+            let is_standard = matches!(Mode::$mode, Mode::Standard);
+            let quick = if is_standard { send_started(data, count, datatype, to, tag, comm)? } else { None };
+            request.set(match quick {
+                Some(started) => started,
+                None => Sending::new(Mode::$mode, Data::new(data, count, datatype)?, to, tag, comm)?.start()?,
+            })?;
         } }
         mpi! { fn $kept(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
             request.set(Sending::new(Mode::$mode, Data::new(data, count, datatype)?, to, tag, comm)?.keep()?)?;
@@ -337,7 +293,7 @@ mpi! { fn MPI_Bsend_init_c(data: Address, count: i64, datatype: Handle, to: c_in
 } }
 
 mpi! { fn MPI_Recv_c(data: Address, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, status: Ptr<Status>) on comm => {
-    let found = match received_at_once(data, count, datatype, from, tag, comm)? {
+    let found = match received(data, count, datatype, from, tag, comm)? {
         Some(found) => found,
         None => receive(data, count, datatype, from, tag, comm)?,
     };
@@ -345,7 +301,10 @@ mpi! { fn MPI_Recv_c(data: Address, count: i64, datatype: Handle, from: c_int, t
 } }
 
 mpi! { fn MPI_Irecv_c(data: Address, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
-    request.set(Receiving::new(Data::new(data, count, datatype)?, from, tag, comm)?.start()?)?;
+    request.set(match receive_started(data, count, datatype, from, tag, comm)? {
+        Some(started) => started,
+        None => Receiving::new(Data::new(data, count, datatype)?, from, tag, comm)?.start()?,
+    })?;
 } }
 
 mpi! { fn MPI_Recv_init_c(data: Address, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {

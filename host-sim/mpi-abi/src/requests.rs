@@ -27,7 +27,7 @@ pub(crate) mod general;
 mod waiting;
 
 use general::General;
-use waiting::{drive_makings, watch};
+use waiting::{drive_makings, watch, watch_all};
 pub(crate) use waiting::{find, is_alone, poll};
 
 /// What is done before a collective begins, or with its result.
@@ -48,17 +48,19 @@ enum Work {
     /// Nothing is left to do.
     Done,
     Message(Request<'static>),
-    /// A send out of memory of the library, and a receive, whose status is that of both.
-    Exchange {
-        parts: [Part; 2],
-        _memory: Vec<u8>,
-    },
+    Exchange(Box<Exchange>),
     Collective(Box<Running>),
     /// A communicator that is made, or freed.
     Making(Making),
     /// A send that is over as soon as it was started.
     Buffered(Step),
     General(General),
+}
+
+/// A send out of memory of the library, and a receive, whose status is that of both.
+struct Exchange {
+    parts: [Part; 2],
+    memory: Vec<u8>,
 }
 
 /// One of the messages of an exchange: its result once it is over.
@@ -96,6 +98,16 @@ enum Stage {
     Over(Result<Status, Fault>),
 }
 
+impl Stage {
+    /// What it has come to; of one that is not under way, nothing.
+    fn result(self) -> Result<Status, Fault> {
+        match self {
+            Self::Over(result) => result,
+            Self::Active | Self::Idle => Ok(Status::EMPTY),
+        }
+    }
+}
+
 /// An operation under way, or one that can be started.
 struct Operated {
     comm: Handle,
@@ -117,7 +129,8 @@ impl Operated {
                 Ok(Some(status)) => Ok(status.into()),
                 Err(error) => Err(error.into()),
             },
-            Work::Exchange { parts: [sent, received], .. } => {
+            Work::Exchange(exchange) => {
+                let [sent, received] = &mut exchange.parts;
                 if !(sent.advance(scope) & received.advance(scope)) {
                     return;
                 }
@@ -186,7 +199,8 @@ pub(crate) fn of_exchange(
     messages: [Request<'static>; 2],
     memory: Vec<u8>,
 ) -> Result<Handle, Fault> {
-    started(comm, Work::Exchange { parts: messages.map(Part::Under), _memory: memory })
+    let parts = messages.map(Part::Under);
+    started(comm, Work::Exchange(Box::new(Exchange { parts, memory })))
 }
 
 /// A handle for a collective under way.
@@ -225,22 +239,31 @@ fn take(handle: &mut Handle) -> (Handle, Result<Status, Fault>) {
         return (MPI_COMM_NULL, Ok(Status::EMPTY));
     }
     let mut requests = REQUESTS.borrow_mut();
-    let Some(operated) = requests.get_mut(*handle) else { return (MPI_COMM_NULL, Err(missing(*handle))) };
-    let (comm, own) = (operated.comm, *handle);
-    let stage = core::mem::replace(&mut operated.stage, Stage::Idle);
-    // What follows may call functions of the program's, which may look at requests.
-    let mut work = core::mem::replace(&mut operated.work, Work::Done);
-    let is_persistent = operated.is_persistent;
-    if !is_persistent {
-        requests.remove(own);
-        *handle = MPI_REQUEST_NULL;
+    let own = *handle;
+    let Some(operated) = requests.get_mut(own) else { return (MPI_COMM_NULL, Err(missing(own))) };
+    if operated.is_persistent {
+        drop(requests);
+        return take_kept(own);
     }
-    drop(requests);
-    let result = match stage {
-        Stage::Over(result) => result.and_then(|status| finished(&mut work, status)),
-        _ => Ok(Status::EMPTY),
+    *handle = MPI_REQUEST_NULL;
+    let Some(Operated { comm, stage, mut work, .. }) = requests.remove(own) else {
+        return (MPI_COMM_NULL, Err(missing(own)));
     };
-    if is_persistent && let Some(operated) = REQUESTS.borrow_mut().get_mut(own) {
+    drop(requests);
+    (comm, stage.result().and_then(|status| finished(&mut work, status)))
+}
+
+/// The same of a persistent one, which stays.
+#[cold]
+fn take_kept(handle: Handle) -> (Handle, Result<Status, Fault>) {
+    let mut requests = REQUESTS.borrow_mut();
+    let Some(operated) = requests.get_mut(handle) else { return (MPI_COMM_NULL, Err(missing(handle))) };
+    let (comm, stage) = (operated.comm, core::mem::replace(&mut operated.stage, Stage::Idle));
+    let mut work = core::mem::replace(&mut operated.work, Work::Done);
+    drop(requests);
+    // This may call functions of the program's, which may look at requests.
+    let result = stage.result().and_then(|status| finished(&mut work, status));
+    if let Some(operated) = REQUESTS.borrow_mut().get_mut(handle) {
         operated.work = work;
     }
     (comm, result)
@@ -263,7 +286,7 @@ fn is_active(handle: Handle) -> bool {
 
 /// Waits for one request, and takes its result.
 pub(crate) fn wait(mut handle: Handle) -> Result<Status, Fault> {
-    watch(&[handle], true, |over| over == [true])?;
+    watch_all(&[handle], true)?;
     take(&mut handle).1
 }
 
@@ -311,13 +334,14 @@ fn let_go(operated: Operated) -> Result<(), Fault> {
             Ok(())
         }),
         // Its memory stays until it is over.
-        Work::Exchange { parts, _memory } => engine::with(|engine| {
+        Work::Exchange(exchange) => engine::with(|engine| {
+            let Exchange { parts, memory } = *exchange;
             let messages = parts.into_iter().filter_map(|part| match part {
                 Part::Under(message) => Some(message),
                 Part::Over(_) => None,
             });
             engine.freed.extend(messages);
-            engine.memory_of_freed.push(_memory);
+            engine.memory_of_freed.push(memory);
             engine.reap();
             Ok(())
         }),
@@ -371,7 +395,7 @@ fn start(handle: Handle) -> Result<(), Fault> {
             engine::with(|engine| Ok(running.collective.start(&mut engine.scope)?))?;
             COLLECTIVES.borrow_mut().push(handle);
         }
-        Work::Done | Work::Exchange { .. } | Work::Making(_) | Work::General(_) => {}
+        Work::Done | Work::Exchange(_) | Work::Making(_) | Work::General(_) => {}
     }
     operated.stage = Stage::Active;
     Ok(())

@@ -2,7 +2,7 @@
 
 use core::ffi::c_int;
 
-use super::{is_active, peek, take, watch};
+use super::{is_active, peek, take, watch, watch_all};
 use crate::abi::{Handle, MPI_COMM_SELF, MPI_ERR_IN_STATUS, MPI_SUCCESS, MPI_UNDEFINED, Status};
 use crate::edge::Ptr;
 use crate::errors::Fault;
@@ -63,14 +63,14 @@ pub(crate) fn count_of(count: c_int) -> Result<usize, Fault> {
 
 mpi! { fn MPI_Wait(request: Ptr<Handle>, status: Ptr<Status>) -> c_int {
     told("MPI_Wait", request.get().and_then(|handle| {
-        watch(&[handle], true, |over| over == [true])?;
+        watch_all(&[handle], true)?;
         finish_one("MPI_Wait", request, status)
     }))
 } }
 
 mpi! { fn MPI_Test(request: Ptr<Handle>, flag: Ptr<c_int>, status: Ptr<Status>) -> c_int {
     told("MPI_Test", request.get().and_then(|handle| {
-        let is_over = watch(&[handle], false, |_| true)? == [true];
+        let is_over = watch_all(&[handle], false)?;
         flag.set(is_over.into())?;
         if is_over { finish_one("MPI_Test", request, status) } else { Ok(MPI_SUCCESS) }
     }))
@@ -87,9 +87,8 @@ fn all(
         function,
         count_of(count).and_then(|count| {
             let handles = requests.slice_mut(count)?;
-            let over = watch(handles, flag.is_none(), |over| over.iter().all(|over| *over))?;
+            let is_over = watch_all(handles, flag.is_none())?;
             if let Some(flag) = flag {
-                let is_over = over.iter().all(|over| *over);
                 flag.set(is_over.into())?;
                 if !is_over {
                     return Ok(MPI_SUCCESS);
@@ -210,14 +209,14 @@ mpi! { fn MPI_Testsome(count: c_int, requests: Ptr<Handle>, found: Ptr<c_int>, i
 } }
 
 mpi! { fn MPI_Request_get_status(request: Handle, flag: Ptr<c_int>, status: Ptr<Status>) on MPI_COMM_SELF => {
-    let is_over = watch(&[request], false, |_| true)? == [true];
+    let is_over = watch_all(&[request], false)?;
     flag.set(is_over.into())?;
     if is_over { status.set_if(peek(request)?); }
 } }
 
 mpi! { fn MPI_Request_get_status_all(count: c_int, requests: Ptr<Handle>, flag: Ptr<c_int>, statuses: Ptr<Status>) on MPI_COMM_SELF => {
     let handles = requests.slice(count_of(count)?)?;
-    let is_over = watch(handles, false, |_| true)?.iter().all(|over| *over);
+    let is_over = watch_all(handles, false)?;
     flag.set(is_over.into())?;
     if is_over && !statuses.is_null() {
         for (place, handle) in statuses.slice_mut(handles.len())?.iter_mut().zip(handles) {

@@ -52,21 +52,14 @@ fn drive(scope: &mut Lasting, requests: &mut Table<Operated>) {
     });
 }
 
-/// Whether each of the requests is over, as the last look had it; null ones are.
-fn states(
-    requests: &mut Table<Operated>,
-    scope: &mut Lasting,
-    handles: &[Handle],
-    over: &mut [bool],
-) -> Result<(), Fault> {
-    for (handle, over) in handles.iter().zip(over) {
-        *over = *handle == MPI_REQUEST_NULL || {
-            let operated = requests.get_mut(*handle).ok_or_else(|| missing(*handle))?;
-            operated.advance(scope);
-            operated.is_over()
-        };
+/// Whether a request is over, as the last poll had it; a null one is.
+fn is_over(requests: &mut Table<Operated>, scope: &mut Lasting, handle: Handle) -> Result<bool, Fault> {
+    if handle == MPI_REQUEST_NULL {
+        return Ok(true);
     }
-    Ok(())
+    let operated = requests.get_mut(handle).ok_or_else(|| missing(handle))?;
+    operated.advance(scope);
+    Ok(operated.is_over())
 }
 
 /// Polls, once or until `enough` holds of which requests are over.
@@ -76,24 +69,54 @@ pub(super) fn watch(
     enough: impl Fn(&[bool]) -> bool,
 ) -> Result<Vec<bool>, Fault> {
     let mut over = vec![false; handles.len()];
+    look_until(waits, handles.len() > 1, |requests, scope| {
+        for (handle, over) in handles.iter().zip(&mut over) {
+            *over = is_over(requests, scope, *handle)?;
+        }
+        Ok(enough(&over))
+    })?;
+    Ok(over)
+}
+
+/// Polls, once or until all requests are over; whether they are. Each is looked at until it is over, and then the next one.
+pub(super) fn watch_all(handles: &[Handle], waits: bool) -> Result<bool, Fault> {
+    let mut pending = handles.iter().peekable();
+    look_until(waits, handles.len() > 1, |requests, scope| {
+        while let Some(handle) = pending.peek() {
+            if !is_over(requests, scope, **handle)? {
+                return Ok(false);
+            }
+            pending.next();
+        }
+        Ok(true)
+    })?;
+    Ok(pending.peek().is_none())
+}
+
+/// Polls and looks, once or until it is `enough`. Who waits for several is given all that is there before the first look.
+fn look_until(
+    waits: bool,
+    several: bool,
+    mut enough: impl FnMut(&mut Table<Operated>, &mut Lasting) -> Result<bool, Fault>,
+) -> Result<(), Fault> {
     let mut look = |scope: &mut Lasting, polls: bool| {
         let mut requests = REQUESTS.borrow_mut();
         let events = if polls { scope.poll(BUDGET) } else { 0 };
         drive(scope, &mut requests);
-        states(&mut requests, scope, handles, &mut over).map(|()| Look { is_enough: enough(&over), events })
+        enough(&mut requests, scope).map(|is_enough| Look { is_enough, events })
     };
     if waits && is_alone() {
         engine::with(|engine| {
             let activity = Activity { operation: Operation::Wait, ..Activity::default() };
-            // Who waits for several is given all that is there; whoever waits polls between two looks.
-            let mut polls = handles.len() > 1;
+            // Whoever waits polls between two looks.
+            let mut polls = several;
             let looked = engine.scope.wait_until(activity, |scope| {
                 let looked = look(scope, core::mem::replace(&mut polls, true)).map(|look| look.is_enough);
                 Ok(looked.map_or_else(|fault| Some(Err(fault)), |is_enough| is_enough.then_some(Ok(()))))
             })?;
             engine.reap();
             looked
-        })?;
+        })
     } else {
         turns(waits, || {
             engine::with(|engine| {
@@ -101,9 +124,8 @@ pub(super) fn watch(
                 engine.reap();
                 looked
             })
-        })?;
+        })
     }
-    Ok(over)
 }
 
 /// What a look has come to.
@@ -149,7 +171,7 @@ const BUDGET: u32 = 64;
 
 /// Drives what is under way, without waiting.
 pub(crate) fn poll() -> Result<(), Fault> {
-    watch(&[], false, |_| true).map(|_| ())
+    watch_all(&[], false).map(|_| ())
 }
 
 /// Waits until `find` finds something, and drives what is under way meanwhile.
