@@ -88,21 +88,14 @@ static int mark(int number) {
     return (number & 0xFF) | 1;
 }
 
-/* So many bytes, or as many of a type that is not bytes, where they are a whole number. */
-#ifdef TYPED
-#define ELEMENTS(bytes) (bytes) % 4 == 0 ? (bytes) / 4 : (bytes), (bytes) % 4 == 0 ? MPI_FLOAT : MPI_BYTE
-#else
-#define ELEMENTS(bytes) bytes, MPI_BYTE
-#endif
-
 static void post_receives(const struct batch *batch) {
     for (int i = 0; i < batch->each; i++)
-        MPI_Irecv(in + (size_t)i * batch->bytes, ELEMENTS(batch->bytes), other, DATA, MPI_COMM_WORLD, &requests[i]);
+        MPI_Irecv(in + (size_t)i * batch->bytes, batch->bytes, MPI_BYTE, other, DATA, MPI_COMM_WORLD, &requests[i]);
 }
 
 static void start_sends(const struct batch *batch, MPI_Request *sends) {
     for (int i = 0; i < batch->each; i++)
-        MPI_Isend(out + (size_t)i * batch->bytes, ELEMENTS(batch->bytes), other, DATA, MPI_COMM_WORLD, &sends[i]);
+        MPI_Isend(out + (size_t)i * batch->bytes, batch->bytes, MPI_BYTE, other, DATA, MPI_COMM_WORLD, &sends[i]);
 }
 
 static void write_anew(const struct batch *batch, int number) {
@@ -130,6 +123,13 @@ static __attribute__((noinline)) uint64_t compute(uint64_t state) {
 }
 
 static volatile uint64_t computed;
+
+/* So many bytes, or as many of a type that is not bytes, where they are a whole number. */
+#ifdef TYPED
+#define ELEMENTS(bytes) (bytes) % 4 == 0 ? (bytes) / 4 : (bytes), (bytes) % 4 == 0 ? MPI_FLOAT : MPI_BYTE
+#else
+#define ELEMENTS(bytes) bytes, MPI_BYTE
+#endif
 
 /* The turns. Each answers the nanoseconds of its measured part, or 0 if all of it is. */
 

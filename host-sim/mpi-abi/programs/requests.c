@@ -257,6 +257,24 @@ static void beside(void) {
     MPI_Comm_free(&other);
 }
 
+/* A request that was completed before is refused, whatever stands in front of it. */
+static void stale(void) {
+    int value = 0, flag, class;
+    MPI_Request requests[2], old;
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Irecv(&value, 1, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_SELF, &old);
+    requests[1] = old;
+    MPI_Wait(&old, MPI_STATUS_IGNORE);
+    MPI_Irecv(&value, 1, MPI_INT, 0, 1, MPI_COMM_SELF, &requests[0]);
+    MPI_Error_class(MPI_Testall(2, requests, &flag, MPI_STATUSES_IGNORE), &class);
+    CHECK(class == MPI_ERR_REQUEST);
+    MPI_Error_class(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE), &class);
+    CHECK(class == MPI_ERR_REQUEST);
+    MPI_Cancel(&requests[0]);
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+}
+
 int main(int argc, char **argv) {
     int all;
     MPI_Datatype matched;
@@ -270,6 +288,7 @@ int main(int argc, char **argv) {
     parts();
     parts_apart();
     beside();
+    stale();
     MPI_Type_match_size(MPI_TYPECLASS_REAL, 8, &matched);
     CHECK(matched == MPI_REAL8);
     MPI_Type_get_value_index(MPI_DOUBLE, MPI_INT, &matched);

@@ -78,8 +78,10 @@ pub(super) fn watch(
     Ok(over)
 }
 
-/// Polls, once or until all requests are over; whether they are. Each is looked at until it is over, and then the next one.
+/// Polls, once or until all requests are over; whether they are. Each is looked at until it is over, and then the next one: so what is no
+/// request is refused before.
 pub(super) fn watch_all(handles: &[Handle], waits: bool) -> Result<bool, Fault> {
+    check_all(handles)?;
     let mut pending = handles.iter().peekable();
     look_until(waits, handles.len() > 1, |requests, scope| {
         while let Some(handle) = pending.peek() {
@@ -91,6 +93,14 @@ pub(super) fn watch_all(handles: &[Handle], waits: bool) -> Result<bool, Fault> 
         Ok(true)
     })?;
     Ok(pending.peek().is_none())
+}
+
+/// # Errors
+/// The first that is neither null nor a request.
+fn check_all(handles: &[Handle]) -> Result<(), Fault> {
+    let requests = REQUESTS.borrow();
+    let is_none = |handle: &&Handle| **handle != MPI_REQUEST_NULL && requests.get(**handle).is_none();
+    handles.iter().find(is_none).map_or(Ok(()), |handle| Err(missing(*handle)))
 }
 
 /// Polls and looks, once or until it is `enough`. Who waits for several is given all that is there before the first look.
