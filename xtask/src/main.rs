@@ -18,6 +18,7 @@ mod firmware;
 mod licences;
 mod limit;
 mod mpi;
+mod provision;
 mod qemu;
 mod schedule;
 mod shell;

@@ -21,6 +21,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use crate::provision::Lock;
 use crate::shell;
 use crate::workspace::{self, Workspace};
 
@@ -99,9 +100,13 @@ impl Finder {
     }
 
     fn all(&self, library: Library, targets: &[&str]) -> Result<Vec<Found>> {
+        // Steps that run beside each other want the same targets, so all that is made here is made under one lock.
+        let purpose = format!("preparing {library:?} for {}", targets.join(", "));
+        let lock = Lock::take(&self.target_folder.join("sysroots"), &purpose)?;
         let given = targets.iter().map(|target| self.given(library, target)).collect::<Result<Vec<_>>>()?;
         let without = targets.iter().zip(&given).filter(|(_, given)| given.is_none());
-        let built = self.provision(library, &without.map(|(target, _)| *target).collect::<Vec<_>>())?;
+        let without: Vec<&str> = without.map(|(target, _)| *target).collect();
+        let built = self.provision(library, &without, &lock)?;
         let each = targets.iter().zip(given);
         each.map(|(target, given)| match given {
             Some((provider, origin, found)) => self.prepare(provider, target, origin, (library, &found)),
@@ -142,12 +147,12 @@ impl Finder {
     }
 
     /// Builds the library for those of these targets for which that is still to be done, if there is source; which they are.
-    fn provision<'t>(&self, library: Library, targets: &[&'t str]) -> Result<Vec<&'t str>> {
+    fn provision<'t>(&self, library: Library, targets: &[&'t str], lock: &Lock) -> Result<Vec<&'t str>> {
         let Some(provider) = self.with_source.first() else { return Ok(Vec::new()) };
         let has_none = |target: &&str| !provider.has_built(&self.built(provider, target));
         let lacking: Vec<&str> = targets.iter().copied().filter(has_none).collect();
         if !lacking.is_empty() {
-            provider.build(library, &lacking, &self.folder("sysroots", provider))?;
+            provider.build(library, &lacking, &self.folder("sysroots", provider), lock)?;
         }
         for target in &lacking {
             // What was built with the library that stood there before is of no use with this one.
@@ -175,14 +180,7 @@ impl Finder {
     ) -> Result<Found> {
         let sysroot = self.folder("bare", &provider).join(triple);
         let libraries = sysroot.join("lib/rustlib").join(triple).join("lib");
-        fs::create_dir_all(&libraries)?;
-        for stale in fs::read_dir(&libraries)? {
-            fs::remove_file(stale?.path())?;
-        }
-        for file in provider::files(library, built)? {
-            let Some(name) = file.file_name() else { continue };
-            std::os::unix::fs::symlink(&file, libraries.join(name))?;
-        }
+        link_alone(&provider::files(library, built)?, &libraries)?;
         // One for all targets, so that cargo can build for several at once.
         let bare = self.folder("bare", &provider);
         let wrapper = bare.join("rustc");
@@ -190,6 +188,30 @@ impl Finder {
         let build = self.folder("firmware", &provider);
         Ok(Found::Toolchain(Box::new(Toolchain { triple: triple.into(), origin, provider, wrapper, build })))
     }
+}
+
+/// Makes a folder hold links to these files and nothing else. What stands as it should is not touched: another process may be
+/// building with it.
+fn link_alone(files: &[PathBuf], folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder)?;
+    let is_there = |link: &Path| {
+        files.iter().any(|file| {
+            file.file_name() == link.file_name() && fs::read_link(link).is_ok_and(|to| to == *file)
+        })
+    };
+    for entry in fs::read_dir(folder)? {
+        let link = entry?.path();
+        if !is_there(&link) {
+            fs::remove_file(link)?;
+        }
+    }
+    for file in files {
+        let link = folder.join(file.file_name().unwrap_or_default());
+        if fs::symlink_metadata(&link).is_err() {
+            std::os::unix::fs::symlink(file, &link).with_context(|| format!("linking {}", link.display()))?;
+        }
+    }
+    Ok(())
 }
 
 /// Units for a target see its sysroot in the folder `bare`, with core alone; build scripts and macros, which cargo compiles
@@ -212,9 +234,12 @@ exec "{rustc}" "$@"
     if fs::read_to_string(wrapper).is_ok_and(|old| old == script) {
         return Ok(());
     }
-    fs::write(wrapper, script)?;
+    // Moved into place when it is whole: another process may be executing the old one.
+    let part = wrapper.with_extension("part");
+    fs::write(&part, script)?;
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(wrapper, executable)
+    fs::set_permissions(&part, executable)
+        .and_then(|()| fs::rename(&part, wrapper))
         .with_context(|| format!("making {} executable", wrapper.display()))
 }
 

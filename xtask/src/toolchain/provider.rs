@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use crate::provision::{self, Lock, Part};
 use crate::shell;
 use crate::workspace::{self, parse_version};
 
@@ -146,21 +147,21 @@ impl Provider {
     }
 
     /// Builds a library for each of the targets from this compiler's source into a folder of that name in `folder`. Core takes
-    /// half a minute and 95 MB, std a minute.
-    pub(super) fn build(&self, library: Library, targets: &[&str], folder: &Path) -> Result<()> {
+    /// half a minute and 95 MB, std a minute. The caller holds the lock of all sysroots; each library is moved to where it is
+    /// kept when it is whole.
+    pub(super) fn build(&self, library: Library, targets: &[&str], folder: &Path, lock: &Lock) -> Result<()> {
         let names = targets.join(", ");
         eprintln!("  building {library:?} for {names} with {} (once)", self.rustc.display());
-        let scratch = folder.join("build");
-        // Half-built folders of an interrupted run are no use.
-        let _ = fs::remove_dir_all(&scratch);
-        let cargo_home = self.write_empty_crate(&scratch)?;
+        let part = Part::of(folder, lock)?;
+        let scratch = part.path();
+        let cargo_home = self.write_empty_crate(scratch)?;
         let mut cargo = self.cargo();
         cargo.args(["build", "--quiet", "--offline", "--release", library.crates()]);
         for target in targets {
             cargo.args(["--target", target]);
         }
         cargo
-            .current_dir(&scratch)
+            .current_dir(scratch)
             .env("RUSTC_BOOTSTRAP", "1")
             .env("RUSTC", &self.rustc)
             .env("CARGO_HOME", cargo_home)
@@ -172,17 +173,18 @@ impl Provider {
             .env_remove("RUSTC_WRAPPER")
             .env_remove("RUSTUP_TOOLCHAIN");
         shell::output(&mut cargo).with_context(|| format!("building {library:?} for {names}"))?;
+        fs::create_dir_all(folder)?;
         for target in targets {
-            let (built, kept) = (scratch.join("target").join(target), folder.join(target));
-            let _ = fs::remove_dir_all(&kept);
-            fs::create_dir_all(&kept)?;
+            let (built, whole) = (scratch.join("target").join(target), scratch.join("whole").join(target));
+            fs::create_dir_all(&whole)?;
             for file in files(library, &built.join("release/deps"))? {
                 let Some(name) = file.file_name() else { continue };
-                fs::rename(&file, kept.join(name))?;
+                fs::rename(&file, whole.join(name))?;
             }
-            fs::write(kept.join(STAMP), &self.identity)?;
+            fs::write(whole.join(STAMP), &self.identity)?;
+            provision::keep(&whole, &folder.join(target), lock)?;
         }
-        Ok(fs::remove_dir_all(&scratch)?)
+        Ok(())
     }
 
     /// The cargo that belongs to this compiler: `-Zbuild-std` binds the two together.
