@@ -58,13 +58,13 @@ impl Types<'_> {
         &mut self,
         combiner: Combiner,
         of: Datatype,
-        arguments: impl IntoIterator<Item = i64>,
-        make: impl FnOnce(&Single<'_>, &mut Writer<'_>) -> Result<(Node, Layout), Cause>,
+        arguments: impl IntoIterator<Item = i64> + Clone,
+        make: impl Fn(&Single<'_>, &mut Writer<'_>) -> Result<(Node, Layout), Cause>,
     ) -> Result<Datatype, Cause> {
         self.build(|view, writer| {
             let child = view.child(of)?;
             writer.push(child.word())?;
-            writer.extend(arguments)?;
+            writer.extend(arguments.clone())?;
             let described = writer.len() as u32;
             let single = Single { view, child, extent: view.layout(child).extent() };
             let (node, layout) = make(&single, writer)?;

@@ -121,6 +121,7 @@ mod handle;
 mod held;
 mod layout;
 mod node;
+mod order;
 mod query;
 mod signature;
 mod table;

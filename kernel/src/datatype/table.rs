@@ -6,7 +6,9 @@ use super::handle::Child;
 use super::held::Held;
 use super::layout::Layout;
 use super::node::Node;
+use super::order::Order;
 use super::{Combiner, Committed, Datatype};
+use crate::list::Link;
 
 /// No slot is free.
 const NO_SLOT: Cause = Cause::Full(Resource::Datatypes);
@@ -21,13 +23,19 @@ pub(super) struct Entry {
     users: u32,
     /// How often other types are made of it.
     parents: u32,
-    /// Whether a message under way may be of it; brought up to date when the user comes to the table.
+    /// Whether a message may be of it: set when one is, and looked into once nothing else holds the type.
     pending: bool,
     /// Its words: first the `children` that it was made of, then the arguments, then the compiled node.
-    start: u32,
+    pub(super) start: u32,
     pub(super) children: u32,
     pub(super) described: u32,
     compiled: u32,
+    /// The types whose words are before its own and behind them.
+    pub(super) before: Link,
+    pub(super) after: Link,
+    /// The next one of the list that it stands in: of free slots, of types that only messages may hold, or of those
+    /// that are being taken back.
+    next: Link,
     pub(super) combiner: Combiner,
     pub(super) node: Node,
     pub(super) layout: Layout,
@@ -43,19 +51,50 @@ impl Entry {
         children: 0,
         described: 0,
         compiled: 0,
+        before: Link::NONE,
+        after: Link::NONE,
+        next: Link::NONE,
         combiner: Combiner::Named,
         node: Node::Empty,
         layout: Layout::EMPTY,
     };
 
-    const fn is_named(&self) -> bool {
-        self.users > 0 || self.parents > 0 || self.pending
-    }
-
-    const fn words(&self) -> u32 {
+    pub(super) const fn words(&self) -> u32 {
         self.described.wrapping_add(self.compiled)
     }
 }
+
+/// Where the free slots and words of a table are; all-zero is an empty table. Slots and words that were never used are
+/// not touched, so a table can be far larger than what a program needs of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heads {
+    /// Slots that were given back.
+    free: Link,
+    /// Slots that were used at least once.
+    fresh: u32,
+    in_use: u32,
+    pub(super) order: Order,
+    /// Types that were freed, and that only messages may hold.
+    unowned: Link,
+    unowned_len: u32,
+    /// Steps that a look at the messages under way may take by now.
+    credit: u32,
+}
+
+impl Heads {
+    const EMPTY: Self = Self {
+        free: Link::NONE,
+        fresh: 0,
+        in_use: 0,
+        order: Order::EMPTY,
+        unowned: Link::NONE,
+        unowned_len: 0,
+        credit: 0,
+    };
+}
+
+/// Steps of looking for types that only messages hold which each call for the table pays for.
+const CREDIT: u32 = 64;
 
 /// The memory of at most `TYPES` derived datatypes that share `WORDS` words of eight bytes. Const-constructible and
 /// all-zero when empty, so a static one lands in `.bss`.
@@ -66,6 +105,7 @@ impl Entry {
 /// dimension, but only once they are all known), a subarray of n dimensions `2 + 3n + 4d`, a darray `3 + 4n + 4d`, resized `3 + 4d`, duplicate `1 + 4d`.
 #[derive(Debug)]
 pub struct TypeTable<const TYPES: usize, const WORDS: usize> {
+    heads: Heads,
     entries: [Entry; TYPES],
     words: [i64; WORDS],
 }
@@ -80,20 +120,21 @@ impl<const TYPES: usize, const WORDS: usize> TypeTable<TYPES, WORDS> {
     )]
     pub const fn new() -> Self {
         let () = Self::FITS;
-        Self { entries: [Entry::FREE; TYPES], words: [0; WORDS] }
+        Self { heads: Heads::EMPTY, entries: [Entry::FREE; TYPES], words: [0; WORDS] }
     }
 
     /// The table without its sizes: what all functions on datatypes work on. Types live in the table, not in this.
     pub fn types(&mut self) -> Types<'_> {
-        Types { entries: &mut self.entries, words: &mut self.words }
+        Types { heads: &mut self.heads, entries: &mut self.entries, words: &mut self.words }
     }
 }
 
 /// A table of datatypes, of any size. See the [module](super) for how types are made, asked and used.
 #[derive(Debug)]
 pub struct Types<'t> {
-    entries: &'t mut [Entry],
-    words: &'t mut [i64],
+    pub(super) heads: &'t mut Heads,
+    pub(super) entries: &'t mut [Entry],
+    pub(super) words: &'t mut [i64],
 }
 
 /// What a constructor has put together.
@@ -112,42 +153,66 @@ impl Types<'_> {
 
     /// Slots that are free, and words that are.
     pub fn room(&self) -> (usize, usize) {
-        let slots = self.entries.iter().filter(|entry| !entry.is_named()).count();
-        (slots, self.words.len().saturating_sub(self.used()))
+        let slots = self.entries.len().saturating_sub(self.heads.in_use as usize);
+        (slots, self.words.len().saturating_sub(self.heads.order.used as usize))
     }
 
-    fn used(&self) -> usize {
-        self.entries.iter().map(|entry| entry.words() as usize).sum()
-    }
-
-    /// Makes a type of what `make` writes; if that fails, nothing has changed.
+    /// Makes a type of what `make` writes; if that fails, nothing has changed. It is made behind the words of all others;
+    /// once more, if there is no room but that between them.
     pub(super) fn build(
         &mut self,
-        make: impl FnOnce(View<'_>, &mut Writer<'_>) -> Result<Draft, Cause>,
+        make: impl Fn(View<'_>, &mut Writer<'_>) -> Result<Draft, Cause>,
     ) -> Result<Datatype, Cause> {
-        let slot = self.entries.iter().position(|entry| !entry.is_named()).ok_or(NO_SLOT)?;
-        let start = self.used();
-        let (written, free) = self.words.split_at_mut_checked(start).ok_or(NO_WORDS)?;
+        let slot = self.heads.free.get().unwrap_or(self.heads.fresh);
+        if slot as usize >= self.entries.len() {
+            return Err(NO_SLOT);
+        }
+        loop {
+            match self.draft(&make) {
+                Err(NO_WORDS) if self.heads.order.gaps() > 0 => self.close_gaps(),
+                Ok((draft, words)) => return self.install(slot, &draft, words),
+                Err(cause) => return Err(cause),
+            }
+        }
+    }
+
+    /// What `make` puts together, and how many words it has written.
+    fn draft(
+        &mut self,
+        make: &impl Fn(View<'_>, &mut Writer<'_>) -> Result<Draft, Cause>,
+    ) -> Result<(Draft, u32), Cause> {
+        let end = self.heads.order.end as usize;
+        let (written, free) = self.words.split_at_mut_checked(end).ok_or(NO_WORDS)?;
         let mut writer = Writer { words: free, len: 0 };
         let draft = make(View { entries: self.entries, words: written }, &mut writer)?;
-        let compiled = (writer.len as u32).wrapping_sub(draft.described);
-        self.adopt(start, draft.children as usize)?;
-        let entry = self.entries.get_mut(slot).ok_or(NO_SLOT)?;
-        let generation = entry.generation.wrapping_add(1);
+        Ok((draft, writer.len as u32))
+    }
+
+    /// Gives a type that has been written its slot.
+    fn install(&mut self, slot: u32, draft: &Draft, words: u32) -> Result<Datatype, Cause> {
+        let start = self.heads.order.end;
+        self.adopt(start as usize, draft.children as usize)?;
+        let entry = self.entries.get_mut(slot as usize).ok_or(NO_SLOT)?;
+        let (generation, next) = (entry.generation.wrapping_add(1), entry.next);
         *entry = Entry {
             generation,
             users: 1,
-            parents: 0,
-            pending: false,
-            start: start as u32,
+            start,
             children: draft.children,
             described: draft.described,
-            compiled,
+            compiled: words.wrapping_sub(draft.described),
             combiner: draft.combiner,
             node: draft.node,
             layout: draft.layout,
+            ..Entry::FREE
         };
-        Ok(Datatype::derived(slot as u32, generation))
+        match self.heads.free {
+            Link::NONE => self.heads.fresh = self.heads.fresh.wrapping_add(1),
+            _ => self.heads.free = next,
+        }
+        self.heads.in_use = self.heads.in_use.wrapping_add(1);
+        self.append(slot);
+        Ok(Datatype::derived(slot, generation))
     }
 
     /// Counts the references that a new type holds. Each takes a word, so the counts fit 32 bits.
@@ -192,7 +257,7 @@ impl Types<'_> {
         if entry.users == 0 {
             entry.generation = entry.generation.wrapping_add(1);
         }
-        self.reap_all();
+        self.release(slot);
         Ok(())
     }
 
@@ -203,18 +268,62 @@ impl Types<'_> {
         }
     }
 
-    /// Lets go of all types but these that only messages held: whoever knows the messages under way tells what they
-    /// are of.
-    pub(crate) fn hold_only(&mut self, held: impl Iterator<Item = Held>) {
-        self.entries.iter_mut().for_each(|entry| entry.pending = false);
-        held.for_each(|held| self.mark_pending(&held));
-        self.reap_all();
+    /// Whether it is time to tell what messages hold, `steps` being what it takes to find out: at once while that is
+    /// little, or the table is half full; else as often as calls have paid for it.
+    pub(crate) fn is_due(&mut self, steps: u32) -> bool {
+        let heads = &mut *self.heads;
+        heads.credit = heads.credit.saturating_add(CREDIT);
+        if heads.unowned == Link::NONE {
+            return false;
+        }
+        let is_tight = heads.in_use as usize > self.entries.len() / 2
+            || heads.order.used as usize > self.words.len() / 2;
+        is_tight || heads.credit >= steps.saturating_add(heads.unowned_len)
     }
 
-    fn reap_all(&mut self) {
-        while let Some(slot) = self.entries.iter().position(|entry| !entry.is_named() && entry.words() > 0) {
-            self.reap(slot);
+    /// Lets go of all freed types but these that messages hold: whoever knows the messages under way tells what they
+    /// are of.
+    pub(crate) fn hold_only(&mut self, held: impl Iterator<Item = Held>) {
+        let mut next = self.heads.unowned;
+        while let Some(entry) = next.get().and_then(|slot| self.entries.get_mut(slot as usize)) {
+            entry.pending = false;
+            next = entry.next;
         }
+        held.for_each(|held| self.mark_pending(&held));
+        let mut next = core::mem::replace(&mut self.heads.unowned, Link::NONE);
+        (self.heads.unowned_len, self.heads.credit) = (0, 0);
+        while let Some(slot) = next.get() {
+            next = self.entries.get(slot as usize).map_or(Link::NONE, |entry| entry.next);
+            self.release(slot);
+        }
+    }
+
+    /// Takes back the slot of a type that nothing holds any more, and those of its parts that only it held.
+    fn release(&mut self, slot: u32) {
+        let mut dead = Link::NONE;
+        self.let_go(slot, &mut dead);
+        while let Some(slot) = dead.get() {
+            dead = self.entries.get(slot as usize).map_or(Link::NONE, |entry| entry.next);
+            self.reap(slot, &mut dead);
+        }
+        if self.heads.order.has_many_gaps() {
+            self.close_gaps();
+        }
+    }
+
+    /// Puts a type that no user and no other type holds in front of the dead ones, or of those that messages may hold.
+    fn let_go(&mut self, slot: u32, dead: &mut Link) {
+        let Some(entry) = self.entries.get_mut(slot as usize) else { return };
+        if entry.users > 0 || entry.parents > 0 {
+            return;
+        }
+        let list = if entry.pending {
+            self.heads.unowned_len = self.heads.unowned_len.wrapping_add(1);
+            &mut self.heads.unowned
+        } else {
+            dead
+        };
+        entry.next = core::mem::replace(list, Link::to(slot));
     }
 
     /// A handle of one's own to the part `index` of a type (MPI 4.1, 5.1.13, `MPI_TYPE_GET_CONTENTS`), to be freed
@@ -233,23 +342,21 @@ impl Types<'_> {
         }
     }
 
-    /// Takes back a slot that nobody names: lets its parts go, and closes the gap that its words leave.
-    fn reap(&mut self, slot: usize) {
-        let Some(entry) = self.entries.get_mut(slot) else { return };
-        let (start, end) = (entry.start as usize, entry.start.wrapping_add(entry.words()) as usize);
-        let (generation, children) = (entry.generation, entry.children as usize);
-        *entry = Entry { generation, ..Entry::FREE };
-        for word in self.words.get(start..start.wrapping_add(children)).unwrap_or_default() {
-            let Some(Child::Slot(part)) = Child::from_word(*word) else { continue };
-            if let Some(part) = self.entries.get_mut(part as usize) {
-                part.parents = part.parents.wrapping_sub(1);
+    /// Takes back a slot that nobody names: lets its parts go, some of which may be dead by that.
+    fn reap(&mut self, slot: u32, dead: &mut Link) {
+        self.remove(slot);
+        let Some(entry) = self.entries.get_mut(slot as usize) else { return };
+        let (start, generation, children) = (entry.start as usize, entry.generation, entry.children as usize);
+        let next = core::mem::replace(&mut self.heads.free, Link::to(slot));
+        *entry = Entry { generation, next, ..Entry::FREE };
+        self.heads.in_use = self.heads.in_use.wrapping_sub(1);
+        for at in start..start.wrapping_add(children) {
+            let part = self.words.get(at).and_then(|word| Child::from_word(*word));
+            let Some(Child::Slot(part)) = part else { continue };
+            if let Some(entry) = self.entries.get_mut(part as usize) {
+                entry.parents = entry.parents.wrapping_sub(1);
+                self.let_go(part, dead);
             }
-        }
-        if end <= self.words.len() && start <= end {
-            self.words.copy_within(end.., start);
-        }
-        for entry in self.entries.iter_mut().filter(|entry| entry.start as usize >= end) {
-            entry.start = entry.start.wrapping_sub(end.wrapping_sub(start) as u32);
         }
     }
 }

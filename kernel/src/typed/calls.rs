@@ -41,7 +41,9 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
             return Err(Error::new(Operation::None, NO_TYPES));
         };
         // What messages hold is read off the requests, so that nothing need be counted when one is over.
-        types.hold_only((0..requests.used_end()).filter_map(|index| requests.at(index)?.held()));
+        if types.is_due(requests.used_end()) {
+            types.hold_only((0..requests.used_end()).filter_map(|index| requests.at(index)?.held()));
+        }
         Ok(types)
     }
 
