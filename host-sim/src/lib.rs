@@ -29,6 +29,7 @@
 //! | [`pmi`] | the same under a process manager: Hydra, Slurm |
 //! | [`segment`], [`board`] | anonymous shared memory and the status board at its start |
 //! | [`shape`], [`storage`] | how large everything is |
+//! | [`lazy`] | tables as large as memory |
 //! | [`arena`] | memory that long messages are sent from with one copy and without the system |
 //! | [`cma`], [`copier`] | copies between processes by the system, and what says whether they are allowed |
 //! | [`transport`] | loopback, shared memory and TCP, or verbs, put together |
@@ -75,6 +76,7 @@ pub mod cores;
 pub mod entropy;
 mod error;
 pub mod job;
+pub mod lazy;
 mod memory;
 pub mod paged;
 pub mod platform;

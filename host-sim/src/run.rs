@@ -11,7 +11,7 @@ use aldis_hal::Cause;
 
 use crate::error::JoinError;
 use crate::job::Job;
-use crate::storage::STORAGE;
+use crate::storage;
 use crate::transport::HostEndpoint;
 
 /// Exit code of a Rust program that panicked.
@@ -46,7 +46,7 @@ impl Error for Abort {}
 /// once: by the launcher if there is one, which then ends the other ranks; on standard error otherwise. [`Abort`] as the error
 /// chooses the job's exit code.
 pub fn run(program: impl FnOnce(&mut HostEndpoint) -> Result<(), Box<dyn Error>>) -> ExitCode {
-    let joined = STORAGE.take().ok_or(JoinError::StorageTaken).and_then(Job::join);
+    let joined = storage::take().ok_or(JoinError::StorageTaken).and_then(Job::join);
     let (job, mut endpoint) = match joined {
         Ok(joined) => joined,
         Err(error) => {

@@ -19,7 +19,7 @@ use crate::attributes::{self, Attributes, Of};
 use crate::edge::{Owned, Ptr};
 use crate::engine::Engine;
 use crate::errors::Fault;
-use crate::handles::{Kind, Table};
+use crate::handles::{Kind, Table, to_int};
 use crate::info::{self, Info};
 use crate::making::{self, Poster};
 use crate::topologies::Topo;
@@ -395,5 +395,5 @@ mpi! { fn MPI_Comm_get_info(comm: Handle, hints: Ptr<Handle>) on comm => {
     hints.set(info::insert(copy)?)?;
 } }
 
-mpi! { fn MPI_Comm_toint(comm: Handle) -> c_int { comm as c_int } }
-mpi! { fn MPI_Comm_fromint(number: c_int) -> Handle { number as Handle } }
+mpi! { fn MPI_Comm_toint(comm: Handle) -> c_int { to_int(comm) } }
+mpi! { fn MPI_Comm_fromint(number: c_int) -> Handle { COMMS.borrow().made.from_int(number) } }

@@ -16,7 +16,7 @@ use crate::constructors::Contents;
 use crate::edge::{Address, Owned, Ptr};
 use crate::engine;
 use crate::errors::Fault;
-use crate::handles::{Kind, Table};
+use crate::handles::{Kind, Table, to_int};
 use crate::predefined::{self, Element};
 
 /// A datatype, with what is asked for often.
@@ -435,5 +435,5 @@ mpi! { fn MPI_Status_set_elements_c(status: Ptr<Status>, datatype: Handle, count
 
 mpi! { fn MPI_Status_set_elements_x(status: Ptr<Status>, datatype: Handle, count: i64) as MPI_Status_set_elements_c(status, datatype, count) }
 
-mpi! { fn MPI_Type_toint(datatype: Handle) -> c_int { datatype as c_int } }
-mpi! { fn MPI_Type_fromint(number: c_int) -> Handle { number as Handle } }
+mpi! { fn MPI_Type_toint(datatype: Handle) -> c_int { to_int(datatype) } }
+mpi! { fn MPI_Type_fromint(number: c_int) -> Handle { TYPES.borrow().from_int(number) } }

@@ -1,14 +1,17 @@
 //! The process's endpoint, from `MPI_Init` to `MPI_Finalize`.
 //!
-//! Its storage: 64 ranks, 4096 requests, 1024 communicators, 1024 derived datatypes with 64 Ki words, 128 envelopes and 32 blocks
-//! of 8 KiB a peer. What does not fit is `MPI_ERR_NO_MEM`, of what the message tells.
+//! Its storage: 64 ranks, 2^20 requests, 1024 communicators, 2^20 derived datatypes with 2 GiB of words, 128 envelopes and 32 blocks
+//! of 8 KiB a peer; [mapped](aldis_host_sim::lazy), so that what is not used takes no memory. Where the system refuses so much address
+//! space (`ulimit -v`): 4096 requests, 1024 derived datatypes with 64 Ki words. What does not fit is `MPI_ERR_NO_MEM`, of what the
+//! message tells.
 
 use core::cell::{OnceCell, RefCell};
 use core::ffi::c_int;
+use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU8, Ordering};
 use std::process;
 
-use aldis_host_sim::{HostEndpoint, Job};
+use aldis_host_sim::{HostEndpoint, Job, lazy};
 use aldis_kernel::datatype::{TypeTable, Types};
 use aldis_kernel::{Comm, Request};
 
@@ -17,14 +20,20 @@ use crate::edge::scope::{self, Lasting};
 use crate::edge::{Address, Owned};
 use crate::errors::Fault;
 
+type Large = aldis_kernel::storage_type!(64, 1 << 20, 1024, 128, 32, 8192, 16, 1 << 16, 17408);
+
 aldis_kernel::storage! {
-    static STORAGE: peers = 64, requests = 4096, communicators = 1024,
+    /// For where address space is short.
+    static SMALL: peers = 64, requests = 4096, communicators = 1024,
         envelopes = 128, blocks = 32, block_bytes = 8192, pooled = 16, bins = 1024,
         pieces = 17408
 }
 
-/// Derived datatypes, and words that describe them.
-type Datatypes = TypeTable<1024, 65536>;
+/// Memory for derived datatypes, and for the words that describe them.
+fn datatypes() -> Types<'static> {
+    lazy::types::<{ 1 << 20 }, { 1 << 28 }>()
+        .unwrap_or_else(|| Box::leak(Box::new(TypeTable::<1024, 65536>::new())).types())
+}
 
 /// What communicates.
 pub(crate) struct Engine {
@@ -139,14 +148,14 @@ pub(crate) fn start() -> Result<[Comm; 2], Fault> {
         Phase::Running | Phase::Aborting => return Err(Fault::new(MPI_ERR_OTHER, "called a second time")),
         Phase::After => return Err(Fault::new(MPI_ERR_OTHER, AFTER)),
     }
-    let memory = STORAGE.take().ok_or_else(|| Fault::new(MPI_ERR_INTERN, "the storage is taken"))?;
+    let small = SMALL.take().ok_or_else(|| Fault::new(MPI_ERR_INTERN, "the storage is taken"))?;
+    let memory = lazy::storage(PhantomData::<Large>).unwrap_or(small);
     let (job, mut endpoint) = Job::join(memory).unwrap_or_else(|error| {
         // There is no handler yet that could be asked.
         eprintln!("MPI_Init: {error}");
         process::exit(1)
     });
-    let types: &'static mut Datatypes = Box::leak(Box::new(Datatypes::new()));
-    endpoint.attach_types(types.types())?;
+    endpoint.attach_types(datatypes())?;
     let comms = [endpoint.world(), endpoint.itself()];
     let (freed, memory_of_freed) = (Vec::new(), Vec::new());
     let engine =

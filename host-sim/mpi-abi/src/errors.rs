@@ -16,7 +16,7 @@ use crate::abi::{
     MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_MAX_ERROR_STRING, MPI_SUCCESS,
 };
 use crate::edge::{Owned, Ptr, callback};
-use crate::handles::{Kind, Table};
+use crate::handles::{Kind, Table, to_int};
 use crate::{communicators, engine};
 
 /// Why a call failed: a class, and what is to be said. A code that a function of the program has returned stays as it is.
@@ -348,8 +348,8 @@ mpi! { fn MPI_Comm_call_errhandler(comm: Handle, code: c_int) -> c_int {
     MPI_SUCCESS
 } }
 
-mpi! { fn MPI_Errhandler_toint(handler: Handle) -> c_int { handler as c_int } }
-mpi! { fn MPI_Errhandler_fromint(number: c_int) -> Handle { number as Handle } }
+mpi! { fn MPI_Errhandler_toint(handler: Handle) -> c_int { to_int(handler) } }
+mpi! { fn MPI_Errhandler_fromint(number: c_int) -> Handle { HANDLERS.borrow().from_int(number) } }
 
 #[cfg(test)]
 mod tests {

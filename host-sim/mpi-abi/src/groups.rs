@@ -13,7 +13,7 @@ use crate::abi::{
 use crate::edge::{Owned, Ptr};
 use crate::engine;
 use crate::errors::Fault;
-use crate::handles::{Kind, Table};
+use crate::handles::{Kind, Table, to_int};
 
 type Processes = Vec<PeerId>;
 
@@ -178,5 +178,5 @@ mpi! { fn MPI_Group_free(group: Ptr<Handle>) on MPI_COMM_SELF => {
     group.set(MPI_GROUP_NULL)?;
 } }
 
-mpi! { fn MPI_Group_toint(group: Handle) -> c_int { group as c_int } }
-mpi! { fn MPI_Group_fromint(number: c_int) -> Handle { number as Handle } }
+mpi! { fn MPI_Group_toint(group: Handle) -> c_int { to_int(group) } }
+mpi! { fn MPI_Group_fromint(number: c_int) -> Handle { GROUPS.borrow().from_int(number) } }

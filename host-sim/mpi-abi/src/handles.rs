@@ -1,13 +1,24 @@
-//! Tables of objects. A handle is a slot, its generation and the kind of object, in 31 bits: above the zero page, where the
-//! predefined handles of the standard are, and a positive `int` for Fortran. What was freed is not found again.
+//! Tables of objects. A handle is a slot, the kind of object and the slot's generation: above the zero page, where the
+//! predefined handles of the standard are. What was freed is not found again, for 2^32 uses of its slot. A Fortran handle is its
+//! lower 31 bits, a positive `int` with the last bits of the generation.
+
+use core::ffi::c_int;
 
 use crate::abi::Handle;
 
 /// Bits of a slot's number.
-const SLOT_BITS: u32 = 16;
+const SLOT_BITS: u32 = 22;
 
-/// Bits of a generation.
-const GENERATION_BITS: u32 = 11;
+/// Bits of a kind's number.
+const KIND_BITS: u32 = 4;
+
+/// Bits of a handle that are an `int` which is not negative.
+const INT: Handle = c_int::MAX as Handle;
+
+/// A handle as an `int`.
+pub(crate) const fn to_int(handle: Handle) -> c_int {
+    (handle & INT) as c_int
+}
 
 /// What a table holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,9 +49,15 @@ impl<T> Table<T> {
 
     #[inline]
     fn handle(&self, slot: u32, generation: u32) -> Handle {
-        ((self.kind as usize) << (SLOT_BITS + GENERATION_BITS))
-            | (generation as usize) << SLOT_BITS
-            | slot as usize
+        ((self.kind as usize) << SLOT_BITS) | (generation as usize) << (SLOT_BITS + KIND_BITS) | slot as usize
+    }
+
+    /// The handle of which `number` is the `int`; that number, which names nothing made, if the object is gone.
+    pub(crate) fn from_int(&self, number: c_int) -> Handle {
+        let number = number as Handle;
+        let slot = number & ((1 << SLOT_BITS) - 1);
+        let current = self.slots.get(slot).map(|(generation, _)| self.handle(slot as u32, *generation));
+        current.filter(|handle| handle & INT == number).unwrap_or(number)
     }
 
     #[inline]
@@ -83,7 +100,7 @@ impl<T> Table<T> {
     pub(crate) fn remove(&mut self, handle: Handle) -> Option<T> {
         let slot = self.slot_of(handle)?;
         let (generation, object) = self.slots.get_mut(slot)?;
-        *generation = (*generation + 1) % (1 << GENERATION_BITS);
+        *generation = generation.wrapping_add(1);
         self.free.push(slot as u32);
         object.take()
     }
@@ -97,7 +114,7 @@ mod tests {
     fn a_freed_handle_is_not_found_again() {
         let mut table = Table::new(Kind::Group);
         let first = table.insert(1).unwrap();
-        assert!(first > 0xFFF && i32::try_from(first).is_ok(), "{first:#x}");
+        assert!(first > 0xFFF && to_int(first) > 0xFFF, "{first:#x}");
         assert_eq!(table.remove(first), Some(1));
         let second = table.insert(2).unwrap();
         assert_ne!(first, second);
@@ -105,6 +122,28 @@ mod tests {
             (table.get(first).copied(), table.remove(first), table.get(second).copied()),
             (None, None, Some(2))
         );
+    }
+
+    #[test]
+    fn a_freed_handle_is_not_found_after_many_uses_of_its_slot() {
+        let mut table = Table::new(Kind::Request);
+        let first = table.insert(0).unwrap();
+        table.remove(first);
+        for use_of_slot in 1..100_000 {
+            let handle = table.insert(use_of_slot).unwrap();
+            assert_eq!((table.get(first), table.get(handle)), (None, Some(&use_of_slot)));
+            assert!(to_int(handle) > 0xFFF);
+            assert_eq!(table.from_int(to_int(handle)), handle);
+            table.remove(handle);
+        }
+    }
+
+    #[test]
+    fn a_million_objects_are_found() {
+        let mut table = Table::new(Kind::Request);
+        let handles: Vec<_> = (0..1_000_000).map(|object| table.insert(object).unwrap()).collect();
+        assert!((0..1_000_000).zip(&handles).all(|(object, handle)| table.get(*handle) == Some(&object)));
+        assert!(handles.iter().all(|handle| table.from_int(to_int(*handle)) == *handle));
     }
 
     #[test]

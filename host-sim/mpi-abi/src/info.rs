@@ -9,7 +9,7 @@ use crate::abi::{
 };
 use crate::edge::{Owned, Ptr};
 use crate::errors::Fault;
-use crate::handles::{Kind, Table};
+use crate::handles::{Kind, Table, to_int};
 
 /// Keys and values.
 pub(crate) type Info = Vec<(String, String)>;
@@ -153,5 +153,5 @@ mpi! { fn MPI_Info_get_valuelen(info: Handle, name: Ptr<c_char>, len: Ptr<c_int>
     }
 } }
 
-mpi! { fn MPI_Info_toint(info: Handle) -> c_int { info as c_int } }
-mpi! { fn MPI_Info_fromint(number: c_int) -> Handle { number as Handle } }
+mpi! { fn MPI_Info_toint(info: Handle) -> c_int { to_int(info) } }
+mpi! { fn MPI_Info_fromint(number: c_int) -> Handle { INFOS.borrow().from_int(number) } }

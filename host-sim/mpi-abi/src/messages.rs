@@ -14,7 +14,7 @@ use crate::edge::scope::Lasting;
 use crate::edge::{Address, Owned, Ptr};
 use crate::engine;
 use crate::errors::Fault;
-use crate::handles::{Kind, Table};
+use crate::handles::{Kind, Table, to_int};
 use crate::requests::{self, is_alone};
 use crate::{buffers, communicators};
 
@@ -474,5 +474,5 @@ mpi! { fn MPI_Imrecv_c(data: Address, count: i64, datatype: Handle, message: Ptr
     request.set(handle)?;
 } }
 
-mpi! { fn MPI_Message_toint(message: Handle) -> c_int { message as c_int } }
-mpi! { fn MPI_Message_fromint(number: c_int) -> Handle { number as Handle } }
+mpi! { fn MPI_Message_toint(message: Handle) -> c_int { to_int(message) } }
+mpi! { fn MPI_Message_fromint(number: c_int) -> Handle { MATCHED.borrow().from_int(number) } }

@@ -19,7 +19,7 @@ use crate::collectives::Operand;
 use crate::datatypes::look;
 use crate::edge::{Address, Owned, Ptr, callback};
 use crate::errors::Fault;
-use crate::handles::{Kind, Table};
+use crate::handles::{Kind, Table, to_int};
 use crate::predefined::Element;
 
 /// An operation of the program's.
@@ -201,5 +201,5 @@ mpi! { fn MPI_Reduce_local_c(input: Address, into: Address, count: i64, datatype
     result.write_to(into, count, datatype)?;
 } }
 
-mpi! { fn MPI_Op_toint(op: Handle) -> c_int { op as c_int } }
-mpi! { fn MPI_Op_fromint(number: c_int) -> Handle { number as Handle } }
+mpi! { fn MPI_Op_toint(op: Handle) -> c_int { to_int(op) } }
+mpi! { fn MPI_Op_fromint(number: c_int) -> Handle { OPS.borrow().from_int(number) } }

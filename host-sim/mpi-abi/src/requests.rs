@@ -17,7 +17,7 @@ use crate::edge::scope::Lasting;
 use crate::edge::{Owned, Ptr};
 use crate::engine;
 use crate::errors::Fault;
-use crate::handles::{Kind, Table};
+use crate::handles::{Kind, Table, to_int};
 use crate::making::Making;
 use crate::spare::Spare;
 use crate::topologies::Topo;
@@ -407,5 +407,5 @@ mpi! { fn MPI_Startall(count: c_int, requests: Ptr<Handle>) on MPI_COMM_SELF => 
     requests.slice(completion::count_of(count)?)?.iter().try_for_each(|handle| start(*handle))?;
 } }
 
-mpi! { fn MPI_Request_toint(request: Handle) -> c_int { request as c_int } }
-mpi! { fn MPI_Request_fromint(number: c_int) -> Handle { number as Handle } }
+mpi! { fn MPI_Request_toint(request: Handle) -> c_int { to_int(request) } }
+mpi! { fn MPI_Request_fromint(number: c_int) -> Handle { REQUESTS.borrow().from_int(number) } }
