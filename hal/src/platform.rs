@@ -209,6 +209,11 @@ pub struct Activity {
     pub bytes: u64,
 }
 
+impl Activity {
+    /// In no call, as by default.
+    pub const NONE: Self = Self { operation: Operation::None, peer: None, tag: None, context: 0, bytes: 0 };
+}
+
 /// What the kernel needs from the machine it runs on.
 pub trait Platform {
     /// Monotonic time. Needs no common origin with other ranks.

@@ -93,7 +93,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         let mut turns = Turns::default();
         loop {
             if let Some(found) = check(self).transpose() {
-                self.within.end(&turns);
+                self.within.end(&mut turns);
                 return found;
             }
             if let Err(elapsed_ns) = self.within.turn(&mut turns, &|_| *activity) {

@@ -83,7 +83,7 @@ use crate::comm::Comm;
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::rank::{Mode, Rank, Source, Tag, TagMatch};
-use crate::turns::NOTE_AFTER;
+use crate::turns::{NOTE_AFTER, Noted};
 
 pub(crate) use probing::Probe;
 pub use probing::Probing;
@@ -115,6 +115,9 @@ pub struct Futures<'e, 's, T, P> {
 struct Core<'e, 's, T, P> {
     endpoint: &'e mut Endpoint<'s, T, P>,
     sleepers: &'e mut [Sleeper],
+    /// Polls in a row that found nothing, since a future was over.
+    idle: u32,
+    noted: Noted,
 }
 
 impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
@@ -134,7 +137,9 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
             return too_small(Resource::PooledBlocks, 1, pooled);
         }
         sleepers.fill_with(|| Sleeper::EMPTY);
-        Ok(Futures { core: RefCell::new(Core { endpoint: self, sleepers }) })
+        Ok(Futures {
+            core: RefCell::new(Core { endpoint: self, sleepers, idle: 0, noted: Noted::default() }),
+        })
     }
 }
 
@@ -193,7 +198,7 @@ impl<'e, 's, T: Transport, P: Platform> Futures<'e, 's, T, P> {
     /// from within a call of the endpoint.
     pub fn poll(&self, budget: u32) -> u32 {
         let events = match self.core.try_borrow_mut() {
-            Ok(mut core) => core.endpoint.poll(budget),
+            Ok(mut core) => core.turn(budget),
             Err(_) => 0,
         };
         self.wake();
@@ -210,22 +215,18 @@ impl<'e, 's, T: Transport, P: Platform> Futures<'e, 's, T, P> {
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let mut future = pin!(future);
         let mut context = Context::from_waker(Waker::noop());
-        let mut idle = 0u32;
         loop {
             if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
                 if let Ok(mut core) = self.core.try_borrow_mut() {
-                    core.endpoint.platform.note(Activity::default());
+                    core.rouse();
                 }
                 return output;
             }
-            idle = if self.poll(BUDGET) > 0 { 0 } else { idle.saturating_add(1) };
+            self.poll(BUDGET);
             if let Ok(mut core) = self.core.try_borrow_mut()
-                && idle > 0
+                && core.idle > 0
             {
-                if idle == NOTE_AFTER {
-                    let activity = core.activity();
-                    core.endpoint.note(activity);
-                }
+                let idle = core.idle;
                 core.endpoint.platform.relax(idle);
             }
         }
@@ -244,9 +245,31 @@ impl<'e, 's, T: Transport, P: Platform> Futures<'e, 's, T, P> {
 }
 
 impl<T: Transport, P: Platform> Core<'_, '_, T, P> {
+    /// Polls the endpoint. Once that has found nothing for long, the platform is told what is waited for, and again
+    /// whenever that has changed.
+    fn turn(&mut self, budget: u32) -> u32 {
+        let events = self.endpoint.poll(budget);
+        self.idle = if events > 0 { 0 } else { self.idle.saturating_add(1) };
+        if self.idle >= NOTE_AFTER {
+            let activity = self.activity();
+            if activity.operation == Operation::None {
+                self.noted.end(&mut self.endpoint.platform);
+            } else {
+                self.noted.tell(self.endpoint, activity);
+            }
+        }
+        events
+    }
+
+    /// Something that was waited for is over: the program goes on.
+    fn rouse(&mut self) {
+        self.idle = 0;
+        self.noted.end(&mut self.endpoint.platform);
+    }
+
     /// The first sleeper from `start` on that can go on, and its waker.
     fn first_awake(&mut self, start: usize) -> Option<(usize, Waker)> {
-        let Self { endpoint, sleepers } = self;
+        let Self { endpoint, sleepers, .. } = self;
         for (index, sleeper) in sleepers.iter_mut().enumerate().skip(start) {
             if sleeper.waker.is_none() {
                 continue;
@@ -263,7 +286,7 @@ impl<T: Transport, P: Platform> Core<'_, '_, T, P> {
 impl<T, P> Core<'_, '_, T, P> {
     /// What is waited for: anybody's message, if it is among that, else what the first one waits for.
     fn activity(&mut self) -> Activity {
-        let Self { endpoint, sleepers } = self;
+        let Self { endpoint, sleepers, .. } = self;
         let waiting = sleepers.iter().filter(|sleeper| sleeper.waker.is_some());
         let mut activities = waiting
             .filter_map(|sleeper| Some(endpoint.engine.requests.get(sleeper.handle)?.progress().activity()));
@@ -278,6 +301,7 @@ impl<T, P> Core<'_, '_, T, P> {
     /// Lets go of a request; its sleeper's waker is the caller's, to drop it outside of the borrow.
     fn give_up(&mut self, handle: Handle) -> Option<Waker> {
         self.endpoint.engine.abandon(handle);
+        self.noted.expire();
         let sleeper =
             self.sleepers.get_mut(handle.slot as usize).filter(|sleeper| sleeper.handle == handle)?;
         mem::replace(sleeper, Sleeper::EMPTY).waker

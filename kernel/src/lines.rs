@@ -343,7 +343,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         let mut turns = Turns::after(looks);
         loop {
             if let Some(found) = check(self).transpose() {
-                self.within.end(&turns);
+                self.within.end(&mut turns);
                 return found;
             }
             let turned = self.within.turn_beside(&mut turns, &|_| activity());

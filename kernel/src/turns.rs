@@ -1,9 +1,12 @@
 //! Waiting: turns of poll and rest, the clock now and then, and what the platform is told of a wait that is long.
 
+use core::mem;
+
 use aldis_hal::{Activity, Platform, Transport};
 
 use crate::blocking::Within;
 use crate::call::BUDGET;
+use crate::endpoint::Endpoint;
 use crate::engine::Engine;
 
 /// Polls between two looks at the clock, while there is much to do; so many idle ones in a row, and it is looked at after
@@ -22,14 +25,47 @@ pub(crate) struct Turns {
     polls: u32,
     /// Polls in a row that found nothing.
     idle: u32,
-    /// The platform knows what is waited for.
-    noted: bool,
+    noted: Noted,
+}
+
+/// Whom the platform was last told that this rank waits for: told anew when that changes, and taken back when the wait is
+/// over. 0 before it is told, 1 for any peer, two more than the peer, and all bits set once that may have changed.
+#[derive(Default)]
+pub(crate) struct Noted(u32);
+
+impl Noted {
+    /// Tells the platform what is waited for, unless it knows.
+    pub(crate) fn tell<T: Transport, P: Platform>(
+        &mut self,
+        endpoint: &mut Endpoint<'_, T, P>,
+        activity: Activity,
+    ) {
+        let peer = activity.peer.map_or(1, |peer| peer.0.saturating_add(2));
+        if mem::replace(&mut self.0, peer) != peer {
+            endpoint.note(activity);
+        }
+    }
+
+    /// Something else may be waited for, also of the same peer.
+    pub(crate) const fn expire(&mut self) {
+        if self.0 != 0 {
+            self.0 = u32::MAX;
+        }
+    }
+
+    /// Takes back what the platform was told.
+    #[inline]
+    pub(crate) fn end(&mut self, platform: &mut impl Platform) {
+        if mem::take(&mut self.0) != 0 {
+            platform.note(Activity::NONE);
+        }
+    }
 }
 
 impl Turns {
     /// So many polls have found nothing.
     pub(crate) const fn after(idle: u32) -> Self {
-        Self { polls: idle, idle, noted: false }
+        Self { polls: idle, idle, noted: Noted(0) }
     }
 }
 
@@ -54,7 +90,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     ) -> Result<R, u64> {
         loop {
             if let Some(found) = check(&mut self.endpoint.engine) {
-                self.end(&turns);
+                self.end(&mut turns);
                 return Ok(found);
             }
             self.turn(&mut turns, &activity)?;
@@ -71,12 +107,11 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         // Before the poll: what that completes is seen before the deadline.
         let tick = turns.idle >= POLLS_PER_TICK || turns.polls.is_multiple_of(POLLS_PER_TICK);
         if turns.polls != 0 && tick {
-            if turns.polls >= NOTE_AFTER && !turns.noted {
-                turns.noted = true;
+            if turns.polls >= NOTE_AFTER {
                 let activity = activity(&mut self.endpoint.engine);
-                self.endpoint.note(activity);
+                turns.noted.tell(self.endpoint, activity);
             }
-            self.tick().inspect_err(|_| self.endpoint.platform.note(Activity::default()))?;
+            self.tick().inspect_err(|_| self.endpoint.platform.note(Activity::NONE))?;
         }
         turns.polls = turns.polls.wrapping_add(1);
         if self.endpoint.poll(BUDGET) > 0 {
@@ -106,10 +141,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
 
     /// Takes back what the platform was told, when the wait is over.
     #[inline]
-    pub(crate) fn end(&mut self, turns: &Turns) {
-        if turns.noted {
-            self.endpoint.platform.note(Activity::default());
-        }
+    pub(crate) fn end(&mut self, turns: &mut Turns) {
+        turns.noted.end(&mut self.endpoint.platform);
     }
 
     /// Reads the clock; after the deadline, gives the nanoseconds since the start as the error.

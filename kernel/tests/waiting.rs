@@ -5,9 +5,9 @@ mod rig;
 
 use core::time::Duration;
 
-use aldis_kernel::hal::{Cause, PeerId};
-use aldis_kernel::{Rank, Source, Tag, TagMatch};
-use rig::{Job, Shape, pattern};
+use aldis_kernel::hal::{Activity, Cause, Operation, PeerId};
+use aldis_kernel::{Rank, Sleeper, Source, Tag, TagMatch};
+use rig::{Job, REQUESTS, Shape, pattern};
 
 /// Sizes on both sides of what an envelope holds, and nothing.
 const SIZES: [usize; 4] = [0, 8, 24, 40];
@@ -103,4 +103,91 @@ fn a_wait_that_ends_without_a_message_leaves_nothing_behind() {
     assert_eq!(receive(&mut ranks[1]), Cause::PeerDead);
     assert_eq!((ranks[1].queue_depths(), ranks[1].requests_in_use()), ((0, 0), 0));
     assert_eq!((buffer, later), ([0xAA; 8], [7; 8]));
+}
+
+/// Takes what rank 0 has sent to rank `to` off the wire, and brings it after 500 us, which is when the wait has been told of.
+fn delay(job: &Job, to: usize) {
+    let queue = job.queue(0, to);
+    let event = {
+        let queue = queue.clone();
+        let message = queue.borrow_mut().pop_front().unwrap();
+        move || queue.borrow_mut().push_back(message)
+    };
+    *job.clock.event.borrow_mut() = Some((500_000, Box::new(event)));
+}
+
+fn operations_and_peers(noted: &[Activity]) -> Vec<(Operation, Option<u32>)> {
+    noted.iter().map(|activity| (activity.operation, activity.peer.map(|peer| peer.0))).collect()
+}
+
+#[test]
+fn the_platform_knows_whom_futures_wait_for_after_one_is_over() {
+    let mut job = Job::new(3, Shape::default());
+    let mut ranks = job.ranks();
+    let worlds = [ranks[0].world(), ranks[1].world()];
+    ranks[0].send(&worlds[0], &[7_u8; 8], Rank(1), Tag(1)).unwrap();
+    drop(ranks);
+    delay(&job, 1);
+    let noted = job.clock.noted.clone();
+    let mut ranks = job.ranks();
+    let mut sleepers = [const { Sleeper::EMPTY }; REQUESTS];
+    let futures = ranks[1].futures(&mut sleepers).unwrap();
+    let mut buffer = [0_u8; 8];
+    let second = futures.block_on(async {
+        futures.recv(&worlds[1], &mut buffer, Rank(0), Tag(1)).await.unwrap();
+        assert_eq!(
+            noted.borrow().last(),
+            Some(&Activity::NONE),
+            "nothing is waited for while the program computes"
+        );
+        futures.recv(&worlds[1], &mut buffer, Rank(2), Tag(2)).within(Duration::from_millis(1)).await
+    });
+    assert_eq!(second.unwrap_err().cause, Cause::TimedOut);
+    let (recv, none) = (Operation::Recv, (Operation::None, None));
+    assert_eq!(operations_and_peers(&noted.borrow()), [(recv, Some(0)), none, (recv, Some(2)), none]);
+}
+
+#[test]
+fn the_platform_knows_whom_a_receive_from_anybody_waits_for_once_it_has_matched() {
+    let mut job = Job::new(3, Shape::default());
+    let data = pattern(1, 5000);
+    let mut ranks = job.ranks();
+    let worlds = [ranks[0].world(), ranks[1].world()];
+    let sent = ranks[0].within(Duration::from_micros(1)).send(&worlds[0], &data, Rank(1), Tag(1));
+    assert_eq!(sent.unwrap_err().cause, Cause::TimedOut, "it is announced");
+    drop(ranks);
+    delay(&job, 1);
+    job.queue(0, 1).borrow_mut().truncate(0);
+    let noted = job.clock.noted.clone();
+    noted.take();
+    let mut ranks = job.ranks();
+    let mut buffer = vec![0_u8; 5000];
+    let received =
+        ranks[1].within(Duration::from_millis(1)).recv(&worlds[1], &mut buffer, Source::Any, Tag(1));
+    assert_eq!(received.unwrap_err().cause, Cause::TimedOut);
+    let (recv, none) = (Operation::Recv, (Operation::None, None));
+    assert_eq!(operations_and_peers(&noted.borrow()), [(recv, None), (recv, Some(0)), none]);
+}
+
+#[test]
+fn the_platform_knows_what_is_waited_for_of_the_same_peer_after_a_future_was_dropped() {
+    let mut job = Job::new(2, Shape::default());
+    let noted = job.clock.noted.clone();
+    let mut ranks = job.ranks();
+    let world = ranks[1].world();
+    let mut sleepers = [const { Sleeper::EMPTY }; REQUESTS];
+    let futures = ranks[1].futures(&mut sleepers).unwrap();
+    for tag in [Tag(1), Tag(2)] {
+        let mut buffer = [0_u8; 8];
+        let mut turns = 0;
+        let mut receiving = core::pin::pin!(futures.recv(&world, &mut buffer, Rank(0), tag));
+        futures.block_on(core::future::poll_fn(|context| {
+            turns += 1;
+            let is_over = turns > 300 || receiving.as_mut().poll(context).is_ready();
+            if is_over && tag == Tag(2) {
+                assert_eq!(noted.borrow().last().unwrap().tag, Some(2))
+            }
+            if is_over { core::task::Poll::Ready(()) } else { core::task::Poll::Pending }
+        }));
+    }
 }

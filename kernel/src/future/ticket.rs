@@ -89,6 +89,7 @@ impl<'a, 'e, 's, T: Transport, P: Platform> Ticket<'a, 'e, 's, T, P> {
                 Some(_) => {
                     self.stage = Stage::Over;
                     waker = core.give_up(self.handle);
+                    core.rouse();
                 }
                 None => self.sleep(&mut core, &mut waker),
             }

@@ -3,6 +3,7 @@
 use core::task::{Context, Poll, Waker};
 
 use aldis_hal::{Activity, Operation, Platform};
+use aldis_host_sim::platform::HostPlatform;
 
 use super::{COLLECTIVES, MAKINGS, Operated, REQUESTS, Stage, Work, missing};
 use crate::abi::{Handle, MPI_ERR_INTERN, MPI_REQUEST_NULL, Status};
@@ -148,29 +149,40 @@ struct Look {
 
 /// Looks, once or until it is enough: what else is under way goes on before each look, and behind it other threads have their turns.
 fn turns(waits: bool, mut look: impl FnMut() -> Result<Look, Fault>) -> Result<(), Fault> {
-    let mut platform = None;
+    let mut wait = Wait { platform: None, is_told: false };
     let (mut turns, mut idle) = (0_u32, 0_u32);
     loop {
         drive_makings();
         let Look { is_enough, events } = look()?;
         if is_enough || !waits {
-            break;
+            return Ok(());
         }
         idle = if events > 0 { 0 } else { idle.saturating_add(1) };
         turns = turns.saturating_add(1);
-        let platform = match &mut platform {
+        let platform = match &mut wait.platform {
             Some(platform) => platform,
-            None => platform.insert(engine::with(|engine| Ok(engine.endpoint().platform().clone()))?),
+            None => wait.platform.insert(engine::with(|engine| Ok(engine.endpoint().platform().clone()))?),
         };
         if turns == NOTE_AFTER {
             platform.note(Activity { operation: Operation::Wait, ..Activity::default() });
+            wait.is_told = true;
         }
         threads::give_way(platform, idle);
     }
-    if let Some(mut platform) = platform.filter(|_| turns >= NOTE_AFTER) {
-        platform.note(Activity::default());
+}
+
+/// A wait, of whose end the platform is told however it ends, if it has been told of the wait.
+struct Wait {
+    platform: Option<HostPlatform>,
+    is_told: bool,
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        if let Some(platform) = self.platform.as_mut().filter(|_| self.is_told) {
+            platform.note(Activity::NONE);
+        }
     }
-    Ok(())
 }
 
 /// Turns after which the launcher is told that this rank waits.
