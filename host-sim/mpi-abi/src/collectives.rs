@@ -18,6 +18,7 @@ use crate::edge::{Address, Place, Ptr};
 use crate::engine;
 use crate::errors::Fault;
 use crate::requests::is_alone;
+use crate::used_types;
 
 mod across;
 mod blocks;
@@ -322,13 +323,13 @@ fn kinds_of(of: Ptr<Handle>, comm: Handle) -> Result<&'static [Handle], Fault> {
 macro_rules! collective {
     ($blocking:ident $started:ident $kept:ident ($($arg:ident: $kind:ty),*) on $comm:expr => $at_once:expr, else $call:expr) => {
         mpi! { fn $blocking($($arg: $kind),*) on $comm => { if !$at_once? { $call?.run()?; } } }
-        mpi! { fn $started($($arg: $kind,)* request: Ptr<Handle>) on $comm => { $call?.begin(request)?; } }
-        mpi! { fn $kept($($arg: $kind,)* _info: Handle, request: Ptr<Handle>) on $comm => { $call?.keep(request)?; } }
+        mpi! { fn $started($($arg: $kind,)* request: Ptr<Handle>) on $comm => { used_types::of(|| $call).and_then(|(call, types)| call.using(types).begin(request))?; } }
+        mpi! { fn $kept($($arg: $kind,)* _info: Handle, request: Ptr<Handle>) on $comm => { used_types::of(|| $call).and_then(|(call, types)| call.using(types).keep(request))?; } }
     };
     ($blocking:ident $started:ident $kept:ident ($($arg:ident: $kind:ty),*) on $comm:expr => $call:expr) => {
         mpi! { fn $blocking($($arg: $kind),*) on $comm => { $call?.run()?; } }
-        mpi! { fn $started($($arg: $kind,)* request: Ptr<Handle>) on $comm => { $call?.begin(request)?; } }
-        mpi! { fn $kept($($arg: $kind,)* _info: Handle, request: Ptr<Handle>) on $comm => { $call?.keep(request)?; } }
+        mpi! { fn $started($($arg: $kind,)* request: Ptr<Handle>) on $comm => { used_types::of(|| $call).and_then(|(call, types)| call.using(types).begin(request))?; } }
+        mpi! { fn $kept($($arg: $kind,)* _info: Handle, request: Ptr<Handle>) on $comm => { used_types::of(|| $call).and_then(|(call, types)| call.using(types).keep(request))?; } }
     };
 }
 

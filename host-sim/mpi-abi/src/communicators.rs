@@ -396,4 +396,4 @@ mpi! { fn MPI_Comm_get_info(comm: Handle, hints: Ptr<Handle>) on comm => {
 } }
 
 mpi! { fn MPI_Comm_toint(comm: Handle) -> c_int { to_int(comm) } }
-mpi! { fn MPI_Comm_fromint(number: c_int) -> Handle { COMMS.borrow().made.from_int(number) } }
+mpi! { fn MPI_Comm_fromint(number: c_int) -> Handle { COMMS.borrow().made.handle_of(number) } }

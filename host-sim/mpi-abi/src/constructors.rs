@@ -94,7 +94,7 @@ impl Arguments {
             datatypes.push(look(handle, |known| known.datatype)?);
             contents.types.push(match is_named(handle) {
                 true => Part::Named(handle),
-                false => Part::Made(Box::new(look(handle, Type::clone)?)),
+                false => Part::Made(Box::new(Type { users: 0, ..look(handle, Type::clone)? })),
             });
         }
         let new = engine::with(|engine| {

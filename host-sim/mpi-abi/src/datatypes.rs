@@ -18,6 +18,7 @@ use crate::engine;
 use crate::errors::Fault;
 use crate::handles::{Kind, Table, to_int};
 use crate::predefined::{self, Element};
+use crate::used_types;
 
 /// A datatype, with what is asked for often.
 #[derive(Clone, Debug)]
@@ -37,6 +38,8 @@ pub(crate) struct Type {
     pub(crate) element: Option<Element>,
     pub(crate) name: String,
     pub(crate) attributes: Attributes,
+    /// Operations under way that use it.
+    pub(crate) users: u32,
     /// What it was made of; nothing if it is predefined.
     pub(crate) contents: Option<Contents>,
 }
@@ -67,6 +70,7 @@ impl Type {
             element: None,
             name: String::new(),
             attributes: Attributes::new(),
+            users: 0,
             contents,
         })
     }
@@ -111,7 +115,13 @@ fn missing(handle: Handle) -> Fault {
 pub(crate) fn look<R>(handle: Handle, look: impl FnOnce(&Type) -> R) -> Result<R, Fault> {
     let found = match handle.checked_sub(MPI_DATATYPE_NULL) {
         Some(place @ 1..0x100) => NAMED.borrow().get(place).and_then(Option::as_ref).map(look),
-        _ => TYPES.borrow().get(handle).map(look),
+        _ => {
+            let types = TYPES.borrow();
+            match types.get(handle) {
+                Some(known) => Some(look(known)),
+                None => used_types::look(handle, look),
+            }
+        }
     };
     found.ok_or_else(|| missing(handle))
 }
@@ -205,6 +215,9 @@ impl Data {
         let Ok(number) = u64::try_from(count) else {
             return Err(Fault::new(MPI_ERR_COUNT, format!("a count of {count}")));
         };
+        if !is_named(datatype) {
+            used_types::note(datatype);
+        }
         look(datatype, |known| {
             if !known.is_committed {
                 return Err(Fault::new(MPI_ERR_TYPE, "a datatype that was not committed"));
@@ -328,7 +341,7 @@ pub(crate) fn free(handle: Handle) -> Result<(), Fault> {
     let attributes = change(handle, |own| core::mem::take(&mut own.attributes))?;
     attributes::deleted(Of::Datatype, handle, &attributes)?;
     let freed = TYPES.borrow_mut().remove(handle).ok_or_else(|| missing(handle))?;
-    engine::with(|engine| Ok(engine.types()?.free(freed.datatype)?))
+    used_types::free(handle, freed)
 }
 
 /// A count for a program that has so many bits for it.
@@ -436,4 +449,4 @@ mpi! { fn MPI_Status_set_elements_c(status: Ptr<Status>, datatype: Handle, count
 mpi! { fn MPI_Status_set_elements_x(status: Ptr<Status>, datatype: Handle, count: i64) as MPI_Status_set_elements_c(status, datatype, count) }
 
 mpi! { fn MPI_Type_toint(datatype: Handle) -> c_int { to_int(datatype) } }
-mpi! { fn MPI_Type_fromint(number: c_int) -> Handle { TYPES.borrow().from_int(number) } }
+mpi! { fn MPI_Type_fromint(number: c_int) -> Handle { TYPES.borrow().handle_of(number) } }

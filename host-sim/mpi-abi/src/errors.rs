@@ -349,7 +349,7 @@ mpi! { fn MPI_Comm_call_errhandler(comm: Handle, code: c_int) -> c_int {
 } }
 
 mpi! { fn MPI_Errhandler_toint(handler: Handle) -> c_int { to_int(handler) } }
-mpi! { fn MPI_Errhandler_fromint(number: c_int) -> Handle { HANDLERS.borrow().from_int(number) } }
+mpi! { fn MPI_Errhandler_fromint(number: c_int) -> Handle { HANDLERS.borrow().handle_of(number) } }
 
 #[cfg(test)]
 mod tests {

@@ -179,4 +179,4 @@ mpi! { fn MPI_Group_free(group: Ptr<Handle>) on MPI_COMM_SELF => {
 } }
 
 mpi! { fn MPI_Group_toint(group: Handle) -> c_int { to_int(group) } }
-mpi! { fn MPI_Group_fromint(number: c_int) -> Handle { GROUPS.borrow().from_int(number) } }
+mpi! { fn MPI_Group_fromint(number: c_int) -> Handle { GROUPS.borrow().handle_of(number) } }

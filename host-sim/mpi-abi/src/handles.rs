@@ -53,7 +53,7 @@ impl<T> Table<T> {
     }
 
     /// The handle of which `number` is the `int`; that number, which names nothing made, if the object is gone.
-    pub(crate) fn from_int(&self, number: c_int) -> Handle {
+    pub(crate) fn handle_of(&self, number: c_int) -> Handle {
         let number = number as Handle;
         let slot = number & ((1 << SLOT_BITS) - 1);
         let current = self.slots.get(slot).map(|(generation, _)| self.handle(slot as u32, *generation));
@@ -133,7 +133,7 @@ mod tests {
             let handle = table.insert(use_of_slot).unwrap();
             assert_eq!((table.get(first), table.get(handle)), (None, Some(&use_of_slot)));
             assert!(to_int(handle) > 0xFFF);
-            assert_eq!(table.from_int(to_int(handle)), handle);
+            assert_eq!(table.handle_of(to_int(handle)), handle);
             table.remove(handle);
         }
     }
@@ -143,7 +143,7 @@ mod tests {
         let mut table = Table::new(Kind::Request);
         let handles: Vec<_> = (0..1_000_000).map(|object| table.insert(object).unwrap()).collect();
         assert!((0..1_000_000).zip(&handles).all(|(object, handle)| table.get(*handle) == Some(&object)));
-        assert!(handles.iter().all(|handle| table.from_int(to_int(*handle)) == *handle));
+        assert!(handles.iter().all(|handle| table.handle_of(to_int(*handle)) == *handle));
     }
 
     #[test]

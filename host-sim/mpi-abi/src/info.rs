@@ -154,4 +154,4 @@ mpi! { fn MPI_Info_get_valuelen(info: Handle, name: Ptr<c_char>, len: Ptr<c_int>
 } }
 
 mpi! { fn MPI_Info_toint(info: Handle) -> c_int { to_int(info) } }
-mpi! { fn MPI_Info_fromint(number: c_int) -> Handle { INFOS.borrow().from_int(number) } }
+mpi! { fn MPI_Info_fromint(number: c_int) -> Handle { INFOS.borrow().handle_of(number) } }

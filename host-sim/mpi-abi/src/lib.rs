@@ -67,3 +67,4 @@ mod threads;
 mod tools;
 mod topologies;
 mod unsupported;
+mod used_types;

@@ -16,7 +16,7 @@ use crate::engine;
 use crate::errors::Fault;
 use crate::handles::{Kind, Table, to_int};
 use crate::requests::{self, is_alone};
-use crate::{buffers, communicators};
+use crate::{buffers, communicators, used_types};
 
 mod at_once;
 
@@ -288,8 +288,14 @@ mpi! { fn MPI_Ibsend_c(data: Address, count: i64, datatype: Handle, to: c_int, t
 } }
 
 mpi! { fn MPI_Bsend_init_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
-    let sending = Sending::new(Mode::Buffered, Data::new(data, count, datatype)?, to, tag, comm)?;
-    request.set(requests::of_buffered(comm, Box::new(move || sending.run()))?)?;
+    let make = || Sending::new(Mode::Buffered, Data::new(data, count, datatype)?, to, tag, comm);
+    let (sending, types) = used_types::of(make)?;
+    let send = move || {
+        // They belong to what works by them.
+        let _types = &types;
+        sending.run()
+    };
+    request.set(requests::of_buffered(comm, Box::new(send))?)?;
 } }
 
 mpi! { fn MPI_Recv_c(data: Address, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, status: Ptr<Status>) on comm => {
@@ -475,4 +481,4 @@ mpi! { fn MPI_Imrecv_c(data: Address, count: i64, datatype: Handle, message: Ptr
 } }
 
 mpi! { fn MPI_Message_toint(message: Handle) -> c_int { to_int(message) } }
-mpi! { fn MPI_Message_fromint(number: c_int) -> Handle { MATCHED.borrow().from_int(number) } }
+mpi! { fn MPI_Message_fromint(number: c_int) -> Handle { MATCHED.borrow().handle_of(number) } }

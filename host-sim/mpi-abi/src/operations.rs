@@ -21,6 +21,7 @@ use crate::edge::{Address, Owned, Ptr, callback};
 use crate::errors::Fault;
 use crate::handles::{Kind, Table, to_int};
 use crate::predefined::Element;
+use crate::used_types;
 
 /// An operation of the program's.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,13 +44,16 @@ const CALL: Function = |token, into, from, order| {
     let Some((own, datatype, bytes)) = call else { return Err(aldis_hal::Cause::Stale) };
     let count = into.len().checked_div(bytes).unwrap_or(0) as i64;
     // It combines its first argument with its second one into that.
-    if order == Order::FromFirst || own.commutes {
-        callback::reduce(own.function, own.is_large, from, into, count, datatype);
-    } else {
-        let mut right = from.to_vec();
-        callback::reduce(own.function, own.is_large, into, &mut right, count, datatype);
-        into.copy_from_slice(&right);
-    }
+    // The function may ask about the datatype, which the program may have freed since the reduction began.
+    used_types::working(|| {
+        if order == Order::FromFirst || own.commutes {
+            callback::reduce(own.function, own.is_large, from, into, count, datatype);
+        } else {
+            let mut right = from.to_vec();
+            callback::reduce(own.function, own.is_large, into, &mut right, count, datatype);
+            into.copy_from_slice(&right);
+        }
+    });
     Ok(())
 };
 
@@ -202,4 +206,4 @@ mpi! { fn MPI_Reduce_local_c(input: Address, into: Address, count: i64, datatype
 } }
 
 mpi! { fn MPI_Op_toint(op: Handle) -> c_int { to_int(op) } }
-mpi! { fn MPI_Op_fromint(number: c_int) -> Handle { OPS.borrow().from_int(number) } }
+mpi! { fn MPI_Op_fromint(number: c_int) -> Handle { OPS.borrow().handle_of(number) } }

@@ -21,6 +21,7 @@ use crate::handles::{Kind, Table, to_int};
 use crate::making::Making;
 use crate::spare::Spare;
 use crate::topologies::Topo;
+use crate::used_types::{self, UsedTypes};
 
 pub(crate) mod completion;
 pub(crate) mod general;
@@ -41,6 +42,7 @@ pub(crate) struct Running {
     pub(crate) _memory: Vec<Spare>,
     pub(crate) _blocks: Vec<Vec<Block>>,
     pub(crate) _topology: Option<Rc<Topo>>,
+    pub(crate) _types: UsedTypes,
 }
 
 /// What an operation is.
@@ -272,7 +274,9 @@ fn take_kept(handle: Handle) -> (Handle, Result<Status, Fault>) {
 /// What is left to do with the result of an operation.
 fn finished(work: &mut Work, status: Status) -> Result<Status, Fault> {
     match work {
-        Work::Collective(running) => running.after.iter_mut().try_for_each(|step| step()).map(|()| status),
+        Work::Collective(running) => {
+            used_types::working(|| running.after.iter_mut().try_for_each(|step| step())).map(|()| status)
+        }
         Work::General(general) => general.finish(),
         _ => Ok(status),
     }
@@ -389,9 +393,9 @@ fn start(handle: Handle) -> Result<(), Fault> {
     }
     match &mut operated.work {
         Work::Message(message) => engine::with(|engine| Ok(engine.scope.start(message)?))?,
-        Work::Buffered(send) => send()?,
+        Work::Buffered(send) => used_types::working(send)?,
         Work::Collective(running) => {
-            running.before.iter_mut().try_for_each(|step| step())?;
+            used_types::working(|| running.before.iter_mut().try_for_each(|step| step()))?;
             engine::with(|engine| Ok(running.collective.start(&mut engine.scope)?))?;
             COLLECTIVES.borrow_mut().push(handle);
         }
@@ -408,4 +412,4 @@ mpi! { fn MPI_Startall(count: c_int, requests: Ptr<Handle>) on MPI_COMM_SELF => 
 } }
 
 mpi! { fn MPI_Request_toint(request: Handle) -> c_int { to_int(request) } }
-mpi! { fn MPI_Request_fromint(number: c_int) -> Handle { REQUESTS.borrow().from_int(number) } }
+mpi! { fn MPI_Request_fromint(number: c_int) -> Handle { REQUESTS.borrow().handle_of(number) } }

@@ -19,6 +19,7 @@ use crate::errors::Fault;
 use crate::requests::{self, Running, Step, is_alone};
 use crate::spare::Spare;
 use crate::topologies::Topo;
+use crate::used_types::UsedTypes;
 
 /// What a collective is, on bytes.
 pub(super) enum What {
@@ -69,13 +70,20 @@ pub(super) struct Call {
     blocks: Vec<Vec<Block>>,
     before: Vec<Step>,
     after: Vec<Step>,
+    types: UsedTypes,
 }
 
 impl Call {
     pub(super) fn new(handle: Handle) -> Result<Self, Fault> {
         let comm = communicators::of(handle)?;
         let (memory, blocks, before, after) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { comm, handle, what: What::Barrier, memory, blocks, before, after })
+        let types = UsedTypes::default();
+        Ok(Self { comm, handle, what: What::Barrier, memory, blocks, before, after, types })
+    }
+
+    /// With the types that it works by, which the program may free before it is over.
+    pub(super) fn using(self, types: UsedTypes) -> Self {
+        Self { types, ..self }
     }
 
     /// Memory for the call, aligned as any element is, and where it is. Nobody knows what is in it.
@@ -181,6 +189,7 @@ impl Call {
             _memory: self.memory,
             _blocks: self.blocks,
             _topology: topology,
+            _types: self.types,
         })
     }
 
