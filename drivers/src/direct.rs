@@ -27,10 +27,19 @@
 //!
 //! A write into memory of somebody who may let go of it needs more care than a read. The reader writes down where each
 //! chunk belongs ([`Place`]), and the owner's engine takes that from the shared entry *in the moment in which it copies*.
-//! To take its memory back the reader claims all that is left, makes every place empty, and waits until the owner has
-//! told that the chunk in its hands is done, or until the engine says that the owner's thread cannot be within a copy: it
-//! is stopped or dead, and should it go on, it finds the place empty. A copy in progress ends by itself: it is bounded by
-//! a chunk.
+//!
+//! * **Engagement.** Before the owner takes a chunk it says in the entry that it is engaged, and looks whether the offer is still
+//!   there; when it has told what it has written it is engaged no more. The reader closes its offer before it looks whether the
+//!   owner is engaged. So one of them sees the other (Dekker), and while the owner is engaged nothing new is offered in that entry: a
+//!   place that was emptied stays empty until the owner is known to have gone on.
+//! * **Success is told, failure is not.** The owner tells each chunk that it has written whole, by a bit of its own. The reader reads
+//!   itself whatever was taken and not told, whether the write failed, fell short or never happened.
+//! * **The end.** To take its memory back the reader claims all that is left, closes the offer, makes every place empty, and waits
+//!   until the owner is not engaged, or until the engine says that the owner's thread cannot be within a copy: it is stopped or
+//!   dead, and should it go on, it finds the place empty. A copy in progress ends by itself: it is bounded by a chunk. What
+//!   becomes of an owner that stays within one for ever is the engine's to say ([`CopyEngine::await_end`]).
+//! * **One reader at a time** has an entry's help, and an offer names the generation of the region that it reads: a reader that has not
+//!   noticed that its region is gone meets neither the next region's reader nor its owner's writes.
 
 mod reads;
 mod regions;
@@ -52,8 +61,9 @@ use aldis_hal::{Cause, PeerId};
 /// # Implementation safety
 ///
 /// [`read`](Self::read) writes nothing but the memory it is given, [`write`](Self::write) nothing but what the place names
-/// in the peer when it is looked at, which is not before the call; and [`is_within`](Self::is_within) is false only if
-/// the thread cannot be between having looked at a place and having written there.
+/// in the peer when it is looked at, which is not before the call, and is `Ok` only if all bytes were written;
+/// [`is_within`](Self::is_within) is false, and [`await_end`](Self::await_end) returns without its condition, only if the
+/// thread cannot be between having looked at a place and having written there.
 pub unsafe trait CopyEngine {
     /// Whether memory of `peer` can be read, some of it at least.
     ///
@@ -124,4 +134,13 @@ pub unsafe trait CopyEngine {
 
     /// Whether that thread of `peer` may be within a [`write`](Self::write) that has looked at its place already.
     fn is_within(&mut self, peer: PeerId, thread: u32) -> bool;
+
+    /// Returns once `is_over`, or once that thread of `peer` cannot be within a [`write`](Self::write) that has looked at its place
+    /// already. The memory that such a write goes to is used for something else afterwards, so an engine whose peers can stay
+    /// within one for ever ends the peer, or this process, and says so.
+    fn await_end(&mut self, peer: PeerId, thread: u32, is_over: &dyn Fn() -> bool) {
+        while !is_over() && self.is_within(peer, thread) {
+            core::hint::spin_loop();
+        }
+    }
 }

@@ -11,6 +11,7 @@
 use core::fmt;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::time::Duration;
 use std::fs;
 use std::io;
 use std::time::Instant;
@@ -20,6 +21,8 @@ use aldis_hal::copy::{copy_raw, is_slow_in_linux};
 use aldis_hal::memory::Memory;
 use aldis_hal::{Cause, Cost, PeerId};
 use nix::libc;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::entropy;
 use crate::error::JoinError;
@@ -178,7 +181,9 @@ impl Cma {
                 Err(error) => Some(refused(&error)),
             }
         };
-        let writes = refusal.is_none() && self.allowed == Allowed::On;
+        // Who writes into a peer that takes its memory back must be seen by it: without /proc nobody could be.
+        let writes =
+            refusal.is_none() && self.allowed == Allowed::On && state_of(pid, pid.unsigned_abs()).is_ok();
         *reach = Reach { pid, refusal, writes };
     }
 
@@ -368,19 +373,61 @@ unsafe impl CopyEngine for Cma {
         let Some(reach) = self.peers.get(peer.index()) else { return false };
         // Gives it the core, if it waits for this one.
         std::thread::yield_now();
-        is_running(reach.pid, thread)
+        may_run(reach.pid, thread)
+    }
+
+    fn await_end(&mut self, peer: PeerId, thread: u32, is_over: &dyn Fn() -> bool) {
+        let Some(&Reach { pid, .. }) = self.peers.get(peer.index()) else { return };
+        let start = Instant::now();
+        let mut fenced = false;
+        while !is_over() && self.is_within(peer, thread) {
+            match start.elapsed() {
+                waited if waited > 2 * FENCE_AFTER => {
+                    eprintln!(
+                        "aldis: {peer} (process {pid}) is in process_vm_writev into memory of this process, which takes it \
+                         back, and does not end even by SIGKILL: this process ends instead"
+                    );
+                    std::process::abort();
+                }
+                waited if waited > FENCE_AFTER && !fenced => {
+                    fenced = true;
+                    eprintln!(
+                        "aldis: {peer} (process {pid}) has been in process_vm_writev into memory of this process, which takes \
+                         it back, for {} s: it is ended by SIGKILL",
+                        waited.as_secs()
+                    );
+                    let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+                }
+                _ => core::hint::spin_loop(),
+            }
+        }
     }
 }
 
-/// Whether a thread is neither stopped nor dead: it may be within a call of the system.
-fn is_running(pid: libc::pid_t, thread: u32) -> bool {
-    // The state is the first letter behind the name, which stands in brackets and may hold any.
-    match fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")) {
-        Ok(stat) => {
-            let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
-            !matches!(state, Some('T' | 't' | 'Z' | 'X'))
+/// How long a peer may be at one chunk of at most 128 KiB, before it is ended so that memory can be taken back from it: many
+/// times what a chunk takes on a crowded machine.
+const FENCE_AFTER: Duration = Duration::from_secs(30);
+
+/// The letter of a thread's state, as `proc(5)` has them.
+fn state_of(pid: libc::pid_t, thread: u32) -> io::Result<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat"))?;
+    // It is the first one behind the name, which stands in brackets and may hold any.
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+    state.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+}
+
+/// Whether a thread may be within a call of the system: unless it is known to be stopped or dead.
+fn may_run(pid: libc::pid_t, thread: u32) -> bool {
+    match state_of(pid, thread) {
+        Ok(state) => !matches!(state, 'T' | 't' | 'Z' | 'X'),
+        // It is not there, if /proc is: this process's own entry tells.
+        Err(error)
+            if error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH) =>
+        {
+            let own = std::process::id();
+            libc::pid_t::try_from(own).is_ok_and(|pid| state_of(pid, own).is_err())
         }
-        Err(error) => !(error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)),
+        Err(_) => true,
     }
 }
 

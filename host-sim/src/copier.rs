@@ -187,6 +187,10 @@ unsafe impl CopyEngine for Copier {
     fn is_within(&mut self, peer: PeerId, thread: u32) -> bool {
         self.cma.is_within(peer, thread)
     }
+
+    fn await_end(&mut self, peer: PeerId, thread: u32, is_over: &dyn Fn() -> bool) {
+        self.cma.await_end(peer, thread, is_over);
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! This module holds `unsafe` code: loom models of a read that two sides share, over the table's code. Chunks are cells whose
-//! accesses loom sees: two that write one at a time, or a reader that reads one too early, fail. Each model has a twin with a
+//! This module holds `unsafe` code: loom models of reads that two sides share, over the table's code. Chunks are cells whose
+//! accesses loom sees: two that write one at a time, or a reader that reads one too early, fail. Each model has twins with a
 //! step left out, which must fail.
 
 use core::panic::AssertUnwindSafe;
@@ -8,18 +8,44 @@ use std::sync::Arc;
 use std::vec::Vec;
 
 use loom::model::Builder;
+use loom::sync::atomic::AtomicU32;
 use loom::thread;
 
-use super::{Chunk, Entry, Offered};
-use crate::sync::UnsafeCell;
+use super::{Chunk, Entry, Offered, fence};
+use crate::sync::{Ordering, UnsafeCell};
 
 const CHUNKS: u32 = 2;
-const OFFERED: Offered = Offered { serial: 1, first: 0, len: 8, chunk_bytes: 4, chunks: CHUNKS };
+const GENERATION: u32 = 1;
 
-/// An entry, and the reader's memory.
+const fn offered(serial: u16) -> Offered {
+    Offered { serial, first: 0, len: 8, chunk_bytes: 4, chunks: CHUNKS, generation: GENERATION }
+}
+
+/// A step that a twin of a model leaves out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Without {
+    Nothing,
+    /// The reader takes what the owner has taken as written.
+    Wait,
+    /// The owner tells a chunk as written that it could not write.
+    Failure,
+    /// The owner takes chunks without being engaged.
+    Engagement,
+    /// The reader offers again while the owner is engaged.
+    Quarantine,
+    /// The reader lets places stand when it lets go of its memory.
+    Emptying,
+    /// The owner takes chunks of offers that read another region.
+    Generation,
+}
+
+/// An entry, and the reader's memory: the cells of a first read, and those of a second one.
 struct Shared {
     entry: Entry,
     cells: Vec<UnsafeCell<u32>>,
+    /// Whether the owner is in its call of the system, between having looked at a place and having written there.
+    within: AtomicU32,
+    without: Without,
 }
 
 // SAFETY: loom finds it out if the cells are used by two threads at a time.
@@ -28,99 +54,205 @@ unsafe impl Sync for Shared {}
 unsafe impl Send for Shared {}
 
 impl Shared {
-    fn new() -> Self {
-        Self { entry: Entry::new(), cells: (0..CHUNKS).map(|_| UnsafeCell::new(0)).collect() }
+    fn new(without: Without) -> Self {
+        let cells = (0..2 * CHUNKS).map(|_| UnsafeCell::new(0)).collect();
+        Self { entry: Entry::new(), cells, within: AtomicU32::new(0), without }
     }
 
-    /// Copies a chunk.
-    fn copy(&self, chunk: u32) {
+    /// Copies chunk `cell % CHUNKS`, of which the read's number is a part of what is copied.
+    fn copy(&self, cell: u32, read: u32) {
+        let Some(chunk) = self.cells.get(cell as usize) else { return };
         // SAFETY: whoever has taken the chunk is alone with it, or loom fails the model.
-        self.cells[chunk as usize].with_mut(|cell| unsafe { *cell += chunk + 1 });
+        chunk.with_mut(|cell_at| unsafe { *cell_at += 10 * read + cell % CHUNKS + 1 });
     }
 
-    /// The owner polls twice: it helps if there is an offer and a chunk is left.
-    fn own(&self) {
-        for _ in 0..CHUNKS {
-            let Some(offered) = self.entry.offered() else { continue };
-            if let Chunk::Yours(chunk) = self.entry.take_back(offered.serial, offered.chunks, 7) {
-                // An empty place is not written to.
-                if self.entry.place(chunk).is_some_and(|place| place.load().1 > 0) {
-                    self.copy(chunk);
+    /// The call of the system: looks at the place and writes there, to nowhere if it is empty. True if all was written.
+    fn write(&self, index: u32, read: u32) -> bool {
+        self.within.store(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let (cell, len) = self.entry.place(index).map(super::Place::load).unwrap_or_default();
+        if len > 0 {
+            self.copy(cell as u32 / 4, read);
+        }
+        self.within.store(0, Ordering::SeqCst);
+        len > 0
+    }
+
+    /// The owner polls `times` times: it helps if there is an offer and a chunk is left. Writes of the chunk `fails` fail.
+    fn own(&self, times: u32, fails: Option<u32>) {
+        for _ in 0..times {
+            let engaged = match self.without {
+                Without::Engagement => self.entry.offered(),
+                Without::Generation => {
+                    self.entry.engage(self.entry.offer.generation.load(Ordering::Relaxed), 7)
                 }
-                self.entry.tell_helped(offered.serial, Some(offered.chunks - chunk));
+                _ => self.entry.engage(GENERATION, 7),
+            };
+            let Some(offered) = engaged else { continue };
+            if let Chunk::Yours(chunk) = self.entry.take_back(offered.serial, offered.chunks) {
+                let written = fails != Some(chunk) && self.write(chunk, offered.serial.into());
+                if written || self.without == Without::Failure {
+                    self.entry.tell_written(chunk);
+                }
             }
+            self.entry.disengage();
         }
     }
 
-    fn await_owner(&self, taken: u32) {
-        while self.entry.helped(OFFERED.serial) != Some(taken) {
-            thread::yield_now();
-        }
-    }
-
-    /// The reader takes what it can; when it has all, everything is there, once.
-    fn read(&self, waits: bool) {
-        self.entry.offer(&OFFERED, 0);
+    /// The reader takes what is left of its offer, waits for the owner, and reads what it was not told of.
+    fn read_all(&self, offered: &Offered, first: u32) {
         let taken = loop {
-            match self.entry.take_front(OFFERED.serial, CHUNKS) {
-                Chunk::Yours(chunk) => self.copy(chunk),
+            match self.entry.take_front(offered.serial, CHUNKS) {
+                Chunk::Yours(chunk) => self.copy(first + chunk, offered.serial.into()),
                 Chunk::Taken(taken) => break taken,
                 Chunk::Gone => panic!("nobody else has the entry"),
             }
         };
-        if waits {
-            self.await_owner(taken);
+        if self.without == Without::Wait {
+            return;
         }
+        while self.entry.is_engaged() {
+            thread::yield_now();
+        }
+        let missing = offered.taken_from_back(taken) & !self.entry.written();
+        for chunk in (0..CHUNKS).filter(|chunk| missing & super::bit(*chunk) != 0) {
+            self.copy(first + chunk, offered.serial.into());
+        }
+    }
+
+    /// The reader lets go of the memory of its offer: afterwards nobody writes there.
+    fn let_go(&self, offered: &Offered) {
+        let _ = self.entry.withdraw(offered.serial, CHUNKS);
+        self.entry.close();
+        if self.entry.is_engaged() {
+            if self.without != Without::Emptying {
+                self.entry.empty_places();
+            }
+            // An owner that is engaged and not within is stopped, for all that is known here.
+            while self.entry.is_engaged() && self.within.load(Ordering::SeqCst) != 0 {
+                thread::yield_now();
+            }
+        }
+    }
+
+    fn values(&self, cells: core::ops::Range<usize>) -> Vec<u32> {
         // SAFETY: as in `copy`.
-        let read = |cell: &UnsafeCell<u32>| cell.with(|cell| unsafe { *cell });
-        assert_eq!(self.cells.iter().map(read).collect::<Vec<_>>(), [1, 2]);
+        self.cells[cells].iter().map(|cell| cell.with(|cell| unsafe { *cell })).collect()
+    }
+
+    /// Uses the memory of the first read for something else.
+    fn reuse(&self) {
+        // SAFETY: as in `copy`.
+        self.cells[..2].iter().for_each(|cell| cell.with_mut(|cell| unsafe { *cell = 99 }));
+    }
+
+    /// One read: when the reader has all, everything is there, once.
+    fn read(&self) {
+        assert!(self.entry.take_help());
+        self.entry.offer(&offered(1), 0);
+        self.read_all(&offered(1), 0);
+        assert_eq!(self.values(0..2), [11, 12]);
     }
 
     /// The reader takes its memory back, and uses it for something else.
-    fn take_back(&self, waits: bool) {
-        self.entry.offer(&OFFERED, 0);
-        let taken = self.entry.withdraw(OFFERED.serial, CHUNKS).unwrap();
-        self.entry.empty_places();
-        if waits {
-            self.await_owner(taken);
+    fn take_back(&self) {
+        assert!(self.entry.take_help());
+        self.entry.offer(&offered(1), 0);
+        self.let_go(&offered(1));
+        self.reuse();
+    }
+
+    /// The reader takes its memory back, uses it for something else, and reads the next piece in the same entry: with the owner's help
+    /// if that is not at the first one still.
+    fn read_twice(&self) {
+        self.take_back();
+        if self.entry.is_engaged() && self.without != Without::Quarantine {
+            // Alone.
+            (0..CHUNKS).for_each(|chunk| self.copy(CHUNKS + chunk, 2));
+        } else {
+            self.entry.offer(&offered(2), 4 * u64::from(CHUNKS));
+            self.read_all(&offered(2), CHUNKS);
         }
-        // SAFETY: as in `copy`.
-        self.cells.iter().for_each(|cell| cell.with_mut(|cell| unsafe { *cell = 9 }));
+        assert_eq!(self.values(2..4), [21, 22]);
+        assert_eq!(self.values(0..2), [99, 99]);
+    }
+
+    /// A reader whose region has gone, and another one of the region that is shown there now: the owner has nothing to do with the
+    /// first, and the other does not get the entry's help before the first has let go.
+    fn read_stale(&self) {
+        let stale = Offered { generation: GENERATION + 2, ..offered(1) };
+        assert!(self.entry.take_help());
+        self.entry.offer(&stale, 0);
+        assert!(!self.entry.take_help());
+        (0..CHUNKS).for_each(|chunk| self.copy(chunk, 1));
+        assert_eq!(self.values(0..2), [11, 12]);
+        self.let_go(&stale);
     }
 }
 
-/// Explores an owner and a reader, either of them on the spawned thread.
-fn explore(reader: fn(&Shared, bool), waits: bool) {
+/// Explores an owner and a reader, either of them on the spawned thread; an owner that polls once, in longer models, there alone.
+fn explore(reader: fn(&Shared), without: Without, (times, fails): (u32, Option<u32>)) {
     for spawns_owner in [true, false] {
+        if times == 1 && !spawns_owner {
+            continue;
+        }
         let mut builder = Builder::new();
         builder.preemption_bound = Some(2);
         builder.check(move || {
-            let shared = Arc::new(Shared::new());
+            let shared = Arc::new(Shared::new(without));
             let other = Arc::clone(&shared);
             let thread =
-                thread::spawn(move || if spawns_owner { other.own() } else { reader(&other, waits) });
+                thread::spawn(move || if spawns_owner { other.own(times, fails) } else { reader(&other) });
             if spawns_owner {
-                reader(&shared, waits)
+                reader(&shared)
             } else {
-                shared.own()
+                shared.own(times, fails)
             }
             thread.join().unwrap();
         });
     }
 }
 
-fn fails(reader: fn(&Shared, bool)) -> bool {
-    catch_unwind(AssertUnwindSafe(|| explore(reader, false))).is_err()
+fn fails(reader: fn(&Shared), without: Without, owner: (u32, Option<u32>)) -> bool {
+    catch_unwind(AssertUnwindSafe(|| explore(reader, without, owner))).is_err()
 }
 
 #[test]
 fn every_chunk_is_copied_once() {
-    explore(Shared::read, true);
-    assert!(fails(Shared::read), "nothing shows that the reader does not wait");
+    explore(Shared::read, Without::Nothing, (2, None));
+    assert!(fails(Shared::read, Without::Wait, (2, None)), "nothing shows that the reader does not wait");
+}
+
+#[test]
+fn what_the_owner_could_not_write_is_read() {
+    for chunk in 0..CHUNKS {
+        explore(Shared::read, Without::Nothing, (2, Some(chunk)));
+        assert!(
+            fails(Shared::read, Without::Failure, (2, Some(chunk))),
+            "nothing shows a failure told as success"
+        );
+    }
 }
 
 #[test]
 fn memory_that_is_taken_back_is_left_alone() {
-    explore(Shared::take_back, true);
-    assert!(fails(Shared::take_back), "nothing shows that the reader does not wait");
+    explore(Shared::take_back, Without::Nothing, (2, None));
+    for without in [Without::Engagement, Without::Emptying] {
+        assert!(fails(Shared::take_back, without, (2, None)), "nothing shows the step left out");
+    }
+}
+
+#[test]
+fn a_stopped_owner_writes_no_old_chunk_to_a_later_read() {
+    explore(Shared::read_twice, Without::Nothing, (1, None));
+    assert!(fails(Shared::read_twice, Without::Quarantine, (1, None)), "nothing shows an offer too early");
+}
+
+#[test]
+fn an_offer_of_a_region_that_is_gone_is_not_helped() {
+    explore(Shared::read_stale, Without::Nothing, (1, None));
+    assert!(
+        fails(Shared::read_stale, Without::Generation, (1, None)),
+        "nothing shows a write for another region"
+    );
 }

@@ -6,8 +6,8 @@ use aldis_hal::memory::{Access, Gather};
 use aldis_hal::transport::Remote;
 use aldis_hal::{Cause, Handle, PeerId, Sink, Token, Transport};
 
-use super::regions::{Slot, bit, reader};
-use super::table::{CHUNKS_MAX, Chunk, ENTRIES, Entry, Offered};
+use super::regions::{Slot, reader};
+use super::table::{CHUNKS_MAX, Chunk, ENTRIES, Entry, Offered, bit};
 use super::{CopyEngine, Direct};
 
 /// A chunk that is not shared with the owner, and the least and the most of one that is. A call of the system takes as long
@@ -67,10 +67,9 @@ pub(super) enum State {
     Alone,
     /// Offered to the owner.
     Shared,
-    /// What the owner has taken and not done is read after all: from the so many-th of the chunks that it took on.
+    /// Chunks that the owner has taken and not written are read after all: these, by their bits.
     Again {
-        next: u32,
-        end: u32,
+        missing: u32,
     },
 }
 
@@ -84,7 +83,7 @@ impl Read {
         offset: 0,
         len: 0,
         done: 0,
-        offered: Offered { serial: 0, first: 0, len: 0, chunk_bytes: 0, chunks: 0 },
+        offered: Offered { serial: 0, first: 0, len: 0, chunk_bytes: 0, chunks: 0, generation: 0 },
         waited: 0,
     };
 }
@@ -154,10 +153,10 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
                 },
                 Chunk::Gone => return Step::Over(Err(Cause::Stale)),
             },
-            State::Again { next, end } => {
-                let chunk = read.offered.chunks.saturating_sub(1).saturating_sub(next);
-                read.state = State::Again { next: next + 1, end };
-                (read.offered.range(chunk), next + 1 >= end)
+            State::Again { missing } => {
+                let rest = missing & missing.wrapping_sub(1);
+                read.state = State::Again { missing: rest };
+                (read.offered.range(missing.trailing_zeros()), rest == 0)
             }
         };
         if let Some((start, len)) = piece {
@@ -192,28 +191,25 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
     /// The reader has done its part of a read of which the owner has taken so many chunks: whether all is done, or some
     /// chunks must be read after all. `None` while the owner is at it.
     fn rest(&mut self, peer: PeerId, entry: &Entry, read: &mut Read, taken: u32) -> Option<bool> {
-        let done = match entry.helped(read.offered.serial) {
-            Some(helped) if helped >= taken => return Some(true),
-            Some(helped) => {
-                read.waited += 1;
-                if !read.waited.is_multiple_of(PATIENCE) {
-                    return None;
-                }
-                if entry.is_shown(read.generation) && self.engine.is_within(peer, entry.helper()) {
-                    return None;
-                }
-                // It may be stopped just before its copy.
-                entry.empty_places();
-                if self.engine.is_within(peer, entry.helper()) {
-                    return None;
-                }
-                helped
+        // All chunks are taken, so an owner that is not engaged now has told of all that it will ever write.
+        if entry.is_engaged() {
+            read.waited += 1;
+            if !read.waited.is_multiple_of(PATIENCE) {
+                return None;
             }
-            // Those before the one that failed are there, but which one it was is not known.
-            None => 0,
-        };
-        read.state = State::Again { next: done, end: taken };
-        Some(false)
+            if entry.is_shown(read.generation) && self.engine.is_within(peer, entry.helper()) {
+                return None;
+            }
+            // It may be stopped just before its copy. The places stay empty until it has disengaged, since nothing is offered
+            // before that.
+            entry.empty_places();
+            if self.engine.is_within(peer, entry.helper()) {
+                return None;
+            }
+        }
+        let missing = read.offered.taken_from_back(taken) & !entry.written();
+        read.state = State::Again { missing };
+        Some(missing == 0)
     }
 
     /// Ends a read: when this returns nobody writes to its memory any more.
@@ -225,15 +221,16 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
             return;
         }
         let Some(entry) = self.entry(peer, read.entry) else { return };
-        let Some(taken) = entry.withdraw(read.offered.serial, read.offered.chunks) else { return };
-        let is_done = || entry.helped(read.offered.serial).is_none_or(|helped| helped >= taken);
-        if is_done() {
-            return;
+        let _ = entry.withdraw(read.offered.serial, read.offered.chunks);
+        entry.close();
+        if entry.is_engaged() {
+            entry.empty_places();
+            // Ends with the owner's copy of one chunk at the latest, or once the owner cannot be within one. What it does after
+            // that finds empty places.
+            self.engine.await_end(peer, entry.helper(), &|| !entry.is_engaged());
         }
-        entry.empty_places();
-        // Ends with the owner's copy of one chunk at the latest, or once the owner cannot be within one.
-        while !is_done() && self.engine.is_within(peer, entry.helper()) {
-            core::hint::spin_loop();
+        if let Some(Some(table)) = self.peers.get_mut(peer.index()) {
+            table.give_help_back(read.entry);
         }
     }
 
@@ -247,30 +244,43 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         let (Some(&slot), Some(entry)) = (self.slots.0.get(index as usize), self.own.entry(index)) else {
             return false;
         };
-        let Some(offered) = entry.offered() else { return false };
         if !self.engine.writes(slot.peer) {
             return false;
         }
-        let Chunk::Yours(chunk) = entry.take_back(offered.serial, offered.chunks, self.engine.thread())
-        else {
-            return false;
+        let Some(offered) = entry.engage(slot.generation, self.engine.thread()) else { return false };
+        let taken = match entry.take_back(offered.serial, offered.chunks) {
+            Chunk::Yours(chunk) => {
+                if self.write_chunk(&slot, entry, &offered, chunk).is_ok() {
+                    entry.tell_written(chunk);
+                }
+                true
+            }
+            Chunk::Taken(_) | Chunk::Gone => false,
         };
+        entry.disengage();
+        taken
+    }
+
+    /// Writes a chunk that this side has taken to where it belongs. A reader that is not told of it reads it itself, so that nothing
+    /// need be told of a failure.
+    fn write_chunk(
+        &mut self,
+        slot: &Slot,
+        entry: &Entry,
+        offered: &Offered,
+        chunk: u32,
+    ) -> Result<(), Cause> {
         let place = entry.place(chunk).zip(offered.range(chunk));
         let inside = place.and_then(|(place, (start, len))| {
             let start = usize::try_from(offered.first.checked_add(start)?).ok()?;
             slot.holds(start, len).then_some((place, start, len))
         });
-        let written = match inside {
-            // SAFETY: the piece is inside of registered memory, which is there to be read until it is taken back.
-            Some((place, start, len)) => unsafe {
-                let from = slot.memory.start.as_ptr().add(start);
-                self.engine.write(slot.peer, from, place, len)
-            },
-            None => Err(Cause::BadRegion),
-        };
-        let count = offered.chunks.wrapping_sub(chunk);
-        entry.tell_helped(offered.serial, written.is_ok().then_some(count));
-        true
+        let (place, start, len) = inside.ok_or(Cause::BadRegion)?;
+        // SAFETY: the piece is inside of registered memory, which is there to be read until it is taken back.
+        unsafe {
+            let from = slot.memory.start.as_ptr().add(start);
+            self.engine.write(slot.peer, from, place, len)
+        }
     }
 
     /// The next serial of an offer; never zero.
@@ -346,7 +356,10 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
                 (false, true) => len.div_ceil(2),
                 (false, false) => len,
             };
-            self.share(entry, &mut read, (first, target), wanted);
+            let peers = self.peers.get_mut(peer.index());
+            if peers.is_some_and(|row| row.as_mut().is_some_and(|table| table.take_help(read.entry))) {
+                self.share(entry, &mut read, (first, target), wanted);
+            }
         }
         self.keep(index, read);
         self.reading |= bit(index);
@@ -365,7 +378,8 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         let least = len.div_ceil(CHUNKS_MAX.into()).max(SHARED_CHUNK_BYTES_MIN.into());
         let chunk_bytes = wanted.min(SHARED_CHUNK_BYTES_MAX.into()).max(least).next_multiple_of(4096) as u32;
         let chunks = len.div_ceil(chunk_bytes.into()) as u32;
-        read.offered = Offered { serial: self.next_serial(), first, len, chunk_bytes, chunks };
+        let (serial, generation) = (self.next_serial(), read.generation);
+        read.offered = Offered { serial, first, len, chunk_bytes, chunks, generation };
         read.state = State::Shared;
         entry.offer(&read.offered, target);
     }

@@ -57,11 +57,3 @@ impl Slot {
 pub(super) const fn reader(index: u32) -> usize {
     index as usize + ENTRIES as usize
 }
-
-/// The bit of `index`; none for one that is too large.
-pub(super) const fn bit(index: u32) -> u32 {
-    match 1u32.checked_shl(index) {
-        Some(bit) => bit,
-        None => 0,
-    }
-}

@@ -23,6 +23,14 @@ pub(super) const ENTRIES: u32 = 32;
 /// Chunks of one read that two sides share. Few in the models, as each is some words more to be explored.
 pub(super) const CHUNKS_MAX: u32 = if cfg!(loom) { 2 } else { 32 };
 
+/// The bit of `index`; none for one that is too large.
+pub(super) const fn bit(index: u32) -> u32 {
+    match 1u32.checked_shl(index) {
+        Some(bit) => bit,
+        None => 0,
+    }
+}
+
 /// Bytes of a table.
 pub const TABLE_BYTES: usize = size_of::<Entry>() * ENTRIES as usize;
 
@@ -84,14 +92,15 @@ struct Shown {
     len: Long,
 }
 
-/// Written by the reader.
+/// Written by the reader that has the entry's help.
 #[repr(C, align(64))]
 struct Offer {
     /// Which offer it is; zero for none.
     serial: Word,
     chunks: Word,
     chunk_bytes: Word,
-    padding: Word,
+    /// The generation of the region that it reads: an offer outlives a region whose reader has not noticed its end.
+    generation: Word,
     /// Where in the region it begins.
     first: Long,
     len: Long,
@@ -102,8 +111,13 @@ struct Offer {
 struct Shared {
     /// Who has taken what; see [`Claims`].
     claims: AtomicU32,
-    /// Chunks that the owner has written, behind the offer's serial; written by the owner.
-    helped: Word,
+    /// One while a reader has the help of the owner: one reader at a time writes the offer and the places.
+    help: AtomicU32,
+    /// Chunks that the owner has written whole, by their bits; the owner writes it while it is engaged, and the reader before it
+    /// offers.
+    written: Word,
+    /// One while the owner may take a chunk or write one; written by the owner.
+    engaged: Word,
 }
 
 /// Chunks taken: `serial << 16 | from the back << 8 | from the front`.
@@ -119,9 +133,6 @@ impl Claims {
         ((self.0 >> 16) as u16, self.0 >> 8 & 0xFF, self.0 & 0xFF)
     }
 }
-
-/// In `helped`: the owner could not write.
-const FAILED: u32 = 0xFF;
 
 /// What a reader or an owner that asks for a chunk gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -142,9 +153,18 @@ pub(super) struct Offered {
     pub(super) len: u64,
     pub(super) chunk_bytes: u32,
     pub(super) chunks: u32,
+    /// Of the region that is read.
+    pub(super) generation: u32,
 }
 
 impl Offered {
+    /// The chunks that the owner has taken, by their bits, if it has taken `taken` from the back.
+    pub(super) fn taken_from_back(&self, taken: u32) -> u32 {
+        // Of 32 chunks all bits.
+        let all = |chunks: u32| bit(chunks).wrapping_sub(1);
+        all(self.chunks) & !all(self.chunks.saturating_sub(taken))
+    }
+
     /// The bytes of chunk `index`, from the offer's beginning.
     pub(super) fn range(&self, index: u32) -> Option<(u64, usize)> {
         let start = u64::from(index).checked_mul(self.chunk_bytes.into())?;
@@ -163,11 +183,16 @@ impl Entry {
                 serial: word(),
                 chunks: word(),
                 chunk_bytes: word(),
-                padding: word(),
+                generation: word(),
                 first: long(),
                 len: long(),
             },
-            shared: Shared { claims: AtomicU32::new(0), helped: word() },
+            shared: Shared {
+                claims: AtomicU32::new(0),
+                help: AtomicU32::new(0),
+                written: word(),
+                engaged: word(),
+            },
             places: core::array::from_fn(|_| Place { address: long(), len: long() }),
         }
     }
@@ -200,7 +225,14 @@ impl Entry {
         self.shown.generation.load(Ordering::Relaxed) == generation
     }
 
-    /// Offers the chunks of a read, whose places begin at `target`. By the reader.
+    /// Takes the owner's help for reads of one reader. False while another reader has it. By a reader that does not have it.
+    pub(super) fn take_help(&self) -> bool {
+        self.shared.help.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Offers the chunks of a read, whose places begin at `target`. By the reader that has the help, when no offer is open and the
+    /// owner is [not engaged](Self::is_engaged): nobody else uses the offer, the places or what was written until the last
+    /// store.
     pub(super) fn offer(&self, offered: &Offered, target: u64) {
         for (index, place) in (0..offered.chunks).zip(&self.places) {
             if let Some((start, len)) = offered.range(index) {
@@ -212,12 +244,27 @@ impl Entry {
         self.offer.len.store(offered.len);
         self.offer.chunk_bytes.store(offered.chunk_bytes, Ordering::Relaxed);
         self.offer.chunks.store(offered.chunks, Ordering::Relaxed);
+        self.offer.generation.store(offered.generation, Ordering::Relaxed);
+        self.shared.written.store(0, Ordering::Relaxed);
         self.shared.claims.store(Claims::new(offered.serial, 0, 0).0, Ordering::Release);
         self.offer.serial.store(offered.serial.into(), Ordering::Release);
     }
 
+    /// Ends an offer: the owner engages itself for it no more. Whether it still [is](Self::is_engaged) is to be asked after this.
+    /// By the reader that has the help.
+    pub(super) fn close(&self) {
+        self.offer.serial.store(0, Ordering::Relaxed);
+        // Either the owner sees this when it has engaged itself, or this side sees that it has.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Gives the help to whoever wants it next. By the reader that has it, when its offer is closed and the owner not engaged.
+    pub(super) fn give_help_back(&self) {
+        self.shared.help.store(0, Ordering::Release);
+    }
+
     /// The offer there is. By the owner.
-    pub(super) fn offered(&self) -> Option<Offered> {
+    fn offered(&self) -> Option<Offered> {
         let serial = self.offer.serial.load(Ordering::Acquire) as u16;
         let offered = Offered {
             serial,
@@ -225,8 +272,40 @@ impl Entry {
             len: self.offer.len.load(),
             chunk_bytes: self.offer.chunk_bytes.load(Ordering::Relaxed),
             chunks: self.offer.chunks.load(Ordering::Relaxed),
+            generation: self.offer.generation.load(Ordering::Relaxed),
         };
         (serial != 0 && offered.chunks <= CHUNKS_MAX && offered.chunk_bytes > 0).then_some(offered)
+    }
+
+    /// Engages the owner, in this thread, for the offer there is of the region of that generation, if any chunk may be left. From here
+    /// to [`disengage`](Self::disengage) the offer stays what it is, but for being closed, and so do the places, but for being
+    /// emptied. By the owner.
+    pub(super) fn engage(&self, generation: u32, thread: u32) -> Option<Offered> {
+        let offered = self.offered()?;
+        let (serial, back, front) = Claims(self.shared.claims.load(Ordering::Relaxed)).open();
+        if serial != offered.serial || back + front >= offered.chunks {
+            return None;
+        }
+        self.shown.thread.store(thread, Ordering::Relaxed);
+        self.shared.engaged.store(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        // What was seen before may be of an offer that has ended since.
+        let offered = self.offered().filter(|offered| offered.generation == generation);
+        if offered.is_none() {
+            self.disengage();
+        }
+        offered
+    }
+
+    /// The owner has told all that it has written, and writes no more. By the owner.
+    pub(super) fn disengage(&self) {
+        self.shared.engaged.store(0, Ordering::Release);
+    }
+
+    /// Whether the owner may still write to places of this entry. By the reader that has the help; lasting only once its offer is
+    /// closed, or all chunks are taken.
+    pub(super) fn is_engaged(&self) -> bool {
+        self.shared.engaged.load(Ordering::Acquire) != 0
     }
 
     /// Takes the next chunk from the front, or, for the owner, from the back.
@@ -259,9 +338,8 @@ impl Entry {
         self.take(serial, chunks, false)
     }
 
-    /// Takes the last chunk that is left. By the owner, in this thread.
-    pub(super) fn take_back(&self, serial: u16, chunks: u32, thread: u32) -> Chunk {
-        self.shown.thread.store(thread, Ordering::Relaxed);
+    /// Takes the last chunk that is left. By the owner, engaged.
+    pub(super) fn take_back(&self, serial: u16, chunks: u32) -> Chunk {
         self.take(serial, chunks, true)
     }
 
@@ -270,20 +348,15 @@ impl Entry {
         self.places.get(index as usize)
     }
 
-    /// Tells that so many chunks have been written; `None` if one could not be. By the owner.
-    pub(super) fn tell_helped(&self, serial: u16, chunks: Option<u32>) {
-        let count = chunks.unwrap_or(FAILED);
-        self.shared.helped.store(u32::from(serial) << 8 | count, Ordering::Release);
+    /// Tells that all of a chunk has been written. By the owner, engaged.
+    pub(super) fn tell_written(&self, chunk: u32) {
+        let before = self.shared.written.load(Ordering::Relaxed);
+        self.shared.written.store(before | bit(chunk), Ordering::Release);
     }
 
-    /// Chunks that the owner says it has written; `None` if it could not. By the reader.
-    pub(super) fn helped(&self, serial: u16) -> Option<u32> {
-        let told = self.shared.helped.load(Ordering::Acquire);
-        match (told >> 8, told & 0xFF) {
-            (from, FAILED) if from == u32::from(serial) => None,
-            (from, count) if from == u32::from(serial) => Some(count),
-            _ => Some(0),
-        }
+    /// Chunks of the reader's offer that the owner has written whole, by their bits. By the reader.
+    pub(super) fn written(&self) -> u32 {
+        self.shared.written.load(Ordering::Acquire)
     }
 
     /// Claims all that is left of an offer; how many chunks the owner had taken, if the offer is still there. By the reader.
@@ -314,6 +387,10 @@ impl Entry {
 /// A rank's table, mapped into this process.
 pub struct Table<'m> {
     start: NonNull<Entry>,
+    /// Entries of which this rank, as a reader, has the help.
+    helped: u32,
+    /// Those of them in which an offer of this rank is open.
+    offered: u32,
     memory: PhantomData<&'m [Entry]>,
 }
 
@@ -339,12 +416,43 @@ impl<'m> Table<'m> {
         if len < TABLE_BYTES || !start.is_aligned() {
             return Err(Cause::BadRegion);
         }
-        Ok(Self { start, memory: PhantomData })
+        Ok(Self { start, helped: 0, offered: 0, memory: PhantomData })
     }
 
     pub(super) fn entry(&self, index: u32) -> Option<&'m Entry> {
         // SAFETY: the index is inside of the table, which `new`'s caller vouched for, and an entry is made of atomics.
         (index < ENTRIES).then(|| unsafe { self.start.add(index as usize).as_ref() })
+    }
+
+    /// Takes the help of this table's owner for one read of an entry. False where another read has it, and where the owner may still
+    /// be at a chunk of an offer that was closed: its places stay empty as long.
+    pub(super) fn take_help(&mut self, index: u32) -> bool {
+        let (Some(entry), bit) = (self.entry(index), bit(index)) else { return false };
+        if self.offered & bit != 0 {
+            return false;
+        }
+        if self.helped & bit == 0 {
+            if !entry.take_help() {
+                return false;
+            }
+            self.helped |= bit;
+        }
+        if entry.is_engaged() {
+            return false;
+        }
+        self.offered |= bit;
+        true
+    }
+
+    /// Gives the help back after the offer was closed. While the owner is engaged the entry is left to this rank, which looks again
+    /// before its next offer; others read alone.
+    pub(super) fn give_help_back(&mut self, index: u32) {
+        let (Some(entry), bit) = (self.entry(index), bit(index)) else { return };
+        self.offered &= !bit;
+        if !entry.is_engaged() {
+            self.helped &= !bit;
+            entry.give_help_back();
+        }
     }
 }
 
@@ -353,5 +461,5 @@ const _: () = {
     assert!(size_of::<Place>() == 16);
     #[cfg(not(loom))]
     assert!(size_of::<Entry>() == 3 * 64 + CHUNKS_MAX as usize * 16);
-    assert!(ENTRIES <= u32::BITS && CHUNKS_MAX < FAILED);
+    assert!(ENTRIES <= u32::BITS && CHUNKS_MAX <= u32::BITS);
 };

@@ -66,6 +66,19 @@ struct Moments {
     within: AtomicU32,
     /// Chunks written.
     written: AtomicU32,
+    /// Writes that were begun; of them every so many-th fails, if this is not zero.
+    begun: AtomicU32,
+    fails_every: AtomicU32,
+    /// A write that fails has written half of its bytes.
+    falls_short: AtomicBool,
+}
+
+impl Moments {
+    fn fails_now(&self) -> bool {
+        let begun = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        let every = self.fails_every.load(Ordering::SeqCst);
+        every != 0 && begun.is_multiple_of(every)
+    }
 }
 
 /// Copies within this process.
@@ -98,7 +111,14 @@ unsafe impl CopyEngine for Engine {
         }
         self.moments.within.fetch_add(1, Ordering::SeqCst);
         let (address, room) = place.load();
-        let fits = room == len as u64 && !self.fails;
+        let fails = self.moments.fails_now();
+        let fits = room == len as u64 && !self.fails && !fails;
+        if fails && self.moments.falls_short.load(Ordering::SeqCst) && room == len as u64 {
+            // SAFETY: as below, of a part of it.
+            unsafe {
+                from.copy_to_nonoverlapping(core::ptr::with_exposed_provenance_mut(address as usize), len / 2)
+            };
+        }
         if fits {
             // SAFETY: what a place names is there to be written as long as it is not empty.
             unsafe {
@@ -371,6 +391,100 @@ fn what_a_stopped_owner_has_taken_is_read_after_all() {
     moments.stop.store(false, Ordering::SeqCst);
     helper.join().unwrap();
     assert_eq!(moments.written.load(Ordering::SeqCst), 0);
+}
+
+/// Which write of the owner's fails, and how much of it was written before, is the same to the reader: it reads that chunk.
+#[test]
+fn what_an_owner_could_not_write_is_read() {
+    for (fails_every, falls_short) in (1..=5).flat_map(|every| [(every, false), (every, true)]) {
+        let ([mut owner, mut reader], moments) = pair(true, false);
+        moments.fails_every.store(fails_every, Ordering::SeqCst);
+        moments.falls_short.store(falls_short, Ordering::SeqCst);
+        let data = pattern(1 << 20);
+        for round in 0..4 {
+            let mut into = vec![0xEE; data.len()];
+            let (regions, _) = start(&mut owner, &mut reader, &data, &mut into);
+            let over = (0..100).find_map(|_| {
+                (0..1 + round).for_each(|_| drop(poll(&mut owner)));
+                poll(&mut reader).pop()
+            });
+            assert_eq!(over, Some((TOKEN, Ok(()))));
+            assert!(into == data, "every {fails_every}th write fails, round {round}");
+            reader.deregister(regions[1]).unwrap();
+            owner.deregister(regions[0]).unwrap();
+        }
+    }
+}
+
+/// An owner that is stopped between having taken a chunk and looking where it belongs goes on when its reader is at the next piece
+/// of the same region, or long done: it writes an old chunk to no new place.
+#[test]
+fn an_owner_that_was_stopped_writes_nothing_to_a_later_read() {
+    const PIECE: usize = 400_000;
+    for is_cut_off in [false, true] {
+        let ([mut owner, mut reader], moments) = pair(true, false);
+        let data = pattern(3 * PIECE);
+        let shown = owner.register(PeerId(1), memory(&data), Access::REMOTE_READ).unwrap();
+        let mut key = [0; 8];
+        owner.pack_key(shown, &mut key).unwrap();
+        let mut into = vec![0u8; 3 * PIECE];
+        let region = reader.register(PeerId(0), memory(&into), Access::LOCAL_WRITE).unwrap();
+        let piece = |reader: &mut End, index: usize| {
+            let local = Gather { region, offset: index * PIECE, len: PIECE };
+            let remote = Remote { key: &key, offset: (index * PIECE) as u64 };
+            assert_eq!(reader.get(PeerId(0), local, remote, TOKEN), Post::Queued);
+        };
+        let end = |reader: &mut End| (0..100_000).find_map(|_| poll(reader).pop());
+        piece(&mut reader, 0);
+        let helper = stop_within(owner, &moments);
+        if is_cut_off {
+            reader.quiesce(Quiesce::Post(TOKEN)).unwrap();
+        } else {
+            assert_eq!(end(&mut reader), Some((TOKEN, Ok(()))));
+        }
+        piece(&mut reader, 1);
+        moments.stop.store(false, Ordering::SeqCst);
+        let mut owner = helper.join().unwrap();
+        assert_eq!(moments.written.load(Ordering::SeqCst), 0, "it found its place empty");
+        assert_eq!(end(&mut reader), Some((TOKEN, Ok(()))));
+        assert!(into[PIECE..2 * PIECE] == data[PIECE..2 * PIECE]);
+        // Now that it has gone on it helps again.
+        piece(&mut reader, 2);
+        let over = (0..100).find_map(|_| {
+            poll(&mut owner);
+            poll(&mut reader).pop()
+        });
+        assert_eq!(over, Some((TOKEN, Ok(()))));
+        assert!(moments.written.load(Ordering::SeqCst) > 0);
+        let first = if is_cut_off { PIECE } else { 0 };
+        assert!(into[first..] == data[first..]);
+        into.fill(0);
+    }
+}
+
+/// A reader that has not noticed yet that its region is gone, and another read of the region that is shown in its entry now: neither
+/// gets what belongs to the other, and the owner helps the one that is there.
+#[test]
+fn an_entry_that_is_shown_again_serves_its_new_reader_alone() {
+    const LEN: usize = 400_000;
+    for (polls, helps) in [(0, 1), (1, 2), (2, 1), (1, 4)] {
+        let ([mut owner, mut reader], _) = pair(true, false);
+        let (old, new) = (pattern(LEN), pattern(2 * LEN)[LEN..].to_vec());
+        let (mut into_old, mut into_new) = (vec![0u8; LEN], vec![0u8; LEN]);
+        let (regions, _) = start(&mut owner, &mut reader, &old, &mut into_old);
+        (0..polls).for_each(|_| drop(poll(&mut reader)));
+        owner.deregister(regions[0]).unwrap();
+        let ([again, _], post) = start(&mut owner, &mut reader, &new, &mut into_new);
+        assert_eq!((again.0.slot, post), (regions[0].0.slot, Post::Queued), "in the same entry");
+        let mut ends = Vec::new();
+        for _ in 0..1000 {
+            (0..helps).for_each(|_| drop(poll(&mut owner)));
+            ends.extend(poll(&mut reader).into_iter().map(|(_, result)| result));
+        }
+        ends.sort_by_key(|end| end.is_err());
+        assert_eq!(ends, [Ok(()), Err(Cause::Stale)]);
+        assert!(into_new == new);
+    }
 }
 
 /// Both sides at full speed in threads, read after read, some cut off: nothing is lost, doubled or written too late.

@@ -11,8 +11,8 @@ use aldis_hal::{
 
 use super::CopyEngine;
 use super::reads::{READ_BYTES_MAX, Read, State, Step};
-use super::regions::{REGIONS, Slot, Slots, bit, reader};
-use super::table::{ENTRIES, Table};
+use super::regions::{REGIONS, Slot, Slots, reader};
+use super::table::{ENTRIES, Table, bit};
 
 /// A transport around `T` that reads memory of ranks of this node by `E`: see the [module](super).
 pub struct Direct<'m, T, E> {
