@@ -80,6 +80,11 @@ impl Child {
         out.into_iter().chain(err)
     }
 
+    /// The process, which leads its group.
+    pub(crate) const fn pid(&self) -> Pid {
+        self.group
+    }
+
     /// Ends its input.
     pub(crate) fn end_input(&mut self) {
         self.process.stdin.take();

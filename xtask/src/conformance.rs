@@ -11,12 +11,15 @@ use crate::shell;
 use crate::steps::Outcome;
 use crate::table::Table;
 use crate::verbs;
+use crate::wild::Wild;
 use crate::workspace::{self, Workspace};
 
 /// Seeds of a campaign.
 const SEEDS: u64 = 1000;
 /// Those of the step of `cargo xtask test`: a minute on two cores.
 const STEP_SEEDS: u64 = 300;
+/// Wild seeds of it, beside those.
+const STEP_WILD_SEEDS: u64 = 60;
 /// What cargo is to build: the suite, and what it starts for jobs of processes.
 pub(crate) const PROGRAMS: [&str; 8] =
     ["-p", "aldis-tests", "--bin", "conformance", "-p", "aldis-host-sim", "--bin", "aldis-run"];
@@ -178,24 +181,22 @@ fn build() -> Result<String> {
     Ok(program.display().to_string())
 }
 
-/// A step of `cargo xtask test`: always the same seeds, so that what fails fails everywhere.
+/// A step of `cargo xtask test`: fixed seeds, so that what fails fails everywhere, and [wild ones](Wild).
 pub(crate) fn step() -> Result<Outcome> {
     let program = build()?;
-    let start = Instant::now();
-    let suite = Conformance {
-        list: false,
-        case: ALL.into(),
-        medium: ALL.into(),
-        seeds: STEP_SEEDS,
-        from: 0,
-        json: false,
-    };
-    let went = suite.campaign(&program)?;
+    let (start, wild) = (Instant::now(), Wild::of("conformance"));
+    eprintln!("{STEP_WILD_SEEDS} {wild}");
+    let mut went = Vec::new();
+    for (from, seeds) in [(0, STEP_SEEDS), (wild.from, STEP_WILD_SEEDS)] {
+        let suite =
+            Conformance { list: false, case: ALL.into(), medium: ALL.into(), seeds, from, json: false };
+        went.extend(suite.campaign(&program)?);
+    }
     let took = start.elapsed().as_secs_f64();
     judge(&went)?;
     let (runs, work) = went.iter().fold((0, 0.0), |sum, went| (sum.0 + went.runs, sum.1 + went.seconds));
     let cases = cases(&program)?.len();
-    Ok(Outcome::Passed(format!("{cases} cases, {runs} runs in {took:.1} s ({work:.0} s of work)")))
+    Ok(Outcome::Passed(format!("{cases} cases, {runs} runs in {took:.1} s ({work:.0} s of work); {wild}")))
 }
 
 #[cfg(test)]

@@ -25,10 +25,12 @@ mod shell;
 mod sim;
 mod size;
 mod steps;
+mod storm;
 mod table;
 mod test;
 mod toolchain;
 mod verbs;
+mod wild;
 mod workspace;
 
 /// The chores of Aldis.
@@ -54,6 +56,7 @@ enum Command {
     Schedule(schedule::Schedule),
     Sim(sim::Sim),
     Size(size::Size),
+    Storm(storm::Storm),
     Test(test::Test),
     #[command(subcommand)]
     Verbs(verbs::Command),
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
         Command::Schedule(schedule) => schedule.run(),
         Command::Sim(sim) => sim.run(),
         Command::Size(size) => size.run(),
+        Command::Storm(storm) => storm.run(),
         Command::Test(test) => test.run(),
         Command::Verbs(command) => command.run(),
     };

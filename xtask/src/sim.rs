@@ -13,12 +13,15 @@ use crate::shell;
 use crate::steps::Outcome;
 use crate::table::Table;
 use crate::verbs;
+use crate::wild::Wild;
 use crate::workspace::{self, Workspace};
 
 /// Seeds of a campaign that is bound by nothing else.
 const SEEDS: u64 = 1000;
 /// Seeds and ranks of the step of `cargo xtask test`: half a minute on two cores.
 const STEP_SEEDS: u64 = 1500;
+/// Wild seeds of it, beside those.
+const STEP_WILD_SEEDS: u64 = 500;
 const STEP_RANKS: &str = "2-16";
 /// The workload that is some of everything.
 const MIXED: &str = "mixed";
@@ -257,29 +260,37 @@ fn build(others: &[String]) -> Result<()> {
     shell::run(cargo.args(others))
 }
 
-/// A step of `cargo xtask test`: always the same seeds, so that what fails fails everywhere.
+/// A step of `cargo xtask test`: fixed seeds, so that what fails fails everywhere, and [wild ones](Wild).
 pub(crate) fn step() -> Result<Outcome> {
     let workspace = Workspace::members()?;
     // With what the next step runs: the last crates of both, each one core's work, are compiled side by side.
     let mut others = conformance::PROGRAMS.map(String::from).to_vec();
     others.extend(verbs::features(&conformance::PACKAGES));
     build(&others)?;
-    let start = Instant::now();
-    let sim = Sim {
-        seeds: Some(STEP_SEEDS),
-        minutes: None,
-        from: 0,
-        ranks: STEP_RANKS.into(),
-        workload: None,
-        faults: None,
-        wire: None,
-        json: false,
-    };
-    let went = sim.campaign(&workspace)?;
-    let took = start.elapsed();
-    sim.judge(&went)?;
-    let Went { seeds, events, .. } = sum(&went);
-    Ok(Outcome::Passed(format!("{seeds} seeds, {events} events in {:.1} s", took.as_secs_f64())))
+    let (start, wild) = (Instant::now(), Wild::of("simulator"));
+    eprintln!("{STEP_WILD_SEEDS} {wild}");
+    let (mut seeds, mut events) = (0, 0);
+    let mut verdicts = Vec::new();
+    for (from, count) in [(0, STEP_SEEDS), (wild.from, STEP_WILD_SEEDS)] {
+        let sim = Sim {
+            seeds: Some(count),
+            minutes: None,
+            from,
+            ranks: STEP_RANKS.into(),
+            workload: None,
+            faults: None,
+            wire: None,
+            json: false,
+        };
+        let went = sim.campaign(&workspace)?;
+        let all = sum(&went);
+        (seeds, events) = (seeds + all.seeds, events + all.events);
+        // Those of the other range are tried and told all the same.
+        verdicts.push(sim.judge(&went));
+    }
+    verdicts.into_iter().collect::<Result<()>>()?;
+    let took = start.elapsed().as_secs_f64();
+    Ok(Outcome::Passed(format!("{seeds} seeds, {events} events in {took:.1} s; {wild}")))
 }
 
 #[cfg(test)]

@@ -2,10 +2,11 @@
 
 use core::num::NonZero;
 use std::collections::BTreeMap;
+use std::env;
 use std::path::PathBuf;
 use std::thread;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
@@ -13,21 +14,24 @@ use crate::aside::Aside;
 use crate::firmware;
 use crate::steps::{Outcome, Run, Verdict};
 use crate::table::Table;
+use crate::wild::Wild;
 use crate::workspace::{self, Workspace};
-use crate::{arrows, bench, conformance, endian, fences, licences, mpi, qemu, shell, sim, size, verbs};
+use crate::{
+    arrows, bench, conformance, endian, fences, licences, mpi, qemu, shell, sim, size, storm, verbs,
+};
 
 /// Runs everything that proves the project and says plainly what it skipped and how to enable it.
 ///
 /// Formatting, dependency arrows, fences of unsafe code, licences, clippy for each package and feature, documentation, unit and
 /// integration tests, bugs planted for them; then, unless skipped as slow, a campaign of the simulator, the conformance suite
-/// on 300 seeds, programs in C, mpi4py's tests and rsmpi's examples over its interface of MPI, a job with an emulated big-endian machine, the loom
+/// on 300 seeds, a storm of signals, programs in C, mpi4py's tests and rsmpi's examples over its interface of MPI, a job with an emulated big-endian machine, the loom
 /// models, a check for firmware targets, the firmware's size and contents, jobs of firmware in emulators, RDMA in emulated machines,
 /// and a short run of the benchmark against the peers. Steps that only build and compute run beside the others at low
 /// priority, and tell at their end. A step that does not come to its end is ended, and what it ran is told. Needs no root and no
 /// package.
 #[derive(Args)]
 pub(crate) struct Test {
-    /// Leave out the simulator, conformance, programs in C, mpi4py, rsmpi, loom, firmware, size, endian, emulators, RDMA and the peers
+    /// Leave out the simulator, conformance, the storm, programs in C, mpi4py, rsmpi, loom, firmware, size, endian, emulators, RDMA and the peers
     #[arg(long)]
     skip_slow: bool,
     /// Run only this step; several may be named, and run one after the other in the usual order
@@ -58,7 +62,7 @@ enum When {
     Aside,
 }
 
-const STEPS: [Step; 21] = {
+const STEPS: [Step; 22] = {
     use When::{Always, Aside, Slow};
     const fn step(name: &'static str, when: When, work: fn(&Workspace) -> Result<Outcome>) -> Step {
         Step { name, when, work }
@@ -74,6 +78,7 @@ const STEPS: [Step; 21] = {
         step("planted", Always, |_| planted()),
         step("simulator", Slow, |_| sim::step()),
         step("conformance", Slow, |_| conformance::step()),
+        step("storm", Slow, |_| storm::step()),
         step("mpi", Slow, |_| mpi::step()),
         step("mpi4py", Slow, |_| mpi::clients()),
         step("rsmpi", Slow, |_| mpi::examples()),
@@ -217,8 +222,19 @@ fn tests() -> Result<Outcome> {
     cargo.args(["test", "--locked", "--workspace", "--no-fail-fast"]);
     // What it runs is among what the step "conformance" does.
     cargo.args(["--", "--skip", "every_case_passes_over_every_medium"]);
-    shell::run(cargo.env("RUST_TEST_THREADS", threads.to_string()))?;
-    Ok(Outcome::Passed(String::new()))
+    let seed = property_seed();
+    eprintln!("property tests: {PROPERTY_SEED}={seed}; replay with it in the environment of cargo test");
+    shell::run(cargo.env("RUST_TEST_THREADS", threads.to_string()).env(PROPERTY_SEED, &seed))
+        .with_context(|| format!("with {PROPERTY_SEED}={seed}"))?;
+    Ok(Outcome::Passed(format!("{PROPERTY_SEED}={seed}")))
+}
+
+/// The variable from which proptest takes the seed of all that it draws, beside the failures that it keeps in files.
+const PROPERTY_SEED: &str = "PROPTEST_RNG_SEED";
+
+/// The seed of property tests: that of the environment, to replay a run, or a wild one.
+fn property_seed() -> String {
+    env::var(PROPERTY_SEED).unwrap_or_else(|_| Wild::of("tests").from.to_string())
 }
 
 /// Whether the simulator finds the bugs that a feature of the kernel plants. A build of its own, so that no other test meets
@@ -227,8 +243,10 @@ fn planted() -> Result<Outcome> {
     let mut cargo = workspace::cargo();
     cargo.args(["test", "--locked", "--workspace", "--features", "aldis-host-sim/planted-bugs"]);
     cargo.args(["--test", "planted"]);
+    let wild = Wild::of("planted");
+    cargo.env("ALDIS_WILD_FROM", wild.from.to_string());
     shell::run(cargo.args(["--", "--nocapture"]))?;
-    Ok(Outcome::Passed(String::new()))
+    Ok(Outcome::Passed(wild.to_string()))
 }
 
 /// The lock-free structures under every interleaving. A folder of its own, because the flag rebuilds everything.
