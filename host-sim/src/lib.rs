@@ -100,7 +100,7 @@ pub use arena::ShmArena;
 pub use error::JoinError;
 pub use job::Job;
 pub use platform::HostPlatform;
-pub use run::{Abort, run};
+pub use run::{Abort, run, run_with};
 pub use transport::{Far, HostEndpoint, HostShm, HostTransport};
 
 /// The programs of the manual, compiled and run with the documentation tests.

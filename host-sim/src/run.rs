@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 
 use aldis_hal::Cause;
+use aldis_kernel::Memory;
 
 use crate::error::JoinError;
 use crate::job::Job;
@@ -42,11 +43,25 @@ impl Error for Abort {}
 /// Joins the job, runs `program` on this rank's endpoint and leaves.
 ///
 /// Under `aldis-run` or a process manager ([`pmi`](crate::pmi)) the process becomes one of its ranks; started by itself it is a
-/// job of one. The default [`storage`](crate::storage) is used. An error that `program` returns, or its panic, is reported
+/// job of one. The default [`storage`] is used. An error that `program` returns, or its panic, is reported
 /// once: by the launcher if there is one, which then ends the other ranks; on standard error otherwise. [`Abort`] as the error
 /// chooses the job's exit code.
 pub fn run(program: impl FnOnce(&mut HostEndpoint) -> Result<(), Box<dyn Error>>) -> ExitCode {
-    let joined = storage::take().ok_or(JoinError::StorageTaken).and_then(Job::join);
+    run_joined(storage::take().ok_or(JoinError::StorageTaken).and_then(Job::join), program)
+}
+
+/// As [`run`], with storage of the program's own: that of [`storage!`](aldis_kernel::storage), say, whose sizes it chooses.
+pub fn run_with(
+    storage: Memory<'static>,
+    program: impl FnOnce(&mut HostEndpoint) -> Result<(), Box<dyn Error>>,
+) -> ExitCode {
+    run_joined(Job::join(storage), program)
+}
+
+fn run_joined(
+    joined: Result<(Job, HostEndpoint), JoinError>,
+    program: impl FnOnce(&mut HostEndpoint) -> Result<(), Box<dyn Error>>,
+) -> ExitCode {
     let (job, mut endpoint) = match joined {
         Ok(joined) => joined,
         Err(error) => {
@@ -77,7 +92,8 @@ pub fn run(program: impl FnOnce(&mut HostEndpoint) -> Result<(), Box<dyn Error>>
             },
             Err(error) => {
                 let text = chain(&*error);
-                job.fail(&text, is_consequence(&*error));
+                // A program may have put the kernel's error into one of its own that does not tell its source.
+                job.fail(&text, is_consequence(&*error) || is_consequence(endpoint.failure()));
                 (text, 1)
             }
         },

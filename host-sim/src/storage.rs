@@ -12,7 +12,9 @@
 //! | pieces | 1024 | of groups that are no single stride: 17 a communicator; 12 bytes each |
 //!
 //! It is [mapped](mod@crate::lazy): pages that a program never touches take no memory. A system that refuses so much
-//! address space (`ulimit -v`) leaves a `static` one, of 1024 requests and as many bins. A program that needs other sizes declares its own with [`aldis_kernel::storage!`] and joins by [`Job::join`](crate::Job::join).
+//! address space (`ulimit -v`) leaves a `static` one, of 1024 requests and as many bins. A program that needs other sizes
+//! declares its own with [`aldis_kernel::storage!`] and passes it to [`run_with`](crate::run_with) or
+//! [`Job::join`](crate::Job::join).
 
 use core::marker::PhantomData;
 

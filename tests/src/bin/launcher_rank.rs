@@ -16,6 +16,11 @@ type Outcome = Result<(), Box<dyn Error>>;
 
 const TAG: Tag = Tag(7);
 
+aldis_kernel::storage! {
+    static SMALL: peers = 8, requests = 256, communicators = 4,
+        envelopes = 32, blocks = 32, block_bytes = 2048, pooled = 4, bins = 64
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let behaviour = arguments.first().map_or("", String::as_str);
@@ -25,6 +30,8 @@ fn main() -> ExitCode {
         "never-join" => loop {
             std::thread::sleep(Duration::from_secs(60));
         },
+        // More requests than the storage has.
+        "full" => aldis_host_sim::run_with(SMALL.take().expect("taken once"), |ep| behave(ep, behaviour)),
         _ => aldis_host_sim::run(|ep| behave(ep, behaviour)),
     }
 }
@@ -50,12 +57,15 @@ fn behave(ep: &mut HostEndpoint, behaviour: &str) -> Outcome {
         // Everybody waits for a message that nobody sends.
         "hang" => wait_for(ep, Rank((me.0 + 1) % world.size())),
         // The last rank misbehaves, the others wait for it.
-        _ if me != last && !matches!(behaviour, "stream" | "stuck") => wait_for(ep, last),
+        _ if me != last && !matches!(behaviour, "stream" | "stuck" | "reword") => wait_for(ep, last),
         "stream" => stream(ep),
         "stuck" => stuck(ep),
         "exit" => std::process::exit(3),
         "quit" => std::process::exit(0),
         "fail" => Err("the input makes no sense".into()),
+        // What the kernel said is lost in the program's own error.
+        "reword" => wait_for(ep, Rank((me.0 + 1) % world.size()))
+            .map_err(|error| format!("my own words: {error}").into()),
         "abort" => Err(Abort::new(42, "nothing to be done").into()),
         "abort-call" => {
             ep.abort(43);
@@ -64,7 +74,6 @@ fn behave(ep: &mut HostEndpoint, behaviour: &str) -> Outcome {
         "panic" => panic!("out of ideas"),
         "leave" => Ok(()),
         "full" => {
-            // More requests than the storage has: a typed error.
             let mut buffers = vec![[0_u8; 8]; 2000];
             ep.scope(|s| {
                 buffers.iter_mut().try_for_each(|buffer| s.irecv(&world, buffer, Rank(0), TAG).map(drop))

@@ -11,8 +11,16 @@ use aldis_kernel::Rank;
 use super::chapter::cases;
 use super::rank::play;
 
-/// Request slots of `aldis_host_sim::storage`, which every rank has.
+/// Request slots of a rank: few enough that a case can use them all.
 const STORAGE_REQUESTS: usize = 1024;
+
+aldis_kernel::storage! {
+    /// What a rank of one case has; those of many cases have the default storage.
+    static STORAGE: peers = 64, requests = STORAGE_REQUESTS, communicators = 64,
+        envelopes = 128, blocks = 32, block_bytes = 8192, pooled = 16, bins = 1024,
+        pieces = 1024
+}
+
 /// Seconds after which a job hangs: the launcher then tells what every rank was doing. They are the machine's, so there are
 /// some thousand times as many as a job needs on one that has time for it.
 const HANG_S: &str = "300";
@@ -52,7 +60,8 @@ pub(super) fn run((case, seed): (usize, u64), ranks: u32) -> Result<(), String> 
 
 /// The `main` of a rank: plays its part of a case.
 pub fn rank(case: usize, seed: u64) -> ExitCode {
-    aldis_host_sim::run(|endpoint| play((case, seed), endpoint, STORAGE_REQUESTS))
+    let storage = STORAGE.take().expect("taken once");
+    aldis_host_sim::run_with(storage, |endpoint| play((case, seed), endpoint, STORAGE_REQUESTS))
 }
 
 /// What a job can play one after the other: messages, datatypes and collectives. Other chapters leave communicators, attributes and

@@ -80,6 +80,18 @@ fn a_rank_killed_under_an_agent_is_reported_within_a_second_with_its_host() {
     job.wait().says(137, &[&killed, "it was: ", "2 other ranks were ended", "(pid "]);
 }
 
+/// A program may tell a peer's death in words of its own, which do not blame it for them.
+#[test]
+fn a_rank_that_rewords_what_it_was_told_is_not_blamed_for_it() {
+    for _ in 0..6 {
+        let mut job = begin(2, &["--host", "local:a,local:b"], "reword");
+        let pids = job.pids(2);
+        job.all_wait(2);
+        kill(pids[1], Signal::SIGKILL).unwrap();
+        job.wait().says(137, &[&format!("rank 1 (pid {} on local:b) was killed by SIGKILL", pids[1])]);
+    }
+}
+
 #[test]
 fn the_last_word_of_an_agents_rank_is_heard() {
     behave(2, &AGENT, "fail").says(1, &["rank 1 (pid", "on local:a) failed: the input makes no sense"]);
