@@ -10,13 +10,18 @@ use std::process::{Command, Output};
 use aldis_host_sim::shape::Plan;
 use nix::sys::signal::{Signal, kill};
 
-use crate::harness::{RANK, begin, program};
+use crate::harness::{RANK, begin, launch, program};
 
 /// Runs a shell script in which `$RUN` is the launcher and `$RANK` the rank program.
 fn shell(script: &str) -> Output {
+    command(script).output().unwrap()
+}
+
+/// The shell that runs it.
+fn command(script: &str) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", script]).env("RUN", program("aldis-run")).env("RANK", RANK);
-    shell.output().unwrap()
+    shell
 }
 
 #[track_caller]
@@ -42,6 +47,18 @@ fn a_limit_of_files_is_told_with_need_and_have() {
 fn too_few_descriptors_are_told() {
     let output = shell("ulimit -n 20; exec $RUN -n 30 $RANK greet");
     says(&output, 1, &["Too many open files", "try ulimit -n 1024"]);
+}
+
+/// A start that waits for its ranks to join outlives the test's watchdog.
+#[test]
+fn a_start_that_is_refused_here_is_told_without_waiting_for_ranks() {
+    for (script, texts) in [
+        ("ulimit -n 20; exec $RUN --join-timeout 600 -n 30 $RANK greet", "Too many open files"),
+        ("exec $RUN --join-timeout 600 -n 4 --arena 1000G $RANK greet", "a smaller --arena"),
+        ("ulimit -f 100; exec $RUN --join-timeout 600 -n 2 $RANK greet", "not enough memory"),
+    ] {
+        launch(command(script)).wait().says(1, &[texts]);
+    }
 }
 
 #[test]

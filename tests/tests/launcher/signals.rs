@@ -1,10 +1,11 @@
 //! Signals to the launcher reach the ranks.
 
 use core::time::Duration;
+use std::process::Command;
 
 use nix::sys::signal::Signal;
 
-use crate::harness::{becomes, begin, is_alive, start};
+use crate::harness::{RANK, becomes, begin, is_alive, launch, program, start};
 
 #[test]
 fn a_user_signal_is_forwarded_to_every_rank() {
@@ -48,6 +49,42 @@ fn a_second_interrupt_kills() {
     job.signal(Signal::SIGINT);
     job.wait().says(130, &["ended by SIGINT"]);
     assert!(becomes(Duration::from_secs(1), || !pids.iter().any(|pid| is_alive(*pid))));
+}
+
+#[test]
+fn ranks_that_ignore_the_end_are_ended() {
+    // The second ignores SIGTERM too, by which they are asked once more.
+    for (signal, ignored, code) in
+        [(Signal::SIGINT, "INT", 130), (Signal::SIGTERM, "TERM", 143), (Signal::SIGINT, "INT TERM HUP", 130)]
+    {
+        let script =
+            format!("trap '' {ignored}; echo rank $ALDIS_RANK has pid $$; while :; do sleep 0.02; done");
+        for host in ["localhost", "local:a"] {
+            let mut job =
+                start(["-n", "2", "--kill-after", "0.3", "--host", host, "sh", "-c", script.as_str()]);
+            let pids = job.pids(2);
+            job.signal(signal);
+            job.wait().says(code, &[&format!("ended by {signal}")]);
+            assert!(becomes(Duration::from_secs(1), || !pids.iter().any(|pid| is_alive(*pid))));
+        }
+    }
+}
+
+#[test]
+fn a_job_of_a_scripts_background_can_be_interrupted() {
+    // A shell without job control has SIGINT and SIGQUIT ignored in what it starts by `&`.
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' INT QUIT; exec \"$0\" -n 2 --kill-after 50 \"$1\" hang"]);
+    command.arg(program("aldis-run")).arg(RANK);
+    let mut job = launch(command);
+    let pids = job.pids(2);
+    job.all_wait(2);
+    job.signal(Signal::SIGINT);
+    let ended = job.wait();
+    ended.says(130, &["ended by SIGINT"]);
+    assert!(!pids.iter().any(|pid| is_alive(*pid)));
+    // The ranks' own signal ended them, not the launcher's patience.
+    assert!(ended.took < Duration::from_secs(50), "{ended:#?}");
 }
 
 #[test]

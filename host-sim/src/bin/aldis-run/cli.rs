@@ -86,6 +86,15 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, value_parser = seconds, default_value = "30", env = job::TIMEOUT_VARIABLE)]
     pub(crate) join_timeout: Duration,
 
+    /// From a signal that asks for the job's end (Ctrl-C, SIGTERM) until ranks that ignore it are ended, by SIGTERM and
+    /// then SIGKILL, in seconds
+    #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, value_parser = seconds, default_value = "5")]
+    pub(crate) kill_after: Duration,
+
+    /// Keep notes, such as that ranks share cores, to itself; without it they are said on a terminal alone
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+
     /// Take programs that know nothing of jobs: as long as no rank joins, they may end when and how they like
     #[arg(long)]
     pub(crate) any_program: bool,
@@ -175,7 +184,8 @@ const EXAMPLES: &str = r#"Examples:
   aldis-run --list-algorithms
       what the collectives can be carried out by
   kill -USR1 <pid of aldis-run>
-      signals sent to the launcher reach every rank; a second Ctrl-C kills them
+      signals sent to the launcher reach every rank; a second Ctrl-C kills them, and --kill-after ends those that
+      ignore the first
 
 Exit code:
   0 all ranks left in order; a failing rank's own code, or 128 + signal; 124 after --timeout;

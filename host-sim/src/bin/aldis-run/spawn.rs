@@ -13,7 +13,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::prctl::set_pdeathsig;
-use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
 use nix::unistd::{Pid, getpid, getppid};
 
 use crate::talk::{Input, Order};
@@ -142,6 +142,11 @@ pub(crate) fn spawn(plan: &Plan<'_>) -> Result<Spawned, SpawnError> {
                 return Err(Errno::ESRCH.into());
             }
             SigSet::empty().thread_set_mask()?;
+            // A shell without job control starts `&` with these ignored, to spare a background job the terminal's. A
+            // rank has a process group of its own and gets them from the launcher alone.
+            for forwarded in [Signal::SIGINT, Signal::SIGQUIT] {
+                signal(forwarded, SigHandler::SigDfl)?;
+            }
             if let Some(core) = &core {
                 sched_setaffinity(Pid::from_raw(0), core)?;
             }

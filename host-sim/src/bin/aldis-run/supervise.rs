@@ -1,6 +1,7 @@
 //! The life of a job: gather the hosts, start the ranks, wait for whatever happens, decide, end.
 
 use core::time::Duration;
+use std::io::IsTerminal;
 use std::time::Instant;
 
 use aldis_host_sim::tcp::JobKey;
@@ -72,8 +73,8 @@ struct Supervisor<'a> {
     settling: Option<Instant>,
     /// When hosts that still have ranks are let go.
     end_by: Option<Instant>,
-    /// The user's signal that asked for the end.
-    interrupted: Option<Signal>,
+    /// The user's signal that asked for the end, and when it came.
+    interrupted: Option<(Signal, Instant)>,
 }
 
 /// What a polled descriptor is.
@@ -186,10 +187,14 @@ impl<'a> Supervisor<'a> {
     fn patience(&self) -> PollTimeout {
         let timeout = self.options.timeout.map(|span| self.started + span);
         let join = (!self.missing().is_empty()).then(|| self.started + self.options.join_timeout);
-        let judging = if self.verdict.is_some() { [None; 3] } else { [timeout, join, self.settling] };
+        let interrupted = self.interrupted.map(|(_, came)| came + self.options.kill_after);
+        let judging =
+            if self.verdict.is_some() { [None; 4] } else { [timeout, join, self.settling, interrupted] };
         let hosts = self.hosts.iter().filter_map(Host::deadline);
         let next = judging.into_iter().chain([self.end_by]).flatten().chain(hosts).min();
-        timeout_until(next, self.hosts.iter().any(|host| host.hurries(&self.relay)))
+        // A start that was refused on this machine is no event of any descriptor.
+        let refused = self.verdict.is_none() && self.hosts.iter().any(|host| host.fault.is_some());
+        timeout_until(next, refused || self.hosts.iter().any(|host| host.hurries(&self.relay)))
     }
 
     fn take_signals(&mut self) {
@@ -206,12 +211,12 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// The first request to end is the ranks' to answer; the second is not.
+    /// The first request to end is the ranks' to answer for as long as `--kill-after`; the second is not.
     fn interrupt(&mut self, signal: Signal) {
         if self.interrupted.is_some() {
             self.signal_all(Signal::SIGKILL);
         } else {
-            self.interrupted = Some(signal);
+            self.interrupted = Some((signal, Instant::now()));
             self.remember(Moment::Interrupted);
             self.signal_all(signal);
         }
@@ -268,8 +273,12 @@ impl<'a> Supervisor<'a> {
         self.members.get_mut(rank as usize).filter(|member| member.host == place)
     }
 
-    /// More ranks than cores: they take turns, which the user should know.
+    /// More ranks than cores: they take turns, which a user at a terminal should know. Files and programs that read the
+    /// errors get nothing but errors.
     fn note_crowd(&mut self, place: usize, cores: u32) {
+        if self.options.quiet || !std::io::stderr().is_terminal() {
+            return;
+        }
         let Some(host) = self.hosts.get(place).filter(|host| host.share.ranks > cores) else { return };
         let (ranks, several) = (host.share.ranks, self.hosts.len() > 1);
         let at = if several { format!(" on {}", host.share.place) } else { String::new() };
@@ -313,7 +322,10 @@ impl<'a> Supervisor<'a> {
         if let Some((host, fault)) = lost {
             return Some(Cause::Host { host, fault });
         }
-        if let Some(signal) = self.interrupted.filter(|_| !self.ordered) {
+        let patience = self.options.kill_after;
+        if let Some((signal, _)) =
+            self.interrupted.filter(|(_, came)| !self.ordered || now >= *came + patience)
+        {
             return Some(Cause::Interrupted(signal));
         }
         if now >= self.started + self.options.join_timeout {
@@ -347,7 +359,7 @@ impl<'a> Supervisor<'a> {
     /// A rank that ended by the user's own signal is not to blame.
     fn blame(&self, rank: u32, fault: Fault) -> Cause {
         match (self.interrupted, &fault) {
-            (Some(sent), Fault::Ended(exit)) if exit.is_by(sent) || exit.is_by(Signal::SIGKILL) => {
+            (Some((sent, _)), Fault::Ended(exit)) if exit.is_by(sent) || exit.is_by(Signal::SIGKILL) => {
                 Cause::Interrupted(sent)
             }
             _ => Cause::Rank { rank, fault },
