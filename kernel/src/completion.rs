@@ -231,6 +231,12 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         true
     }
 
+    /// Whether a request is a receive that no message has met yet: one that may never end.
+    pub fn is_unmatched(&mut self, request: &Request<'scope>) -> bool {
+        let (Stage::Pending(handle) | Stage::Started(handle)) = request.stage else { return false };
+        self.requests().get(handle).is_some_and(|slot| slot.state == State::Posted)
+    }
+
     /// Lets a request go on with nobody to wait for it (MPI_Request_free): its slot is used again once it is over and
     /// another is needed. Its memory stays lent to the scope, whose end waits for it as for any other and has its failure.
     /// A persistent one that is not under way is freed at once.

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MANY = 20000, TYPES = 3000, BLOCKS = 16384 };
+enum { MANY = 20000, TYPES = 3000, BLOCKS = 16384, LONG = 1 << 20 };
 
 static int failures, rank, size, right, left;
 
@@ -183,6 +183,25 @@ static void many(void) {
     MPI_Type_free(&large);
 }
 
+/* Requests that are freed and not over: receives that nothing is sent for, and messages that go on until the job ends. */
+static int last_out[LONG], last_in[LONG];
+
+static void left_over(void) {
+    static int never[6];
+    MPI_Request requests[6];
+    MPI_Irecv(&never[0], 1, MPI_INT, left, 900, MPI_COMM_WORLD, &requests[0]);
+    MPI_Irecv(&never[1], 1, MPI_INT, MPI_ANY_SOURCE, 901, MPI_COMM_WORLD, &requests[1]);
+    MPI_Irecv(&never[2], 1, MPI_INT, 0, MPI_ANY_TAG, MPI_COMM_SELF, &requests[2]);
+    MPI_Recv_init(&never[3], 1, MPI_INT, right, 902, MPI_COMM_WORLD, &requests[3]);
+    MPI_Start(&requests[3]);
+    for (int i = 0; i < 4; i++) MPI_Request_free(&requests[i]);
+    for (int i = 0; i < LONG; i++) last_out[i] = rank + i;
+    MPI_Irecv(last_in, LONG, MPI_INT, left, 903, MPI_COMM_WORLD, &requests[4]);
+    MPI_Request_free(&requests[4]);
+    MPI_Isend(last_out, LONG, MPI_INT, right, 903, MPI_COMM_WORLD, &requests[5]);
+    MPI_Request_free(&requests[5]);
+}
+
 int main(int argc, char **argv) {
     int total;
     MPI_Init(&argc, &argv);
@@ -194,7 +213,9 @@ int main(int argc, char **argv) {
     collectives();
     many();
     MPI_Allreduce(&failures, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    if (rank == 0 && total == 0) printf("ok\n");
+    left_over();
     MPI_Finalize();
+    for (int i = 0; i < LONG; i++) total += last_in[i] != left + i;
+    if (rank == 0 && total == 0) printf("ok\n");
     return total != 0;
 }

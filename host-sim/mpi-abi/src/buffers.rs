@@ -26,7 +26,7 @@ struct Buffer {
 /// A send out of a copy, and the room that it takes of the buffer.
 struct Copied {
     request: Request<'static>,
-    _memory: Vec<u8>,
+    memory: Vec<u8>,
     room: i64,
     number: u64,
 }
@@ -62,8 +62,8 @@ pub(crate) fn send(
             return Err(Fault::new(MPI_ERR_BUFFER, text));
         }
     }
-    let (_memory, copy) = data.copied()?;
-    under_way.push(Copied { request: start(copy)?, _memory, room, number: *number });
+    let (memory, copy) = data.copied()?;
+    under_way.push(Copied { request: start(copy)?, memory, room, number: *number });
     *number += 1;
     Ok(true)
 }
@@ -96,11 +96,24 @@ fn detach_of(comm: Handle) -> Result<(Address, i64), Fault> {
     Ok(buffer.place.unwrap_or((Address::at(MPI_BUFFER_AUTOMATIC), 0)))
 }
 
-/// A communicator goes away, and its buffer with it.
+/// A communicator goes away, and its buffer with it. What is under way is out of copies, and goes on.
 pub(crate) fn forget(comm: Handle) -> Result<(), Fault> {
-    flush_of(comm)?;
-    OF_COMMUNICATORS.borrow_mut().remove(&comm);
-    Ok(())
+    OF_COMMUNICATORS.borrow_mut().remove(&comm).map_or(Ok(()), leave_alone)
+}
+
+/// The program ends.
+pub(crate) fn finish() -> Result<(), Fault> {
+    OF_COMMUNICATORS.take().into_values().try_for_each(leave_alone)
+}
+
+fn leave_alone(buffer: Buffer) -> Result<(), Fault> {
+    engine::with(|engine| {
+        for Copied { request, memory, .. } in buffer.under_way {
+            engine.freed.push(request);
+            engine.memory_of_freed.push(memory);
+        }
+        Ok(())
+    })
 }
 
 mpi! { fn MPI_Comm_attach_buffer_c(comm: Handle, buffer: Address, size: i64) on comm => {

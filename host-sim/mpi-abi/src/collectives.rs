@@ -32,10 +32,6 @@ use call::{Call, What};
 pub(crate) use operand::Operand;
 use reductions::{Reduction, reduce, reduce_at_once, reduce_scatter};
 
-fn is_in_place(address: Address) -> bool {
-    address.address() == MPI_IN_PLACE
-}
-
 fn barrier(comm: Handle) -> Result<Call, Fault> {
     let call = Call::new(comm)?;
     if call.comm.is_inter() { Ok(across::barrier(call)) } else { Ok(call) }
@@ -86,16 +82,15 @@ fn bcast_at_once(
         return Ok(false);
     }
     let root = rank_in(root, of.size(), MPI_ERR_ROOT)?;
-    let (Piece::Bytes(bytes) | Piece::Elements(bytes, ..)) = match datatypes::piece(data, count, datatype)? {
-        Some(piece) => piece,
-        None => return Ok(false),
-    };
+    let piece = datatypes::piece(data, count, datatype).map_err(|fault| data.named("buffer", fault))?;
+    let Some(Piece::Bytes(bytes) | Piece::Elements(bytes, ..)) = piece else { return Ok(false) };
     engine::with(|engine| Ok(Options::default().bcast(engine.endpoint(), &of, bytes, root)?))?;
     Ok(true)
 }
 
 fn bcast(data: Address, count: i64, datatype: Handle, root: c_int, comm: Handle) -> Result<Call, Fault> {
     let mut call = Call::new(comm)?;
+    data.check("buffer")?;
     if call.comm.is_inter() {
         return across::bcast(call, Given { address: data, count, datatype }, root);
     }
@@ -124,13 +119,18 @@ struct Given {
 }
 
 impl Given {
-    fn data(self) -> Result<Data, Fault> {
+    /// Data that are in memory.
+    fn data(self, argument: &str) -> Result<Data, Fault> {
+        self.address.check(argument)?;
         Data::new(self.address, self.count, self.datatype)
     }
 
     /// Nothing where the block is in its place.
     fn apart(self) -> Result<Option<Data>, Fault> {
-        if is_in_place(self.address) { Ok(None) } else { self.data().map(Some) }
+        if self.address.is_in_place() {
+            return Ok(None);
+        }
+        Data::new(self.address, self.count, self.datatype).map(Some)
     }
 }
 
@@ -147,7 +147,7 @@ fn gather(
     let root = call.root(root)?;
     let me = call.me();
     if call.comm.rank() != root {
-        let data = own.data()?;
+        let data = own.data("sendbuf of a rank that is not the root")?;
         let (bytes, place) = call.own(data.bytes);
         call.before(move || data.pack_into(Form::Native, place.bytes()?, &mut 0));
         // Whether the others' blocks are of this length is for the root to know: it lists them.
@@ -155,7 +155,7 @@ fn gather(
         call.what = What::Gather(bytes, list, root);
         return Ok(call);
     }
-    let blocks = Rc::new(blocks(call.comm.size())?);
+    let blocks = Rc::new(blocks(call.comm.size())?.in_memory("recvbuf of the root")?);
     let list = blocks.listing(&mut call);
     let (bytes, place) = call.own(blocks.bytes());
     let (apart, there) = (own.apart()?, Rc::clone(&blocks));
@@ -181,14 +181,14 @@ fn scatter(
     let root = call.root(root)?;
     let me = call.me();
     if call.comm.rank() != root {
-        let data = own.data()?;
+        let data = own.data("recvbuf of a rank that is not the root")?;
         let (bytes, place) = call.own(data.bytes);
         let list = call.own_blocks(vec![Block { start: 0, len: data.bytes }; call.comm.size() as usize]);
         call.after(move || data.unpack_from(Form::Native, place.bytes()?, &mut 0));
         call.what = What::Scatter(bytes, list, root);
         return Ok(call);
     }
-    let blocks = blocks(call.comm.size())?;
+    let blocks = blocks(call.comm.size())?.in_memory("sendbuf of the root")?;
     let list = blocks.listing(&mut call);
     let (bytes, place) = call.own(blocks.bytes());
     let Block { start, len } = list.get(me).copied().unwrap_or_default();
@@ -216,7 +216,7 @@ fn allgather(
         return across::allgather(call, own, blocks);
     }
     let me = call.me();
-    let blocks = Rc::new(blocks(call.comm.size())?);
+    let blocks = Rc::new(blocks(call.comm.size())?.in_memory("recvbuf")?);
     let list = blocks.list(&mut call);
     let (apart, there) = (own.apart()?, Rc::clone(&blocks));
     if let Some(bytes) = blocks.in_place()? {
@@ -239,6 +239,7 @@ fn allgather(
 
 fn alltoall(given: Option<Blocks>, taken: Blocks, comm: Handle) -> Result<Call, Fault> {
     let mut call = Call::new(comm)?;
+    let taken = taken.in_memory("recvbuf")?;
     if call.comm.is_inter() {
         return across::alltoall(call, given, taken);
     }
@@ -305,7 +306,7 @@ fn parts<T: Copy + Into<i64> + 'static>(array: Ptr<T>, comm: Handle) -> Result<V
 }
 
 fn given_even(data: Address, count: i64, datatype: Handle, comm: Handle) -> Result<Option<Blocks>, Fault> {
-    if is_in_place(data) {
+    if data.is_in_place() {
         return Ok(None);
     }
     Blocks::even(data, count, datatype, partners(comm)?).map(Some)

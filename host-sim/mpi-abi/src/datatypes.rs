@@ -248,6 +248,7 @@ impl Data {
     /// The memory that it reaches over.
     fn memory(&self) -> Result<&'static mut [u8], Fault> {
         let (low, high) = self.reach;
+        self.address.check("a buffer of a message or of what is packed")?;
         self.address.bytes(low, high.saturating_sub(low) as usize)
     }
 

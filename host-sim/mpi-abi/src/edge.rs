@@ -24,7 +24,7 @@ use core::ffi::{CStr, c_char, c_void};
 use core::fmt;
 use core::ops::Deref;
 
-use crate::abi::{MPI_ERR_ARG, MPI_ERR_BUFFER};
+use crate::abi::{MPI_ERR_ARG, MPI_ERR_BUFFER, MPI_IN_PLACE};
 use crate::errors::Fault;
 
 /// A pointer from C to a `T`, or to several.
@@ -128,19 +128,52 @@ impl<T> Ptr<T> {
     }
 }
 
+/// Where the page ends that nothing is ever mapped to: a null pointer, `MPI_IN_PLACE` and offsets from them are below.
+const FIRST_PAGE: usize = 4096;
+
 #[cold]
-fn no_data() -> Fault {
-    Fault::new(MPI_ERR_BUFFER, "a null pointer where there are data")
+fn no_data(address: usize) -> Fault {
+    Fault::new(
+        MPI_ERR_BUFFER,
+        match address {
+            0 => "a null pointer where there are data".to_owned(),
+            MPI_IN_PLACE => "MPI_IN_PLACE where there are data".to_owned(),
+            address => format!("{address:#x} where there are data"),
+        },
+    )
+}
+
+#[cold]
+fn misplaced(argument: &str) -> Fault {
+    Fault::new(MPI_ERR_BUFFER, format!("MPI_IN_PLACE as {argument}, which is to be memory here"))
 }
 
 impl Address {
+    /// Whether it is no memory, but the word for data that lie where the result goes.
+    #[inline]
+    pub(crate) fn is_in_place(self) -> bool {
+        self.address() == MPI_IN_PLACE
+    }
+
+    /// Refuses `MPI_IN_PLACE` for an argument that is memory.
+    pub(crate) fn check(self, argument: &str) -> Result<(), Fault> {
+        if self.is_in_place() { Err(misplaced(argument)) } else { Ok(()) }
+    }
+
+    /// Names the argument in a fault of a buffer that is `MPI_IN_PLACE`.
+    #[cold]
+    pub(crate) fn named(self, argument: &str, fault: Fault) -> Fault {
+        if self.is_in_place() { misplaced(argument) } else { fault }
+    }
+
     /// The `len` bytes that begin `offset` bytes from here: data that the program wants sent or written.
     #[inline]
     pub(crate) fn bytes(self, offset: isize, len: usize) -> Result<&'static mut [u8], Fault> {
-        if len > 0 && self.is_null() && offset == 0 {
-            return Err(no_data());
+        let start = self.address().wrapping_add_signed(offset);
+        if len > 0 && start < FIRST_PAGE {
+            return Err(no_data(self.address()));
         }
-        Ptr::<u8>::at(self.address().wrapping_add_signed(offset)).slice_mut(len)
+        Ptr::<u8>::at(start).slice_mut(len)
     }
 }
 

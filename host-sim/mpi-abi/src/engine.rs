@@ -11,6 +11,7 @@ use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU8, Ordering};
 use std::process;
 
+use aldis_hal::{Activity, Operation};
 use aldis_host_sim::{HostEndpoint, Job, lazy};
 use aldis_kernel::datatype::{TypeTable, Types};
 use aldis_kernel::{Comm, Request};
@@ -167,12 +168,25 @@ pub(crate) fn start() -> Result<[Comm; 2], Fault> {
     Ok(comms)
 }
 
-/// Leaves the job: what was sent is delivered.
-pub(crate) fn finish() -> Result<(), Fault> {
-    with(|engine| {
-        for mut request in core::mem::take(&mut engine.freed) {
+/// Waits until all freed requests are over, but for receives that have met no message.
+pub(crate) fn settle() -> Result<(), Fault> {
+    with(|Engine { scope, freed, .. }| {
+        let activity = Activity { operation: Operation::Leave, ..Activity::default() };
+        Ok(scope.wait_until(activity, |scope| {
             // Whoever frees a request is not told how it ends.
-            let _ = engine.scope.wait_for(&mut request);
+            freed.retain_mut(|request| matches!(scope.result(request), Ok(None)));
+            Ok(freed.iter().all(|request| scope.is_unmatched(request)).then_some(()))
+        })?)
+    })
+}
+
+/// Leaves the job: what was sent is delivered, since all ranks have [settled](settle) before any comes here.
+pub(crate) fn finish() -> Result<(), Fault> {
+    settle()?;
+    with(|engine| {
+        // No message is left for these.
+        for mut request in core::mem::take(&mut engine.freed) {
+            engine.scope.cancel(&mut request);
         }
         match engine.job.take() {
             Some(job) => Ok(job.leave(engine.endpoint())?),

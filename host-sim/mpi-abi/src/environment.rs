@@ -12,7 +12,7 @@ use crate::abi::{
 use crate::edge::{Address, Owned, Ptr, memory};
 use crate::engine::Phase;
 use crate::errors::Fault;
-use crate::{collectives, communicators, datatypes, engine, threads};
+use crate::{buffers, collectives, communicators, datatypes, engine, threads};
 
 /// The thread level that was granted.
 static LEVEL: Owned<Cell<c_int>> = Owned::new(Cell::new(MPI_THREAD_SINGLE));
@@ -40,6 +40,8 @@ mpi! { fn MPI_Init_thread(_argc: Ptr<c_int>, _argv: Ptr<Ptr<Ptr<c_char>>>, requi
 
 mpi! { fn MPI_Finalize() on MPI_COMM_SELF => {
     communicators::finish()?;
+    buffers::finish()?;
+    engine::settle()?;
     collectives::finish();
     engine::finish()?;
 } }

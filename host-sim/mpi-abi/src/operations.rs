@@ -11,9 +11,9 @@ use aldis_coll::op::{
 use aldis_coll::schedule::Order;
 
 use crate::abi::{
-    Handle, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_COMM_SELF, MPI_ERR_NO_MEM, MPI_ERR_OP, MPI_IN_PLACE, MPI_LAND,
-    MPI_LOR, MPI_LXOR, MPI_MAX, MPI_MAXLOC, MPI_MIN, MPI_MINLOC, MPI_NO_OP, MPI_OP_NULL, MPI_PROD,
-    MPI_REPLACE, MPI_SUM,
+    Handle, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_COMM_SELF, MPI_ERR_NO_MEM, MPI_ERR_OP, MPI_LAND, MPI_LOR,
+    MPI_LXOR, MPI_MAX, MPI_MAXLOC, MPI_MIN, MPI_MINLOC, MPI_NO_OP, MPI_OP_NULL, MPI_PROD, MPI_REPLACE,
+    MPI_SUM,
 };
 use crate::collectives::Operand;
 use crate::datatypes::look;
@@ -194,9 +194,8 @@ mpi! { fn MPI_Op_commutative(op: Handle, flag: Ptr<c_int>) on MPI_COMM_SELF => {
 } }
 
 mpi! { fn MPI_Reduce_local_c(input: Address, into: Address, count: i64, datatype: Handle, op: Handle) on MPI_COMM_SELF => {
-    if input.address() == MPI_IN_PLACE {
-        return Err(Fault::new(crate::abi::MPI_ERR_BUFFER, "MPI_IN_PLACE where there is no place"));
-    }
+    input.check("inbuf")?;
+    into.check("inoutbuf")?;
     let kernel = kernel(op, datatype)?;
     let (mut given, mut result) = (Operand::new(count, datatype)?, Operand::new(count, datatype)?);
     given.read(input, count, datatype)?;

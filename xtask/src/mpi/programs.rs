@@ -18,10 +18,11 @@ const LIMIT: &str = "60";
 const HYDRA: &str = "mpiexec.hydra";
 
 /// A program, how many ranks it is run with, and by which transports.
-const PROGRAMS: [(&str, &[u32], &[&str]); 10] = [
+const PROGRAMS: [(&str, &[u32], &[&str]); 11] = [
     ("basics", &[1, 2, 3, 4], &["shm", "tcp"]),
     ("types", &[1, 2], &["shm"]),
     ("lifetimes", &[1, 2, 3], &["shm", "tcp"]),
+    ("misplaced", &[1, 2, 3], &["shm"]),
     ("topologies", &[1, 2, 4], &["shm", "tcp"]),
     ("intercomm", &[2, 3, 4, 5], &["shm"]),
     ("requests", &[1, 2, 3], &["shm", "tcp"]),

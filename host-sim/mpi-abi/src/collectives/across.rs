@@ -9,9 +9,9 @@ use aldis_hal::Operation;
 use aldis_kernel::Rank;
 use aldis_kernel::datatype::Form;
 
+use super::Given;
 use super::blocks::Blocks;
 use super::call::{Call, What};
-use super::{Given, is_in_place};
 use crate::abi::{MPI_ERR_BUFFER, MPI_ERR_COMM, MPI_ERR_ROOT, MPI_PROC_NULL, MPI_ROOT};
 use crate::communicators::rank_in;
 use crate::datatypes::Data;
@@ -55,16 +55,12 @@ fn root(call: &Call, root: c_int) -> Result<Root, Fault> {
 
 /// What goes to another group than it comes from is nowhere in its place.
 pub(super) fn no_place(call: &Call, address: Address) -> Result<(), Fault> {
-    match call.comm.is_inter() && is_in_place(address) {
-        true => Err(Fault::new(MPI_ERR_BUFFER, "MPI_IN_PLACE is not for intercommunicators")),
-        false => Ok(()),
-    }
+    if call.comm.is_inter() { address.check("sendbuf of an intercommunicator") } else { Ok(()) }
 }
 
 /// What this rank gives.
 fn given(call: &mut Call, given: Given) -> Result<&'static mut [u8], Fault> {
-    no_place(call, given.address)?;
-    let data = given.data()?;
+    let data = given.data("sendbuf of an intercommunicator")?;
     let (bytes, place) = call.own(data.bytes);
     call.before(move || data.pack_into(Form::Native, place.bytes()?, &mut 0));
     Ok(bytes)
@@ -105,7 +101,7 @@ pub(super) fn bcast(mut call: Call, own: Given, to: c_int) -> Result<Call, Fault
     let root = root(&call, to)?;
     let bytes = match root {
         Root::This => given(&mut call, own)?,
-        Root::Remote(_) => taken(&mut call, own.data()?),
+        Root::Remote(_) => taken(&mut call, own.data("buffer")?),
         Root::Beside => &mut [],
     };
     call.what = What::Across(inter::bcast(bytes, root));
@@ -121,7 +117,7 @@ pub(super) fn gather(
     let root = root(&call, to)?;
     let gathered = match root {
         Root::This => {
-            let blocks = blocks(call.comm.remote_size())?;
+            let blocks = blocks(call.comm.remote_size())?.in_memory("recvbuf of the root")?;
             let list = blocks.listing(&mut call);
             inter::gatherv(taken_blocks(&mut call, blocks), list, root)
         }
@@ -141,14 +137,11 @@ pub(super) fn scatter(
     let root = root(&call, from)?;
     let scattered = match root {
         Root::This => {
-            let blocks = blocks(call.comm.remote_size())?;
+            let blocks = blocks(call.comm.remote_size())?.in_memory("sendbuf of the root")?;
             let list = blocks.listing(&mut call);
             inter::scatterv(given_blocks(&mut call, blocks), list, root)
         }
-        Root::Remote(_) => {
-            no_place(&call, own.address)?;
-            inter::scatterv(taken(&mut call, own.data()?), &[], root)
-        }
+        Root::Remote(_) => inter::scatterv(taken(&mut call, own.data("recvbuf")?), &[], root),
         Root::Beside => inter::scatterv::<u8>(&mut [], &[], root),
     };
     call.what = What::Across(scattered);
@@ -161,7 +154,7 @@ pub(super) fn allgather(
     blocks: impl FnOnce(u32) -> Result<Blocks, Fault>,
 ) -> Result<Call, Fault> {
     let input: &'static [u8] = given(&mut call, own)?;
-    let blocks = blocks(call.comm.remote_size())?;
+    let blocks = blocks(call.comm.remote_size())?.in_memory("recvbuf")?;
     let list = blocks.listing(&mut call);
     let bytes = taken_blocks(&mut call, blocks);
     call.what = What::Across(inter::allgatherv(input, bytes, list));
@@ -170,7 +163,10 @@ pub(super) fn allgather(
 
 pub(super) fn alltoall(mut call: Call, given: Option<Blocks>, taken: Blocks) -> Result<Call, Fault> {
     let Some(given) = given else {
-        return Err(Fault::new(MPI_ERR_BUFFER, "MPI_IN_PLACE is not for intercommunicators"));
+        return Err(Fault::new(
+            MPI_ERR_BUFFER,
+            "MPI_IN_PLACE as sendbuf of an intercommunicator, which is to be memory",
+        ));
     };
     let (from, to) = (given.listing(&mut call), taken.listing(&mut call));
     let input: &'static [u8] = given_blocks(&mut call, given);

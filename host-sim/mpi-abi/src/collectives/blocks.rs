@@ -14,6 +14,7 @@ pub(super) struct Blocks {
     pub(super) parts: Vec<Data>,
     /// They are of one length on all ranks.
     pub(super) is_even: bool,
+    address: Address,
 }
 
 impl Blocks {
@@ -22,7 +23,7 @@ impl Blocks {
         let stride = look(datatype, |known| known.extent)?.saturating_mul(count);
         let part =
             |rank: u32| Data::new(shifted(address, stride.saturating_mul(rank.into())), count, datatype);
-        Ok(Self { parts: (0..size).map(part).collect::<Result<_, _>>()?, is_even: true })
+        Ok(Self { parts: (0..size).map(part).collect::<Result<_, _>>()?, is_even: true, address })
     }
 
     /// Blocks as listed, in elements.
@@ -36,7 +37,11 @@ impl Blocks {
         let part = |(count, place): (&i64, &i64)| {
             Data::new(shifted(address, extent.saturating_mul(*place)), *count, datatype)
         };
-        Ok(Self { parts: counts.iter().zip(places).map(part).collect::<Result<_, _>>()?, is_even: false })
+        Ok(Self {
+            parts: counts.iter().zip(places).map(part).collect::<Result<_, _>>()?,
+            is_even: false,
+            address,
+        })
     }
 
     /// Blocks as listed, in bytes, of datatypes of their own.
@@ -51,7 +56,18 @@ impl Blocks {
         Ok(Self {
             parts: counts.iter().zip(places).zip(of).map(part).collect::<Result<_, _>>()?,
             is_even: false,
+            address,
         })
+    }
+
+    /// One block.
+    pub(super) fn one(address: Address, block: Data) -> Self {
+        Self { parts: vec![block], is_even: true, address }
+    }
+
+    /// As they are, unless the buffer is `MPI_IN_PLACE`.
+    pub(super) fn in_memory(self, argument: &str) -> Result<Self, Fault> {
+        self.address.check(argument).map(|()| self)
     }
 
     pub(super) fn own(&self, rank: usize) -> Result<Data, Fault> {

@@ -48,9 +48,9 @@ fn allgather(
     let topology = communicators::topology(comm)?;
     // Who is not there leaves its block as it was.
     let (there, _) = topology.presence();
-    let taken = Rc::new(blocks(there.len() as u32)?);
+    let taken = Rc::new(blocks(there.len() as u32)?.in_memory("recvbuf")?);
     let list = taken.list(&mut call);
-    let given = Rc::new(Blocks { parts: vec![own.data()?], is_even: true });
+    let given = Rc::new(Blocks::one(own.address, own.data("sendbuf")?));
     let input = given_of(&mut call, (given, false))?;
     let bytes = taken_of(&mut call, taken, move |place| there.get(place) == Some(&true))?;
     call.what = What::NeighborAllgather(topology, input, bytes, list);
@@ -66,7 +66,8 @@ fn alltoall(
     let topology = communicators::topology(comm)?;
     let [sources, destinations] = degrees(comm)?;
     let (there, _) = topology.presence();
-    let (given, taken) = (Rc::new(given(destinations)?), Rc::new(taken(sources)?));
+    let given = Rc::new(given(destinations)?.in_memory("sendbuf")?);
+    let taken = Rc::new(taken(sources)?.in_memory("recvbuf")?);
     let (from, to) = (given.list(&mut call), taken.list(&mut call));
     let input = given_of(&mut call, (given, false))?;
     let bytes = taken_of(&mut call, taken, move |place| there.get(place) == Some(&true))?;

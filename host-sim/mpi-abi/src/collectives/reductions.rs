@@ -12,10 +12,10 @@ use aldis_hal::Operation;
 use aldis_kernel::datatype::Form;
 use aldis_kernel::{Comm, Rank};
 
+use super::Operand;
 use super::across::{self, Where};
 use super::blocks::shifted;
 use super::call::{Call, What};
-use super::{Operand, is_in_place};
 use crate::abi::{Handle, MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_ROOT, MPI_PROC_NULL, MPI_ROOT};
 use crate::communicators::{self, rank_in};
 use crate::datatypes::{Data, look};
@@ -50,7 +50,7 @@ impl Reduction {
             _ if call.comm.is_inter() => Where::across(&call, operation, root)?,
             root => Where::Within(root.map_or(Ok(Rank(0)), |root| call.root(root))?),
         };
-        let given = if is_in_place(input) { into } else { input };
+        let given = if input.is_in_place() { into } else { input };
         let mut operand = Operand::new(count, datatype)?;
         let data = lasting(operand.bytes());
         let (scratch, _) = call.own(data.len());
@@ -66,6 +66,21 @@ impl Reduction {
             Where::To(root) => What::Across(inter::reduce_by(kernel, data, scratch, root)),
         };
         Ok((call, operand))
+    }
+
+    /// Refuses `MPI_IN_PLACE` for the result, and for what a rank gives that has none.
+    fn check(&self, operation: Operation, root: Option<c_int>) -> Result<(), Fault> {
+        let comm = communicators::of(self.comm)?;
+        let is_beside = !has_result(&comm, operation, root);
+        if operation == Operation::Reduce && is_beside {
+            return if comm.is_inter() {
+                Ok(())
+            } else {
+                self.input.check("sendbuf of a rank that is not the root")
+            };
+        }
+        // What is given lies there, where there is no result too.
+        if is_beside && !self.input.is_in_place() { Ok(()) } else { self.into.check("recvbuf") }
     }
 
     /// The data, if they are in one piece and aligned as elements are, of one group: put together where the result goes, if this
@@ -85,8 +100,9 @@ impl Reduction {
         };
         let what = Erased { operation, kernel: operations::kernel(op, datatype)?, root };
         let dense = |address| Data::new(address, count, datatype)?.dense();
-        let given = if is_in_place(input) { None } else { dense(input)?.map(|given| &*given) };
-        let result = if has_result { dense(into)? } else { None };
+        let given = if input.is_in_place() { None } else { dense(input)?.map(|given| &*given) };
+        let of_result = || dense(into).map_err(|fault| into.named("recvbuf", fault));
+        let result = if has_result { of_result()? } else { None };
         Ok(match (given, result) {
             (Some(given), None) if !has_result => {
                 Some(Piece { comm, what, given: Some(given), result: None })
@@ -168,23 +184,28 @@ pub(super) fn reduce_at_once(
     piece.map_or(Ok(false), |piece| piece.run().map(|()| true))
 }
 
+/// Whether this rank has the result of a reduction.
+fn has_result(comm: &Comm, operation: Operation, root: Option<c_int>) -> bool {
+    match operation {
+        Operation::Reduce if comm.is_inter() => root == Some(MPI_ROOT),
+        Operation::Reduce => root == Some(comm.rank().0 as c_int),
+        Operation::Exscan => comm.rank() != Rank(0),
+        _ => true,
+    }
+}
+
 /// A reduction; `root` for that to one rank.
 pub(super) fn reduce(operation: Operation, reduction: Reduction, root: Option<c_int>) -> Result<Call, Fault> {
     let Reduction { into, count, datatype, comm, .. } = reduction;
     if root == Some(MPI_PROC_NULL) && communicators::of(comm)?.is_inter() {
         return Ok(across::no_reduction(Call::new(comm)?));
     }
+    reduction.check(operation, root)?;
     if let Some(piece) = reduction.piece(operation, root)? {
         return piece.call(comm);
     }
     let (mut call, operand) = reduction.call(operation, root)?;
-    let has_result = match operation {
-        Operation::Reduce if call.comm.is_inter() => root == Some(MPI_ROOT),
-        Operation::Reduce => root == Some(call.me() as c_int),
-        Operation::Exscan => call.me() != 0,
-        _ => true,
-    };
-    if has_result {
+    if has_result(&call.comm, operation, root) {
         call.after(move || operand.borrow_mut().write_to(into, count, datatype));
     }
     Ok(call)
@@ -193,6 +214,7 @@ pub(super) fn reduce(operation: Operation, reduction: Reduction, root: Option<c_
 /// A reduction of which each rank gets a part: of a reduction for all.
 pub(super) fn reduce_scatter(reduction: Reduction, counts: &[i64]) -> Result<Call, Fault> {
     let Reduction { into, datatype, comm, .. } = reduction;
+    into.check("recvbuf")?;
     let of = communicators::of(comm)?;
     let (total, me) = (counts.iter().sum(), of.rank().0 as usize);
     let before: i64 = counts.iter().take(me).sum();
