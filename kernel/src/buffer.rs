@@ -4,6 +4,7 @@
 //! and unaliased until the request that holds it is complete or has let go of it. The engine runs on one core and
 //! copies inside its own calls only, so between two calls nothing touches the memory.
 
+use core::marker::PhantomData;
 use core::ops::Range;
 use core::ptr::NonNull;
 
@@ -192,11 +193,54 @@ unsafe fn copy_few(from: NonNull<u8>, to: NonNull<u8>, count: usize) {
     }
 }
 
+/// Marks what names memory of one scope. Invariant, so that it is of no other scope: each has a lifetime of its own,
+/// that nothing else has. Neither `Send` nor `Sync`, as nothing needs it: a scope's calls take `&mut Scope`.
+type Brand<'scope> = PhantomData<*mut &'scope ()>;
+
 /// Memory lent to a scope as a whole, so that ranges of it can be sent, received and combined by name.
+///
+/// A loan is good for the calls of the scope that it was made by, and for nothing else. Another endpoint's scope has
+/// another lifetime, also where one is inside of the other:
+///
+/// ```
+/// # use aldis_kernel::{Endpoint, Error, hal::{Platform, Transport}};
+/// # fn apart<T: Transport, P: Platform>(
+/// #     one: &mut Endpoint<'_, T, P>,
+/// #     two: &mut Endpoint<'_, T, P>,
+/// # ) -> Result<(), Error> {
+/// let (mut left, mut right) = ([0u8; 8], [0u8; 8]);
+/// one.scope(|outer| {
+///     let left = outer.lend(&mut left);
+///     two.scope(|inner| {
+///         let right = inner.lend(&mut right);
+///         outer.edit(left, 0..8, |bytes| bytes.fill(1))?;
+///         inner.edit(right, 0..8, |bytes| bytes.fill(2))
+///     })
+/// })
+/// # }
+/// ```
+///
+/// ```compile_fail,E0521
+/// # use aldis_kernel::{Endpoint, Error, hal::{Platform, Transport}};
+/// # fn apart<T: Transport, P: Platform>(
+/// #     one: &mut Endpoint<'_, T, P>,
+/// #     two: &mut Endpoint<'_, T, P>,
+/// # ) -> Result<(), Error> {
+/// let (mut left, mut right) = ([0u8; 8], [0u8; 8]);
+/// one.scope(|outer| {
+///     let left = outer.lend(&mut left);
+///     two.scope(|inner| {
+///         let right = inner.lend(&mut right);
+///         outer.edit(left, 0..8, |bytes| bytes.fill(1))?;
+///         inner.edit(left, 0..8, |bytes| bytes.fill(2)) // what the outer one was lent
+///     })
+/// })
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Loan<'scope> {
     buffer: Buffer,
-    scope: core::marker::PhantomData<&'scope mut [u8]>,
+    scope: Brand<'scope>,
 }
 
 impl<'scope> Loan<'scope> {
@@ -204,9 +248,10 @@ impl<'scope> Loan<'scope> {
     pub(crate) fn new(bytes: &'scope mut [u8]) -> Self {
         let len = bytes.len();
         // SAFETY: the exclusive borrow lasts for 'scope and is swallowed here; the engine lets go of the buffer when
-        // the scope ends, and every access goes through `&mut Scope`, so no two overlap in time.
+        // the scope ends, and every access goes through `&mut Scope` of this very scope, whose lifetime no other has
+        // (`Brand`), so no two overlap in time.
         let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), len) };
-        Self { buffer, scope: core::marker::PhantomData }
+        Self { buffer, scope: PhantomData }
     }
 
     /// Bytes lent.
@@ -223,30 +268,61 @@ impl<'scope> Loan<'scope> {
     pub(crate) const fn whole(&self) -> Buffer {
         self.buffer
     }
-
-    /// Gives the memory back.
-    ///
-    /// # Safety
-    /// No buffer made of it may be used any more, nor another copy of the loan.
-    pub(crate) unsafe fn give_back(self) -> &'scope mut [u8] {
-        // SAFETY: `new` swallowed an exclusive borrow of this memory for 'scope; the rest is the caller's promise.
-        unsafe { self.buffer.give_back() }
-    }
 }
 
-/// Memory lent to be read, and no more. A [`Loan`] is one where it is only read.
+/// Memory lent to be read, and no more. A [`Loan`] is one where it is only read, and like that it is one scope's alone:
+///
+/// ```
+/// # use aldis_kernel::{Endpoint, Error, Rank, Sample, Tag, hal::{Platform, Transport}};
+/// # fn apart<T: Transport, P: Platform>(
+/// #     one: &mut Endpoint<'_, T, P>,
+/// #     two: &mut Endpoint<'_, T, P>,
+/// # ) -> Result<(), Error> {
+/// # let world = two.world();
+/// let (mut left, mut right) = ([0u8; 8], [0u8; 8]);
+/// one.scope(|outer| {
+///     let left = Sample::from(outer.lend(&mut left));
+///     two.scope(|inner| {
+///         let right = Sample::from(inner.lend(&mut right));
+///         let mut sending = inner.isend_part(&world, right, 0..8, Rank(1), Tag(0))?;
+///         inner.wait_for(&mut sending)?;
+///         Ok(())
+///     })
+/// })
+/// # }
+/// ```
+///
+/// ```compile_fail,E0521
+/// # use aldis_kernel::{Endpoint, Error, Rank, Sample, Tag, hal::{Platform, Transport}};
+/// # fn apart<T: Transport, P: Platform>(
+/// #     one: &mut Endpoint<'_, T, P>,
+/// #     two: &mut Endpoint<'_, T, P>,
+/// # ) -> Result<(), Error> {
+/// # let world = two.world();
+/// let (mut left, mut right) = ([0u8; 8], [0u8; 8]);
+/// one.scope(|outer| {
+///     let left = Sample::from(outer.lend(&mut left));
+///     two.scope(|inner| {
+///         let right = Sample::from(inner.lend(&mut right));
+///         let mut sending = inner.isend_part(&world, left, 0..8, Rank(1), Tag(0))?; // the outer one's
+///         inner.wait_for(&mut sending)?;
+///         Ok(())
+///     })
+/// })
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Sample<'m> {
+pub struct Sample<'scope> {
     buffer: Buffer,
-    memory: core::marker::PhantomData<&'m [u8]>,
+    scope: Brand<'scope>,
 }
 
-impl<'m> Sample<'m> {
-    pub(crate) fn new(bytes: &'m [u8]) -> Self {
-        // SAFETY: the borrow lasts for 'm, before whose end whoever takes the buffer lets go of it, as for a loan; it
+impl<'scope> Sample<'scope> {
+    pub(crate) fn new(bytes: &'scope [u8]) -> Self {
+        // SAFETY: the borrow lasts for 'scope, before whose end whoever takes the buffer lets go of it, as for a loan; it
         // is only read.
         let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
-        Self { buffer, memory: core::marker::PhantomData }
+        Self { buffer, scope: PhantomData }
     }
 
     /// Bytes lent.
@@ -270,9 +346,9 @@ impl<'m> Sample<'m> {
     }
 }
 
-impl<'m> From<Loan<'m>> for Sample<'m> {
-    fn from(loan: Loan<'m>) -> Self {
-        Self { buffer: loan.buffer, memory: core::marker::PhantomData }
+impl<'scope> From<Loan<'scope>> for Sample<'scope> {
+    fn from(loan: Loan<'scope>) -> Self {
+        Self { buffer: loan.buffer, scope: loan.scope }
     }
 }
 

@@ -42,7 +42,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         if self.engine.attached.is_some() {
             return Err(self.raised(Error::new(Operation::Send, Cause::Busy)));
         }
-        self.engine.attached = Some(Loan::new(memory));
+        self.engine.attached = Some(Loan::new(memory).whole());
         Ok(())
     }
 
@@ -100,7 +100,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// Whether every message in the endpoint's memory has been received, after one poll (MPI_Buffer_iflush with MPI_Test).
     pub fn is_buffer_flushed(&mut self) -> bool {
         self.poll(BUDGET);
-        let memory = self.engine.attached.map_or(Buffer::NONE, |attached| attached.whole());
+        let memory = self.engine.attached.unwrap_or(Buffer::NONE);
         self.engine.is_unused(memory)
     }
 
@@ -193,9 +193,9 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     pub fn detach_buffer(&mut self) -> Result<&'s mut [u8], Error> {
         self.flush_buffer()?;
         let attached = self.endpoint.engine.attached.take();
-        // SAFETY: buffers made of the loan were given to buffered sends only, none of which is left; this was the
-        // only copy of the loan that was kept.
-        Ok(attached.map_or(Default::default(), |loan| unsafe { loan.give_back() }))
+        // SAFETY: `attach_buffer` swallowed an exclusive borrow of it for 's; parts of it were given to buffered sends only,
+        // none of which is left; and the engine has it no more.
+        Ok(attached.map_or(Default::default(), |attached| unsafe { attached.give_back() }))
     }
 
     /// See [`Endpoint::detach_comm_buffer`].
@@ -218,7 +218,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     /// # Errors
     /// [`Cause::TimedOut`] while some message is not received.
     pub fn flush_buffer(&mut self) -> Result<(), Error> {
-        let memory = self.endpoint.engine.attached.map_or(Buffer::NONE, |attached| attached.whole());
+        let memory = self.endpoint.engine.attached.unwrap_or(Buffer::NONE);
         self.flush(memory, Error::new(Operation::Send, Cause::TimedOut))
     }
 
@@ -268,7 +268,7 @@ impl Engine<'_> {
         let own = self.comms.settings(context).map(|settings| settings.attached);
         let attached = match own.filter(|own| !own.is_scattered()) {
             Some(own) => own,
-            None => self.attached?.whole(),
+            None => self.attached?,
         };
         let mut start = 0usize;
         loop {

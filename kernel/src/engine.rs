@@ -13,7 +13,7 @@ use aldis_protocols::rendezvous::{Announcement, Reader, Receiver};
 use crate::at_once::Awaited;
 use crate::attributes::Attribute;
 use crate::blocks::Blocks;
-use crate::buffer::{Buffer, Loan};
+use crate::buffer::Buffer;
 use crate::comm::{Comm, Comms};
 use crate::counters::Counters;
 use crate::error::{Error, Failed};
@@ -77,7 +77,7 @@ pub(crate) struct Engine<'s> {
     /// Datatypes for messages, and what moves their data.
     pub(crate) conversion: Option<Conversion<'s>>,
     /// What copies of buffered sends are kept in.
-    pub(crate) attached: Option<Loan<'s>>,
+    pub(crate) attached: Option<Buffer>,
     /// What communicators have been given to keep.
     pub(crate) attributes: &'s mut [Attribute],
     /// Which rank has aborted the job, and with which code.

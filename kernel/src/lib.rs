@@ -124,5 +124,5 @@ pub use shared::{Shared, SharedWithin};
 pub use storage::{Memory, Storage};
 #[cfg(not(feature = "compact"))]
 pub use tuning::Tuning;
-pub use typed::{Typed, TypedMut};
+pub use typed::{OfScope, Typed, TypedMut};
 pub use view::{Elements, View};

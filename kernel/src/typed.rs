@@ -54,11 +54,13 @@
 //! overlap (MPI 4.1, 5.1.11); if they do, which bytes are left is unspecified: [`Types::overlaps`] tells.
 //! A receive that is too small ends with [`Cause::Truncated`] and whole elements.
 
+use core::marker::PhantomData;
+
 #[cfg(doc)]
 use aldis_hal::Cause;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::buffer::{Loan, Sample};
+use crate::buffer::{Buffer, Loan, Sample};
 use crate::datatype::Committed;
 #[cfg(doc)]
 use crate::datatype::Types;
@@ -80,19 +82,97 @@ pub(crate) use receiving::Piece;
 pub(crate) use sending::Fragment;
 pub(crate) use tools::Conversion;
 
-/// What a typed operation sends: `count` elements of a datatype in memory.
+/// Memory that calls of the scope take: borrowed for it, or lent to it. Blocking calls take what is borrowed, and not what is
+/// on loan: they may be of another endpoint, whose calls know nothing of what this one is doing with the memory.
+pub trait OfScope<'scope> {}
+
+impl<'scope> OfScope<'scope> for &'scope [u8] {}
+impl<'scope> OfScope<'scope> for &'scope mut [u8] {}
+impl<'scope> OfScope<'scope> for Sample<'scope> {}
+impl<'scope> OfScope<'scope> for Loan<'scope> {}
+
+/// What a typed operation sends: `count` elements of a datatype in memory, which is borrowed or, as `M`, on loan.
 #[derive(Clone, Copy, Debug)]
-pub struct Typed<'m> {
-    memory: Sample<'m>,
+pub struct Typed<'m, M = &'m [u8]> {
+    data: Elements,
+    memory: PhantomData<(&'m [u8], M)>,
+}
+
+/// Where a typed operation receives to: `count` elements of a datatype in memory, which is borrowed or, as `M`, on loan.
+///
+/// What is on loan is received by the scope that has it, and neither by a blocking call nor by a scope of another endpoint:
+///
+/// ```
+/// # use aldis_kernel::{Endpoint, Error, Rank, Tag, TypedMut, datatype::Basic, hal::{Platform, Transport}};
+/// # fn apart<T: Transport, P: Platform>(
+/// #     one: &mut Endpoint<'_, T, P>,
+/// #     two: &mut Endpoint<'_, T, P>,
+/// # ) -> Result<(), Error> {
+/// # let world = one.world();
+/// let (mut left, mut right) = ([0u8; 8], [0u8; 8]);
+/// one.scope(|outer| {
+///     let left = outer.lend(&mut left);
+///     let _ = outer.irecv_typed(&world, TypedMut::lent(left, 8, Basic::U8), Rank(0), Tag(0))?;
+///     two.recv_typed(&world, TypedMut::new(&mut right, 8, Basic::U8), Rank(0), Tag(0))?;
+///     Ok(())
+/// })
+/// # }
+/// ```
+///
+/// ```compile_fail,E0308
+/// # use aldis_kernel::{Endpoint, Error, Rank, Tag, TypedMut, datatype::Basic, hal::{Platform, Transport}};
+/// # fn apart<T: Transport, P: Platform>(
+/// #     one: &mut Endpoint<'_, T, P>,
+/// #     two: &mut Endpoint<'_, T, P>,
+/// # ) -> Result<(), Error> {
+/// # let world = one.world();
+/// let (mut left, mut right) = ([0u8; 8], [0u8; 8]);
+/// one.scope(|outer| {
+///     let left = outer.lend(&mut left);
+///     let _ = outer.irecv_typed(&world, TypedMut::lent(left, 8, Basic::U8), Rank(0), Tag(0))?;
+///     two.recv_typed(&world, TypedMut::lent(left, 8, Basic::U8), Rank(0), Tag(0))?; // received into already
+///     Ok(())
+/// })
+/// # }
+/// ```
+///
+/// ```compile_fail,E0521
+/// # use aldis_kernel::{Endpoint, Error, Rank, Tag, TypedMut, datatype::Basic, hal::{Platform, Transport}};
+/// # fn apart<T: Transport, P: Platform>(
+/// #     one: &mut Endpoint<'_, T, P>,
+/// #     two: &mut Endpoint<'_, T, P>,
+/// # ) -> Result<(), Error> {
+/// # let world = one.world();
+/// let (mut left, mut right) = ([0u8; 8], [0u8; 8]);
+/// one.scope(|outer| {
+///     let left = outer.lend(&mut left);
+///     let _ = outer.irecv_typed(&world, TypedMut::lent(left, 8, Basic::U8), Rank(0), Tag(0))?;
+///     two.scope(|inner| {
+///         let _ = inner.irecv_typed(&world, TypedMut::lent(left, 8, Basic::U8), Rank(0), Tag(0))?;
+///         Ok(())
+///     })
+/// })
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct TypedMut<'m, M = &'m mut [u8]> {
+    room: ElementsMut,
+    memory: PhantomData<(&'m mut [u8], M)>,
+}
+
+/// What the engine knows of typed data. Who takes it answers for the memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Elements {
+    memory: Buffer,
     place: Place,
     mode: Mode,
     checked: bool,
 }
 
-/// Where a typed operation receives to: `count` elements of a datatype in memory.
-#[derive(Debug)]
-pub struct TypedMut<'m> {
-    memory: Loan<'m>,
+/// What the engine knows of room for typed data. Who takes it answers for the memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ElementsMut {
+    memory: Buffer,
     place: Place,
 }
 
@@ -111,52 +191,62 @@ impl Place {
     }
 }
 
-impl<'m> Typed<'m> {
+impl<'m> Typed<'m, &'m [u8]> {
     /// `count` elements of `datatype` from the start of `memory` on, which must reach as far as they do.
     pub fn new<E>(memory: &'m [E], count: u64, datatype: impl Into<Committed>) -> Self
     where
         E: IntoBytes + Immutable,
     {
-        Self::lent(Sample::new(memory.as_bytes()), count, datatype)
+        Self::of(Sample::new(memory.as_bytes()), Place::new(count, datatype))
     }
+}
 
-    /// The same of lent memory.
+impl<'m> Typed<'m, Sample<'m>> {
+    /// The same of lent memory, for calls of the scope that it is lent to.
     pub fn lent(memory: impl Into<Sample<'m>>, count: u64, datatype: impl Into<Committed>) -> Self {
-        let (memory, place) = (memory.into(), Place::new(count, datatype));
-        Self { memory, place, mode: Mode::Standard, checked: false }
+        Self::of(memory.into(), Place::new(count, datatype))
+    }
+}
+
+impl<'m, M> Typed<'m, M> {
+    fn of(memory: Sample<'m>, place: Place) -> Self {
+        let data = Elements { memory: memory.whole(), place, mode: Mode::Standard, checked: false };
+        Self { data, memory: PhantomData }
     }
 
     /// With displacement zero of the first element at byte `origin` of the memory instead of its start: before the memory if
     /// that is negative, as of a type whose displacements are addresses. What is data has to lie within.
     #[must_use]
     pub const fn with_origin(mut self, origin: isize) -> Self {
-        self.place.origin = origin;
+        self.data.place.origin = origin;
         self
     }
 
     /// Sent in synchronous mode (`MPI_Ssend`).
     #[must_use]
     pub const fn synchronous(self) -> Self {
-        Self { mode: Mode::Synchronous, ..self }
+        Self { data: Elements { mode: Mode::Synchronous, ..self.data }, ..self }
     }
 
     /// Sent in ready mode (`MPI_Rsend`).
     #[must_use]
     pub const fn ready(self) -> Self {
-        Self { mode: Mode::Ready, ..self }
+        Self { data: Elements { mode: Mode::Ready, ..self.data }, ..self }
     }
 
     /// Sent with a checksum.
     #[must_use]
     pub const fn checked(self) -> Self {
-        Self { checked: true, ..self }
+        Self { data: Elements { checked: true, ..self.data }, ..self }
     }
 }
 
-impl<'m> TypedMut<'m> {
+impl<'m> TypedMut<'m, &'m mut [u8]> {
     /// What is there, to be sent.
-    fn as_typed(&self) -> Typed<'m> {
-        Typed { place: self.place, ..Typed::lent(self.memory, 0, self.place.datatype) }
+    const fn as_typed(&self) -> Typed<'_> {
+        let ElementsMut { memory, place } = self.room;
+        let data = Elements { memory, place, mode: Mode::Standard, checked: false };
+        Typed { data, memory: PhantomData }
     }
 
     /// `count` elements of `datatype` from the start of `memory` on, which must reach as far as they do.
@@ -164,19 +254,27 @@ impl<'m> TypedMut<'m> {
     where
         E: FromBytes + IntoBytes,
     {
-        Self::lent(Loan::new(memory.as_mut_bytes()), count, datatype)
+        Self::of(Loan::new(memory.as_mut_bytes()), Place::new(count, datatype))
     }
+}
 
-    /// The same of lent memory.
+impl<'m> TypedMut<'m, Loan<'m>> {
+    /// The same of lent memory, for calls of the scope that it is lent to.
     pub fn lent(memory: Loan<'m>, count: u64, datatype: impl Into<Committed>) -> Self {
-        Self { memory, place: Place::new(count, datatype) }
+        Self::of(memory, Place::new(count, datatype))
+    }
+}
+
+impl<'m, M> TypedMut<'m, M> {
+    const fn of(memory: Loan<'m>, place: Place) -> Self {
+        Self { room: ElementsMut { memory: memory.whole(), place }, memory: PhantomData }
     }
 
     /// With displacement zero of the first element at byte `origin` of the memory instead of its start: before the memory if
     /// that is negative, as of a type whose displacements are addresses. What is data has to lie within.
     #[must_use]
     pub const fn with_origin(mut self, origin: isize) -> Self {
-        self.place.origin = origin;
+        self.room.place.origin = origin;
         self
     }
 }

@@ -1,7 +1,7 @@
 //! Blocks of datatypes, which the kernel packs and unpacks: each is sent as a whole, and copied without a message.
 
 use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
-use aldis_kernel::{Comm, Error, Failed, Rank, Request, Scope, Tag, Typed, TypedMut};
+use aldis_kernel::{Comm, Error, Failed, Loan, Rank, Request, Sample, Scope, Tag, Typed, TypedMut};
 
 use super::{Collective, Memory};
 use crate::layout::{Layout, TypedBlock};
@@ -31,13 +31,13 @@ impl<'scope> Memory<'scope> {
     }
 
     /// What is read there.
-    fn typed_source(&self, place: Place) -> Result<Typed<'scope>, Cause> {
+    fn typed_source(&self, place: Place) -> Result<Typed<'scope, Sample<'scope>>, Cause> {
         let TypedBlock { origin, count, datatype } = self.typed_block(place)?;
         Ok(Typed::lent(self.source(place.0), count, datatype).with_origin(origin))
     }
 
     /// What is written there.
-    fn typed_target(&self, place: Place) -> Result<TypedMut<'scope>, Cause> {
+    fn typed_target(&self, place: Place) -> Result<TypedMut<'scope, Loan<'scope>>, Cause> {
         let TypedBlock { origin, count, datatype } = self.typed_block(place)?;
         let loan = self.target(place.0).ok_or(Cause::Unsupported)?;
         Ok(TypedMut::lent(loan, count, datatype).with_origin(origin))
@@ -97,7 +97,7 @@ impl<'scope> Memory<'scope> {
             Ok((0, _)) => return Ok(None),
             Ok((_, data)) if !receives => scope.start_send_typed(comm, &data, peer, tag),
             Ok(_) => match self.typed_target(place) {
-                Ok(into) => scope.start_recv_typed(comm, &into, peer, tag),
+                Ok(into) => scope.start_recv_typed(comm, into, peer, tag),
                 Err(cause) => Err(scope.keep_failure(&Error::new(Operation::None, cause).on(comm))),
             },
             Err(cause) => {

@@ -6,7 +6,7 @@ use aldis_protocols::INLINE_BYTES;
 use aldis_protocols::header::{Header, Label};
 
 use super::layout::NO_TYPES;
-use super::{Place, Typed, TypedMut};
+use super::{Elements, ElementsMut, Place};
 use crate::arrival::key;
 use crate::at_once::Awaited;
 use crate::blocking::Within;
@@ -120,12 +120,12 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     pub(super) fn send_plain_at_once(
         &mut self,
         comm: &Comm,
-        data: &Typed<'_>,
+        data: &Elements,
         to: Rank,
         tag: Tag,
     ) -> Option<Status> {
-        let Typed { memory, place, mode: Mode::Standard, checked: false } = data else { return None };
-        let elements = self.engine.plain(memory.whole(), place)?;
+        let Elements { memory, place, mode: Mode::Standard, checked: false } = data else { return None };
+        let elements = self.engine.plain(*memory, place)?;
         let target = self.engine.target(comm, to, tag).ok()?;
         let sent = self.engine.elements_sent_at_once(&mut self.transport, &target, elements);
         sent.then_some(Status { source: to, tag, bytes: elements.1.len() as u64 })
@@ -137,12 +137,12 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     pub(super) fn recv_plain(
         &mut self,
         comm: &Comm,
-        into: &TypedMut<'_>,
+        into: &ElementsMut,
         from: Source,
         tag: TagMatch,
     ) -> Option<Result<Status, Failed>> {
         let engine = &self.endpoint.engine;
-        let (elements, buffer) = engine.plain(into.memory.whole(), &into.place)?;
+        let (elements, buffer) = engine.plain(into.memory, &into.place)?;
         let (pattern, peer) = self.endpoint.pattern(comm, from, tag).ok()?;
         if let Some(peer) = peer
             && self.endpoint.engine.awaits(pattern, peer, buffer, Some(elements))

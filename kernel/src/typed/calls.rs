@@ -4,7 +4,7 @@ use aldis_hal::{Cause, Operation, Platform, Transport};
 
 use super::layout::NO_TYPES;
 use super::tools::Convert;
-use super::{Conversion, Typed, TypedMut};
+use super::{Conversion, Elements, ElementsMut, OfScope, Typed, TypedMut};
 use crate::blocking::Within;
 use crate::buffer::Buffer;
 use crate::call::{BUDGET, Call};
@@ -110,7 +110,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// As for [`bsend`](Self::bsend) and [`send_typed`](Self::send_typed).
     pub fn bsend_typed(&mut self, comm: &Comm, data: Typed<'_>, to: Rank, tag: Tag) -> Result<Status, Error> {
         let target = self.engine.target(comm, to, tag);
-        let started = target.and_then(|target| self.engine.buffer_typed(target, &data));
+        let started = target.and_then(|target| self.engine.buffer_typed(target, &data.data));
         let started = started.or_else(|cause| self.unless_null(Call::send(comm, to, tag), cause));
         let started = self.engine.told(started)?;
         let Self { engine, transport, .. } = self;
@@ -151,9 +151,9 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
 
     /// Starts the typed receive of a matched message. The caller answers for the memory, as in
     /// [`start_recv_typed`](Self::start_recv_typed).
-    fn start_mrecv_typed(&mut self, message: Matched, into: &TypedMut<'_>) -> Result<Started, Error> {
-        let TypedMut { memory, place } = into;
-        match self.engine.lay_out(memory.whole(), place, (Form::Native, false)) {
+    fn start_mrecv_typed(&mut self, message: Matched, into: &ElementsMut) -> Result<Started, Error> {
+        let ElementsMut { memory, place } = into;
+        match self.engine.lay_out(*memory, place, (Form::Native, false)) {
             Ok((layout, len)) => {
                 self.start_mrecv_into(&message, Buffer::scattered(len), Backing::Typed(layout))
             }
@@ -171,7 +171,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     fn start_send_typed(
         &mut self,
         comm: &Comm,
-        data: &Typed<'_>,
+        data: &Elements,
         to: Rank,
         tag: Tag,
     ) -> Result<Started, Failed> {
@@ -190,7 +190,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     fn start_recv_typed(
         &mut self,
         comm: &Comm,
-        into: &TypedMut<'_>,
+        into: &ElementsMut,
         from: Source,
         tag: TagMatch,
     ) -> Result<Started, Failed> {
@@ -207,7 +207,7 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     /// As there, and [`Cause::TimedOut`].
     pub fn send_typed(&mut self, comm: &Comm, data: Typed<'_>, to: Rank, tag: Tag) -> Result<Status, Error> {
         // Complete, or abandoned, when this returns: `data` is borrowed as long.
-        let started = self.endpoint.start_send_typed(comm, &data, to, tag);
+        let started = self.endpoint.start_send_typed(comm, &data.data, to, tag);
         let finished = self.finish(started);
         self.told(finished)
     }
@@ -224,10 +224,10 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
         tag: impl Into<TagMatch>,
     ) -> Result<Status, Error> {
         let (from, tag) = (from.into(), tag.into());
-        let received = match self.recv_plain(comm, &into, from, tag) {
+        let received = match self.recv_plain(comm, &into.room, from, tag) {
             Some(received) => received,
             None => {
-                let started = self.endpoint.start_recv_typed(comm, &into, from, tag);
+                let started = self.endpoint.start_recv_typed(comm, &into.room, from, tag);
                 self.finish(started)
             }
         };
@@ -249,8 +249,8 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
         from: impl Into<Source>,
         from_tag: impl Into<TagMatch>,
     ) -> Result<Status, Error> {
-        let receiving = self.endpoint.start_recv_typed(comm, &into, from.into(), from_tag.into());
-        self.exchange(receiving, |within| within.endpoint.start_send_typed(comm, &data, to, tag))
+        let receiving = self.endpoint.start_recv_typed(comm, &into.room, from.into(), from_tag.into());
+        self.exchange(receiving, |within| within.endpoint.start_send_typed(comm, &data.data, to, tag))
     }
 
     /// See [`Endpoint::mrecv_typed`].
@@ -258,7 +258,7 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     /// # Errors
     /// As there, and [`Cause::TimedOut`]; the message is discarded then.
     pub fn mrecv_typed(&mut self, message: Matched, into: TypedMut<'_>) -> Result<Status, Error> {
-        let started = self.endpoint.start_mrecv_typed(message, &into)?;
+        let started = self.endpoint.start_mrecv_typed(message, &into.room)?;
         let finished = self.finish(Ok(started));
         self.told(finished)
     }
@@ -287,10 +287,10 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
     ///
     /// # Errors
     /// As for [`isend`](Self::isend) and [`Endpoint::send_typed`].
-    pub fn isend_typed(
+    pub fn isend_typed<M: OfScope<'scope>>(
         &mut self,
         comm: &Comm,
-        data: Typed<'scope>,
+        data: Typed<'scope, M>,
         to: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
@@ -302,14 +302,14 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
     ///
     /// # Errors
     /// As there.
-    pub fn start_send_typed(
+    pub fn start_send_typed<M: OfScope<'scope>>(
         &mut self,
         comm: &Comm,
-        data: &Typed<'scope>,
+        data: &Typed<'scope, M>,
         to: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Failed> {
-        let started = self.within.endpoint.start_send_typed(comm, data, to, tag)?;
+        let started = self.within.endpoint.start_send_typed(comm, &data.data, to, tag)?;
         Ok(self.keep(started))
     }
 
@@ -317,14 +317,14 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
     ///
     /// # Errors
     /// As for [`irecv`](Self::irecv) and [`Endpoint::recv_typed`].
-    pub fn irecv_typed(
+    pub fn irecv_typed<M: OfScope<'scope>>(
         &mut self,
         comm: &Comm,
-        into: TypedMut<'scope>,
+        into: TypedMut<'scope, M>,
         from: impl Into<Source>,
         tag: impl Into<TagMatch>,
     ) -> Result<Request<'scope>, Error> {
-        let receiving = self.start_recv_typed(comm, &into, from, tag);
+        let receiving = self.start_recv_typed(comm, into, from, tag);
         self.within.told(receiving)
     }
 
@@ -332,14 +332,14 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
     ///
     /// # Errors
     /// As there.
-    pub fn start_recv_typed(
+    pub fn start_recv_typed<M: OfScope<'scope>>(
         &mut self,
         comm: &Comm,
-        into: &TypedMut<'scope>,
+        into: TypedMut<'scope, M>,
         from: impl Into<Source>,
         tag: impl Into<TagMatch>,
     ) -> Result<Request<'scope>, Failed> {
-        let started = self.within.endpoint.start_recv_typed(comm, into, from.into(), tag.into())?;
+        let started = self.within.endpoint.start_recv_typed(comm, &into.room, from.into(), tag.into())?;
         Ok(self.keep(started))
     }
 
@@ -347,12 +347,12 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
     ///
     /// # Errors
     /// As for [`Endpoint::mrecv_typed`], but for its length, which the request fails for.
-    pub fn imrecv_typed(
+    pub fn imrecv_typed<M: OfScope<'scope>>(
         &mut self,
         message: Matched,
-        into: TypedMut<'scope>,
+        into: TypedMut<'scope, M>,
     ) -> Result<Request<'scope>, Error> {
-        let started = self.within.endpoint.start_mrecv_typed(message, &into)?;
+        let started = self.within.endpoint.start_mrecv_typed(message, &into.room)?;
         Ok(self.keep(started))
     }
 
@@ -361,17 +361,17 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
     ///
     /// # Errors
     /// As for [`isend_typed`](Self::isend_typed).
-    pub fn send_init_typed(
+    pub fn send_init_typed<M: OfScope<'scope>>(
         &mut self,
         comm: &Comm,
-        data: Typed<'scope>,
+        data: Typed<'scope, M>,
         to: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
-        let Typed { memory, place, mode, checked } = &data;
+        let Elements { memory, place, mode, checked } = &data.data;
         let endpoint = &mut *self.within.endpoint;
         let made = endpoint.engine.target_or_nobody(comm, to, tag).and_then(|(key, peer)| {
-            let data = (memory.whole(), place, (endpoint.engine.form_to(peer), *checked));
+            let data = (*memory, place, (endpoint.engine.form_to(peer), *checked));
             endpoint.engine.request_typed(State::Queued, key, peer, to.0, data)
         });
         let handle = made.map_err(|cause| endpoint.refuse(Call::send(comm, to, tag), cause))?;
@@ -385,18 +385,18 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
     ///
     /// # Errors
     /// As for [`irecv_typed`](Self::irecv_typed).
-    pub fn recv_init_typed(
+    pub fn recv_init_typed<M: OfScope<'scope>>(
         &mut self,
         comm: &Comm,
-        into: TypedMut<'scope>,
+        into: TypedMut<'scope, M>,
         from: impl Into<Source>,
         tag: impl Into<TagMatch>,
     ) -> Result<Request<'scope>, Error> {
         let (from, tag) = (from.into(), tag.into());
-        let TypedMut { memory, place } = &into;
+        let ElementsMut { memory, place } = &into.room;
         let endpoint = &mut *self.within.endpoint;
         let made = endpoint.engine.pattern_or_nobody(comm, from, tag).and_then(|(key, peer)| {
-            let data = (memory.whole(), place, (Form::Native, false));
+            let data = (*memory, place, (Form::Native, false));
             endpoint.engine.request_typed(State::Posted, key, peer, key.source, data)
         });
         let call = Call::recv(Operation::Recv, comm, from, tag);

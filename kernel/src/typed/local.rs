@@ -3,7 +3,7 @@
 use aldis_hal::{Cause, Platform, Transport};
 
 use super::layout::NO_TYPES;
-use super::{Typed, TypedMut};
+use super::{Elements, ElementsMut, OfScope, Typed, TypedMut};
 use crate::datatype::Form;
 use crate::scope::Scope;
 
@@ -16,9 +16,9 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// # Errors
     /// [`Cause::TooBig`] if the memory does not reach as far as the data, [`Cause::Stale`] for a type that was freed,
     /// [`Cause::TooSmall`] if no types are attached.
-    pub fn typed_bytes(&mut self, data: &Typed<'scope>) -> Result<u64, Cause> {
+    pub fn typed_bytes<M: OfScope<'scope>>(&mut self, data: &Typed<'scope, M>) -> Result<u64, Cause> {
         let engine = &mut self.within.endpoint.engine;
-        let (_, bytes) = engine.lay_out(data.memory.whole(), &data.place, (Form::Native, false))?;
+        let (_, bytes) = engine.lay_out(data.data.memory, &data.data.place, (Form::Native, false))?;
         Ok(bytes as u64)
     }
 
@@ -29,10 +29,18 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// As for [`typed_bytes`](Self::typed_bytes); [`Cause::LengthMismatch`] (in bytes) if there are more or fewer,
     /// [`Cause::SignatureMismatch`] if they are others; [`Cause::Busy`] if a request of this scope is using the memory to be
     /// written, or receiving into that to be read.
-    pub fn copy_typed(&mut self, into: &TypedMut<'scope>, from: &Typed<'scope>) -> Result<(), Cause> {
+    pub fn copy_typed<I: OfScope<'scope>, F: OfScope<'scope>>(
+        &mut self,
+        into: &TypedMut<'scope, I>,
+        from: &Typed<'scope, F>,
+    ) -> Result<(), Cause> {
+        self.copy_elements(&into.room, &from.data)
+    }
+
+    fn copy_elements(&mut self, into: &ElementsMut, from: &Elements) -> Result<(), Cause> {
         let (engine, native) = (&mut self.within.endpoint.engine, Form::Native);
-        let (mut source, len) = engine.lay_out(from.memory.whole(), &from.place, (native, false))?;
-        let (mut target, room) = engine.lay_out(into.memory.whole(), &into.place, (native, false))?;
+        let (mut source, len) = engine.lay_out(from.memory, &from.place, (native, false))?;
+        let (mut target, room) = engine.lay_out(into.memory, &into.place, (native, false))?;
         if len != room {
             return Err(Cause::LengthMismatch { left: len as u64, right: room as u64 });
         }

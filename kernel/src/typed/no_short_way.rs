@@ -2,7 +2,7 @@
 
 use aldis_hal::{Cause, Handle, PeerId, Platform, Transport};
 
-use super::{Typed, TypedMut};
+use super::{Elements, ElementsMut};
 use crate::blocking::Within;
 use crate::buffer::Buffer;
 use crate::comm::Comm;
@@ -36,7 +36,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     pub(super) const fn send_plain_at_once(
         &self,
         _comm: &Comm,
-        _data: &Typed<'_>,
+        _data: &Elements,
         _to: Rank,
         _tag: Tag,
     ) -> Option<Status> {
@@ -48,7 +48,7 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     pub(super) const fn recv_plain(
         &self,
         _comm: &Comm,
-        _into: &TypedMut<'_>,
+        _into: &ElementsMut,
         _from: Source,
         _tag: TagMatch,
     ) -> Option<Result<Status, Failed>> {

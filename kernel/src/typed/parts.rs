@@ -3,7 +3,7 @@
 use aldis_hal::{Cause, Operation, Platform, Transport};
 use aldis_protocols::partitioned::{PARTITIONS_MAX, PartReceiver, PartSender, check};
 
-use super::{Place, Typed, TypedMut};
+use super::{Elements, ElementsMut, OfScope, Place, Typed, TypedMut};
 use crate::buffer::{Buffer, overlap};
 use crate::call::{BUDGET, Call};
 use crate::comm::Comm;
@@ -26,21 +26,21 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// As for [`psend_init`](Self::psend_init) and [`isend_typed`](Self::isend_typed); [`Cause::Partitions`] for elements
     /// that cannot be divided so, [`Cause::Unsupported`] for a checksum. A round with a number that the peer's words cannot
     /// hold fails with [`Cause::Unrepresentable`], and the channel with it.
-    pub fn psend_init_typed(
+    pub fn psend_init_typed<M: OfScope<'scope>>(
         &mut self,
         comm: &Comm,
-        data: Typed<'scope>,
+        data: Typed<'scope, M>,
         partitions: u32,
         to: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
-        let Typed { memory, place, checked, .. } = &data;
+        let Elements { memory, place, checked, .. } = &data.data;
         let machine = Machine::PartSend(PartSender::new(partitions.min(PARTITIONS_MAX)));
         let call = Call::send(comm, to, tag);
         if *checked {
             return Err(self.refused(call.refused(Cause::Unsupported)));
         }
-        self.part_init_typed(call, comm, (memory.whole(), place), partitions, machine)
+        self.part_init_typed(call, comm, (*memory, place), partitions, machine)
     }
 
     /// Sets a partitioned receive of elements of a datatype up (MPI_Precv_init). The bytes of its status are those that
@@ -48,18 +48,18 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     ///
     /// # Errors
     /// As for [`psend_init_typed`](Self::psend_init_typed).
-    pub fn precv_init_typed(
+    pub fn precv_init_typed<M: OfScope<'scope>>(
         &mut self,
         comm: &Comm,
-        into: TypedMut<'scope>,
+        into: TypedMut<'scope, M>,
         partitions: u32,
         from: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
-        let TypedMut { memory, place } = &into;
+        let ElementsMut { memory, place } = &into.room;
         let machine = Machine::PartRecv(PartReceiver::new(partitions.min(PARTITIONS_MAX)));
         let call = Call::recv(Operation::Recv, comm, from.into(), tag.into());
-        self.part_init_typed(call, comm, (memory.whole(), place), partitions, machine)
+        self.part_init_typed(call, comm, (*memory, place), partitions, machine)
     }
 
     fn part_init_typed(

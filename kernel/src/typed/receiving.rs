@@ -7,7 +7,7 @@ use aldis_protocols::header::{Header, Label};
 use aldis_protocols::reliable::crc32c;
 
 use super::layout::{NO_TYPES, differs};
-use super::{Conversion, Layout, Place, TypedMut};
+use super::{Conversion, ElementsMut, Layout, Place};
 use crate::arrival::{Keep, key};
 use crate::buffer::Buffer;
 use crate::datatype::Form;
@@ -41,15 +41,15 @@ impl Engine<'_> {
         &mut self,
         pattern: Key,
         peer: Option<PeerId>,
-        into: &TypedMut<'_>,
+        into: &ElementsMut,
     ) -> Result<Started, Cause> {
-        let TypedMut { memory, place } = into;
+        let ElementsMut { memory, place } = into;
         self.end_probe();
         let kept = self.matcher.find_unexpected(&pattern);
         if kept.is_none() {
             self.may_come(pattern.context, peer)?;
         }
-        let data = (memory.whole(), place, (Form::Native, false));
+        let data = (*memory, place, (Form::Native, false));
         let named = peer.unwrap_or_default();
         let handle = self.request_typed(State::Posted, pattern, named, pattern.source, data)?;
         let Some(kept) = kept else {

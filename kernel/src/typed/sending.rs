@@ -5,7 +5,7 @@ use aldis_protocols::header::{DATA_HEADER_BYTES, HEADER_BYTES, Header, Kind, LAB
 use aldis_protocols::{INLINE_BYTES, Protocol};
 
 use super::layout::NO_TYPES;
-use super::{Conversion, Typed};
+use super::{Conversion, Elements};
 use crate::counters::count;
 use crate::datatype::Form;
 use crate::engine::{Engine, Started, Target};
@@ -23,10 +23,10 @@ pub(crate) struct Fragment {
 
 impl Engine<'_> {
     /// Starts a typed send: always in a request slot, since the type must be held.
-    pub(super) fn send_typed(&mut self, to: Target, data: &Typed<'_>) -> Result<Started, Cause> {
+    pub(super) fn send_typed(&mut self, to: Target, data: &Elements) -> Result<Started, Cause> {
         self.presence(to.peer)?;
-        let Typed { memory, place, mode, checked } = data;
-        let data = (memory.whole(), place, (self.form_to(to.peer), *checked));
+        let Elements { memory, place, mode, checked } = data;
+        let data = (*memory, place, (self.form_to(to.peer), *checked));
         let handle = self.request_typed(State::Queued, to.key, to.peer, to.rank, data)?;
         if let Some(request) = self.requests.get(handle) {
             request.mode = *mode;
@@ -36,10 +36,10 @@ impl Engine<'_> {
     }
 
     /// Starts a buffered send: of a copy, packed into the attached memory.
-    pub(super) fn buffer_typed(&mut self, to: Target, data: &Typed<'_>) -> Result<Started, Cause> {
+    pub(super) fn buffer_typed(&mut self, to: Target, data: &Elements) -> Result<Started, Cause> {
         self.presence(to.peer)?;
-        let Typed { memory, place, checked, .. } = data;
-        let (layout, len) = self.lay_out(memory.whole(), place, (self.form_to(to.peer), *checked))?;
+        let Elements { memory, place, checked, .. } = data;
+        let (layout, len) = self.lay_out(*memory, place, (self.form_to(to.peer), *checked))?;
         let room = self.room_for(to.key.context, len).ok_or(Cause::Full(Resource::SendBuffer))?;
         let types = &self.conversion.as_ref().ok_or(NO_TYPES)?.types;
         let data = (layout.packed_into(types, room)?, len);
