@@ -2,8 +2,8 @@
 //!
 //! Buffered sends (MPI 4.1 section 3.6): a send in standard mode of a copy, which lies in memory that the user has
 //! attached, for as long as it takes: to the endpoint, or to a communicator for what is sent on that alone. Where there is
-//! room is read off the requests themselves, so that messages cost their bytes and nothing else (MPI_BSEND_OVERHEAD is
-//! zero).
+//! [room](self::room) is kept in the requests themselves, so that messages cost their bytes and nothing else
+//! (MPI_BSEND_OVERHEAD is zero).
 //!
 //! ```
 //! use aldis_kernel::{Comm, Endpoint, Error, Rank, Tag, hal::{Platform, Transport}};
@@ -24,14 +24,19 @@ use aldis_hal::{Activity, Cause, Operation, Platform, Resource, Transport};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::blocking::Within;
-use crate::buffer::{self, Buffer, Loan};
+use crate::buffer::{Buffer, Loan};
 use crate::call::{BUDGET, Call};
 use crate::comm::Comm;
 use crate::endpoint::Endpoint;
 use crate::engine::{Engine, Started};
 use crate::error::Error;
+use crate::list::Ring;
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
-use crate::request::State;
+use crate::request::InScope;
+
+mod room;
+
+pub(crate) use room::Buffered;
 
 impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// Lends the endpoint memory for buffered sends (MPI_Buffer_attach): those on communicators that have none of their own.
@@ -100,8 +105,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// Whether every message in the endpoint's memory has been received, after one poll (MPI_Buffer_iflush with MPI_Test).
     pub fn is_buffer_flushed(&mut self) -> bool {
         self.poll(BUDGET);
-        let memory = self.engine.attached.unwrap_or(Buffer::NONE);
-        self.engine.is_unused(memory)
+        self.engine.buffered.messages.at().is_none()
     }
 
     /// Whether every message in a communicator's memory has been received, after one poll (MPI_Comm_iflush_buffer with
@@ -111,14 +115,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// [`Cause::Stale`] for a freed communicator.
     pub fn is_comm_buffer_flushed(&mut self, comm: &Comm) -> Result<bool, Error> {
         self.poll(BUDGET);
-        let memory = self.comm_buffer(comm)?;
-        Ok(self.engine.is_unused(memory))
-    }
-
-    /// The memory of a communicator's own.
-    fn comm_buffer(&mut self, comm: &Comm) -> Result<Buffer, Error> {
-        let attached = self.engine.comms.settings_mut(comm).map(|settings| settings.attached);
-        attached.map_err(|cause| self.raised(about(comm, cause)))
+        let flushed = self.engine.messages_of(comm).map(|messages| messages.at().is_none());
+        flushed.map_err(|cause| self.raised(about(comm, cause)))
     }
 
     /// Sends a copy of `data` (MPI_Bsend): returns at once, whatever the receiver does.
@@ -218,8 +216,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     /// # Errors
     /// [`Cause::TimedOut`] while some message is not received.
     pub fn flush_buffer(&mut self) -> Result<(), Error> {
-        let memory = self.endpoint.engine.attached.unwrap_or(Buffer::NONE);
-        self.flush(memory, Error::new(Operation::Send, Cause::TimedOut))
+        let overdue = Error::new(Operation::Send, Cause::TimedOut);
+        self.flush(overdue, |engine| engine.buffered.messages.at().is_none())
     }
 
     /// See [`Endpoint::flush_comm_buffer`].
@@ -227,14 +225,20 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     /// # Errors
     /// As there, and [`Cause::TimedOut`] while some message is not received.
     pub fn flush_comm_buffer(&mut self, comm: &Comm) -> Result<(), Error> {
-        let memory = self.endpoint.comm_buffer(comm)?;
-        self.flush(memory, about(comm, Cause::TimedOut))
+        let known = self.endpoint.engine.messages_of(comm).map(drop);
+        known.map_err(|cause| self.endpoint.raised(about(comm, cause)))?;
+        let overdue = about(comm, Cause::TimedOut);
+        self.flush(overdue, |engine| engine.messages_of(comm).is_ok_and(|messages| messages.at().is_none()))
     }
 
-    fn flush(&mut self, memory: Buffer, overdue: Error) -> Result<(), Error> {
+    fn flush(
+        &mut self,
+        overdue: Error,
+        mut is_over: impl FnMut(&mut Engine<'_>) -> bool,
+    ) -> Result<(), Error> {
         let activity =
             Activity { operation: Operation::Send, context: overdue.context, ..Activity::default() };
-        let flushed = self.wait(|_| activity, |engine| engine.is_unused(memory).then_some(()));
+        let flushed = self.wait(|_| activity, |engine| is_over(engine).then_some(()));
         flushed.map_err(|elapsed_ns| self.endpoint.raised(overdue.after(elapsed_ns)))
     }
 }
@@ -256,51 +260,12 @@ impl Engine<'_> {
         if let Some(result) = self.collect(handle) {
             return self.told(result);
         }
-        if let Some(request) = self.requests.get(handle) {
-            request.orphan = true;
-        }
+        self.keep_buffered(handle.slot);
         Ok(status)
     }
 
-    /// The first `len` bytes of the memory for messages in a context that no message lies in. Bounded: every step passes
-    /// a message.
-    pub(crate) fn room_for(&mut self, context: u32, len: usize) -> Option<Buffer> {
-        let own = self.comms.settings(context).map(|settings| settings.attached);
-        let attached = match own.filter(|own| !own.is_scattered()) {
-            Some(own) => own,
-            None => self.attached?,
-        };
-        let mut start = 0usize;
-        loop {
-            let room = attached.part(start..start.checked_add(len)?)?;
-            let Some(end) = self.message_in(room) else { return Some(room) };
-            start = end.checked_sub(attached.address())?;
-        }
-    }
-
-    /// Whether no message lies in `memory`.
-    fn is_unused(&mut self, memory: Buffer) -> bool {
-        self.message_in(memory).is_none()
-    }
-
-    /// Whether a buffered send is under way: one whose owner has let go, but which has its memory.
-    pub(crate) fn is_buffering(&mut self) -> bool {
-        (0..self.requests.used_end()).any(|index| {
-            self.requests.at(index).is_some_and(|request| {
-                let live = matches!(request.state, State::Queued | State::Sending);
-                live && request.orphan && request.buffer.len() > 0
-            })
-        })
-    }
-
-    /// The end of a message that lies in `memory`, if any does.
-    fn message_in(&mut self, memory: Buffer) -> Option<usize> {
-        (0..self.requests.used_end()).find_map(|index| {
-            let request = self.requests.at(index)?;
-            let live = matches!(request.state, State::Queued | State::Sending);
-            let message = request.memory();
-            let hit = live && buffer::overlap(message, memory);
-            hit.then(|| message.address().wrapping_add(message.len()))
-        })
+    /// The messages in a communicator's own memory.
+    fn messages_of(&mut self, comm: &Comm) -> Result<&Ring<InScope>, Cause> {
+        self.comms.settings_mut(comm).map(|settings| &settings.buffered)
     }
 }

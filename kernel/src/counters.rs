@@ -49,6 +49,8 @@ pub struct Counters {
     pub malformed: u64,
     /// Calls of poll that found nothing to do.
     pub polls_idle: u64,
+    /// Messages in attached memory that buffered sends have looked at for a gap.
+    pub buffer_steps: u64,
 }
 
 /// Counts one more.

@@ -13,6 +13,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use crate::at_once::Awaited;
 use crate::blocking::Within;
 use crate::blocks::{Blocks, Message};
+use crate::buffered::Buffered;
 use crate::call::BUDGET;
 use crate::comm::{Comm, Comms, ITSELF, WORLD};
 use crate::counters::{Counters, count};
@@ -89,6 +90,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
                 awaited: Awaited::Nobody,
                 overflowing: false,
                 attached: None,
+                buffered: Buffered::NONE,
                 detached: List::EMPTY,
                 reclaim: None,
                 conversion: None,

@@ -14,6 +14,7 @@ use crate::at_once::Awaited;
 use crate::attributes::Attribute;
 use crate::blocks::Blocks;
 use crate::buffer::Buffer;
+use crate::buffered::Buffered;
 use crate::comm::{Comm, Comms};
 use crate::counters::Counters;
 use crate::error::{Error, Failed};
@@ -89,6 +90,8 @@ pub(crate) struct Engine<'s> {
     /// The error of what has [`Failed`] last.
     pub(crate) failure: Error,
     pub(crate) counters: Counters,
+    /// The buffered sends that are under way.
+    pub(crate) buffered: Buffered<'s>,
 }
 
 /// The other side of a send, worked out and checked.
@@ -289,6 +292,7 @@ impl Engine<'_> {
         request.state = State::Complete;
         if request.orphan {
             request.state = State::Free;
+            self.let_go(index);
             self.requests.give(index);
         }
     }

@@ -142,6 +142,62 @@ impl<L> Joined<L> {
     }
 }
 
+/// A doubly linked ring through a table's entries, known by the one that it is at; O(1) insertion there and removal
+/// anywhere.
+#[derive(Debug)]
+pub(crate) struct Ring<L> {
+    at: Link,
+    kind: PhantomData<L>,
+}
+
+impl<L> Ring<L> {
+    pub(crate) const EMPTY: Self = Self { at: Link::NONE, kind: PhantomData };
+
+    /// The node that it is at; `None` if it is empty.
+    pub(crate) const fn at(&self) -> Option<u32> {
+        self.at.get()
+    }
+
+    /// Goes to a node, which must be in this ring, or is empty.
+    pub(crate) fn turn_to(&mut self, index: Option<u32>) {
+        self.at = index.map_or(Link::NONE, Link::to);
+    }
+
+    /// The node after `index`, which is itself if it is alone.
+    pub(crate) fn after(nodes: &mut impl Nodes<L>, index: u32) -> Option<u32> {
+        nodes.links(index)?.next.get()
+    }
+
+    /// Puts a node after the one that it is at, and goes to it.
+    pub(crate) fn insert(&mut self, nodes: &mut impl Nodes<L>, index: u32) {
+        let own = Link::to(index);
+        let prev = if self.at == Link::NONE { own } else { self.at };
+        let next = match self.at.get().and_then(|at| nodes.links(at)) {
+            Some(links) => core::mem::replace(&mut links.next, own),
+            None => own,
+        };
+        if let Some(links) = nodes.links(index) {
+            *links = Links { next, prev };
+        }
+        if let Some(links) = next.get().and_then(|next| nodes.links(next)) {
+            links.prev = own;
+        }
+        self.at = own;
+    }
+
+    /// Takes a node out of the ring that it is in; the one before it is left to be gone to, if there is any.
+    pub(crate) fn unlink(nodes: &mut impl Nodes<L>, index: u32) -> Option<u32> {
+        let Links { next, prev } = *nodes.links(index)?;
+        if let Some(links) = prev.get().and_then(|prev| nodes.links(prev)) {
+            links.next = next;
+        }
+        if let Some(links) = next.get().and_then(|next| nodes.links(next)) {
+            links.prev = prev;
+        }
+        prev.get().filter(|prev| *prev != index)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
@@ -185,6 +241,47 @@ mod tests {
                     prop_assert_eq!(&back, &walk);
                 }
                 prop_assert_eq!(list.is_empty(), model.is_empty());
+            }
+        }
+    }
+
+    proptest! {
+        /// Against a sequence that begins with the node that the ring is at.
+        #[test]
+        fn a_ring_behaves_as_a_sequence_that_is_turned(
+            steps in proptest::collection::vec((0u8..3, 0u32..8), 0..200)
+        ) {
+            let mut table = Table([Links::NONE; 8]);
+            let mut ring = Ring::<Only>::EMPTY;
+            let mut model = VecDeque::new();
+            for (step, index) in steps {
+                let position = model.iter().position(|&entry| entry == index);
+                match (step, position) {
+                    (0, None) => {
+                        ring.insert(&mut table, index);
+                        model.rotate_left(usize::from(!model.is_empty()));
+                        model.push_front(index);
+                    }
+                    (1, Some(position)) => {
+                        model.rotate_left(position);
+                        model.pop_front();
+                        model.rotate_right(usize::from(!model.is_empty()));
+                        let before = Ring::unlink(&mut table, index);
+                        prop_assert_eq!(before, model.front().copied());
+                        ring.turn_to(before);
+                    }
+                    (2, Some(position)) => {
+                        model.rotate_left(position);
+                        ring.turn_to(Some(index));
+                    }
+                    _ => {}
+                }
+                let mut walk: Vec<u32> = ring.at().into_iter().collect();
+                while let Some(next) = walk.last().and_then(|last| Ring::after(&mut table, *last)) {
+                    if Some(next) == ring.at() { break; }
+                    walk.push(next);
+                }
+                prop_assert_eq!(walk, model.iter().copied().collect::<Vec<_>>());
             }
         }
     }

@@ -118,3 +118,59 @@ fn one_that_is_over_at_once_keeps_no_request() {
     assert_eq!((queue.borrow().len(), one.requests_in_use()), (2, 0));
     assert!(one.is_buffer_flushed());
 }
+
+/// Receives a message with a tag of the other's, whatever is in front of it.
+fn receive(one: &mut rig::Rank<'_>, other: &mut rig::Rank<'_>, tag: Tag) -> Vec<u8> {
+    let world = other.world();
+    let mut buffer = [0_u8; 100];
+    let status = other.scope(|there| {
+        let mut receiving = there.irecv(&world, &mut buffer, Rank(0), tag)?;
+        loop {
+            one.poll(64);
+            if let Some(status) = there.test(&mut receiving)? {
+                return Ok(status);
+            }
+        }
+    });
+    buffer[..status.unwrap().bytes as usize].to_vec()
+}
+
+/// Neither what is sent nor what is received costs more the more there is; whoever drains it chooses the order.
+#[test]
+fn ten_thousand_messages_at_a_time_cost_each_the_same() {
+    const MESSAGES: u32 = 10_000;
+    let mut memory = vec![0; MESSAGES as usize * 100];
+    aldis_kernel::storage! {
+        static ONE: peers = 2, requests = 1 << 14, communicators = 3, envelopes = 4, blocks = 2, block_bytes = 64,
+            pooled = 2, bins = 4
+    }
+    aldis_kernel::storage! {
+        static OTHER: peers = 2, requests = 1 << 14, communicators = 3, envelopes = 4, blocks = 2, block_bytes = 64,
+            pooled = 2, bins = 4
+    }
+    let mut job = Job::of([ONE.take(), OTHER.take()].map(Option::unwrap), Shape::default());
+    let mut ranks = job.ranks();
+    let [one, other] = &mut ranks[..] else { panic!("two ranks are needed") };
+    let world = one.world();
+    one.attach_buffer(&mut memory).unwrap();
+    let mut steps = 0;
+    for round in [0, 1] {
+        for number in 0..MESSAGES {
+            one.bsend(&world, &pattern(number, 100), Rank(1), Tag(number)).unwrap();
+        }
+        assert!(one.requests_in_use() > MESSAGES - 100, "those wait for their receives");
+        // Those that are under way stay so in the order of sending; the others as they are asked for.
+        for number in (0..MESSAGES).map(|turn| turn * 7919 % MESSAGES).take(100) {
+            assert_eq!(receive(one, other, Tag(number)), pattern(number, 100));
+        }
+        let rest = (0..MESSAGES).filter(|number| !(0..100).any(|turn| turn * 7919 % MESSAGES == *number));
+        for number in rest {
+            assert_eq!(receive(one, other, Tag(number)), pattern(number, 100));
+        }
+        one.flush_buffer().unwrap();
+        let looked_at = one.counters().buffer_steps - steps;
+        assert!(looked_at <= u64::from(MESSAGES) * 2, "{looked_at} steps in round {round}");
+        steps += looked_at;
+    }
+    assert_eq!(one.detach_buffer().unwrap().len(), MESSAGES as usize * 100);
+}

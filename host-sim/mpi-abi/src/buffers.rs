@@ -21,6 +21,11 @@ struct Buffer {
     /// Messages that it has sent.
     sent: u64,
     under_way: Vec<Copied>,
+    /// Room that they take.
+    taken: i64,
+    /// How many there may be before those that have been delivered are let go of: so often that a message is looked at
+    /// twice at most on the average.
+    many: usize,
 }
 
 /// A send out of a copy, and the room that it takes of the buffer.
@@ -31,11 +36,29 @@ struct Copied {
     number: u64,
 }
 
+/// Events that one look at the messages of a buffer handles at most.
+const BUDGET: u32 = 64;
+
 impl Buffer {
+    const fn new(place: Option<(Address, i64)>) -> Self {
+        Self { place, sent: 0, under_way: Vec::new(), taken: 0, many: Self::FEW }
+    }
+
+    /// Messages that it does not pay to look at.
+    const FEW: usize = 32;
+
+    /// Bytes that are free.
+    fn free(&self) -> i64 {
+        self.place.map_or(i64::MAX, |(_, size)| size - self.taken)
+    }
+
     /// Lets go of what has been delivered.
     fn let_go(&mut self) -> Result<(), Fault> {
         engine::with(|engine| {
-            self.under_way.retain_mut(|sent| matches!(engine.scope.test(&mut sent.request), Ok(None)));
+            engine.scope.poll(BUDGET);
+            self.under_way.retain_mut(|sent| matches!(engine.scope.result(&mut sent.request), Ok(None)));
+            self.taken = self.under_way.iter().map(|sent| sent.room).sum();
+            self.many = (self.under_way.len() * 2).max(Self::FEW);
             Ok(())
         })
     }
@@ -51,20 +74,23 @@ pub(crate) fn send(
 ) -> Result<bool, Fault> {
     let mut all = OF_COMMUNICATORS.borrow_mut();
     let Some(buffer) = all.get_mut(&comm) else { return Ok(false) };
-    buffer.let_go()?;
-    let Buffer { place, sent: number, under_way } = buffer;
     let room = (data.bytes as i64).saturating_add(MPI_BSEND_OVERHEAD.into());
-    if let Some((_, size)) = place {
-        let free = *size - under_way.iter().map(|sent| sent.room).sum::<i64>();
-        if room > free {
-            let text =
-                format!("a message that needs {room} bytes of a buffer of {size}, of which {free} are free");
-            return Err(Fault::new(MPI_ERR_BUFFER, text));
-        }
+    if room > buffer.free() || buffer.under_way.len() >= buffer.many {
+        buffer.let_go()?;
+    }
+    if let Some((_, size)) = buffer.place
+        && room > buffer.free()
+    {
+        let free = buffer.free();
+        let text =
+            format!("a message that needs {room} bytes of a buffer of {size}, of which {free} are free");
+        return Err(Fault::new(MPI_ERR_BUFFER, text));
     }
     let (memory, copy) = data.copied()?;
-    under_way.push(Copied { request: start(copy)?, memory, room, number: *number });
-    *number += 1;
+    let request = start(copy)?;
+    buffer.under_way.push(Copied { request, memory, room, number: buffer.sent });
+    buffer.taken += room;
+    buffer.sent += 1;
     Ok(true)
 }
 
@@ -127,7 +153,7 @@ mpi! { fn MPI_Comm_attach_buffer_c(comm: Handle, buffer: Address, size: i64) on 
         return Err(Fault::new(MPI_ERR_BUFFER, "a buffer is attached to this communicator already"));
     }
     let place = if is_automatic { None } else { Some((buffer, size)) };
-    all.insert(comm, Buffer { place, sent: 0, under_way: Vec::new() });
+    all.insert(comm, Buffer::new(place));
 } }
 
 mpi! { fn MPI_Comm_detach_buffer_c(comm: Handle, place: Address, size: Ptr<i64>) on comm => {

@@ -6,7 +6,9 @@ use aldis_hal::{Cause, PeerId};
 use super::{Comm, Comms, ITSELF};
 use crate::buffer::Buffer;
 use crate::hints::Hints;
+use crate::list::Ring;
 use crate::policy::Policy;
+use crate::request::InScope;
 
 /// All-zero is a communicator of which nothing was said.
 #[derive(Debug)]
@@ -17,6 +19,8 @@ pub(crate) struct Settings {
     pub(crate) hints: Hints,
     /// What copies of the buffered sends on it are kept in, lent for the life of the table.
     pub(crate) attached: Buffer,
+    /// The messages in it.
+    pub(crate) buffered: Ring<InScope>,
     /// What the layers above are tuned by on it.
     #[cfg(not(feature = "compact"))]
     pub(crate) tuning: Option<crate::tuning::Tuning>,
@@ -27,6 +31,7 @@ impl Settings {
         policy: Policy::Return,
         hints: Hints::empty(),
         attached: Buffer::NONE,
+        buffered: Ring::EMPTY,
         #[cfg(not(feature = "compact"))]
         tuning: None,
     };
@@ -36,6 +41,12 @@ impl Comms<'_> {
     /// What was said of a communicator, on either plane.
     pub(crate) fn settings(&self, context: u32) -> Option<&Settings> {
         self.row(context).map(|row| &row.settings)
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn settings_of(&mut self, context: u32) -> Option<&mut Settings> {
+        let comm = self.handle(context)?;
+        self.settings_mut(&comm).ok()
     }
 
     pub(crate) fn settings_mut(&mut self, comm: &Comm) -> Result<&mut Settings, Cause> {

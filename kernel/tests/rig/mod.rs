@@ -230,6 +230,8 @@ pub(crate) type Least = storage_type!(3, REQUESTS, 3, 1, 0, 64, 2, 4);
 enum Room {
     Small(Box<Small>),
     Least(Box<Least>),
+    /// Of a test's own, for one time.
+    Given(Option<Memory<'static>>),
 }
 
 impl Room {
@@ -237,6 +239,7 @@ impl Room {
         match self {
             Self::Small(storage) => storage.memory(),
             Self::Least(storage) => storage.memory(),
+            Self::Given(memory) => memory.take().unwrap(),
         }
     }
 }
@@ -261,6 +264,11 @@ impl Job {
     /// A job of ranks with one envelope a peer and no block.
     pub(crate) fn least(ranks: usize, shape: Shape) -> Self {
         Self::with(shape, (0..ranks).map(|_| Room::Least(Box::new(Storage::new()))).collect())
+    }
+
+    /// A job of ranks with memory of a test's own; its ranks are made once.
+    pub(crate) fn of(memories: impl IntoIterator<Item = Memory<'static>>, shape: Shape) -> Self {
+        Self::with(shape, memories.into_iter().map(|memory| Room::Given(Some(memory))).collect())
     }
 
     fn with(shape: Shape, storages: Vec<Room>) -> Self {

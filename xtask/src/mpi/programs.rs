@@ -18,8 +18,9 @@ const LIMIT: &str = "60";
 const HYDRA: &str = "mpiexec.hydra";
 
 /// A program, how many ranks it is run with, and by which transports.
-const PROGRAMS: [(&str, &[u32], &[&str]); 11] = [
+const PROGRAMS: [(&str, &[u32], &[&str]); 12] = [
     ("basics", &[1, 2, 3, 4], &["shm", "tcp"]),
+    ("buffers", &[1, 2], &["shm", "tcp"]),
     ("types", &[1, 2], &["shm"]),
     ("lifetimes", &[1, 2, 3], &["shm", "tcp"]),
     ("misplaced", &[1, 2, 3], &["shm"]),
