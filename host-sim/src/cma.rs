@@ -104,7 +104,7 @@ impl Stand {
     /// are told that it is there.
     pub fn take_up(&self, arena: Option<usize>) {
         // A word that is nobody else's business, and stays.
-        let word: &'static u64 = Box::leak(Box::new(entropy::random()));
+        let word: &'static u64 = Box::leak(Box::new(entropy::distinct()));
         self.head().pid.store(std::process::id(), Ordering::Relaxed);
         self.head().arena.store(arena.unwrap_or(0) as u64, Ordering::Relaxed);
         self.head().address.store(ptr::from_ref(word).addr() as u64, Ordering::Relaxed);

@@ -4,6 +4,7 @@ use core::fmt;
 
 use aldis_hal::Cause;
 
+use crate::entropy::NoEntropy;
 use crate::pmi::PmiError;
 use crate::segment::SegmentError;
 use crate::tcp::TcpError;
@@ -113,6 +114,8 @@ pub enum JoinError {
         /// Why.
         text: String,
     },
+    /// No random numbers for the job's key or this rank's epoch.
+    Entropy(NoEntropy),
     /// The default storage was taken before: `run` can be called once in a process.
     StorageTaken,
     /// The endpoint refused: storage too small, or a peer that does not fit.
@@ -152,6 +155,7 @@ impl fmt::Display for JoinError {
             Self::Size { expected, found } => {
                 write!(f, "no inboxes can be laid out for {expected} ranks, only for 1 to {found}")
             }
+            Self::Entropy(error) => error.fmt(f),
             Self::StorageTaken => f.write_str("the default storage is in use; a process joins once"),
             Self::Endpoint(error) => error.fmt(f),
         }
@@ -169,6 +173,12 @@ impl From<WireError> for JoinError {
 impl From<PmiError> for JoinError {
     fn from(error: PmiError) -> Self {
         Self::Manager(error)
+    }
+}
+
+impl From<NoEntropy> for JoinError {
+    fn from(error: NoEntropy) -> Self {
+        Self::Entropy(error)
     }
 }
 

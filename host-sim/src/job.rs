@@ -24,9 +24,7 @@ use crate::segment::{self, Segment};
 use crate::shape::{self, Plan};
 use crate::tcp::{JobKey, Tcp};
 use crate::transport::{self, HostEndpoint, Reached, Segments};
-use crate::wireup::{
-    Channel, FromLauncher, FromRank, Node, SOCKET_VARIABLE, Shape, TcpTerms, VERSION, WireError, bounded,
-};
+use crate::wireup::{Channel, FromLauncher, FromRank, Node, Shape, TcpTerms, VERSION, WireError, bounded};
 
 /// How long the first answer of the launcher may take; the rest of the wire-up has the launcher's own deadline.
 const GREETING_LIMIT: Duration = Duration::from_secs(30);
@@ -84,8 +82,8 @@ impl Job {
     /// What [`JoinError`] names. The launcher has been told. A process manager ends this process then, so that the error is
     /// said on standard error before it is told.
     pub fn join(memory: Memory<'static>) -> Result<(Self, HostEndpoint), JoinError> {
-        if let Ok(number) = std::env::var(SOCKET_VARIABLE) {
-            return Self::join_launched(&number, memory);
+        if let Some(channel) = Channel::of_launcher()? {
+            return Self::join_launched(channel, memory);
         }
         match Seat::inherited()? {
             Some(seat) => managed::join(seat, memory),
@@ -93,10 +91,9 @@ impl Job {
         }
     }
 
-    fn join_launched(number: &str, memory: Memory<'static>) -> Result<(Self, HostEndpoint), JoinError> {
+    fn join_launched(channel: Channel, memory: Memory<'static>) -> Result<(Self, HostEndpoint), JoinError> {
         // The launcher sees to its children; where a script stands between, this process is the script's.
         let _ = set_pdeathsig(Signal::SIGKILL);
-        let channel = Channel::inherited(number.parse().map_err(|_| WireError::NoSocket)?)?;
         let joined = greet(&channel).and_then(|terms| {
             let segments = take_segments(&channel, &terms)?;
             let board = segments.own()?.board();
@@ -129,7 +126,7 @@ impl Job {
 
     fn join_alone(memory: Memory<'static>) -> Result<(Self, HostEndpoint), JoinError> {
         let plan = Plan::of(1).ok_or(JoinError::Size { expected: 1, found: 0 })?.with_arena(arena_bytes()?);
-        let label = Label { job: entropy::random(), rank: 0, size: 1 };
+        let label = Label { job: entropy::random()?, rank: 0, size: 1 };
         let refused = |error| JoinError::Segment { rank: 0, error };
         let file = segment::create(label, plan.segment_bytes).map_err(refused)?;
         let segment = Segment::open(&file, label, plan.segment_bytes).map_err(refused)?.leak();
@@ -298,7 +295,7 @@ fn assemble(
     exchange: impl FnOnce(&Card) -> Result<Vec<Card>, JoinError>,
 ) -> Result<HostEndpoint, JoinError> {
     let Label { job, rank, size } = terms.label;
-    let (me, epoch) = (PeerId(rank), Epoch::from_entropy(entropy::random()));
+    let (me, epoch) = (PeerId(rank), Epoch::from_entropy(entropy::random()?));
     let geometry = shape::geometry(segments.mapped.len() as u32, terms.shape);
     let mut inboxes = transport::Inboxes::format(segments, geometry, job, epoch)?;
     let Reached { far, address, bell } = far(terms, epoch)?;

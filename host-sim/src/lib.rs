@@ -37,6 +37,7 @@
 //! | [`tcp`] | a rank's connections to ranks of other machines |
 //! | `verbs` | the same over RDMA: feature `verbs`, docs/verbs.md |
 //! | [`platform`] | clock, idle policy, entropy, notes |
+//! | [`output`] | what the tools print: all of it, or an error |
 //! | [`whatif`] | collective schedules in virtual time under a cost model |
 //! | [`sim`] | the simulator: virtual nodes under virtual time, one seed one history |
 //! | [`switch`], [`socket_nic`] | a switch of Ethernet frames on unix sockets, with faults, and a process's card on it |
@@ -78,6 +79,7 @@ mod error;
 pub mod job;
 pub mod lazy;
 mod memory;
+pub mod output;
 pub mod paged;
 pub mod platform;
 pub mod pmi;

@@ -150,7 +150,7 @@ impl Platform for HostPlatform {
     }
 
     fn entropy(&mut self) -> u64 {
-        crate::entropy::random()
+        crate::entropy::distinct()
     }
 
     fn note(&mut self, activity: Activity) {

@@ -367,12 +367,12 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
 
     /// Polls until `check` holds, or the deadline has passed: false then.
     fn poll_until(&mut self, deadline: Instant, mut check: impl FnMut(&mut Self) -> bool) -> bool {
-        let mut idle = 0;
+        let mut idle = 0_u32;
         while !check(self) {
             if self.platform.now() >= deadline {
                 return false;
             }
-            idle = if self.poll(BUDGET) > 0 { 0 } else { idle + 1 };
+            idle = if self.poll(BUDGET) > 0 { 0 } else { idle.saturating_add(1) };
             self.platform.relax(idle);
         }
         true

@@ -5,6 +5,8 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
+use aldis_host_sim::output;
+
 /// The folder that this program is installed in: it holds `bin`, `include` and `lib`.
 fn prefix() -> Option<PathBuf> {
     let own = std::env::current_exe().ok()?.canonicalize().ok()?;
@@ -33,8 +35,8 @@ pub(crate) fn run(name: &str, variable: &str, usual: &str) -> ExitCode {
     }
     if given.iter().any(shows) {
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
-        println!("{}", words.join(" "));
-        return ExitCode::SUCCESS;
+        let said = output::print(format_args!("{}\n", words.join(" ")));
+        return said.map_or_else(|lost| output::failed(name, &lost), |()| ExitCode::SUCCESS);
     }
     let compiler = words.remove(0);
     let error = Command::new(&compiler).args(words).exec();

@@ -30,8 +30,10 @@ use super::{
     FAREWELL_LIMIT, GREETING_LIMIT, Job, LAST_WORD_LIMIT, Superior, TIMEOUT_VARIABLE, Terms, arena_bytes,
     assemble, inherited_rules, parse_seconds,
 };
+use crate::arena;
 use crate::board::{Board, Label, Phase};
 use crate::coll_rules::{self, RuleFile};
+use crate::entropy::{self, NoEntropy};
 use crate::error::JoinError;
 use crate::platform::allowed_cores;
 use crate::pmi::{Client, Fault, PmiError, Seat, VALUE_BYTES_MAX};
@@ -41,7 +43,6 @@ use crate::storage::MAX_RANKS;
 use crate::tcp::{self, JobKey, KEY_BYTES};
 use crate::transport::{self, Choice, HostEndpoint, Segments};
 use crate::wireup::{FromRank, Node, TcpTerms, VERSION, bounded};
-use crate::{arena, entropy};
 
 /// How long a manager may take to end a rank that asks for it.
 const END_LIMIT: Duration = Duration::from_secs(5);
@@ -156,11 +157,15 @@ fn take_part(
     memory: Memory<'static>,
     deadline: Instant,
 ) -> Result<(&'static Board, HostEndpoint), JoinError> {
-    let settings = settings();
     let rank = client.rank();
+    let key = (rank == 0).then(new_key).transpose();
+    let (settings, key) = match settings().and_then(|settings| Ok((settings, key?))) {
+        Ok((settings, key)) => (Ok(settings), key),
+        Err(error) => (Err(error), None),
+    };
     let asks = settings.as_ref().map(|settings| settings.asks);
     let asks = asks.map_err(|error| bounded(&error.to_string()).to_owned());
-    let all: Vec<Who> = exchange_all(client, "who", &Who::of_this_process(rank, asks), deadline)?;
+    let all: Vec<Who> = exchange_all(client, "who", &Who::of_this_process(key, asks), deadline)?;
     let (settings, asks) = match (settings, agreed(&all)) {
         (Err(own), Err(JoinError::Elsewhere { rank: first, .. })) if first == rank => return Err(own),
         (settings, agreed) => agreed.and_then(|asks| Ok((settings?, asks)))?,
@@ -221,7 +226,7 @@ fn hash(text: &str) -> u64 {
 }
 
 impl Who {
-    fn of_this_process(rank: u32, asks: Result<Asks, String>) -> Self {
+    fn of_this_process(job: Option<(u64, [u8; KEY_BYTES])>, asks: Result<Asks, String>) -> Self {
         let mut cores: Vec<u64> = Vec::new();
         for core in allowed_cores() {
             cores.resize(cores.len().max(core / 64 + 1), 0);
@@ -229,9 +234,13 @@ impl Who {
                 *word |= 1 << (core % 64);
             }
         }
-        let job = (rank == 0).then(|| (entropy::random(), JobKey::random()));
         Self { version: VERSION, place: place(), cores, asks, job }
     }
+}
+
+/// Draws the number and the key of a job.
+fn new_key() -> Result<(u64, [u8; KEY_BYTES]), NoEntropy> {
+    Ok((entropy::random()?, JobKey::random()?))
 }
 
 /// What is the same for all that see each other's processes and have the same network: the machine since it was started, and
@@ -244,7 +253,7 @@ fn place() -> String {
     };
     let known = boot.zip(space("pid")).zip(space("net"));
     known.map_or_else(
-        || format!("{:016x}", entropy::random()),
+        || format!("{:016x}", entropy::distinct()),
         |((boot, processes), network)| format!("{} {processes} {network}", boot.trim_end()),
     )
 }

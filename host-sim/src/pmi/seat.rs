@@ -1,4 +1,4 @@
-//! What a manager leaves in the environment of a process.
+//! UNSAFE: takes ownership of an inherited socket. What a manager leaves in the environment of a process.
 
 use std::os::fd::OwnedFd;
 
@@ -52,7 +52,7 @@ struct Numbers {
 
 impl Seat {
     /// The place that a manager has given this process; `None` if none has started it. To be called once: the caller then
-    /// owns the socket.
+    /// owns the socket, and nobody is given it again.
     ///
     /// # Errors
     /// [`PmiError::Variable`].
@@ -64,7 +64,8 @@ impl Seat {
             value: Some(socket.to_string()),
             expected: "the number of an open socket to the process manager",
         };
-        let socket = inherited(socket, SockType::Stream).ok_or_else(unsound)?;
+        // SAFETY: by the convention of managers the number is of a descriptor that is this process's own.
+        let socket = unsafe { inherited(socket, SockType::Stream) }.ok_or_else(unsound)?;
         Ok(Some(Self { socket, rank, size, version, job }))
     }
 }

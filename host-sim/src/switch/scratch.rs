@@ -8,7 +8,7 @@ pub(crate) struct Folder(PathBuf);
 
 impl Folder {
     pub(crate) fn new() -> Self {
-        let name = format!("aldis-switch-{}-{:x}", std::process::id(), crate::entropy::random());
+        let name = format!("aldis-switch-{}-{:x}", std::process::id(), crate::entropy::distinct());
         let path = std::env::temp_dir().join(name);
         std::fs::create_dir(&path).unwrap();
         Self(path)

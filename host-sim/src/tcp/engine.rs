@@ -16,7 +16,7 @@ use super::connection::{Connection, Connections, Stage};
 use super::counters::Counters;
 use super::error::TcpError;
 use super::interfaces::{self, Network};
-use super::key::JobKey;
+use super::key::{JobKey, Nonces};
 use super::lent::Regions;
 use super::peer::{NONE, Peer, Presence};
 use super::socket::{self, Options};
@@ -55,6 +55,7 @@ pub(super) struct Engine {
     pub(super) connections: Connections,
     /// The key of the next one.
     pub(super) next_key: u32,
+    pub(super) nonces: Nonces,
     /// Those in their handshake.
     pub(super) greetings: Vec<u32>,
     /// Links that are wanted and not there.
@@ -132,6 +133,7 @@ impl Engine {
             ways: vec![stream::Link::NONE; ranks as usize * usize::from(links)],
             connections: Connections::default(),
             next_key: 0,
+            nonces: Nonces::new().map_err(TcpError::Entropy)?,
             greetings: Vec::new(),
             wanted: Vec::new(),
             ready: VecDeque::new(),

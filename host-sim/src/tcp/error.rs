@@ -7,6 +7,7 @@ use nix::errno::Errno;
 
 use super::interfaces::Rejected;
 use super::tls::TlsError;
+use crate::entropy::NoEntropy;
 
 /// What kept a rank from listening.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,6 +39,8 @@ pub enum TcpError {
     },
     /// Certificates that cannot be used.
     Tls(TlsError),
+    /// No random numbers for the handshakes.
+    Entropy(NoEntropy),
     /// A rank outside the job, a job of nobody, or no life.
     Identity,
     /// A number of links that there cannot be.
@@ -90,6 +93,7 @@ impl fmt::Display for TcpError {
                 write!(f, "`{text}` is no interface's name, no address and no network such as 10.1.0.0/16")
             }
             Self::Tls(error) => write!(f, "TLS: {error}"),
+            Self::Entropy(error) => error.fmt(f),
             Self::Identity => f.write_str("the rank is outside its job"),
             Self::Links { links } => {
                 write!(f, "{links} links a peer, where 1 to {} are possible", super::LINKS_MAX)

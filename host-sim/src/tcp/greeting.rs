@@ -9,7 +9,6 @@ use nix::errno::Errno;
 
 use super::connection::{Connection, Link, Stage};
 use super::engine::{Engine, MESSAGE_BYTES_MAX};
-use super::key::nonce;
 use super::peer::{NONE, Presence};
 use super::socket;
 use super::wire::{Moved, Wire};
@@ -59,11 +58,10 @@ impl Engine {
         let Some(row) = self.peers.get_mut(peer.index()) else { return };
         let Some(&address) = row.addresses.get(row.next % row.addresses.len().max(1)) else { return };
         self.counters.begun += 1;
-        let key = self.new_key();
+        let (key, nonce) = (self.new_key(), self.nonces.next());
         match socket::begin(address, &self.options) {
             Ok(stream) => {
-                if let Some(handshake) =
-                    Handshake::dial(key, &mut self.node(), (peer, number), nonce(), now())
+                if let Some(handshake) = Handshake::dial(key, &mut self.node(), (peer, number), nonce, now())
                 {
                     self.begin(stream, handshake);
                 }
@@ -74,7 +72,7 @@ impl Engine {
             }
             Err(_) => {
                 if let Some(mut handshake) =
-                    Handshake::dial(key, &mut self.node(), (peer, number), nonce(), now())
+                    Handshake::dial(key, &mut self.node(), (peer, number), nonce, now())
                 {
                     handshake.hang_up(&mut self.node(), now());
                 }
@@ -152,8 +150,8 @@ impl Engine {
             return;
         }
         self.make_room();
-        let key = self.new_key();
-        let handshake = Handshake::accept(key, &self.setup, nonce(), now());
+        let (key, nonce) = (self.new_key(), self.nonces.next());
+        let handshake = Handshake::accept(key, &self.setup, nonce, now());
         self.attention.wake();
         self.begin(stream, handshake);
     }

@@ -6,7 +6,7 @@ use aldis_protocols::stream::{Mac, NONCE_BYTES, Tag};
 use hmac::{Hmac, KeyInit, Mac as _};
 use sha2::Sha256;
 
-use crate::entropy;
+use crate::entropy::{self, NoEntropy};
 
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 32;
@@ -28,24 +28,36 @@ impl JobKey {
         Self { keyed: Hmac::new(&block.into()) }
     }
 
-    /// A key of the system's random numbers: its bytes, for a launcher to send to its ranks.
-    pub fn random() -> [u8; KEY_BYTES] {
+    /// Returns a key of the system's random numbers: its bytes, for a launcher to send to its ranks.
+    ///
+    /// # Errors
+    /// [`NoEntropy`]: no job has a key that can be foretold.
+    pub fn random() -> Result<[u8; KEY_BYTES], NoEntropy> {
         let mut bytes = [0; KEY_BYTES];
-        fill(&mut bytes);
-        bytes
+        entropy::fill(&mut bytes).map(|()| bytes)
     }
 }
 
-/// A number that nobody can foretell.
-pub(super) fn nonce() -> [u8; NONCE_BYTES] {
-    let mut bytes = [0; NONCE_BYTES];
-    fill(&mut bytes);
-    bytes
+/// Numbers that nobody can foretell, of one secret: the system is asked once, so that no handshake can lack one.
+#[derive(Debug)]
+pub(super) struct Nonces {
+    secret: JobKey,
+    given: u64,
 }
 
-fn fill(bytes: &mut [u8]) {
-    for word in bytes.chunks_mut(8) {
-        word.copy_from_slice(&entropy::random().to_ne_bytes()[..word.len()]);
+impl Nonces {
+    /// # Errors
+    /// [`NoEntropy`].
+    pub(super) fn new() -> Result<Self, NoEntropy> {
+        JobKey::random().map(|secret| Self { secret: JobKey::new(secret), given: 0 })
+    }
+
+    /// The tags of a counter under a secret are as random as the secret (HMAC is a pseudorandom function).
+    pub(super) fn next(&mut self) -> [u8; NONCE_BYTES] {
+        self.given = self.given.wrapping_add(1);
+        let mut nonce = [0; NONCE_BYTES];
+        nonce.copy_from_slice(&self.secret.tag(&self.given.to_ne_bytes())[..NONCE_BYTES]);
+        nonce
     }
 }
 
@@ -79,9 +91,12 @@ mod tests {
 
     #[test]
     fn keys_differ_and_are_not_shown() {
-        let (one, other) = (JobKey::random(), JobKey::random());
+        let (one, other) = (JobKey::random().unwrap(), JobKey::random().unwrap());
         assert_ne!(one, other);
         assert_ne!(JobKey::new(one).tag(b"x"), JobKey::new(other).tag(b"x"));
         assert_eq!(format!("{:?}", JobKey::new(one)), "JobKey");
+        let (mut one, mut other) = (Nonces::new().unwrap(), Nonces::new().unwrap());
+        let (first, second) = (one.next(), one.next());
+        assert!(first != second && first != other.next() && second != other.next());
     }
 }

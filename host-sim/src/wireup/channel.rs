@@ -2,6 +2,7 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use nix::cmsg_space;
@@ -16,7 +17,7 @@ use nix::sys::socket::{
 use serde::{Deserialize, Serialize};
 
 use super::message::{decode, encode};
-use super::{DESCRIPTORS_MAX, MESSAGE_BYTES_MAX, WireError};
+use super::{DESCRIPTORS_MAX, MESSAGE_BYTES_MAX, SOCKET_VARIABLE, WireError};
 
 /// Names the call that failed; a broken connection is [`WireError::Closed`].
 fn system(call: &'static str) -> impl Fn(Errno) -> WireError {
@@ -26,17 +27,28 @@ fn system(call: &'static str) -> impl Fn(Errno) -> WireError {
     }
 }
 
+/// Numbers that were taken over. A second owner would close what the first has, or what has come in its place.
+static TAKEN: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
+
 /// Takes over a socket of this kind that whoever started the process left open, by its number, and hides it from further
-/// children; `None` if the number is of nothing like it. To be called once per number: the caller owns what it names.
-pub(crate) fn inherited(number: RawFd, kind: SockType) -> Option<OwnedFd> {
+/// children; `None` if the number is of nothing like it, or was taken over before.
+///
+/// # Safety
+/// Nothing else in this process owns what the number names: it is what a launcher says in the environment.
+pub(crate) unsafe fn inherited(number: RawFd, kind: SockType) -> Option<OwnedFd> {
     if number <= 2 {
+        return None;
+    }
+    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if taken.contains(&number) {
         return None;
     }
     // SAFETY: borrowed only to ask what it is; a number that is not open answers EBADF.
     let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
     getsockopt(&borrowed, SocketType).ok().filter(|found| *found == kind)?;
     fcntl(borrowed, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).ok()?;
-    // SAFETY: open, and by the convention of launchers this process's own to close.
+    taken.push(number);
+    // SAFETY: open, the caller's to close, and taken over this once.
     Some(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
@@ -78,13 +90,27 @@ impl Channel {
     }
 
     /// Takes over the descriptor that the launcher left open, by its number, and hides it from further children.
-    /// To be called once per number: the caller owns what it names.
+    ///
+    /// # Safety
+    /// Nothing else in this process owns what the number names: it is what the launcher says in [`SOCKET_VARIABLE`].
     ///
     /// # Errors
-    /// [`WireError::NoSocket`] when the number is not that of a message-keeping local socket.
-    pub fn inherited(number: RawFd) -> Result<Self, WireError> {
-        let socket = inherited(number, SockType::SeqPacket).ok_or(WireError::NoSocket)?;
+    /// [`WireError::NoSocket`] when the number is not that of a message-keeping local socket, or was taken over before.
+    pub unsafe fn inherited(number: RawFd) -> Result<Self, WireError> {
+        // SAFETY: as the caller promises.
+        let socket = unsafe { inherited(number, SockType::SeqPacket) }.ok_or(WireError::NoSocket)?;
         Ok(Self { socket })
+    }
+
+    /// Takes over what the launcher of this process says in [`SOCKET_VARIABLE`](super::SOCKET_VARIABLE); `None` if there is none.
+    ///
+    /// # Errors
+    /// [`WireError::NoSocket`] when it says nothing sensible, or was asked before: a process joins once.
+    pub fn of_launcher() -> Result<Option<Self>, WireError> {
+        let Ok(number) = std::env::var(SOCKET_VARIABLE) else { return Ok(None) };
+        let number = number.parse().map_err(|_| WireError::NoSocket)?;
+        // SAFETY: by the convention of launchers the number is of a descriptor that is this process's own.
+        unsafe { Self::inherited(number) }.map(Some)
     }
 
     /// Sends a message with descriptors beside it. Returns false, with nothing sent, when the socket is full now.
@@ -191,6 +217,8 @@ mod tests {
 
     use nix::unistd::write;
 
+    use std::os::fd::IntoRawFd;
+
     use super::*;
     use crate::wireup::{FromLauncher, FromRank};
 
@@ -251,9 +279,23 @@ mod tests {
 
     #[test]
     fn only_a_message_socket_can_be_inherited() {
-        assert_eq!(Channel::inherited(0).unwrap_err(), WireError::NoSocket);
-        assert_eq!(Channel::inherited(9_999).unwrap_err(), WireError::NoSocket);
+        // SAFETY: none of them is taken over.
+        let refused = |number| unsafe { Channel::inherited(number) }.unwrap_err();
+        assert_eq!(refused(0), WireError::NoSocket);
+        assert_eq!(refused(9_999), WireError::NoSocket);
         let file = std::fs::File::open("/dev/null").unwrap();
-        assert_eq!(Channel::inherited(file.as_raw_fd()).unwrap_err(), WireError::NoSocket);
+        assert_eq!(refused(file.as_raw_fd()), WireError::NoSocket);
+    }
+
+    #[test]
+    fn a_socket_is_taken_over_once() {
+        let (_launcher, rank) = Channel::pair().unwrap();
+        let number = rank.socket.into_raw_fd();
+        // SAFETY: owned by nothing since the line above.
+        let first = unsafe { Channel::inherited(number) };
+        // SAFETY: refused, and so nothing comes to own it twice.
+        let second = unsafe { Channel::inherited(number) };
+        assert!(first.is_ok());
+        assert_eq!(second.unwrap_err(), WireError::NoSocket);
     }
 }

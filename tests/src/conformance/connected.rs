@@ -24,7 +24,7 @@ fn config(seed: u64) -> Config {
 
 /// Runs a case over TCP.
 pub(super) fn run(drawn: (usize, u64), size: u32, room: Room) -> Result<(), String> {
-    let key = JobKey::random();
+    let key = JobKey::random().map_err(|error| error.to_string())?;
     let listen = |me| {
         let tcp = Tcp::listen(PeerId(me), EPOCH, JobKey::new(key), size, &config(drawn.1));
         tcp.map_err(|error| error.to_string())

@@ -11,6 +11,7 @@ use aldis_host_sim::shape::Plan;
 use nix::sys::signal::{Signal, kill};
 
 use crate::harness::{RANK, begin, launch, program};
+use crate::hosts::folder;
 
 /// Runs a shell script in which `$RUN` is the launcher and `$RANK` the rank program.
 fn shell(script: &str) -> Output {
@@ -66,6 +67,36 @@ fn a_rank_without_room_for_its_peers_segments_is_named() {
     // The program fits, 16 segments of 3.8 MiB do not.
     let output = shell("exec $RUN -n 16 sh -c 'ulimit -v 60000; exec $RANK greet'");
     says(&output, 1, &["failed: cannot join the job: segment of rank ", "mmap failed: Out of memory"]);
+}
+
+/// A library that stands in front of the system's `getrandom`, which has nothing to give; made by the compiler that links
+/// Rust programs.
+fn without_entropy() -> PathBuf {
+    let folder = folder("entropy");
+    let (source, library) = (folder.join("none.c"), folder.join("none.so"));
+    let text = "#include <errno.h>\n#include <stddef.h>\n\
+                long getrandom(void *to, size_t bytes, unsigned flags)\n\
+                { (void)to, (void)bytes, (void)flags; errno = EAGAIN; return -1; }\n";
+    fs::write(&source, text).unwrap();
+    let made = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
+    assert!(made.unwrap().success());
+    library
+}
+
+#[test]
+fn no_job_begins_without_random_numbers() {
+    let library = without_entropy();
+    let told = "the system has no random numbers: getrandom is not ready";
+    let preloaded = |script: &str| {
+        let mut command = command(script);
+        command.env("NONE", &library);
+        launch(command).wait()
+    };
+    preloaded("export LD_PRELOAD=$NONE; exec $RUN -n 2 $RANK greet").says(1, &["aldis-run: ", told]);
+    preloaded("export LD_PRELOAD=$NONE; exec $RANK greet").says(1, &["cannot join the job: ", told]);
+    // One rank alone, which is told by the launcher.
+    let script = "exec $RUN -n 2 sh -c '[ $ALDIS_RANK = 1 ] && export LD_PRELOAD=$NONE; exec $RANK greet'";
+    preloaded(script).says(1, &["rank 1 ", "cannot join the job: ", told]);
 }
 
 /// A control group for one job, with a limit of memory; removed on drop.

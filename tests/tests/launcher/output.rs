@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::harness::{behave, program, start};
+use crate::harness::{RANK, behave, launch, program, start};
 
 #[test]
 fn lines_are_prefixed_by_their_rank() {
@@ -52,6 +52,51 @@ fn an_output_that_nobody_reads_any_more_ends_the_job() {
     let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
     assert!(String::from_utf8_lossy(&output.stdout).ends_with("] more\n"), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("was killed by SIGPIPE"), "{output:?}");
+}
+
+/// Runs a shell script in which `$BIN` is the folder of the programs; returns its exit code and errors.
+fn shell(script: &str) -> (Option<i32>, String) {
+    let launcher = program("aldis-run");
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", script]).env("BIN", launcher.parent().unwrap()).env("RANK", RANK);
+    let ended = launch(shell).wait();
+    (ended.code, ended.err)
+}
+
+#[test]
+fn output_that_a_full_device_does_not_take_fails_the_job() {
+    for mode in ["prefix", "group"] {
+        let (code, said) =
+            shell(&format!("$BIN/aldis-run -n 1 --any-program --output {mode} echo x > /dev/full"));
+        assert!(code.is_some_and(|code| code != 0), "{mode}: {said}");
+        assert!(
+            said.contains(
+                "standard output: No space left on device; what the ranks have printed there is lost"
+            ),
+            "{mode}: {said}"
+        );
+    }
+    let (code, _) = shell("$BIN/aldis-run -n 1 --any-program sh -c 'echo x >&2' 2> /dev/full");
+    assert!(code.is_some_and(|code| code != 0 && code != 101), "{code:?}");
+    // A launcher whose errors are not taken keeps to the job's exit code.
+    assert_eq!(shell("$BIN/aldis-run -n 2 --any-program sh -c 'exit 7' 2> /dev/full").0, Some(7));
+    // Who says nothing has lost nothing.
+    assert_eq!(shell("$BIN/aldis-run -n 2 --any-program true > /dev/full 2>&1").0, Some(0));
+}
+
+#[test]
+fn output_that_is_closed_fails_the_job() {
+    let (code, said) = shell("$BIN/aldis-run -n 1 --any-program echo x >&-");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("aldis-run: standard output: Bad file"), "{said}");
+    // The rank has said it once nobody can read it, and ends well.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = std::process::Command::new(program("aldis-run"));
+    command.args(["-n", "1", "--timeout", "60", "--any-program", "echo", "x"]).stdout(writer);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(141), "{output:?}");
+    assert_eq!(output.stderr, b"", "{output:?}");
 }
 
 #[test]

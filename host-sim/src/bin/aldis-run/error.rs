@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use aldis_host_sim::entropy::NoEntropy;
 use nix::errno::Errno;
 
 /// The launcher's own failures; those of ranks and hosts are verdicts.
@@ -11,6 +12,8 @@ pub(crate) enum LaunchError {
     Ways(String),
     /// An agent was told something that it does not understand.
     Nonsense,
+    /// The job can have no key.
+    Entropy(NoEntropy),
     /// The system refused.
     System { call: &'static str, errno: Errno },
 }
@@ -23,6 +26,7 @@ pub(crate) fn system(call: &'static str) -> impl Fn(Errno) -> LaunchError {
 impl fmt::Display for LaunchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Entropy(error) => error.fmt(f),
             Self::Ways(text) => f.write_str(text),
             Self::Nonsense => {
                 f.write_str("the launcher says what this agent does not understand: are both of one build?")

@@ -29,26 +29,28 @@ mod talk;
 mod tcp_options;
 mod wire;
 
-use std::io::{Write, stdout};
+use std::io::{Write, stderr};
 use std::process::ExitCode;
 
 use aldis_coll::catalog::Catalog;
 use aldis_host_sim::coll_rules::Question;
+use aldis_host_sim::output::{self, Lost};
 use clap::{CommandFactory, FromArgMatches};
 
 fn main() -> ExitCode {
     let ended = if std::env::args_os().nth(1).is_some_and(|word| word == remote::AGENT) {
         agent::run()
     } else {
-        let matches = cli::Options::command().get_matches();
+        let matches = match output::matches(cli::Options::command()) {
+            Ok(matches) => matches,
+            Err(code) => return code,
+        };
         if matches.get_flag(cli::LIST_ALGORITHMS) {
-            // Whoever reads no further needs no error.
-            let _ = writeln!(stdout(), "{Catalog}");
-            return ExitCode::SUCCESS;
+            return said(output::print(format_args!("{Catalog}\n")));
         }
         if let Some(question) = matches.get_one::<Question>(cli::EXPLAIN_COLLECTIVE) {
-            let _ = writeln!(stdout(), "{}", question.answer(matches.get_one(cli::COLL_RULES)));
-            return ExitCode::SUCCESS;
+            let answer = question.answer(matches.get_one(cli::COLL_RULES));
+            return said(output::print(format_args!("{answer}\n")));
         }
         let options = cli::Options::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
         options.check();
@@ -57,8 +59,14 @@ fn main() -> ExitCode {
     match ended {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("aldis-run: {error}");
+            // Nobody is left to tell where this fails.
+            let _ = writeln!(stderr(), "aldis-run: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// The exit code of a question that was answered.
+fn said(answer: Result<(), Lost>) -> ExitCode {
+    answer.map_or_else(|lost| output::failed("aldis-run", &lost), |()| ExitCode::SUCCESS)
 }

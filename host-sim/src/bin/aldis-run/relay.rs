@@ -4,6 +4,7 @@
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
+use aldis_host_sim::output;
 use nix::errno::Errno;
 
 use crate::cli::Output;
@@ -62,34 +63,44 @@ impl Stream {
 }
 
 /// One of the launcher's outputs.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Outlet {
     pending: Vec<u8>,
-    /// Nobody reads it any more.
-    closed: bool,
+    /// It could not be written before the job began.
+    absent: Option<Errno>,
+    /// Why it can be written no more.
+    fault: Option<Errno>,
 }
 
 impl Outlet {
     /// Writes once, no more than is taken without blocking.
     fn write(&mut self, to: BorrowedFd<'_>) {
         let length = self.pending.len().min(WRITE_BYTES_MAX);
-        match nix::unistd::write(to, self.pending.get(..length).unwrap_or_default()) {
+        let written = match self.absent {
+            Some(errno) => Err(errno),
+            None => nix::unistd::write(to, self.pending.get(..length).unwrap_or_default()),
+        };
+        match written {
             Ok(written) => drop(self.pending.drain(..written)),
             Err(Errno::EINTR | Errno::EAGAIN) => {}
-            Err(_) => self.close(),
+            Err(errno) => self.close(errno),
         }
     }
 
     /// Writes everything, however long the reader takes.
     fn write_all(&mut self, to: &mut dyn Write) {
-        if to.write_all(&self.pending).and_then(|()| to.flush()).is_err() {
-            self.close();
+        if self.pending.is_empty() {
+            return;
+        }
+        let open = self.absent.map_or(Ok(()), |errno| Err(errno.into()));
+        if let Err(error) = open.and_then(|()| to.write_all(&self.pending)).and_then(|()| to.flush()) {
+            self.close(error.raw_os_error().map_or(Errno::EIO, Errno::from_raw));
         }
         self.pending.clear();
     }
 
-    fn close(&mut self) {
-        self.closed = true;
+    fn close(&mut self, errno: Errno) {
+        self.fault.get_or_insert(errno);
         self.pending.clear();
     }
 }
@@ -109,7 +120,9 @@ impl Relay {
         let both =
             |rank| [Kind::Out, Kind::Err].map(|kind| Stream { rank, kind, ended: false, held: Vec::new() });
         let streams = (0..ranks).flat_map(both).collect();
-        Self { mode, streams, out: Outlet::default(), err: Outlet::default() }
+        let outlet =
+            |number| Outlet { pending: Vec::new(), absent: output::check(number).err(), fault: None };
+        Self { mode, streams, out: outlet(1), err: outlet(2) }
     }
 
     /// Whether more of this kind is welcome now.
@@ -117,9 +130,9 @@ impl Relay {
         self.outlet(kind).pending.len() < PENDING_BYTES_MAX
     }
 
-    /// Whether nobody reads this output any more.
-    pub(crate) const fn is_closed(&self, kind: Kind) -> bool {
-        self.outlet(kind).closed
+    /// Why this output takes no more, and something that was for it is lost.
+    pub(crate) const fn fault(&self, kind: Kind) -> Option<Errno> {
+        self.outlet(kind).fault
     }
 
     /// The outputs that have something to write.
@@ -141,7 +154,7 @@ impl Relay {
             Kind::Err => &mut self.err,
         };
         let stream = self.streams.iter_mut().find(|one| (one.rank, one.kind) == (rank, kind));
-        let Some(stream) = stream.filter(|_| !outlet.closed) else { return };
+        let Some(stream) = stream.filter(|_| outlet.fault.is_none()) else { return };
         stream.held.extend_from_slice(bytes);
         stream.ended |= bytes.is_empty();
         match self.mode {
@@ -153,7 +166,7 @@ impl Relay {
 
     /// Takes a line of the launcher's own.
     pub(crate) fn note(&mut self, line: &str) {
-        if !self.err.closed {
+        if self.err.fault.is_none() {
             self.err.pending.extend_from_slice(line.as_bytes());
             self.err.pending.push(b'\n');
         }

@@ -1,9 +1,11 @@
 //! The life of a job: gather the hosts, start the ranks, wait for whatever happens, decide, end.
 
+use core::fmt::Display;
 use core::time::Duration;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
 use std::time::Instant;
 
+use aldis_host_sim::output::UNREAD;
 use aldis_host_sim::tcp::JobKey;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -103,7 +105,7 @@ impl<'a> Supervisor<'a> {
             options,
             started,
             signals,
-            key: aldis_host_sim::entropy::random(),
+            key: aldis_host_sim::entropy::random().map_err(LaunchError::Entropy)?,
             hosts,
             members,
             relay: Relay::new(options.output, options.plan.ranks),
@@ -123,7 +125,7 @@ impl<'a> Supervisor<'a> {
 
     /// Waits for the next event and deals with it.
     fn step(&mut self) -> Result<(), LaunchError> {
-        self.gather();
+        self.gather()?;
         for source in self.wait()? {
             match source {
                 Source::Signals => self.take_signals(),
@@ -146,23 +148,25 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Starts the ranks once every host can.
-    fn gather(&mut self) {
+    fn gather(&mut self) -> Result<(), LaunchError> {
         if self.ordered || self.verdict.is_some() || !self.hosts.iter().all(|host| host.ready) {
-            return;
+            return Ok(());
         }
         self.ordered = true;
         let left = (self.started + self.options.join_timeout).saturating_duration_since(Instant::now());
         let shares: Vec<_> = self.hosts.iter().map(|host| host.share.clone()).collect();
-        let key = self.options.uses_tcp(&shares).then(JobKey::random);
+        let key =
+            self.options.uses_tcp(&shares).then(JobKey::random).transpose().map_err(LaunchError::Entropy)?;
         for (host, share) in self.hosts.iter_mut().zip(&shares) {
             host.start(self.options.order(self.key, share, left, key));
         }
+        Ok(())
     }
 
     /// Waits for an event or the next deadline; returns what is ready.
     fn wait(&self) -> Result<Vec<Source>, LaunchError> {
         use std::os::fd::AsFd;
-        let (out, err) = (std::io::stdout(), std::io::stderr());
+        let (out, err) = (io::stdout(), io::stderr());
         let mut watched = vec![(Source::Signals, PollFd::new(self.signals.as_fd(), PollFlags::POLLIN))];
         for (place, host) in self.hosts.iter().enumerate() {
             let files = host.watched(&self.relay);
@@ -239,7 +243,7 @@ impl<'a> Supervisor<'a> {
     /// Writes to an output; when nobody reads it any more, the ranks are to know.
     fn write(&mut self, kind: Kind) {
         self.relay.write(kind);
-        if self.relay.is_closed(kind) {
+        if self.relay.fault(kind).is_some() {
             self.say_all(&ToNode::Shut(kind));
         }
     }
@@ -276,7 +280,7 @@ impl<'a> Supervisor<'a> {
     /// More ranks than cores: they take turns, which a user at a terminal should know. Files and programs that read the
     /// errors get nothing but errors.
     fn note_crowd(&mut self, place: usize, cores: u32) {
-        if self.options.quiet || !std::io::stderr().is_terminal() {
+        if self.options.quiet || !io::stderr().is_terminal() {
             return;
         }
         let Some(host) = self.hosts.get(place).filter(|host| host.share.ranks > cores) else { return };
@@ -396,8 +400,8 @@ impl<'a> Supervisor<'a> {
     /// Shows the rest of the output and says how it went.
     fn close(mut self) -> u8 {
         let after = self.started.elapsed();
-        let code = self.exit_code();
         self.relay.finish();
+        let code = self.tell_lost(self.exit_code());
         let moment = match &self.verdict {
             None => Moment::Ended,
             Some(Verdict { cause: Cause::Interrupted(_), .. }) if self.interrupted.is_some() => {
@@ -413,12 +417,30 @@ impl<'a> Supervisor<'a> {
         let names: Vec<_> = (0..self.hosts.len()).map(name).collect();
         let verdict =
             self.verdict.as_ref().map(|verdict| report::Told { verdict, hosts: &names, ranks: &snapshots });
-        if self.options.json {
-            eprintln!("{}", report::json(self.key, verdict.as_ref(), &snapshots, code, after));
-        } else if let Some(verdict) = &verdict {
-            eprintln!("{verdict}");
-        }
-        code
+        let told = if self.options.json {
+            complain(&report::json(self.key, verdict.as_ref(), &snapshots, code, after))
+        } else {
+            verdict.map_or(Ok(()), |verdict| complain(&verdict))
+        };
+        if told.is_err() { code.max(1) } else { code }
+    }
+
+    /// The exit code of a job that would end with `code`, of whose output something may be lost; what is, is told. Whoever
+    /// has ended the reading knows it.
+    fn tell_lost(&self, code: u8) -> u8 {
+        let lost = [(Kind::Out, "output"), (Kind::Err, "error")];
+        let lost = lost.into_iter().filter_map(|(kind, name)| Some((self.relay.fault(kind)?, name)));
+        lost.fold(code, |code, (errno, name)| {
+            let own = if errno == Errno::EPIPE {
+                UNREAD
+            } else {
+                let what = "what the ranks have printed there is lost";
+                // Said in vain where it is of the errors themselves.
+                let _ = complain(&format_args!("aldis-run: standard {name}: {}; {what}", errno.desc()));
+                1
+            };
+            if code == 0 { own } else { code }
+        })
     }
 
     fn exit_code(&self) -> u8 {
@@ -439,6 +461,11 @@ impl<'a> Supervisor<'a> {
         };
         code.max(1)
     }
+}
+
+/// Writes a line to standard error.
+fn complain(line: &dyn Display) -> io::Result<()> {
+    writeln!(io::stderr(), "{line}")
 }
 
 /// How far a rank has come.

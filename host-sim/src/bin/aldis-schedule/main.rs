@@ -7,26 +7,24 @@ mod study;
 mod svg;
 mod text;
 
-use std::io::{Write, stdout};
+use core::error::Error;
 use std::process::ExitCode;
 
 use aldis_coll::draw::Drawing;
-use clap::Parser;
+use aldis_host_sim::output;
 
 use crate::figures::Figures;
 use crate::study::Study;
 
 fn main() -> ExitCode {
-    match run(&cli::Options::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("aldis-schedule: {error}");
-            ExitCode::FAILURE
-        }
+    match output::parse().map(|options| run(&options)) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(error)) => output::failed("aldis-schedule", &*error),
+        Err(code) => code,
     }
 }
 
-fn run(options: &cli::Options) -> Result<(), String> {
+fn run(options: &cli::Options) -> Result<(), Box<dyn Error>> {
     let study = Study::of(options)?;
     let figures = Figures::of(&study);
     let mut said = if options.json {
@@ -39,10 +37,7 @@ fn run(options: &cli::Options) -> Result<(), String> {
         let (algorithm, size, root, count) = (run.algorithm, run.size, run.root, plan.segment);
         said += &format!("\n{}\n", Drawing { algorithm, size, root, count });
     }
-    let mut out = stdout().lock();
-    out.write_all(said.as_bytes())
-        .and_then(|()| out.flush())
-        .map_err(|error| format!("standard output: {error}"))?;
+    output::print(said)?;
     if let Some(path) = &options.svg {
         std::fs::write(path, svg::draw(&study)?).map_err(|error| format!("{}: {error}", path.display()))?;
     }

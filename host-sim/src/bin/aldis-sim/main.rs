@@ -11,13 +11,17 @@ use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
+use aldis_host_sim::output;
 use aldis_host_sim::sim::{Report, View, chrome_trace, space_time};
-use clap::Parser;
 use cli::{Command, Many, One, Options};
 use show::Sum;
 
 fn main() -> ExitCode {
-    let done = match Options::parse().command {
+    let options = match output::parse::<Options>() {
+        Ok(options) => options,
+        Err(code) => return code,
+    };
+    let done = match options.command {
         Command::Run(one) => run(&one),
         Command::Seeds(many) => campaign(&many),
         Command::List { json } => {
@@ -27,10 +31,7 @@ fn main() -> ExitCode {
     match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("aldis-sim: {error}");
-            ExitCode::FAILURE
-        }
+        Err(error) => output::failed("aldis-sim", &error),
     }
 }
 

@@ -3,8 +3,9 @@
 use core::fmt;
 use core::ops::Range;
 use core::time::Duration;
-use std::io::{self, Write};
+use std::io;
 
+use aldis_host_sim::output;
 use aldis_host_sim::sim::workloads::WORKLOADS;
 use aldis_host_sim::sim::{Finding, Profile, Report, Topology, Wire};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -13,12 +14,9 @@ use serde_json::json;
 
 use crate::failure;
 
-/// Writes a line, or several, to standard output. Who has closed it has read enough: that is no error.
+/// Writes a line, or several, to standard output.
 pub(crate) fn say(text: impl fmt::Display) -> io::Result<()> {
-    match writeln!(io::stdout(), "{text}") {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        said => said,
-    }
+    Ok(output::print(format_args!("{text}\n"))?)
 }
 
 /// What all runs together did.

@@ -9,22 +9,19 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
+use aldis_host_sim::output;
 use aldis_host_sim::platform::monotonic_ns;
 use aldis_host_sim::switch::{Faults, Kind, Switch};
-use clap::Parser;
 use cli::Options;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 fn main() -> ExitCode {
-    let options = Options::parse();
-    match run(&options) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("aldis-switch: {error}");
-            ExitCode::FAILURE
-        }
+    match output::parse().map(|options| run(&options)) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(error)) => output::failed("aldis-switch", &error),
+        Err(code) => code,
     }
 }
 

@@ -1,12 +1,16 @@
 //! What is printed.
 
-use std::io::{self, Write};
+use std::io::{self, ErrorKind};
 
+use aldis_host_sim::output;
 use aldis_host_sim::switch::{PortStatistics, Statistics};
 
-/// The line that says that members may come: the first on standard output.
+/// The line that says that members may come: the first on standard output. The switch serves whoever has read no further.
 pub(crate) fn ready() -> io::Result<()> {
-    say(format_args!("ready"))
+    match say(format_args!("ready")) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        said => said,
+    }
 }
 
 /// The figures at the end.
@@ -38,11 +42,7 @@ fn port(port: &PortStatistics) -> io::Result<()> {
     ))
 }
 
-/// One line; whoever reads it may have gone, which is no reason to fail.
+/// Writes one line.
 fn say(line: core::fmt::Arguments<'_>) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    match writeln!(out, "{line}").and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => result,
-    }
+    Ok(output::print(format_args!("{line}\n"))?)
 }

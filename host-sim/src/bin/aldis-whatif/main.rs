@@ -11,30 +11,29 @@ mod plot;
 mod report;
 mod study;
 
+use core::error::Error;
 use std::process::ExitCode;
 
-use clap::Parser;
+use aldis_host_sim::output::print;
 
 fn main() -> ExitCode {
-    match run(&cli::Options::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("aldis-whatif: {error}");
-            ExitCode::FAILURE
-        }
+    match aldis_host_sim::output::parse().map(|options| run(&options)) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(error)) => aldis_host_sim::output::failed("aldis-whatif", &*error),
+        Err(code) => code,
     }
 }
 
-fn run(options: &cli::Options) -> Result<(), String> {
+fn run(options: &cli::Options) -> Result<(), Box<dyn Error>> {
     if options.list {
-        return output::print(&report::list());
+        return Ok(print(report::list())?);
     }
     let plan = study::Plan::of(options)?;
     // What cannot be written is known before minutes are spent.
     let csv = options.csv.as_deref().map(output::File::open).transpose()?;
     let svg = options.svg.as_deref().map(output::File::open).transpose()?;
     let (points, speed) = plan.simulate()?;
-    output::print(&if options.json { report::json(&points) } else { report::table(&points) })?;
+    print(if options.json { report::json(&points) } else { report::table(&points) })?;
     if let Some(csv) = csv {
         csv.write(&report::csv(&points))?;
     }

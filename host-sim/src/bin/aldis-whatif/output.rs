@@ -1,15 +1,8 @@
-//! Where results go: standard output and files, with errors that say which.
+//! Files that results go to, with errors that say which.
 
 use std::fs::{self, OpenOptions};
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-
-/// Writes a text to standard output.
-pub(crate) fn print(text: &str) -> Result<(), String> {
-    let mut out = stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.map_err(|error| format!("standard output: {error}"))
-}
 
 /// A file that can be written; nothing in it is lost before there is something new.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> Self {
-        let name = format!("aldis-tls-{}-{:x}", std::process::id(), crate::entropy::random());
+        let name = format!("aldis-tls-{}-{:x}", std::process::id(), crate::entropy::distinct());
         let path = std::env::temp_dir().join(name);
         fs::create_dir(&path).unwrap();
         Self(path)

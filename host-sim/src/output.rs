@@ -1,0 +1,117 @@
+//! UNSAFE: looks at standard output before `main`. Where what a tool has to say goes: all of it arrives, or the tool fails.
+
+use core::error::Error;
+use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::io::{self, Write, stdout};
+use std::process::ExitCode;
+
+use clap::{ArgMatches, Command, Parser};
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::signal::Signal;
+
+/// The exit code of a program whose output nobody reads any more: what a shell says of one that SIGPIPE has ended.
+pub const UNREAD: u8 = 128 + Signal::SIGPIPE as u8;
+
+/// Whether each standard output was closed when the process started. The standard library has put `/dev/null` there by `main`.
+static CLOSED: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
+
+/// Standard output, in [`CLOSED`] and among descriptors.
+const OUT: usize = 1;
+
+// SAFETY: functions of this section are called once, before `main`, and this one makes two system calls and allocates nothing.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOOK: extern "C" fn() = look;
+
+extern "C" fn look() {
+    for (closed, number) in CLOSED.iter().zip([libc::STDOUT_FILENO, libc::STDERR_FILENO]) {
+        // SAFETY: asks for flags; a number that is not open answers EBADF.
+        let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
+        closed.store(flags == -1, Ordering::Relaxed);
+    }
+}
+
+/// Fails if the descriptor, standard output (1) or errors (2), was closed when the process started.
+///
+/// # Errors
+/// `EBADF`.
+pub fn check(number: usize) -> Result<(), Errno> {
+    let closed = CLOSED.get(number.wrapping_sub(OUT)).is_some_and(|closed| closed.load(Ordering::Relaxed));
+    if closed { Err(Errno::EBADF) } else { Ok(()) }
+}
+
+/// What a tool has said was not taken.
+#[derive(Debug)]
+pub struct Lost(io::Error);
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "standard output: {}", self.0)
+    }
+}
+
+impl Error for Lost {}
+
+impl From<Lost> for io::Error {
+    fn from(lost: Lost) -> Self {
+        Self::new(lost.0.kind(), lost)
+    }
+}
+
+/// Writes to standard output, to the end.
+///
+/// # Errors
+/// [`Lost`].
+pub fn print(text: impl fmt::Display) -> Result<(), Lost> {
+    let mut out = stdout().lock();
+    let open = check(OUT).map_err(io::Error::from);
+    open.and_then(|()| write!(out, "{text}")).and_then(|()| out.flush()).map_err(Lost)
+}
+
+/// Tells why `program` fails, unless nobody reads its output any more, who has read enough; returns the exit code.
+pub fn failed(program: &str, error: &(dyn Error + 'static)) -> ExitCode {
+    let kind = error.downcast_ref::<Lost>().map(|lost| lost.0.kind());
+    if kind.or_else(|| error.downcast_ref::<io::Error>().map(io::Error::kind))
+        == Some(io::ErrorKind::BrokenPipe)
+    {
+        return ExitCode::from(UNREAD);
+    }
+    // Where that fails too there is nobody to tell, but the exit code.
+    let _ = writeln!(io::stderr(), "{program}: {error}");
+    ExitCode::FAILURE
+}
+
+/// The command line; help and the version are printed and end the program, as wrong lines do.
+///
+/// # Errors
+/// The exit code.
+pub fn parse<O: Parser>() -> Result<O, ExitCode> {
+    let matches = matches(O::command())?;
+    O::from_arg_matches(&matches).map_err(|error| end(&error, O::command().get_name()))
+}
+
+/// The same without the last step.
+///
+/// # Errors
+/// The exit code.
+pub fn matches(command: Command) -> Result<ArgMatches, ExitCode> {
+    let name = command.get_name().to_owned();
+    command.try_get_matches().map_err(|error| end(&error, &name))
+}
+
+/// Prints what clap has to say; returns the exit code.
+fn end(error: &clap::Error, program: &str) -> ExitCode {
+    let told = if error.use_stderr() {
+        // The exit code says it too.
+        let _ = error.print();
+        Ok(())
+    } else {
+        check(OUT).map_err(io::Error::from).and_then(|()| error.print()).and_then(|()| stdout().flush())
+    };
+    match told {
+        Ok(()) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
+        Err(error) => failed(program, &Lost(error)),
+    }
+}
