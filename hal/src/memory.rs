@@ -26,7 +26,8 @@ bitflags! {
 
 defmt_bits!(Access);
 
-/// A stretch of this process's memory, by address. Holding one grants nothing.
+/// A stretch of this process's memory, by address. Holding one grants nothing: what gives it to a transport to be read or
+/// written, [`register`](crate::Transport::register), is unsafe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Memory {
     /// First byte.

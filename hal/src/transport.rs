@@ -1,5 +1,6 @@
-//! `Transport`: the one contract between the kernel and the drivers, the useful union of Open MPI's BTL and UCX's
-//! UCT. The kernel owns requests, matching and protocols; a transport moves bytes to a peer and says what became
+//! `Transport`: the one contract between the kernel and the drivers. It declares an `unsafe` function and holds no other.
+//!
+//! It is the useful union of Open MPI's BTL and UCX's UCT. The kernel owns requests, matching and protocols; a transport moves bytes to a peer and says what became
 //! of them.
 //!
 //! # Rules both sides keep
@@ -222,12 +223,21 @@ pub trait Transport {
     }
 
     /// Registers memory for zero-copy or one-sided use between this process and `peer`. Explicit: there is no hidden cache.
-    /// Whoever registers memory answers for it until it is taken back: it is there, and nobody but the transport touches
-    /// what the transport writes.
     ///
     /// # Errors
     /// The table of regions is full, or the transport registers nothing.
-    fn register(&mut self, _peer: PeerId, _memory: Memory, _access: Access) -> Result<RegionId, Cause> {
+    ///
+    /// # Safety
+    /// Until the region has been taken back - by [`deregister`](Self::deregister), or with the transport's end - the memory
+    /// is there, valid for what `access` allows; this process writes nothing of it; and it reads nothing of what `access`
+    /// allows to be written. Whoever can call this transport can have it do all that `access` allows, for the calls that name
+    /// a region are safe: so it is in no hands that are not to do that, also not by being exchanged for another one.
+    unsafe fn register(
+        &mut self,
+        _peer: PeerId,
+        _memory: Memory,
+        _access: Access,
+    ) -> Result<RegionId, Cause> {
         Err(Cause::Unsupported)
     }
 

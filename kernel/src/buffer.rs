@@ -9,7 +9,8 @@ use core::ops::Range;
 use core::ptr::NonNull;
 
 use aldis_hal::copy::copy_raw;
-use aldis_hal::memory::Memory;
+use aldis_hal::memory::{Access, Memory};
+use aldis_hal::{PeerId, RegionId, Transport};
 use aldis_protocols::INLINE_BYTES;
 
 // Three words: what `copy_few` copies.
@@ -66,6 +67,25 @@ impl Buffer {
     /// Where it is, for a transport that is lent it.
     pub(crate) fn memory(&self) -> Option<Memory> {
         self.start.map(|start| Memory { start, len: self.len })
+    }
+
+    /// Registers as much of it as `length` bytes need. `None` if the transport refuses, or it is
+    /// [scattered](Self::scattered). The caller keeps the region with the request that holds this buffer: it is taken back
+    /// before that lets go of it.
+    pub(crate) fn register<T: Transport>(
+        &self,
+        transport: &mut T,
+        peer: PeerId,
+        length: u64,
+        access: Access,
+    ) -> Option<RegionId> {
+        let mut memory = self.memory()?;
+        memory.len = usize::try_from(length).map_or(memory.len, |length| length.min(memory.len));
+        // SAFETY: `new`'s caller promised that the memory is there, for reads if it is sent from and for writes if it is
+        // received into, and left alone until the request has let go of this buffer, by which time the region has been
+        // taken back (`Engine::take_back`, `close_regions`); and the endpoint gives its transport to nobody while it has
+        // a region (`Endpoint::transport_mut`, `try_transport_mut`).
+        unsafe { transport.register(peer, memory, access) }.ok()
     }
 
     /// Gives memory that was lent for `'m` back.

@@ -1,4 +1,5 @@
-//! Two transports as one, by static dispatch; nest for more.
+//! This module holds `unsafe` code: it hands memory to be registered on. Two transports as one, by static dispatch; nest for
+//! more.
 //!
 //! Each peer is reached by the first that can. A peer's route never changes, so that each transport's order is the
 //! peer's order.
@@ -223,11 +224,13 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
         }
     }
 
-    fn register(&mut self, peer: PeerId, memory: Memory, access: Access) -> Result<RegionId, Cause> {
+    unsafe fn register(&mut self, peer: PeerId, memory: Memory, access: Access) -> Result<RegionId, Cause> {
         if self.takes_first(peer) {
-            self.first.register(peer, memory, access).map(|region| tagged(region, false))
+            // SAFETY: the same promises, of the caller's; what is done with this transport is done with that one.
+            unsafe { self.first.register(peer, memory, access) }.map(|region| tagged(region, false))
         } else {
-            self.second.register(peer, memory, access).map(|region| tagged(region, true))
+            // SAFETY: as above.
+            unsafe { self.second.register(peer, memory, access) }.map(|region| tagged(region, true))
         }
     }
 

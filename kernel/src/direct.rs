@@ -77,6 +77,12 @@ impl Engine<'_> {
         }
     }
 
+    /// Whether the transport has memory of a request's.
+    pub(crate) fn has_lent(&mut self) -> bool {
+        (0..self.requests.used_end())
+            .any(|index| self.requests.at(index).is_some_and(|request| request.region != NO_REGION))
+    }
+
     /// The region of the memory of the request in slot `index`, as much of it as the message has, registered for its peer if it
     /// is not yet. `None` if it cannot be: the table is full, or it is no memory that stays where it is.
     fn lend<T: Transport>(
@@ -88,10 +94,11 @@ impl Engine<'_> {
     ) -> Option<RegionId> {
         let request = self.requests.at(index)?;
         if request.region == NO_REGION {
-            let mut memory = request.buffer.memory().filter(|_| request.may_be_lent())?;
+            if !lends::<T>() || !request.may_be_lent() {
+                return None;
+            }
             // Pages beyond the message need not be locked.
-            memory.len = usize::try_from(request.length).map_or(memory.len, |length| length.min(memory.len));
-            request.region = transport.register(id, memory, access).ok()?;
+            request.region = request.buffer.register(transport, id, request.length, access)?;
         }
         Some(request.region)
     }

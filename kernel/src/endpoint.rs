@@ -330,8 +330,34 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
 
     /// The transport, for what stands below it: a device's other traffic, discovery, peers to attach. Posting to it past
     /// the endpoint breaks the order of messages.
+    ///
+    /// For transports that are lent no memory. One that is ([`DIRECT`](Transport::DIRECT)) could be exchanged for another's
+    /// while it has some, and outlive it: this does not compile for it, and [`try_transport_mut`](Self::try_transport_mut)
+    /// says whether it has any.
+    ///
+    /// ```compile_fail,E0133
+    /// # use aldis_kernel::hal::{PeerId, Platform, Transport, memory::{Access, Memory}};
+    /// # use aldis_kernel::Endpoint;
+    /// # fn overwrite<T: Transport, P: Platform>(endpoint: &mut Endpoint<'_, T, P>, mine: &[u8]) {
+    /// let memory = Memory { start: core::ptr::NonNull::from(mine).cast(), len: mine.len() };
+    /// // That nobody reads what it borrows is for the caller to promise.
+    /// let _ = endpoint.transport_mut().register(PeerId(0), memory, Access::LOCAL_WRITE);
+    /// # }
+    /// ```
     pub const fn transport_mut(&mut self) -> &mut T {
+        const { assert!(!T::DIRECT, "this transport may have memory of the user's: `try_transport_mut`") }
         &mut self.transport
+    }
+
+    /// As [`transport_mut`](Self::transport_mut), of any transport.
+    ///
+    /// # Errors
+    /// [`Cause::Busy`] while the transport has memory of a message that is under way.
+    pub fn try_transport_mut(&mut self) -> Result<&mut T, Error> {
+        match self.engine.has_lent() {
+            true => Err(Error::new(Operation::None, Cause::Busy)),
+            false => Ok(&mut self.transport),
+        }
     }
 
     /// Leaves the job in good order: deletes the attributes of self, sends what is pending, then says goodbye to every peer. Peers that still wait

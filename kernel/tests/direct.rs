@@ -349,3 +349,29 @@ fn sent_and_received_in_other_ways(powers: Powers) {
     assert_eq!((&first, &second), (&data, &data));
     assert_eq!(ranks[1].counters().reads + ranks[0].counters().writes, 2);
 }
+
+/// Else it could be exchanged for another endpoint's, and read the memory after it has been given back.
+#[test]
+fn a_transport_that_has_memory_of_a_message_is_not_given_away() {
+    let mut attached = vec![0; 6000];
+    let mut job = job(READING);
+    let table = job.table.clone();
+    let mut ranks = job.ranks();
+    let worlds = worlds(&ranks);
+    assert!(ranks[0].try_transport_mut().is_ok());
+    ranks[0].attach_buffer(&mut attached).unwrap();
+    ranks[0].bsend(&worlds[0], &pattern(7, 5000), R(1), Tag(3)).unwrap();
+    assert_eq!(table.borrow().bytes_of(0), 5000);
+    let kept = ranks[0].try_transport_mut().map(drop).unwrap_err();
+    assert_eq!(kept.cause, Cause::Busy);
+    let mut buffer = vec![0; 5000];
+    together(&mut ranks, |one, other| {
+        let receiving = other.irecv(&worlds[1], &mut buffer, R(0), Tag(3))?;
+        settle(one, other);
+        other.wait(receiving)
+    })
+    .unwrap();
+    assert_eq!(buffer, pattern(7, 5000));
+    assert!(ranks[0].try_transport_mut().is_ok() && ranks[1].try_transport_mut().is_ok());
+    assert_eq!((table.borrow().bytes_of(0), ranks[0].detach_buffer().unwrap().len()), (0, 6000));
+}

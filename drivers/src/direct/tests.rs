@@ -186,6 +186,12 @@ fn memory(bytes: &[u8]) -> Memory {
     Memory { start, len: bytes.len() }
 }
 
+/// Registers memory of a test, which looks at it when nothing is under way there.
+fn register(end: &mut End, peer: PeerId, bytes: &[u8], access: Access) -> Result<RegionId, Cause> {
+    // SAFETY: each test keeps the memory until its ends are gone or have taken it back, and leaves it alone meanwhile.
+    unsafe { end.register(peer, memory(bytes), access) }
+}
+
 const TOKEN: Token = Token(Handle { slot: 9, generation: 1 });
 
 /// Shows `data` at `owner`, rank 0, and starts a read of all of it into `into` at `reader`.
@@ -201,10 +207,10 @@ fn start_as(
     data: &[u8],
     into: &mut [u8],
 ) -> ([RegionId; 2], Post) {
-    let shown = owner.register(ranks[1], memory(data), Access::LOCAL_READ | Access::REMOTE_READ).unwrap();
+    let shown = register(owner, ranks[1], data, Access::LOCAL_READ | Access::REMOTE_READ).unwrap();
     let mut key = [0; 16];
     assert_eq!(owner.pack_key(shown, &mut key), Ok(8));
-    let region = reader.register(ranks[0], memory(into), Access::LOCAL_WRITE).unwrap();
+    let region = register(reader, ranks[0], into, Access::LOCAL_WRITE).unwrap();
     let local = Gather { region, offset: 0, len: into.len() };
     let post = reader.get(ranks[0], local, Remote { key: &key, offset: 0 }, TOKEN);
     ([shown, region], post)
@@ -311,8 +317,8 @@ fn what_is_hidden_is_stale() {
 fn what_was_not_shown_is_not_read() {
     let ([mut owner, mut reader], _) = pair(true, false);
     let (data, into) = (pattern(100), vec![0; 100]);
-    let shown = owner.register(PeerId(1), memory(&data), Access::REMOTE_READ).unwrap();
-    let region = reader.register(PeerId(0), memory(&into), Access::LOCAL_WRITE).unwrap();
+    let shown = register(&mut owner, PeerId(1), &data, Access::REMOTE_READ).unwrap();
+    let region = register(&mut reader, PeerId(0), &into, Access::LOCAL_WRITE).unwrap();
     let mut key = [0; 16];
     owner.pack_key(shown, &mut key).unwrap();
     let mut get = |key: &[u8], offset, len| {
@@ -332,7 +338,21 @@ fn what_was_not_shown_is_not_read() {
     assert_eq!(get(&far, 0, 100), Post::Never(Cause::BadRegion), "an entry beyond the table");
     assert_eq!(get(&key, 0, 100), Post::Done);
     assert_eq!(into, data);
-    assert_eq!(reader.register(PeerId(5), memory(&data), Access::REMOTE_READ), Err(Cause::Unsupported));
+    assert_eq!(register(&mut reader, PeerId(5), &data, Access::REMOTE_READ), Err(Cause::Unsupported));
+}
+
+#[test]
+fn what_is_shown_ends_with_the_transport() {
+    let ([mut owner, mut reader], _) = pair(true, false);
+    let (data, into) = (pattern(100), vec![0; 100]);
+    let shown = register(&mut owner, PeerId(1), &data, Access::REMOTE_READ).unwrap();
+    let region = register(&mut reader, PeerId(0), &into, Access::LOCAL_WRITE).unwrap();
+    let mut key = [0; 16];
+    owner.pack_key(shown, &mut key).unwrap();
+    drop(owner);
+    let local = Gather { region, offset: 0, len: 100 };
+    let post = reader.get(PeerId(0), local, Remote { key: &key, offset: 0 }, TOKEN);
+    assert_eq!((post, into), (Post::Never(Cause::Stale), vec![0; 100]));
 }
 
 #[test]
@@ -340,10 +360,10 @@ fn a_full_table_says_so() {
     let ([mut owner, _], _) = pair(true, false);
     let data = pattern(8);
     let regions: Vec<_> =
-        core::iter::from_fn(|| owner.register(PeerId(1), memory(&data), Access::REMOTE_READ).ok()).collect();
+        core::iter::from_fn(|| register(&mut owner, PeerId(1), &data, Access::REMOTE_READ).ok()).collect();
     assert_eq!(regions.len(), 32);
     owner.deregister(regions[5]).unwrap();
-    assert!(owner.register(PeerId(1), memory(&data), Access::REMOTE_READ).is_ok());
+    assert!(register(&mut owner, PeerId(1), &data, Access::REMOTE_READ).is_ok());
 }
 
 /// Lets the owner help in a thread of its own, and waits until it is stopped between having taken a chunk and looking where
@@ -424,11 +444,11 @@ fn an_owner_that_was_stopped_writes_nothing_to_a_later_read() {
     for is_cut_off in [false, true] {
         let ([mut owner, mut reader], moments) = pair(true, false);
         let data = pattern(3 * PIECE);
-        let shown = owner.register(PeerId(1), memory(&data), Access::REMOTE_READ).unwrap();
+        let shown = register(&mut owner, PeerId(1), &data, Access::REMOTE_READ).unwrap();
         let mut key = [0; 8];
         owner.pack_key(shown, &mut key).unwrap();
         let mut into = vec![0u8; 3 * PIECE];
-        let region = reader.register(PeerId(0), memory(&into), Access::LOCAL_WRITE).unwrap();
+        let region = register(&mut reader, PeerId(0), &into, Access::LOCAL_WRITE).unwrap();
         let piece = |reader: &mut End, index: usize| {
             let local = Gather { region, offset: index * PIECE, len: PIECE };
             let remote = Remote { key: &key, offset: (index * PIECE) as u64 };
@@ -493,7 +513,7 @@ fn two_threads_share_many_reads() {
     let ([mut owner, mut reader], _) = pair(true, false);
     let over = Arc::new(AtomicBool::new(false));
     let data = pattern(300_000);
-    let shown = owner.register(PeerId(1), memory(&data), Access::REMOTE_READ).unwrap();
+    let shown = register(&mut owner, PeerId(1), &data, Access::REMOTE_READ).unwrap();
     let mut key = [0; 16];
     owner.pack_key(shown, &mut key).unwrap();
     let flag = over.clone();
@@ -505,7 +525,7 @@ fn two_threads_share_many_reads() {
     let mut into = vec![0u8; data.len()];
     for round in 0..200 {
         into.fill(round as u8);
-        let region = reader.register(PeerId(0), memory(&into), Access::LOCAL_WRITE).unwrap();
+        let region = register(&mut reader, PeerId(0), &into, Access::LOCAL_WRITE).unwrap();
         let local = Gather { region, offset: 0, len: data.len() };
         let mut done = reader.get(PeerId(0), local, Remote { key: &key, offset: 0 }, TOKEN) == Post::Done;
         let cut_off = round % 3 == 0;

@@ -1,4 +1,4 @@
-//! The transport that reads other ranks' memory.
+//! This module holds `unsafe` code, a function that is `unsafe` to call: the transport that reads other ranks' memory.
 
 use core::fmt;
 
@@ -121,6 +121,19 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
     }
 }
 
+/// Shows nothing any more: what is read of it from now on is not taken for what was asked for.
+impl<T, E> Drop for Direct<'_, T, E> {
+    fn drop(&mut self) {
+        for (slot, index) in self.slots.0.iter().zip(0..) {
+            if slot.is_live()
+                && let Some(entry) = self.own.entry(index)
+            {
+                entry.hide(slot.generation);
+            }
+        }
+    }
+}
+
 impl<T: Transport, E: CopyEngine> Transport for Direct<'_, T, E> {
     type Slot<'a>
         = T::Slot<'a>
@@ -197,7 +210,7 @@ impl<T: Transport, E: CopyEngine> Transport for Direct<'_, T, E> {
         self.reads(peer) && self.engine.is_mapped(peer, memory)
     }
 
-    fn register(&mut self, peer: PeerId, memory: Memory, access: Access) -> Result<RegionId, Cause> {
+    unsafe fn register(&mut self, peer: PeerId, memory: Memory, access: Access) -> Result<RegionId, Cause> {
         if !self.reads(peer) {
             return Err(Cause::Unsupported);
         }

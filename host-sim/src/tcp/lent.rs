@@ -49,7 +49,11 @@ impl Regions {
     ///
     /// # Errors
     /// [`Cause::Full`].
-    pub(super) fn register(&mut self, peer: PeerId, memory: Memory) -> Result<RegionId, Cause> {
+    ///
+    /// # Safety
+    /// Until it is [taken back](Self::take_back) and its pieces are let go of, or this is dropped with them, the memory is
+    /// there to be read and nobody writes to it.
+    pub(super) unsafe fn register(&mut self, peer: PeerId, memory: Memory) -> Result<RegionId, Cause> {
         if self.free.is_empty() && self.places.len() < REGIONS_MAX {
             self.free.push(self.places.len() as u32);
             self.places.push(Region { generation: 0, peer, memory: None });

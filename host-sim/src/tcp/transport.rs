@@ -1,4 +1,4 @@
-//! `Tcp` as the kernel sees it.
+//! This module holds `unsafe` code, a function that is `unsafe` to call: `Tcp` as the kernel sees it.
 
 use aldis_hal::memory::{Access, Gather, Memory};
 use aldis_hal::transport::{Quiesce, Slot};
@@ -98,9 +98,10 @@ impl Transport for Tcp {
     }
 
     /// Memory can be sent from, and nothing else.
-    fn register(&mut self, peer: PeerId, memory: Memory, access: Access) -> Result<RegionId, Cause> {
+    unsafe fn register(&mut self, peer: PeerId, memory: Memory, access: Access) -> Result<RegionId, Cause> {
         match &mut self.engine {
-            Some(engine) if access == Access::LOCAL_READ => engine.regions.register(peer, memory),
+            // SAFETY: the same promises, of the caller's.
+            Some(engine) if access == Access::LOCAL_READ => unsafe { engine.regions.register(peer, memory) },
             _ => Err(Cause::Unsupported),
         }
     }

@@ -1,4 +1,4 @@
-//! `Verbs` as the kernel sees it.
+//! This module holds `unsafe` code, a function that is `unsafe` to call: `Verbs` as the kernel sees it.
 
 use aldis_drivers::ethernet::EthernetSlot;
 use aldis_hal::memory::{Access, Gather, Memory};
@@ -144,8 +144,10 @@ impl Transport for Verbs {
     }
 
     /// Any peer that is given the key can use it. [`Cause::TooBig`] says how much was to be locked, and how much may be.
-    fn register(&mut self, _peer: PeerId, memory: Memory, access: Access) -> Result<RegionId, Cause> {
-        self.engine_mut().ok_or(Cause::Unsupported)?.register(memory, access)
+    unsafe fn register(&mut self, _peer: PeerId, memory: Memory, access: Access) -> Result<RegionId, Cause> {
+        let engine = self.engine_mut().ok_or(Cause::Unsupported)?;
+        // SAFETY: the same promises, of the caller's.
+        unsafe { engine.register(memory, access) }
     }
 
     fn deregister(&mut self, region: RegionId) -> Result<(), Cause> {

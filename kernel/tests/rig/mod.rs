@@ -115,7 +115,7 @@ impl Transport for Wire {
     fn quiesce(&mut self, _: Quiesce) -> Result<(), Cause> {
         Ok(())
     }
-    fn register(&mut self, _: PeerId, memory: Shared, access: Access) -> Result<RegionId, Cause> {
+    unsafe fn register(&mut self, _: PeerId, memory: Shared, access: Access) -> Result<RegionId, Cause> {
         self.direct.register(memory, access)
     }
     fn deregister(&mut self, region: RegionId) -> Result<(), Cause> {

@@ -11,7 +11,8 @@ const LENGTHS: [usize; 8] = [60_000, 1, 200_000, 262_000, 16_384, 100, 20_000, 1
 
 fn lend(rank: &mut Rank, to: u32, bytes: &[u8]) -> RegionId {
     let memory = Memory { start: NonNull::from(bytes).cast(), len: bytes.len() };
-    rank.tcp.register(PeerId(to), memory, Access::LOCAL_READ).unwrap()
+    // SAFETY: each test keeps its memory, and only reads it, until it has taken the region back or its ranks are gone.
+    unsafe { rank.tcp.register(PeerId(to), memory, Access::LOCAL_READ) }.unwrap()
 }
 
 const fn token(number: usize) -> Token {
@@ -99,7 +100,8 @@ fn what_is_not_in_a_region_is_refused() {
     }
     assert_eq!(post(1, 99, 1), Post::Queued);
     let memory = Memory { start: NonNull::from(&bytes).cast(), len: 100 };
-    let shown = ranks[0].tcp.register(PeerId(1), memory, Access::REMOTE_READ);
+    // SAFETY: it is refused.
+    let shown = unsafe { ranks[0].tcp.register(PeerId(1), memory, Access::REMOTE_READ) };
     assert_eq!(shown, Err(Cause::Unsupported), "nobody reads over a socket");
 }
 

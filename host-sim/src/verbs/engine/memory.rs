@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: it hands memory to be registered on.
+//!
 //! Memory of the user: what is registered, and reads, writes and atomics between it and memory of peers.
 
 use std::rc::Rc;
@@ -16,12 +18,20 @@ use super::{ATOMICS, Engine, Refusal};
 const WORD_BYTES: usize = 8;
 
 impl Engine {
-    pub(in super::super) fn register(&mut self, memory: Memory, access: Access) -> Result<RegionId, Cause> {
+    /// # Safety
+    /// As of [`register`](aldis_hal::Transport::register).
+    pub(in super::super) unsafe fn register(
+        &mut self,
+        memory: Memory,
+        access: Access,
+    ) -> Result<RegionId, Cause> {
         self.regions.has_room()?;
         if memory.len == 0 {
             return Err(Cause::BadRegion);
         }
-        let region = Region::new(&self.tools.here.domain, memory, access).map_err(not_registered)?;
+        // SAFETY: the same promises, of the caller's.
+        let region = unsafe { Region::new(&self.tools.here.domain, memory, access) };
+        let region = region.map_err(not_registered)?;
         self.regions.insert(region)
     }
 

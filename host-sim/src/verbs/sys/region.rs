@@ -31,9 +31,11 @@ pub(in crate::verbs) struct Key {
 }
 
 impl Region {
-    /// Registers memory. Whoever asks for that answers for it until this is dropped: it is there, and nobody but the device
-    /// touches what the device writes ([`register`](aldis_hal::Transport::register)).
-    pub(in crate::verbs) fn new(
+    /// Registers memory.
+    ///
+    /// # Safety
+    /// As of [`register`](aldis_hal::Transport::register), until this is dropped.
+    pub(in crate::verbs) unsafe fn new(
         domain: &Rc<Domain>,
         memory: Memory,
         access: Access,
@@ -50,7 +52,7 @@ impl Region {
         let wanted = pairs.iter().filter(|(bits, _)| access.intersects(*bits));
         let wanted = wanted.fold(0, |all, (_, flag)| all | flag.0).cast_signed();
         let base = (memory.start.as_ptr().addr() % PAGE_BYTES) as u64;
-        // SAFETY: the domain is open; the memory is the caller's to lend.
+        // SAFETY: the domain is open; the memory is the caller's to lend, as it promised.
         let region = unsafe {
             let start = memory.start.as_ptr().cast();
             ffi::ibv_reg_mr_iova(domain.domain, start, memory.len, base, wanted)

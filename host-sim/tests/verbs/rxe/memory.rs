@@ -34,7 +34,9 @@ pub(super) fn register(
     buffer: &mut Buffer,
     access: Access,
 ) -> (RegionId, [u8; KEY_BYTES]) {
-    let region = ranks[of].verbs.register(PeerId(1 - of as u32), buffer.memory(), access).unwrap();
+    let peer = PeerId(1 - of as u32);
+    // SAFETY: each test keeps its memory until its ranks are gone, and looks at it when nothing is under way.
+    let region = unsafe { ranks[of].verbs.register(peer, buffer.memory(), access) }.unwrap();
     let mut key = [0; KEY_BYTES];
     assert_eq!(ranks[of].verbs.pack_key(region, &mut key), Ok(KEY_BYTES));
     (region, key)
@@ -121,7 +123,8 @@ fn words_are_updated_and_what_they_were_is_fetched() {
     // Words stand where 64-bit words do.
     let mut words = vec![5_u64.to_le(), 9_u64.to_le()].into_boxed_slice();
     let memory = Memory { start: NonNull::from(&mut words[0]).cast(), len: 16 };
-    let there = ranks[1].verbs.register(PeerId(0), memory, ALL).unwrap();
+    // SAFETY: as for a `Buffer`.
+    let there = unsafe { ranks[1].verbs.register(PeerId(0), memory, ALL) }.unwrap();
     let mut key = [0; KEY_BYTES];
     ranks[1].verbs.pack_key(there, &mut key).unwrap();
     let mut here = Buffer::of(vec![0; 8]);
@@ -200,7 +203,9 @@ fn what_is_wrong_on_this_side_is_told_at_once() {
     assert_eq!(try_it(Act::Put, Gather { len: 0, ..piece }, &key, 0), Post::Done);
     assert_eq!(try_it(Act::Put, piece, &key, 0), Post::Again(Again::Connecting));
     let nothing = Memory { start: NonNull::dangling(), len: 0 };
-    assert_eq!(ranks[0].verbs.register(PeerId(1), nothing, ALL), Err(Cause::BadRegion));
+    // SAFETY: there is no byte of it.
+    let refused = unsafe { ranks[0].verbs.register(PeerId(1), nothing, ALL) };
+    assert_eq!(refused, Err(Cause::BadRegion));
 }
 
 /// Both begin at once, with more than there is room for.
@@ -314,7 +319,8 @@ fn a_limit_on_locked_memory_is_told_with_need_and_have() {
     const HAVE: u64 = 32 << 10;
     let mut ranks = job(2);
     let mut buffer = Buffer::of(vec![0; 1 << 20]);
-    let refused = as_user(HAVE, || ranks[0].verbs.register(PeerId(1), buffer.memory(), ALL));
+    // SAFETY: it is refused.
+    let refused = as_user(HAVE, || unsafe { ranks[0].verbs.register(PeerId(1), buffer.memory(), ALL) });
     assert_eq!(refused, Err(Cause::TooBig { len: 1 << 20, max: HAVE }));
     // Without a manager that only some may use.
     let opened = as_user(HAVE, || Verbs::open(PeerId(0), Epoch(1), 2, &Config::default()));
