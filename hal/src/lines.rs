@@ -155,7 +155,7 @@ pub trait Lines {
     /// This rank is done with everybody's chunks up to and with `position`.
     fn done(&mut self, set: u32, position: u32);
 
-    /// How far `peer` has come, which may be this rank itself.
+    /// How far `peer` has come, which may be this rank itself; all the way, once its set is another communicator's.
     ///
     /// # Errors
     /// As [`look`](Self::look).

@@ -2,12 +2,12 @@
 //!
 //! **Which set.** The set of a communicator is told by its slot in the communicator table, which its ranks have agreed on
 //! when they made it and which none of them uses for another: world has the first, and the slots after self's the next
-//! ones. So no rank asks another. A communicator beyond the last set, or with a rank on another node, has none, and whoever
+//! ones. So no rank asks another. A rank opens the set when it takes the communicator in. A communicator beyond the last set, or with a rank on another node, has none, and whoever
 //! asks is told so; that is decided at the first use, and holds for the life of the communicator.
 
 use core::ops::Range;
 
-use aldis_hal::lines::{LinesShape, Note, Notice, is_earlier};
+use aldis_hal::lines::{LinesShape, Note, Notice, Progress, is_earlier};
 use aldis_hal::{Activity, Cause, PeerId, Platform, Resource, Transport};
 
 use crate::buffer::Loan;
@@ -250,6 +250,36 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         lines.open(set, comm.user().context())?;
         let lines = Lines { lines, row, pieces: comms.pieces, rank: comm.rank().0, set };
         Ok((lines, &mut self.platform))
+    }
+
+    /// Gives a new communicator its set, so that a rank whose set is not of it any more has left it.
+    pub(crate) fn open_lines(&mut self, comm: &Comm) {
+        if !T::HAS_LINES {
+            return;
+        }
+        if let Some(lines) = self.transport.lines()
+            && let Some(set) = set_of(comm, lines.shape().sets)
+        {
+            // Whether there is such a set is known.
+            let _ = lines.open(set, comm.user().context());
+        }
+    }
+
+    /// Whether all ranks have finished what this one has finished by control lines of a communicator: no rank reads its lines then.
+    pub(crate) fn are_lines_over(&mut self, comm: &Comm) -> bool {
+        if !T::HAS_LINES {
+            return true;
+        }
+        let (Some(lines), comms) = (self.transport.lines(), &self.engine.comms) else { return true };
+        let Some(row) = comms.row(comm.context()).filter(|row| row.lining == Lining::Joined) else {
+            return true;
+        };
+        let (Some(set), me) = (set_of(comm, u32::MAX), self.engine.me) else { return true };
+        let Ok(own) = lines.progress(set, me) else { return true };
+        let mut peers = (0..row.size()).filter_map(|rank| row.peer(rank, comms.pieces));
+        let is_behind = |theirs: Progress| is_earlier(theirs.finished, own.finished);
+        // Whose lines cannot be read any more reads none.
+        !peers.any(|peer| lines.progress(set, peer).is_ok_and(is_behind))
     }
 
     /// Leaves out the number of a collective of which this rank had no message, but others may have.

@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use aldis_coll::comm::{Choice, Dimension, Grid, create, create_group, dup, free, split, split_type};
 use aldis_coll::op::Sum;
-use aldis_coll::{allreduce, barrier};
+use aldis_coll::{allreduce, barrier, bcast};
 use aldis_host_sim::sim::workloads::Workload;
 use aldis_host_sim::sim::{Config, Outcome, Profile, SimEndpoint, Wire, simulate};
 use aldis_kernel::hal::{Cause, Operation, PeerId, Resource};
@@ -178,6 +178,53 @@ fn what_one_rank_cannot_do_fails_on_all_and_changes_nothing() {
             free(endpoint, comm).unwrap();
         }
         barrier(endpoint, &world).unwrap();
+    });
+}
+
+/// Each rank frees on its own, when nothing there needs the communicator and no other rank reads what it has written.
+#[test]
+fn a_communicator_is_released_when_nothing_needs_it() {
+    run(2, |endpoint| {
+        let (world, me, other) = (endpoint.world(), endpoint.process().0, Rank(1 - endpoint.process().0));
+        let release = |endpoint: &mut Endpoint<'_, '_>, comm: &Comm| {
+            while !endpoint.release(comm).unwrap() {
+                endpoint.poll(16);
+            }
+        };
+        for turn in 0..100 {
+            let copy = dup(endpoint, &world).unwrap();
+            endpoint.send(&copy, &[turn], other, Tag(1)).unwrap();
+            let matched = endpoint.mprobe(&copy, other, Tag(1)).unwrap();
+            assert_eq!(endpoint.release(&copy), Ok(false), "a matched message is not received yet");
+            let (mut got, mut word) = ([0_u32], [turn + me]);
+            endpoint.mrecv(matched, &mut got).unwrap();
+            let has_lines = endpoint.lines(&copy).is_ok();
+            if me == 1 {
+                // The root is done before.
+                endpoint.recv(&world, &mut got, other, Tag(2)).unwrap();
+            }
+            bcast(endpoint, &copy, &mut word, Rank(0)).unwrap();
+            if me == 0 {
+                assert_eq!(
+                    endpoint.release(&copy),
+                    Ok(!has_lines),
+                    "the other rank has not read the lines yet"
+                );
+                endpoint.send(&world, &[turn], other, Tag(2)).unwrap();
+            } else {
+                // The other one finds these lines to be another communicator's.
+                release(endpoint, &copy);
+                let alone = dup(endpoint, &endpoint.itself()).unwrap();
+                release(endpoint, &alone);
+            }
+            assert_eq!((got, word), ([turn], [turn]));
+            barrier(endpoint, &world).unwrap();
+            if me == 0 && has_lines {
+                release(endpoint, &copy);
+            }
+            assert_eq!(endpoint.release(&copy).unwrap_err().cause, Cause::Stale);
+        }
+        assert_eq!(endpoint.release(&world).unwrap_err().cause, Cause::Predefined);
     });
 }
 

@@ -203,12 +203,15 @@ impl<O: LineOrders> Theirs<O> {
         }))
     }
 
-    /// What its owner has finished and is done with; as little as can be before it has opened the set.
+    /// What its owner has finished and is done with; as little as can be before it has opened any set there. One whose set is of
+    /// another communicator has finished all: ranks open the set of a communicator when it is made, before any uses it.
     pub(super) fn progress(&self, own: &Own<O>) -> Progress {
         // SAFETY: `at`'s caller vouched for the place.
         let control = unsafe { &*self.place.control };
-        if control.context.load(O::READ_NAME) != own.context {
-            return Progress { finished: own.start, done: own.start };
+        match control.context.load(O::READ_NAME) {
+            0 => return Progress { finished: own.start, done: own.start },
+            context if context != own.context => return Progress { finished: own.next, done: own.position },
+            _ => {}
         }
         Progress { finished: control.floor.load(O::COLLECT), done: control.done.load(O::COLLECT) }
     }

@@ -108,7 +108,7 @@ fn is_flushed(comm: Handle, end: u64) -> Result<bool, Fault> {
 }
 
 /// Waits until all that was sent by the buffer of a communicator has been delivered.
-fn flush_of(comm: Handle) -> Result<(), Fault> {
+pub(crate) fn flush_of(comm: Handle) -> Result<(), Fault> {
     let end = sent(comm);
     making::complete(comm, making::until(move || is_flushed(comm, end)))
 }

@@ -23,7 +23,7 @@ use crate::handles::{Kind, Table, to_int};
 use crate::info::{self, Info};
 use crate::making::{self, Poster};
 use crate::topologies::Topo;
-use crate::{buffers, engine, groups};
+use crate::{buffers, engine, freed_comms, groups, requests};
 
 /// A communicator of the program's.
 #[derive(Debug)]
@@ -91,14 +91,14 @@ pub(crate) fn world_size() -> c_int {
     COMMS.borrow().roots[0].as_ref().map_or(0, |world| world.comm.size() as c_int)
 }
 
-/// Whether there is such a communicator.
-pub(crate) fn is_there(handle: Handle) -> bool {
-    COMMS.borrow().get(handle).is_some()
+/// The error handler of a communicator, which may have been freed while something uses it.
+pub(crate) fn known_handler(handle: Handle) -> Option<Handle> {
+    COMMS.borrow().get(handle).map(|data| data.handler).or_else(|| freed_comms::handler_of(handle))
 }
 
-/// The error handler of a communicator; before there are any, the one that all begin with.
+/// The same; before there are any, the one that all begin with.
 pub(crate) fn handler_of(handle: Handle) -> Handle {
-    COMMS.borrow().get(handle).map_or(MPI_ERRORS_ARE_FATAL, |data| data.handler)
+    known_handler(handle).unwrap_or(MPI_ERRORS_ARE_FATAL)
 }
 
 pub(crate) fn set_handler(handle: Handle, handler: Handle) -> Result<(), Fault> {
@@ -170,6 +170,7 @@ fn duplicate(
     parent: Handle,
     hints: Option<Info>,
 ) -> Result<impl Future<Output = Result<Handle, Fault>> + 'static, Fault> {
+    freed_comms::release();
     let comm = of(parent)?;
     let (given, topology, own) =
         change(parent, |data| (data.attributes.clone(), data.topology.clone(), data.info.clone()))?;
@@ -194,24 +195,29 @@ pub(crate) fn made<R: 'static>(
     parent: Handle,
     make: impl AsyncFnOnce(&mut Poster, Comm) -> Result<R, Fault> + 'static,
 ) -> Result<R, Fault> {
+    freed_comms::release();
     let (comm, mut poster) = (of(parent)?, making::poster()?);
     making::complete(parent, async move { make(&mut poster, comm).await })
 }
 
-fn free(handle: Ptr<Handle>) -> Result<(), Fault> {
+/// A communicator that can be freed.
+fn to_be_freed(handle: Ptr<Handle>) -> Result<Handle, Fault> {
     let own = handle.get()?;
-    let comm = of(own)?;
+    check(own)?;
     if matches!(own, MPI_COMM_WORLD | MPI_COMM_SELF) {
         return Err(Fault::new(MPI_ERR_COMM, "MPI_COMM_WORLD and MPI_COMM_SELF cannot be freed"));
     }
+    Ok(own)
+}
+
+/// Frees a communicator's handle, and leaves the communicator to what uses it. No rank waits for another.
+fn free(handle: Ptr<Handle>) -> Result<(), Fault> {
+    let own = to_be_freed(handle)?;
     let attributes = change(own, |data| core::mem::take(&mut data.attributes))?;
     attributes::deleted(Of::Comm, own, &attributes)?;
     buffers::forget(own)?;
-    made(own, async move |poster, _| match comm.is_inter() {
-        true => Ok(inter::ifree(poster, comm).await?),
-        false => Ok(comm::ifree(poster, comm).await?),
-    })?;
-    COMMS.borrow_mut().made.remove(own);
+    let freed = COMMS.borrow_mut().made.remove(own).ok_or_else(|| missing(own))?;
+    freed_comms::add(own, freed.comm, freed.handler);
     handle.set(MPI_COMM_NULL)
 }
 
@@ -368,7 +374,12 @@ mpi! { fn MPI_Intercomm_merge(comm: Handle, high: c_int, new: Ptr<Handle>) on co
 
 mpi! { fn MPI_Comm_free(comm: Ptr<Handle>) on comm.get().unwrap_or(MPI_COMM_NULL) => { free(comm)?; } }
 
-mpi! { fn MPI_Comm_disconnect(comm: Ptr<Handle>) on comm.get().unwrap_or(MPI_COMM_NULL) => { free(comm)?; } }
+mpi! { fn MPI_Comm_disconnect(comm: Ptr<Handle>) on comm.get().unwrap_or(MPI_COMM_NULL) => {
+    let own = to_be_freed(comm)?;
+    buffers::flush_of(own)?;
+    making::complete(MPI_COMM_SELF, making::until(move || requests::are_over_on(own)))?;
+    free(comm)?;
+} }
 
 mpi! { fn MPI_Comm_get_parent(parent: Ptr<Handle>) on MPI_COMM_SELF => { parent.set(MPI_COMM_NULL)?; } }
 

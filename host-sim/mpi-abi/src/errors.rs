@@ -135,7 +135,10 @@ static HANDLERS: Owned<RefCell<Table<usize>>> = Owned::new(RefCell::new(Table::n
 /// Gives a fault of `function` to the error handler of `comm`; the code that the function returns.
 #[cold]
 pub(crate) fn raise(function: &str, comm: Handle, fault: &Fault) -> c_int {
-    let comm = if communicators::is_there(comm) { comm } else { MPI_COMM_SELF };
+    // A freed one hears of what is left on it, and not of a use of its handle.
+    let is_freed = fault.0.class == MPI_ERR_COMM && communicators::check(comm).is_err();
+    let is_known = !is_freed && communicators::known_handler(comm).is_some();
+    let comm = if is_known { comm } else { MPI_COMM_SELF };
     let is_fatal = matches!(communicators::handler_of(comm), MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT);
     if is_fatal && fault.0.is_consequence {
         engine::follow(fault.0.class, &format!("{function}: {}", fault.text()))

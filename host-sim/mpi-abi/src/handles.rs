@@ -84,6 +84,13 @@ impl<T> Table<T> {
         Some(self.handle(slot, generation))
     }
 
+    /// All objects.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        // There are as many as slots are not free; most often none, behind many that once were.
+        let count = self.slots.len() - self.free.len();
+        self.slots.iter_mut().filter_map(|(_, object)| object.as_mut()).take(count)
+    }
+
     #[inline]
     pub(crate) fn get(&self, handle: Handle) -> Option<&T> {
         self.slots.get(self.slot_of(handle)?)?.1.as_ref()

@@ -37,6 +37,7 @@
 
 #[macro_use]
 mod export;
+mod freed_comms;
 
 mod abi;
 mod attributes;

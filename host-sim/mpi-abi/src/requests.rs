@@ -4,6 +4,7 @@
 
 use core::cell::RefCell;
 use core::ffi::c_int;
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use aldis_coll::Collective;
@@ -229,6 +230,23 @@ pub(crate) fn of_kept(comm: Handle, running: Running) -> Result<Handle, Fault> {
 pub(crate) fn of_done(comm: Handle, status: Status) -> Result<Handle, Fault> {
     let stage = Stage::Over(Ok(status));
     insert(Operated { comm, stage, work: Work::Done, is_persistent: false })
+}
+
+/// The communicators of all requests, active or not: what these can do is done on them.
+pub(crate) fn communicators() -> HashSet<Handle> {
+    REQUESTS.borrow_mut().iter_mut().map(|operated| operated.comm).collect()
+}
+
+/// Whether no operation on a communicator is under way.
+pub(crate) fn are_over_on(comm: Handle) -> Result<bool, Fault> {
+    engine::with(|engine| {
+        let mut requests = REQUESTS.borrow_mut();
+        let mut on_it = requests.iter_mut().filter(|operated| operated.comm == comm);
+        Ok(on_it.all(|operated| {
+            operated.advance(&mut engine.scope);
+            operated.is_over()
+        }))
+    })
 }
 
 fn missing(handle: Handle) -> Fault {

@@ -3,7 +3,7 @@
 use aldis_hal::{Cause, Operation, PeerId, Platform, Transport};
 use aldis_protocols::card::ByteOrder;
 
-use super::Comm;
+use super::{Comm, is_freed};
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::group::{Comparison, Group};
@@ -207,7 +207,9 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     ) -> Result<Comm, Cause> {
         // What was left of the slot's last communicator for want of a request slot.
         self.engine.purge(self.engine.comms.last_context(slot));
-        self.engine.comms.install(slot, generation, members, None)
+        let made = self.engine.comms.install(slot, generation, members, None)?;
+        self.open_lines(&made);
+        Ok(made)
     }
 
     /// For those who implement the making of communicators: as [`install`](Self::install), an intercommunicator from the
@@ -224,6 +226,24 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     ) -> Result<Comm, Cause> {
         self.engine.purge(self.engine.comms.last_context(slot));
         self.engine.comms.install(slot, generation, remote, Some(companion))
+    }
+
+    /// Frees a communicator on this rank alone as soon as that harms no rank: false, and nothing has changed, while a request of
+    /// this rank that is not over needs it or another rank may still read this one's control lines in it. For those whose calls do
+    /// not wait for the other ranks, each of which does the same when it wants; the slot is used again once all ranks of the next
+    /// communicator have. Collectives that are under way in it, and no request of theirs, are for the caller to know.
+    ///
+    /// # Errors
+    /// As [`discard`](Self::discard).
+    pub fn release(&mut self, comm: &Comm) -> Result<bool, Error> {
+        let companion = self.engine.comms.companion(comm).ok();
+        let mut both = [Some(*comm), companion].into_iter().flatten();
+        // World and self are there for good, which is told whatever uses them.
+        let is_made = is_freed(comm.context);
+        if is_made && both.any(|comm| self.engine.is_used(&comm) || !self.are_lines_over(&comm)) {
+            return Ok(false);
+        }
+        self.discard(comm).map(|()| true)
     }
 
     /// Frees a communicator on this rank alone: what has arrived in it is dropped, and what still arrives will be. The way

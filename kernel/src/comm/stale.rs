@@ -9,7 +9,7 @@ use crate::counters::count;
 use crate::engine::Engine;
 use crate::matching::{Envelope, Payload};
 use crate::rank::WILD;
-use crate::request::{Key, State};
+use crate::request::{Key, Request, State};
 
 impl Engine<'_> {
     /// Ends an announcement that nobody will receive: its data is asked for in no length by an orphan, so that the
@@ -50,6 +50,29 @@ impl Engine<'_> {
                 }
             }
         }
+    }
+
+    /// Whether a request of this rank, its owner's or none's, still needs a communicator: every one but those that are over.
+    /// Walks over the request table until it has met all that are in use.
+    pub(crate) fn is_used(&mut self, comm: &Comm) -> bool {
+        let mut left = self.requests.in_use();
+        for index in 0..self.requests.used_end() {
+            if left == 0 {
+                return false;
+            }
+            if self.requests.handle(index).is_none() {
+                continue;
+            }
+            left -= 1;
+            let needs = |request: &mut Request| {
+                request.key.context & !PLANE == comm.user().context
+                    && !matches!(request.state, State::Free | State::Complete | State::Closing)
+            };
+            if self.requests.at(index).is_some_and(needs) {
+                return true;
+            }
+        }
+        false
     }
 
     /// Takes a communicator out of the table, and its companion, and what has arrived in them.

@@ -18,11 +18,12 @@ const LIMIT: &str = "60";
 const HYDRA: &str = "mpiexec.hydra";
 
 /// A program, how many ranks it is run with, and by which transports.
-const PROGRAMS: [(&str, &[u32], &[&str]); 12] = [
+const PROGRAMS: [(&str, &[u32], &[&str]); 13] = [
     ("basics", &[1, 2, 3, 4], &["shm", "tcp"]),
     ("buffers", &[1, 2], &["shm", "tcp"]),
     ("types", &[1, 2], &["shm"]),
     ("lifetimes", &[1, 2, 3], &["shm", "tcp"]),
+    ("freeing", &[1, 2, 3], &["shm", "tcp"]),
     ("misplaced", &[1, 2, 3], &["shm"]),
     ("topologies", &[1, 2, 4], &["shm", "tcp"]),
     ("intercomm", &[2, 3, 4, 5], &["shm"]),
