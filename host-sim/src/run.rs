@@ -50,7 +50,7 @@ pub fn run(program: impl FnOnce(&mut HostEndpoint) -> Result<(), Box<dyn Error>>
     run_joined(storage::take().ok_or(JoinError::StorageTaken).and_then(Job::join), program)
 }
 
-/// As [`run`], with storage of the program's own: that of [`storage!`](aldis_kernel::storage), say, whose sizes it chooses.
+/// As [`run`], with storage of the program's own: that of [`aldis_kernel::storage!`], say, whose sizes it chooses.
 pub fn run_with(
     storage: Memory<'static>,
     program: impl FnOnce(&mut HostEndpoint) -> Result<(), Box<dyn Error>>,
