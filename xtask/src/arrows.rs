@@ -37,6 +37,7 @@ const HOUSE: &[Floor] = &[
     ("aldis-tests", ALL),
     ("aldis-endian", ALL),
     ("aldis-firmware", ALL),
+    ("aldis-fuzz", ALL),
     ("aldis-board", ALL),
     ("xtask", &[]),
 ];

@@ -15,6 +15,7 @@ mod demo;
 mod endian;
 mod fences;
 mod firmware;
+mod fuzz;
 mod licences;
 mod limit;
 mod mpi;
@@ -49,6 +50,7 @@ enum Command {
     Demo(demo::Demo),
     Endian(endian::Endian),
     Firmware(firmware::Firmware),
+    Fuzz(fuzz::Fuzz),
     #[command(subcommand)]
     Mpi(mpi::Command),
     #[command(subcommand)]
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
         Command::Demo(demo) => demo.run(),
         Command::Endian(endian) => endian.run(),
         Command::Firmware(firmware) => firmware.run(),
+        Command::Fuzz(fuzz) => fuzz.run(),
         Command::Mpi(command) => command.run(),
         Command::Qemu(command) => command.run(),
         Command::Schedule(schedule) => schedule.run(),

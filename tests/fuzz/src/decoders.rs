@@ -1,0 +1,63 @@
+//! Decoders: no input panics, and what one takes says the same when it is written again.
+
+use aldis_protocols::discovery::MESSAGE_BYTES_MAX as DISCOVERY_BYTES_MAX;
+use aldis_protocols::header::DataHead;
+use aldis_protocols::{Card, Control, Header, Packet, card, connect, control, discovery};
+
+pub(crate) fn messages(bytes: &[u8]) {
+    if let Ok(packet) = Packet::parse(bytes) {
+        let head = packet.header.emit();
+        assert_eq!(Header::parse(&head), Ok((packet.header, &[][..])), "a header that is written again");
+    }
+    if let Some((header, payload)) = Header::parse_eager(bytes) {
+        assert_eq!(Header::parse(bytes), Ok((header, payload)), "the quick look and the thorough one");
+        assert_eq!(header.length, payload.len() as u64);
+    }
+    if let Some((header, _, payload)) = Header::parse_signed(bytes) {
+        assert_eq!(header.bytes(), payload.len() as u64);
+        assert!(Header::parse(bytes).is_ok());
+    }
+    if let Ok(head) = DataHead::parse(bytes) {
+        assert!(head.offset.checked_add(head.header.length).is_some(), "the end of a fragment is a number");
+    }
+}
+
+pub(crate) fn cards(bytes: &[u8]) {
+    if let Ok(card) = Card::decode(bytes) {
+        let mut buffer = [0; card::CARD_BYTES_MAX];
+        let written = card.encode(&mut buffer).expect("the most that a card needs");
+        assert_eq!(Card::decode(written), Ok(card));
+    }
+    if let Ok(control) = Control::decode(bytes) {
+        let mut buffer = [0; control::CONTROL_MESSAGE_BYTES_MAX];
+        let written = control.encode(&mut buffer).expect("the most that it needs");
+        assert_eq!(Control::decode(written), Ok(control));
+    }
+}
+
+pub(crate) fn handshakes(bytes: &[u8]) {
+    if let Ok(message) = discovery::Message::decode(bytes) {
+        let mut buffer = [0; DISCOVERY_BYTES_MAX];
+        let written = message.encode(&mut buffer).expect("the most that it needs");
+        assert_eq!(discovery::Message::decode(written), Ok(message));
+    }
+    if let Ok(message) = connect::Message::decode(bytes) {
+        let mut buffer = [0; connect::MESSAGE_BYTES_MAX];
+        let written = message.encode(&mut buffer).expect("the most that it needs");
+        assert_eq!(connect::Message::decode(written), Ok(message));
+    }
+    // Few inputs have a checksum that is right; the same with one that is.
+    let mut buffer = [0; DISCOVERY_BYTES_MAX];
+    let length = bytes.len().min(card::CARD_BYTES_MAX);
+    let message = discovery::Message {
+        kind: discovery::Kind::Here,
+        job: 7,
+        size: 9,
+        rank: 8,
+        epoch: aldis_hal::Epoch(1),
+        number: 3,
+        card: &bytes[..length],
+    };
+    let written = message.encode(&mut buffer).expect("the most that it needs");
+    assert_eq!(discovery::Message::decode(written), Ok(message));
+}
