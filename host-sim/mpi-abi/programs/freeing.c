@@ -170,6 +170,33 @@ static void collectives(void) {
     free(all);
 }
 
+/* Over a topology, and over two groups. */
+static void other_kinds(void) {
+    int period = 1, in[2] = {-1, -1}, out[2] = {rank, rank}, kept[2] = {-1, -1}, sum = 0, others = 0;
+    MPI_Comm ring, half, between;
+    MPI_Request requests[4];
+    MPI_Cart_create(WORLD, 1, &size, &period, 0, &ring);
+    MPI_Ineighbor_alltoall(out, 1, MPI_INT, in, 1, MPI_INT, ring, &requests[0]);
+    MPI_Neighbor_allgather_init(&rank, 1, MPI_INT, kept, 1, MPI_INT, ring, MPI_INFO_NULL, &requests[1]);
+    MPI_Comm_free(&ring);
+    churn();
+    MPI_Start(&requests[1]);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    CHECK(in[0] == left && in[1] == right && kept[0] == left && kept[1] == right);
+    MPI_Request_free(&requests[1]);
+    if (size == 1) return;
+    MPI_Comm_split(WORLD, rank % 2, 0, &half);
+    MPI_Intercomm_create(half, 0, WORLD, 1 - rank % 2, 4, &between);
+    MPI_Comm_free(&half);
+    for (int i = 1 - rank % 2; i < size; i += 2) others += i;
+    MPI_Iallreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, between, &requests[2]);
+    MPI_Ibarrier(between, &requests[3]);
+    MPI_Comm_free(&between);
+    churn();
+    MPI_Waitall(2, &requests[2], MPI_STATUSES_IGNORE);
+    CHECK(sum == others);
+}
+
 /* A root that does not wait goes on to other communicators, with some of the ranks, before the others have read what it said; more
    often than there are communicators at a time. */
 static void ahead(void) {
@@ -266,6 +293,7 @@ int main(int argc, char **argv) {
     receives();
     messages();
     collectives();
+    other_kinds();
     ahead();
     behind();
     handlers();

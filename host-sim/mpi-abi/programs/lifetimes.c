@@ -1,4 +1,4 @@
-/* Datatypes that are freed while they are in use, and more requests and datatypes than small tables have, checked on every rank. The
+/* Datatypes and other objects that are freed while they are in use, and more requests and datatypes than small tables have, checked on every rank. The
    last line of a good run is "ok". */
 #include <mpi.h>
 #include <stdio.h>
@@ -157,6 +157,133 @@ static void collectives(void) {
     MPI_Op_free(&op);
 }
 
+static void largest(void *from, void *into, int *count, MPI_Datatype *of) {
+    (void)of;
+    for (int i = 0; i < *count; i++)
+        if (((int *)from)[i] > ((int *)into)[i]) ((int *)into)[i] = ((int *)from)[i];
+}
+
+static void no_operation(void *from, void *into, int *count, MPI_Datatype *of) {
+    (void)from, (void)of;
+    for (int i = 0; i < *count; i++) ((int *)into)[i] = -99;
+}
+
+/* Operations that are freed while reductions are under way, or are kept; others take their places. */
+static void operations(void) {
+    int started = -1, kept = -1, scanned = -1;
+    MPI_Op op, others[4];
+    MPI_Request requests[3];
+    MPI_Op_create(largest, 1, &op);
+    MPI_Iallreduce(&rank, &started, 1, MPI_INT, op, MPI_COMM_WORLD, &requests[0]);
+    MPI_Iscan(&rank, &scanned, 1, MPI_INT, op, MPI_COMM_WORLD, &requests[1]);
+    MPI_Allreduce_init(&rank, &kept, 1, MPI_INT, op, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[2]);
+    MPI_Op_free(&op);
+    CHECK(op == MPI_OP_NULL);
+    for (int i = 0; i < 4; i++) MPI_Op_create(no_operation, 1, &others[i]);
+    for (int round = 0; round < 3; round++) {
+        kept = -1;
+        MPI_Start(&requests[2]);
+        MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+        CHECK(started == size - 1 && scanned == rank && kept == size - 1);
+    }
+    MPI_Request_free(&requests[2]);
+    for (int i = 0; i < 4; i++) MPI_Op_free(&others[i]);
+}
+
+static int copies, deletions, told, told_wrongly;
+
+static int copied(MPI_Comm comm, int key, void *extra, void *value, void *copy, int *flag) {
+    (void)comm, (void)key, (void)extra;
+    *(void **)copy = value, *flag = 1, copies++;
+    return MPI_SUCCESS;
+}
+
+static int deleted(MPI_Comm comm, int key, void *value, void *extra) {
+    (void)comm, (void)key, (void)extra;
+    deletions += value == (void *)&copies;
+    return MPI_SUCCESS;
+}
+
+static void tell(MPI_Comm *comm, int *code, ...) {
+    (void)comm, (void)code;
+    told++;
+}
+
+static void tell_wrongly(MPI_Comm *comm, int *code, ...) {
+    (void)comm, (void)code;
+    told_wrongly++;
+}
+
+/* Keys, error handlers and hints that are freed while communicators have them. */
+static void kept_with_communicators(void) {
+    int key, other, flag = 0;
+    char value[8] = "";
+    MPI_Comm comm, twin;
+    MPI_Info hints, back;
+    MPI_Errhandler handler, others[4], found;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_create_keyval(copied, deleted, &key, NULL);
+    MPI_Comm_set_attr(comm, key, &copies);
+    MPI_Comm_free_keyval(&key);
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &other, NULL);
+    MPI_Info_create(&hints);
+    MPI_Info_set(hints, "mine", "kept");
+    MPI_Comm_set_info(comm, hints);
+    MPI_Info_set(hints, "mine", "lost");
+    MPI_Info_free(&hints);
+    MPI_Comm_create_errhandler(tell, &handler);
+    MPI_Comm_set_errhandler(comm, handler);
+    MPI_Errhandler_free(&handler);
+    CHECK(handler == MPI_ERRHANDLER_NULL);
+    for (int i = 0; i < 4; i++) MPI_Comm_create_errhandler(tell_wrongly, &others[i]);
+    MPI_Comm_dup(comm, &twin);
+    CHECK(MPI_Send(&rank, 1, MPI_INT, size, 0, comm) != MPI_SUCCESS && told == 1);
+    CHECK(MPI_Send(&rank, 1, MPI_INT, size, 0, twin) != MPI_SUCCESS && told == 2);
+    MPI_Comm_get_errhandler(comm, &found);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(comm, found);
+    MPI_Errhandler_free(&found);
+    CHECK(MPI_Send(&rank, 1, MPI_INT, size, 0, comm) != MPI_SUCCESS && told == 3 && told_wrongly == 0);
+    MPI_Comm_get_info(comm, &back);
+    MPI_Info_get(back, "mine", 7, value, &flag);
+    CHECK(flag && value[0] == 'k');
+    MPI_Info_free(&back);
+    CHECK(copies == 1 && deletions == 0);
+    MPI_Comm_free(&comm);
+    CHECK(deletions == 1);
+    MPI_Comm_free(&twin);
+    CHECK(deletions == 2);
+    MPI_Comm_free_keyval(&other);
+    for (int i = 0; i < 4; i++) MPI_Errhandler_free(&others[i]);
+}
+
+/* Groups that outlive their communicators, and communicators that outlive their groups. */
+static void groups(void) {
+    int number, last = size - 1, sum = 1;
+    MPI_Comm comm, made;
+    MPI_Group all, one, same;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_group(comm, &all);
+    MPI_Comm_free(&comm);
+    churn();
+    MPI_Group_size(all, &number);
+    CHECK(number == size);
+    MPI_Group_incl(all, 1, &last, &one);
+    MPI_Comm_create_group(MPI_COMM_WORLD, all, 3, &made);
+    MPI_Group_free(&all);
+    CHECK(all == MPI_GROUP_NULL);
+    MPI_Group_size(one, &number);
+    CHECK(number == 1);
+    MPI_Group_free(&one);
+    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_INT, MPI_SUM, made);
+    CHECK(sum == size);
+    MPI_Comm_group(made, &same);
+    MPI_Group_rank(same, &number);
+    CHECK(number == rank);
+    MPI_Group_free(&same);
+    MPI_Comm_free(&made);
+}
+
 /* So many requests and types at a time. */
 static void many(void) {
     static int in[MANY], out[MANY], lens[BLOCKS], places[BLOCKS];
@@ -211,6 +338,9 @@ int main(int argc, char **argv) {
     messages();
     buffered();
     collectives();
+    operations();
+    kept_with_communicators();
+    groups();
     many();
     MPI_Allreduce(&failures, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     left_over();
