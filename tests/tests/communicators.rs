@@ -86,6 +86,38 @@ fn a_split_goes_by_colour_and_key() {
     }
 }
 
+/// Four agreements: that all can, who goes where, on a context, and that all have it. Where what is free is not the same on all
+/// of them, a generation is agreed upon besides.
+#[test]
+fn a_split_takes_four_agreements() {
+    for (ranks, rounds) in [(2, 1), (4, 2), (5, 3)] {
+        run(ranks, |endpoint| {
+            let (world, me) = (endpoint.world(), endpoint.process().0);
+            let mut scratch = [Choice::NONE; 5];
+            let mut split_costs = |endpoint: &mut Endpoint<'_, '_>, agreements: u64| {
+                let before = endpoint.counters().messages_sent;
+                let own =
+                    split(endpoint, &world, Some(world.rank().0 % 2), 0, &mut scratch).unwrap().unwrap();
+                assert_eq!(endpoint.counters().messages_sent - before, agreements * rounds);
+                own
+            };
+            for _ in 0..3 {
+                let half = split_costs(endpoint, 4);
+                free(endpoint, half).unwrap();
+            }
+            // One of them has a communicator of its own where the others have a free slot.
+            let itself = endpoint.itself();
+            let alone = (world.rank() == Rank(0)).then(|| dup(endpoint, &itself).unwrap());
+            let half = split_costs(endpoint, 5);
+            roll_call(endpoint, &half, &(me % 2..ranks).step_by(2).collect::<Vec<_>>());
+            free(endpoint, half).unwrap();
+            if let Some(alone) = alone {
+                free(endpoint, alone).unwrap();
+            }
+        });
+    }
+}
+
 #[test]
 fn communicators_are_made_of_groups() {
     run(7, |endpoint| {

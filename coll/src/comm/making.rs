@@ -6,7 +6,9 @@ use aldis_kernel::{CONTEXT_WORDS, Comm, Endpoint, Error, GENERATION_MAX, Members
 use super::messenger::{Messenger, rest};
 use super::party::Party;
 
-/// Words of an agreement on a slot: an objection, the call's place in the order of calls, flags, and which slots are free.
+/// Words of an agreement on a slot: an objection; the call's place in the order of calls, and above it the least of
+/// everybody's first free slots; flags, and above them the greatest of these slots with its last generation; and which
+/// slots are free.
 const OFFER_WORDS: usize = 3 + CONTEXT_WORDS;
 
 /// Makes a communicator of `members`: everybody in the party takes part, also those who will be in none. A rank that
@@ -78,7 +80,7 @@ where
 async fn install_in<'s, T, P, I>(
     messenger: &mut impl Messenger<'s, T, P>,
     party: &impl Party,
-    slot: u32,
+    slot: AgreedSlot,
     members: Option<Members<I>>,
     install: impl FnOnce(&mut Endpoint<'s, T, P>, u32, u32, &Members<I>) -> Result<Comm, Cause>,
 ) -> Result<Option<Result<Comm, Cause>>, Error>
@@ -87,11 +89,19 @@ where
     P: Platform,
     I: Iterator<Item = PeerId> + Clone,
 {
-    let newest = if members.is_some() { messenger.endpoint().context_generation(slot) } else { 0 };
-    let mut newest = [newest.into()];
-    party.agree(messenger, &mut newest, |_, mine, theirs| mine.max(theirs)).await?;
+    let AgreedSlot { slot, newest } = slot;
+    let newest = match newest {
+        Some(newest) => newest,
+        None => {
+            let own = if members.is_some() { messenger.endpoint().context_generation(slot) } else { 0 };
+            let mut newest = [own.into()];
+            party.agree(messenger, &mut newest, |_, mine, theirs| mine.max(theirs)).await?;
+            let [newest] = newest;
+            newest as u32
+        }
+    };
     let generation = match newest {
-        [newest] if newest < GENERATION_MAX.into() => newest as u32 + 1,
+        newest if newest < GENERATION_MAX => newest + 1,
         _ => {
             // From here on generations repeat: no message of an old one may be under way any more.
             party.flush(messenger).await?;
@@ -99,6 +109,13 @@ where
         }
     };
     Ok(members.map(|members| install(&mut messenger.endpoint(), slot, generation, &members)))
+}
+
+/// A slot that is free on all members.
+struct AgreedSlot {
+    slot: u32,
+    /// The greatest of the generations that it has had on them, if the agreement on the slot has told it.
+    newest: Option<u32>,
 }
 
 /// A call's place in the order of those that are under way, as far as it is known, and whether it has its process's turn.
@@ -116,6 +133,25 @@ const MORE: u64 = 1;
 /// In an offer's flags: it is one, made in this process's turn.
 const OFFERED: u64 = 2;
 
+/// The lower half of a word.
+const LOW: u64 = u32::MAX as u64;
+
+/// Bits of a generation, below the number of its slot.
+const GENERATION_BITS: u32 = 15;
+const _: () =
+    assert!(GENERATION_MAX < 1 << GENERATION_BITS, "a slot and its generation fit into half a word");
+
+/// Combines everybody's words of an offer.
+fn combine_offers(index: usize, mine: u64, theirs: u64) -> u64 {
+    let (high, low) = ((mine >> 32, theirs >> 32), (mine & LOW, theirs & LOW));
+    match index {
+        0 => mine.max(theirs),
+        1 => high.0.min(high.1) << 32 | low.0.min(low.1),
+        2 => high.0.max(high.1) << 32 | (low.0 & low.1),
+        _ => mine & theirs,
+    }
+}
+
 /// The first slot that is free on all members: everybody's free slots, combined by and, 256 at a time (as MPICH does it:
 /// Gropp and Thakur, "Thread-safety in an MPI implementation", 2007). Those who are no members leave the choice to them. Where
 /// it is not this call's turn, all try again. Who does other things meanwhile offers nothing at first: his turn would last until
@@ -126,7 +162,7 @@ async fn agree_on_slot<'s, T: Transport, P: Platform>(
     turn: &mut Turn,
     is_member: bool,
     mut own: Option<Cause>,
-) -> Result<u32, Error> {
+) -> Result<AgreedSlot, Error> {
     let mut base = 0;
     loop {
         // Others of this process are not to wait until all ranks have begun this one.
@@ -135,22 +171,22 @@ async fn agree_on_slot<'s, T: Transport, P: Platform>(
         if is_ready && !turn.held && !messenger.waits() {
             own = own.or(Some(Cause::Busy));
         }
-        let (mut flags, mut free) = (MORE | OFFERED, [u64::MAX; CONTEXT_WORDS]);
+        let (mut flags, mut free, mut first) = (MORE | OFFERED, [u64::MAX; CONTEXT_WORDS], (LOW, 0));
         if is_member && !turn.held {
             (flags, free) = (0, [0; CONTEXT_WORDS]);
         } else if is_member {
             let offer = messenger.endpoint().context_offer(base);
             (flags, free) = (OFFERED | if offer.more { MORE } else { 0 }, offer.free);
+            if let Some(slot) = first_of(&free, base) {
+                let newest = messenger.endpoint().context_generation(slot);
+                first = (slot.into(), u64::from(slot) << GENERATION_BITS | u64::from(newest));
+            }
         }
         let mut words = [0; OFFER_WORDS];
         let [objection, order, offered, slots @ ..] = &mut words;
-        (*objection, *order, *offered, *slots) = (party.objection(own), party.order().into(), flags, free);
-        let combine = |index, mine: u64, theirs: u64| match index {
-            0 => mine.max(theirs),
-            1 => mine.min(theirs),
-            _ => mine & theirs,
-        };
-        party.agree(messenger, &mut words, combine).await?;
+        (*objection, *order) = (party.objection(own), first.0 << 32 | u64::from(party.order()));
+        (*offered, *slots) = (first.1 << 32 | flags, free);
+        party.agree(messenger, &mut words, combine_offers).await?;
         let [objection, order, flags, free @ ..] = words;
         party.heed(objection, own).inspect_err(|error| party.raise(messenger, *error))?;
         if flags & OFFERED == 0 {
@@ -159,13 +195,50 @@ async fn agree_on_slot<'s, T: Transport, P: Platform>(
             rest().await;
             continue;
         }
-        let mut words = free.into_iter().zip((base..).step_by(64)).filter(|&(word, _)| word != 0);
-        if let Some((word, first)) = words.next() {
-            return Ok(first + word.trailing_zeros());
+        if let Some(slot) = first_of(&free, base) {
+            // If it is the first that is free on every member, that with its greatest generation is the greatest there is.
+            let (least, greatest) = ((order >> 32) as u32, (flags >> 32) as u32);
+            let is_everybodys = least == slot && greatest >> GENERATION_BITS == slot;
+            let newest = is_everybodys.then_some(greatest & ((1 << GENERATION_BITS) - 1));
+            return Ok(AgreedSlot { slot, newest });
         }
         if flags & MORE == 0 {
             return Err(Error::new(party.operation(), Cause::Full(Resource::Communicators)));
         }
         base += 64 * CONTEXT_WORDS as u32;
+    }
+}
+
+/// The first slot among free ones from `base` on.
+fn first_of(free: &[u64; CONTEXT_WORDS], base: u32) -> Option<u32> {
+    let mut words = free.iter().zip((base..).step_by(64)).filter(|&(word, _)| *word != 0);
+    words.next().map(|(word, first)| first + word.trailing_zeros())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is combined twice counts once, and each half by itself.
+    #[test]
+    fn offers_are_combined_half_by_half() {
+        let word = |high: u64, low: u64| high << 32 | low;
+        for (index, mine, theirs, both) in [
+            (0, word(1, 9), word(2, 3), word(2, 3)),
+            (1, word(7, 9), word(LOW, 3), word(7, 3)),
+            (2, word(5, OFFERED | MORE), word(4, OFFERED), word(5, OFFERED)),
+            (2, word(5, OFFERED), word(6, 0), word(6, 0)),
+            (3, word(7, 9), word(1, 3), word(1, 1)),
+        ] {
+            for (mine, theirs) in [(mine, theirs), (theirs, mine), (both, mine), (both, theirs)] {
+                assert_eq!(combine_offers(index, mine, theirs), both, "word {index}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_slot_is_the_first_of_those_that_are_free() {
+        assert_eq!(first_of(&[0, 0, 1 << 5, 1], 256), Some(256 + 128 + 5));
+        assert_eq!(first_of(&[0; CONTEXT_WORDS], 256), None);
     }
 }

@@ -18,8 +18,9 @@ const LIMIT: &str = "60";
 const HYDRA: &str = "mpiexec.hydra";
 
 /// A program, how many ranks it is run with, and by which transports.
-const PROGRAMS: [(&str, &[u32], &[&str]); 13] = [
+const PROGRAMS: &[(&str, &[u32], &[&str])] = &[
     ("basics", &[1, 2, 3, 4], &["shm", "tcp"]),
+    ("blocks", &[1, 2], &["shm"]),
     ("buffers", &[1, 2], &["shm", "tcp"]),
     ("types", &[1, 2], &["shm"]),
     ("lifetimes", &[1, 2, 3], &["shm", "tcp"]),
@@ -58,7 +59,7 @@ pub(super) fn run(prefix: &Path, into: &Path) -> Result<String> {
     fs::create_dir_all(into)?;
     let functions = every_function(prefix, into)?;
     let mut runs = 0;
-    for (name, ranks, transports) in PROGRAMS {
+    for &(name, ranks, transports) in PROGRAMS {
         let program =
             compile(prefix, "aldis-mpicc", &folder().join("programs").join(format!("{name}.c")), into)?;
         for transport in transports {
