@@ -227,9 +227,10 @@ static void kept_with_communicators(void) {
     MPI_Comm_free_keyval(&key);
     MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &other, NULL);
     MPI_Info_create(&hints);
-    MPI_Info_set(hints, "mine", "kept");
+    MPI_Info_set(hints, "mpi_assert_exact_length", "false");
+    MPI_Info_set(hints, "mine", "ignored");
     MPI_Comm_set_info(comm, hints);
-    MPI_Info_set(hints, "mine", "lost");
+    MPI_Info_set(hints, "mpi_assert_exact_length", "true");
     MPI_Info_free(&hints);
     MPI_Comm_create_errhandler(tell, &handler);
     MPI_Comm_set_errhandler(comm, handler);
@@ -245,8 +246,10 @@ static void kept_with_communicators(void) {
     MPI_Errhandler_free(&found);
     CHECK(MPI_Send(&rank, 1, MPI_INT, size, 0, comm) != MPI_SUCCESS && told == 3 && told_wrongly == 0);
     MPI_Comm_get_info(comm, &back);
+    MPI_Info_get(back, "mpi_assert_exact_length", 7, value, &flag);
+    CHECK(flag && value[0] == 'f');
     MPI_Info_get(back, "mine", 7, value, &flag);
-    CHECK(flag && value[0] == 'k');
+    CHECK(!flag);
     MPI_Info_free(&back);
     CHECK(copies == 1 && deletions == 0);
     MPI_Comm_free(&comm);

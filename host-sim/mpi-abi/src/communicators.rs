@@ -262,7 +262,7 @@ mpi! { fn MPI_Comm_dup(comm: Handle, made: Ptr<Handle>) on comm => {
 } }
 
 mpi! { fn MPI_Comm_dup_with_info(comm: Handle, hints: Handle, made: Ptr<Handle>) on comm => {
-    made.set(making::complete(comm, duplicate(comm, Some(info::of(hints)?))?)?)?;
+    made.set(making::complete(comm, duplicate(comm, Some(info::of_communicator(hints)?))?)?)?;
 } }
 
 mpi! { fn MPI_Comm_idup(comm: Handle, made: Ptr<Handle>, request: Ptr<Handle>) on comm => {
@@ -271,7 +271,7 @@ mpi! { fn MPI_Comm_idup(comm: Handle, made: Ptr<Handle>, request: Ptr<Handle>) o
 } }
 
 mpi! { fn MPI_Comm_idup_with_info(comm: Handle, hints: Handle, made: Ptr<Handle>, request: Ptr<Handle>) on comm => {
-    let copy = duplicate(comm, Some(info::of(hints)?))?;
+    let copy = duplicate(comm, Some(info::of_communicator(hints)?))?;
     request.set(making::begin(comm, async move { made.set(copy.await?) })?)?;
 } }
 
@@ -397,7 +397,7 @@ mpi! { fn MPI_Comm_get_name(comm: Handle, name: Ptr<c_char>, len: Ptr<c_int>) on
 } }
 
 mpi! { fn MPI_Comm_set_info(comm: Handle, hints: Handle) on comm => {
-    let hints = info::of(hints)?;
+    let hints = info::of_communicator(hints)?;
     change(comm, |data| data.info = hints)?;
 } }
 

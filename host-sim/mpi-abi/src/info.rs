@@ -41,6 +41,20 @@ pub(crate) fn of(handle: Handle) -> Result<Info, Fault> {
     }
 }
 
+/// Hints for communicators that are known (MPI 5.0, 7.4.4); others are ignored, and so not given back.
+const OF_COMMUNICATORS: [&str; 4] = [
+    "mpi_assert_no_any_tag",
+    "mpi_assert_no_any_source",
+    "mpi_assert_exact_length",
+    "mpi_assert_allow_overtaking",
+];
+
+/// Those of a copy of an info object that a communicator takes.
+pub(crate) fn of_communicator(handle: Handle) -> Result<Info, Fault> {
+    let given = of(handle)?;
+    Ok(given.into_iter().filter(|(key, _)| OF_COMMUNICATORS.contains(&key.as_str())).collect())
+}
+
 /// A new object.
 pub(crate) fn insert(info: Info) -> Result<Handle, Fault> {
     INFOS.borrow_mut().insert(info).ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many info objects"))
