@@ -3,6 +3,7 @@
 use core::error::Error;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
+use std::ffi::OsString;
 use std::io::{self, Write, stdout};
 use std::process::ExitCode;
 
@@ -88,7 +89,15 @@ pub fn failed(program: &str, error: &(dyn Error + 'static)) -> ExitCode {
 /// # Errors
 /// The exit code.
 pub fn parse<O: Parser>() -> Result<O, ExitCode> {
-    let matches = matches(O::command())?;
+    parse_from(std::env::args_os())
+}
+
+/// The same of other words, of which the first is the program's name.
+///
+/// # Errors
+/// The exit code.
+pub fn parse_from<O: Parser>(words: impl IntoIterator<Item = OsString>) -> Result<O, ExitCode> {
+    let matches = matches(O::command(), words)?;
     O::from_arg_matches(&matches).map_err(|error| end(&error, O::command().get_name()))
 }
 
@@ -96,9 +105,9 @@ pub fn parse<O: Parser>() -> Result<O, ExitCode> {
 ///
 /// # Errors
 /// The exit code.
-pub fn matches(command: Command) -> Result<ArgMatches, ExitCode> {
+pub fn matches(command: Command, words: impl IntoIterator<Item = OsString>) -> Result<ArgMatches, ExitCode> {
     let name = command.get_name().to_owned();
-    command.try_get_matches().map_err(|error| end(&error, &name))
+    command.try_get_matches_from(words).map_err(|error| end(&error, &name))
 }
 
 /// Prints what clap has to say; returns the exit code.

@@ -130,6 +130,11 @@ fn delete(of: Of, object: Handle, number: c_int) -> Result<(), Fault> {
     attributes(of, object, |list| list.retain(|(known, _)| *known != number))
 }
 
+/// Which of the programs of the job this is, as `aldis-run` says it: of one program, the first.
+fn app_number() -> c_int {
+    std::env::var("ALDIS_APPNUM").ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
 /// The place where a predefined attribute's value is.
 fn predefined(number: c_int) -> Option<usize> {
     let place =
@@ -140,6 +145,7 @@ fn predefined(number: c_int) -> Option<usize> {
         MPI_TAG_UB => c_int::MAX,
         MPI_HOST | MPI_IO => MPI_PROC_NULL,
         MPI_LASTUSEDCODE => errors::last_used_code(),
+        MPI_APPNUM => app_number(),
         MPI_UNIVERSE_SIZE => communicators::world_size(),
         _ => 0,
     };

@@ -29,6 +29,61 @@ fn options_are_checked() {
 }
 
 #[test]
+fn several_programs_are_one_job() {
+    for host in ["localhost", "local:a,local:b"] {
+        let script = "echo $ALDIS_RANK of $ALDIS_SIZE runs $ALDIS_APPNUM with $0 $A in $(pwd)";
+        let ended = run([
+            "-n",
+            "1",
+            "--any-program",
+            "--host",
+            host,
+            "--env",
+            "A=1",
+            "sh",
+            "-c",
+            script,
+            "a",
+            ":",
+            "-n",
+            "2",
+            "--wdir",
+            "/usr",
+            "sh",
+            "-c",
+            script,
+            "b",
+        ]);
+        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:#?}");
+        let mut lines: Vec<&str> = ended.out.lines().collect();
+        lines.sort_unstable();
+        assert!(lines[0].starts_with("[0] 0 of 3 runs 0 with a 1 in "), "{ended:#?}");
+        assert_eq!(lines[1..], ["[1] 1 of 3 runs 1 with b in /usr", "[2] 2 of 3 runs 1 with b in /usr"]);
+    }
+    // Two programs that take part are ranks of one world.
+    let ended = run(["-n", "1", RANK, "greet", ":", "-n", "2", "sh", "-c", "exec \"$0\" greet", RANK]);
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    for rank in 0..3 {
+        assert!(ended.out.contains(&format!("[{rank}] rank {rank} of 3 has pid ")), "{ended:#?}");
+    }
+}
+
+#[test]
+fn wrong_lines_of_several_programs_are_told() {
+    run(["-n", "1", "true", ":", "true"]).says(2, &["-n <N>", ": -n <N> [--wdir <FOLDER>]"]);
+    run(["-n", "1", "true", ":"]).says(2, &["-n <N>", "<PROGRAM>"]);
+    run(["-n", "1", "true", ":", "-n", "1", "--timeout", "3", "true"])
+        .says(2, &["unexpected argument '--timeout'", "[OPTIONS OF THE JOB]"]);
+    run(["-n", "40", "true", ":", "-n", "40", "true"])
+        .says(2, &["80 ranks of all programs", "room for 64 peers"]);
+    run(["-n", "1", "true", ":", "-n", "1", "no-such-program"])
+        .says(127, &["cannot start no-such-program", "no such program in PATH"]);
+    run(["-n", "1", "true", ":", "-n", "1", "--wdir", "/no/such/folder", "true"])
+        .says(1, &["cannot work in /no/such/folder", "see --wdir"]);
+    run(["-np", "2", "true"]).says(2, &["-np is -n here; aldis-mpiexec takes the options of mpiexec"]);
+}
+
+#[test]
 fn a_missing_program_is_named() {
     run(["-n", "2", "no-such-program"])
         .says(127, &["cannot start no-such-program", "no such program in PATH", "give its path"]);

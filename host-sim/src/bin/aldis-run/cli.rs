@@ -16,6 +16,7 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, CommandFactory, Parser, ValueEnum};
 
 use crate::hosts::{self, Place, Share};
+use crate::programs::Part;
 use crate::remote::{self, Ways};
 use crate::talk::{Input, Order};
 use crate::tcp_options::TcpOptions;
@@ -62,11 +63,15 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PATH")]
     pub(crate) agent: Option<String>,
 
-    /// The folder in which every rank starts, on every host; this one's if not given
+    /// The folder in which every rank of a program starts, on every host; this one's if not given
     #[arg(long, value_name = "FOLDER")]
     pub(crate) wdir: Option<PathBuf>,
 
-    /// A variable for every rank's environment; without a value it is passed on as it is here
+    /// A variable for the environment of every rank, whatever program it runs
+    #[arg(long = "genv", value_name = "NAME[=VALUE]", value_parser = variable)]
+    pub(crate) common: Vec<(OsString, OsString)>,
+
+    /// A variable for the environment of every rank of a program; without a value it is passed on as it is here
     #[arg(long = "env", value_name = "NAME[=VALUE]", value_parser = variable)]
     pub(crate) environment: Vec<(OsString, OsString)>,
 
@@ -122,9 +127,14 @@ pub(crate) struct Options {
     #[command(flatten)]
     pub(crate) tcp: TcpOptions,
 
-    /// The program and its arguments; everything from here on is the program's
+    /// The program and its arguments; everything from here on is the program's, up to `:`, behind which stands another program
+    /// with its own -n, --wdir and --env
     #[arg(required_unless_present = EXPLAIN_COLLECTIVE, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"])]
     pub(crate) command: Vec<OsString>,
+
+    /// The programs after the first.
+    #[arg(skip)]
+    pub(crate) others: Vec<Part>,
 }
 
 /// The transports that there are.
@@ -163,6 +173,8 @@ pub(crate) enum Output {
 }
 
 const EXAMPLES: &str = r#"Examples:
+  aldis-run -n 1 ./server : -n 7 --env RUST_LOG=info ./worker input.toml
+      rank 0 runs one program, ranks 1-7 another; options of the job stand in front of the first
   aldis-run -n 4 target/release/examples/ring
       four ranks, their lines prefixed by [rank]
   aldis-run -n 2 --bind core target/release/examples/pingpong --json
@@ -196,7 +208,7 @@ Environment:
   aldis-run reads ALDIS_ARENA, ALDIS_COLL_RULES, ALDIS_JOIN_TIMEOUT, ALDIS_TCP_INCLUDE, _EXCLUDE, _FAMILY, _PORTS, _LINKS and _BUFFERS, and
   ALDIS_TLS_CERT, _KEY, _CA and _NAME, where the option is not given.
   Every rank reads ALDIS_CMA, ALDIS_READ_COST and ALDIS_MAPPED_COST: how long messages are copied.
-  ALDIS_RANK and ALDIS_SIZE for scripts, ALDIS_WIREUP_FD for the library.
+  ALDIS_RANK, ALDIS_SIZE and ALDIS_APPNUM (which program, from 0) for scripts, ALDIS_WIREUP_FD for the library.
   docs/environment.md says what each may be.
   Rank 0, if it is on this machine, inherits the launcher's input unless that is a terminal; the others read nothing.
 
@@ -210,6 +222,13 @@ pub(crate) type Hosts = Vec<hosts::Listed>;
 pub(crate) type Shell = Vec<String>;
 
 impl Options {
+    /// Takes the programs after the first; ends this one with an error if there are too many ranks of them.
+    pub(crate) fn take(&mut self, others: Vec<Part>) {
+        if let Err(text) = self.join(others) {
+            Self::command().error(ErrorKind::ValueValidation, text).exit();
+        }
+    }
+
     /// Ends the program with an error if the options contradict each other.
     pub(crate) fn check(&self) {
         if let Err(text) = self.shares() {
@@ -274,23 +293,22 @@ impl Options {
             binds: self.bind == Bind::Core,
             pipes: self.output != Output::Plain || !here,
             input: if here { Input::Inherited } else { Input::Empty },
-            command: self.command.clone(),
-            folder: self.wdir.clone().or_else(own).map(Into::into),
-            environment: self.environment(),
+            programs: self.programs(),
+            folder: own().map(Into::into),
             tcp: key.map(|key| Box::new(TcpTerms { key, config: self.tcp.config() })),
         }
     }
 }
 
 impl Options {
-    /// What every rank finds in its environment: what the user says, then the rules and the transport, which nobody's own can
-    /// replace.
-    fn environment(&self) -> Vec<(OsString, OsString)> {
+    /// What the ranks of a program find in their environment: what the user says for all and for them, then the rules and the
+    /// transport, which nobody's own can replace.
+    pub(crate) fn variables(&self, program: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
         let rules = self.coll_rules.as_ref().map_or_else(String::new, RuleFile::carried);
         let own = (coll_rules::TEXT_VARIABLE.into(), rules.into());
         let name = self.transport.to_possible_value().map(|value| value.get_name().to_owned());
         let chosen = (transport::VARIABLE.into(), name.unwrap_or_default().into());
-        self.environment.iter().cloned().chain([own, chosen]).collect()
+        self.common.iter().chain(program).cloned().chain([own, chosen]).collect()
     }
 }
 
@@ -301,7 +319,7 @@ fn shell(line: &str) -> Result<Shell, String> {
 }
 
 /// `NAME=VALUE`, or `NAME` of this environment.
-fn variable(text: &str) -> Result<(OsString, OsString), String> {
+pub(crate) fn variable(text: &str) -> Result<(OsString, OsString), String> {
     let (name, value) = match text.split_once('=') {
         Some((name, value)) => (name, value.into()),
         None => {
@@ -317,7 +335,10 @@ fn variable(text: &str) -> Result<(OsString, OsString), String> {
 }
 
 /// A number of ranks that the storage has room for.
-fn ranks(text: &str) -> Result<Plan, String> {
+pub(crate) fn ranks(text: &str) -> Result<Plan, String> {
+    if text == "p" {
+        return Err("-np is -n here; aldis-mpiexec takes the options of mpiexec".into());
+    }
     let ranks: u32 = text.parse().map_err(|_| format!("not a number of ranks from 1 to {MAX_RANKS}"))?;
     if ranks == 0 {
         return Err("a job needs at least one rank; try -n 1".into());
@@ -345,6 +366,7 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
+    use crate::programs;
 
     fn parse(line: &str) -> Result<Options, String> {
         Options::try_parse_from(line.split_whitespace()).map_err(|error| error.to_string())
@@ -391,6 +413,28 @@ mod tests {
         assert_eq!(options.plan.ranks, 3);
         assert_eq!(options.timeout, Some(Duration::from_millis(1500)));
         assert_eq!(options.command, ["prog", "--bogus", "-n", "7", "--", "x"]);
+    }
+
+    #[test]
+    fn several_programs_have_ranks_folders_and_variables_of_their_own() {
+        let line = "aldis-run -n 2 --genv G=1 --env A=1 a x : -n 3 --wdir /w --env B=2 b -n 7 : -n 1 c";
+        let mut parts = programs::split(line.split(' ').map(OsString::from)).into_iter();
+        let mut options = Options::try_parse_from(parts.next().unwrap()).unwrap();
+        options.join(parts.map(|part| Part::try_parse_from(part).unwrap()).collect()).unwrap();
+        assert_eq!(options.plan.ranks, 6);
+        let programs = options.programs();
+        let ranks: Vec<u32> = programs.iter().map(|one| one.ranks).collect();
+        assert_eq!(ranks, [2, 3, 1]);
+        let [a, b, c] = programs.as_slice() else { panic!("three programs") };
+        assert_eq!((a.command.join("_".as_ref()), a.folder.as_ref()), ("a_x".into(), None));
+        assert_eq!((b.command.join("_".as_ref()), b.folder.clone()), ("b_-n_7".into(), Some("/w".into())));
+        let has = |program: &crate::talk::Program, name: &str| {
+            program.environment.iter().any(|(known, _)| known == name)
+        };
+        assert!([a, b, c].iter().all(|one| has(one, "G")) && has(a, "A") && has(b, "B"));
+        assert!(!has(b, "A") && !has(a, "B") && !has(c, "A") && !has(c, "B"));
+        let parts = vec![Part::try_parse_from("aldis-run -n 60 b".split(' ')).unwrap()];
+        assert!(options.join(parts).unwrap_err().contains("66 ranks of all programs: "));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `aldis-run`: starts the ranks of a job, on this machine and on others, brings them together, and ends them together.
 //!
-//! Read top-down: [`cli`] is what the user types and [`hosts`] where ranks run; [`supervise`] waits for whatever happens
+//! Read top-down: [`cli`] is what the user types, [`programs`] what ranks run and [`hosts`] where; [`supervise`] waits for whatever happens
 //! next and decides, [`report`] says it, [`relay`] shows what the ranks print. It speaks to the nodes of a job by the
 //! messages of [`talk`]: to its own directly, to others through [`remote`] and [`link`] with an [`agent`], which is this
 //! program again; [`crew`] makes no difference between them. A [`node`] makes segments and, in [`spawn`], processes; [`rank`]
@@ -17,6 +17,7 @@ mod link;
 mod member;
 mod node;
 mod pipes;
+mod programs;
 mod rank;
 mod relay;
 mod remote;
@@ -41,7 +42,9 @@ fn main() -> ExitCode {
     let ended = if std::env::args_os().nth(1).is_some_and(|word| word == remote::AGENT) {
         agent::run()
     } else {
-        let matches = match output::matches(cli::Options::command()) {
+        let mut parts = programs::split(std::env::args_os()).into_iter();
+        let first = parts.next().unwrap_or_default();
+        let matches = match output::matches(cli::Options::command(), first) {
             Ok(matches) => matches,
             Err(code) => return code,
         };
@@ -52,7 +55,13 @@ fn main() -> ExitCode {
             let answer = question.answer(matches.get_one(cli::COLL_RULES));
             return said(output::print(format_args!("{answer}\n")));
         }
-        let options = cli::Options::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        let options = cli::Options::from_arg_matches(&matches);
+        let mut options = options.unwrap_or_else(|error| error.exit());
+        let others: Result<_, _> = parts.map(output::parse_from).collect();
+        match others {
+            Ok(others) => options.take(others),
+            Err(code) => return code,
+        }
         options.check();
         supervise::run(&options)
     };

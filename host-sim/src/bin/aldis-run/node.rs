@@ -2,7 +2,9 @@
 //! its own for the ranks of its machine; an agent is one behind a pipe.
 
 use core::time::Duration;
+use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 use std::time::Instant;
 
 use aldis_host_sim::board::Label;
@@ -12,6 +14,7 @@ use aldis_host_sim::wireup::{self, Channel};
 use nix::errno::Errno;
 use nix::poll::PollFlags;
 use nix::sys::signal::Signal;
+use nix::unistd::AccessFlags;
 
 use crate::cores;
 use crate::pipes::{Came, Pipes};
@@ -96,11 +99,19 @@ impl Node {
         let nonsense = || Refusal { text: format!("no plan for {} ranks on a node", order.ranks), code: 1 };
         let arena_bytes = usize::try_from(order.arena_bytes).unwrap_or(usize::MAX);
         let plan = plan.filter(|_| order.ranks > 0).ok_or_else(nonsense)?.with_arena(arena_bytes);
+        let refused = |folder: &OsString, errno: Errno| Refusal {
+            text: format!("cannot work in {}: {}; see --wdir", folder.display(), errno.desc()),
+            code: 1,
+        };
         if let Some(folder) = &order.folder {
-            nix::unistd::chdir(folder.as_os_str()).map_err(|errno| Refusal {
-                text: format!("cannot work in {}: {}; see --wdir", folder.display(), errno.desc()),
-                code: 1,
-            })?;
+            nix::unistd::chdir(folder.as_os_str()).map_err(|errno| refused(folder, errno))?;
+        }
+        for folder in order.programs.iter().filter_map(|program| program.folder.as_ref()) {
+            let access = AccessFlags::X_OK;
+            nix::unistd::access(folder.as_os_str(), access).map_err(|errno| refused(folder, errno))?;
+            if !Path::new(folder).is_dir() {
+                return Err(refused(folder, Errno::ENOTDIR));
+            }
         }
         let cores = cores::in_order().len() as u32;
         let node = wireup::Node { first: order.first, ranks: order.ranks, cores, shares_memory };

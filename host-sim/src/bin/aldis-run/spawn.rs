@@ -1,7 +1,7 @@
 //! UNSAFE: runs a few system calls between fork and exec. Makes one rank's process.
 
 use core::fmt;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -48,10 +48,10 @@ impl SpawnError {
         }
     }
 
-    fn new(program: &OsString, error: io::Error) -> Self {
+    fn new(program: &OsString, folder: Option<&OsStr>, error: io::Error) -> Self {
         let program = program.clone();
-        let path = Path::new(&program);
-        let has_folder = path.components().count() > 1;
+        let has_folder = Path::new(&program).components().count() > 1;
+        let path = &Path::new(folder.unwrap_or_default()).join(&program);
         match error.kind() {
             io::ErrorKind::NotFound if has_folder && path.exists() => {
                 Self::NotExecutable { program, why: "its interpreter (first line) or loader is missing" }
@@ -115,16 +115,22 @@ pub(crate) struct Plan<'a> {
 /// Starts one rank.
 pub(crate) fn spawn(plan: &Plan<'_>) -> Result<Spawned, SpawnError> {
     let order = plan.order;
-    let Some((program, arguments)) = order.command.split_first() else {
+    let found = order.program(plan.rank);
+    let words = found.and_then(|(place, own)| Some((place, own, own.command.split_first()?)));
+    let Some((place, own, (program, arguments))) = words else {
         return Err(SpawnError::NotFound { program: OsString::new(), hint: None });
     };
-    let refused = |error| SpawnError::new(program, error);
+    let refused = |error| SpawnError::new(program, own.folder.as_deref(), error);
     let mut command = Command::new(program);
     command.args(arguments).process_group(0);
     let socket = plan.socket.as_fd().as_raw_fd();
     command.env(SOCKET_VARIABLE, socket.to_string());
-    command.envs(order.environment.iter().map(|(name, value)| (name, value)));
+    command.envs(own.environment.iter().map(|(name, value)| (name, value)));
     command.env("ALDIS_RANK", plan.rank.to_string()).env("ALDIS_SIZE", order.size.to_string());
+    command.env("ALDIS_APPNUM", place.to_string());
+    if let Some(folder) = &own.folder {
+        command.current_dir(folder);
+    }
     let reads = plan.rank == 0 && order.input == Input::Inherited && !io::stdin().is_terminal();
     command.stdin(if reads { Stdio::inherit() } else { Stdio::null() });
     if order.pipes {
@@ -169,10 +175,12 @@ fn core_set(core: usize) -> Result<CpuSet, Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::talk::Program;
 
     fn refusal(program: &str) -> SpawnError {
         let (_launcher, rank) = Channel::pair().unwrap();
-        let order = Order { command: vec![program.into()], ..Order::default() };
+        let program = Program { ranks: 1, command: vec![program.into()], ..Program::default() };
+        let order = Order { programs: vec![program], ..Order::default() };
         spawn(&Plan { order: &order, rank: 0, socket: &rank, core: None }).unwrap_err()
     }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::standing::Standing;
 
 /// The version of these messages; launcher and agent are one program and must be of one build.
-pub(crate) const VERSION: u16 = 2;
+pub(crate) const VERSION: u16 = 3;
 
 /// Output that a node may have sent and not yet been granted again, in bytes.
 pub(crate) const OUTPUT_WINDOW: u32 = 256 << 10;
@@ -54,14 +54,36 @@ pub(crate) struct Order {
     pub(crate) pipes: bool,
     /// What rank 0 reads.
     pub(crate) input: Input,
-    /// Program and arguments.
+    /// What the ranks of the job run, in their order.
+    pub(crate) programs: Vec<Program>,
+    /// The folder in which paths begin.
+    pub(crate) folder: Option<OsString>,
+    /// How the ranks with whom no memory is shared are reached; `None` if there are none.
+    pub(crate) tcp: Option<Box<TcpTerms>>,
+}
+
+/// A program and the ranks that run it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Program {
+    /// How many.
+    pub(crate) ranks: u32,
+    /// Its name and its arguments.
     pub(crate) command: Vec<OsString>,
-    /// The folder to start it in.
+    /// The folder to start it in, if it is another than the node's.
     pub(crate) folder: Option<OsString>,
     /// Variables to set.
     pub(crate) environment: Vec<(OsString, OsString)>,
-    /// How the ranks with whom no memory is shared are reached; `None` if there are none.
-    pub(crate) tcp: Option<Box<TcpTerms>>,
+}
+
+impl Order {
+    /// The program of a rank of the job, and its place among them.
+    pub(crate) fn program(&self, rank: u32) -> Option<(u32, &Program)> {
+        let mut first = 0_u32;
+        (0..).zip(&self.programs).find(|(_, program)| {
+            first = first.saturating_add(program.ranks);
+            rank < first
+        })
+    }
 }
 
 /// What the launcher says.

@@ -1,0 +1,101 @@
+//! `aldis-mpiexec`: starts programs of MPI over Aldis with the options that MPI names (MPI 5.0, 11.5) and those of other
+//! implementations. It is `aldis-run` with other options, and with the library in the ranks' search path, so that programs built for
+//! any implementation with the standard binary interface run as they are.
+
+mod options;
+
+use std::ffi::OsString;
+use std::io::{Error, ErrorKind};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use aldis_host_sim::output;
+
+use crate::options::{Asked, Job};
+
+const NAME: &str = "aldis-mpiexec";
+
+const HELP: &str = "Start programs of MPI over Aldis
+
+Usage: aldis-mpiexec [OPTIONS] PROGRAM [ARGS] [: [OPTIONS] PROGRAM [ARGS]]...
+
+Options of each program:
+  -n, -np N             ranks that run it; 1 if not given
+  -env NAME VALUE       a variable for their environment
+  -wdir FOLDER          the folder in which they start
+
+Options of the job:
+  -genv NAME VALUE      a variable for every rank's environment
+  -x NAME[=VALUE]       the same; without a value as it is here
+  -host HOST[:K],...    hosts, each with K ranks; also -hosts, -H
+  -f FILE               a file of hosts; also -hostfile, -machinefile
+  -timeout SECONDS      ends the job after so long, with exit code 124; also MPIEXEC_TIMEOUT
+  -transport NAME       auto, shm or tcp; also ALDIS_MPI_TRANSPORT
+  -bind-to core|none    pins ranks to cores
+  -l                    puts each rank in front of its lines; also -prepend-rank, -tag-output
+  -q                    keeps notes to itself; also -quiet
+  -oversubscribe, -allow-run-as-root, -genvall: as it is anyway
+
+Each is behind one dash or two. What else aldis-run --help has, aldis-run does.
+";
+
+/// The folder that this program is installed in.
+fn prefix() -> Option<PathBuf> {
+    let own = std::env::current_exe().ok()?.canonicalize().ok()?;
+    Some(own.parent()?.parent()?.to_owned())
+}
+
+/// The search path for libraries with ours in front.
+fn search_path(lib: &Path) -> OsString {
+    let mut path = lib.as_os_str().to_owned();
+    if let Some(rest) = std::env::var_os("LD_LIBRARY_PATH").filter(|rest| !rest.is_empty()) {
+        path.push(":");
+        path.push(rest);
+    }
+    path
+}
+
+fn main() -> ExitCode {
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let said = match options::read(&words) {
+        Ok(Asked::Run(job)) => return run(job),
+        Ok(Asked::Help) => output::print(HELP),
+        Ok(Asked::Version) => output::print(concat!("aldis-mpiexec ", env!("CARGO_PKG_VERSION"), "\n")),
+        Err(why) => {
+            output::failed(NAME, &Error::new(ErrorKind::InvalidInput, why));
+            return ExitCode::from(2);
+        }
+    };
+    said.map_or_else(|lost| output::failed(NAME, &lost), |()| ExitCode::SUCCESS)
+}
+
+/// Becomes `aldis-run`.
+fn run(job: Job) -> ExitCode {
+    let Some(prefix) = prefix() else {
+        return output::failed(NAME, &Error::other("cannot tell where it is installed"));
+    };
+    let mut path = OsString::from("LD_LIBRARY_PATH=");
+    path.push(search_path(&prefix.join("lib")));
+    let launcher = prefix.join("bin/aldis-run");
+    let mut command = Command::new(&launcher);
+    command.arg("--any-program").arg("--genv").arg(path);
+    // What is said on the command line goes before the environment and what is usual.
+    let mut usual = |option: &str, value: OsString| {
+        if !job.options.iter().any(|word| word == option) {
+            command.arg(option).arg(value);
+        }
+    };
+    usual("--output", "plain".into());
+    usual("--transport", std::env::var_os("ALDIS_MPI_TRANSPORT").unwrap_or_else(|| "auto".into()));
+    std::env::var_os("MPIEXEC_TIMEOUT").into_iter().for_each(|seconds| usual("--timeout", seconds));
+    command.args(&job.options);
+    for (place, program) in job.programs.iter().enumerate() {
+        if place > 0 {
+            command.arg(":");
+        }
+        command.args(program);
+    }
+    let error = command.exec();
+    output::failed(NAME, &Error::new(error.kind(), format!("cannot run {}: {error}", launcher.display())))
+}

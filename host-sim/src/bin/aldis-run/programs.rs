@@ -1,0 +1,79 @@
+//! Several programs in one job, with `:` between them as MPI has it: `-n 1 a : -n 3 b`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use crate::cli::{self, Options};
+use crate::talk::Program;
+
+/// A program after the first, with the options that are its own.
+#[derive(Clone, Debug, Parser)]
+#[command(
+    name = "aldis-run",
+    disable_version_flag = true,
+    override_usage = "aldis-run [OPTIONS OF THE JOB] -n <N> PROGRAM [ARGS]... : -n <N> [--wdir <FOLDER>] [--env <NAME[=VALUE]>] PROGRAM [ARGS]..."
+)]
+pub(crate) struct Part {
+    /// Ranks that run this program
+    #[arg(short = 'n', value_name = "N", value_parser = cli::ranks)]
+    pub(crate) plan: aldis_host_sim::shape::Plan,
+
+    /// The folder in which they start
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) wdir: Option<PathBuf>,
+
+    /// A variable for their environment
+    #[arg(long = "env", value_name = "NAME[=VALUE]", value_parser = cli::variable)]
+    pub(crate) environment: Vec<(OsString, OsString)>,
+
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"])]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Splits a command line at each `:`.
+pub(crate) fn split(words: impl Iterator<Item = OsString>) -> Vec<Vec<OsString>> {
+    let mut parts = vec![Vec::new()];
+    for word in words {
+        if word == ":" {
+            // In front of the options of each stands the name of this program.
+            parts.push(vec!["aldis-run".into()]);
+        } else if let Some(part) = parts.last_mut() {
+            part.push(word);
+        }
+    }
+    parts
+}
+
+impl Options {
+    /// Takes the programs after the first.
+    pub(crate) fn join(&mut self, others: Vec<Part>) -> Result<(), String> {
+        let ranks = others.iter().fold(self.plan.ranks, |sum, part| sum.saturating_add(part.plan.ranks));
+        self.plan =
+            cli::ranks(&ranks.to_string()).map_err(|why| format!("{ranks} ranks of all programs: {why}"))?;
+        self.others = others;
+        Ok(())
+    }
+
+    /// The programs, by the ranks that run them; each with its environment whole.
+    pub(crate) fn programs(&self) -> Vec<Program> {
+        let others: u32 = self.others.iter().map(|part| part.plan.ranks).sum();
+        let program =
+            |ranks, command: &[OsString], folder: Option<&PathBuf>, own: &[(OsString, OsString)]| {
+                let command = command.to_vec();
+                Program {
+                    ranks,
+                    command,
+                    folder: folder.cloned().map(Into::into),
+                    environment: self.variables(own),
+                }
+            };
+        let first = program(self.plan.ranks - others, &self.command, self.wdir.as_ref(), &self.environment);
+        let others = self.others.iter();
+        let others =
+            others.map(|part| program(part.plan.ranks, &part.command, part.wdir.as_ref(), &part.environment));
+        core::iter::once(first).chain(others).collect()
+    }
+}
