@@ -7,7 +7,7 @@ use crate::at_once::ARE_THERE;
 use crate::buffer::Buffer;
 use crate::comm::Comm;
 use crate::endpoint::Endpoint;
-use crate::engine::Started;
+use crate::engine::{Engine, Started};
 use crate::error::{Error, Failed};
 use crate::list::List;
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
@@ -72,7 +72,19 @@ impl Call {
     }
 }
 
-impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
+/// Lets go of a request when it drops: by unwinding alone.
+struct Unwinding<'e, 's, T: Transport, P: Platform> {
+    endpoint: &'e mut Endpoint<'s, T, P>,
+    handle: Handle,
+}
+
+impl<T: Transport, P: Platform> Drop for Unwinding<'_, '_, T, P> {
+    fn drop(&mut self) {
+        self.endpoint.abandon(self.handle);
+    }
+}
+
+impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// Sends a small message at once, if it is in standard mode and nothing stands in its way: the way of most sends.
     /// `None` if something does, and nothing has changed: [`start_send`](Self::start_send) is for all.
     #[inline(always)]
@@ -114,10 +126,20 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
                 _ => engine.send_later(target, buffer, mode),
             })
             .or_else(|cause| self.unless_null(Call::send(comm, to, tag), cause));
-        if let Ok(Started::Pending(_)) = started {
-            self.engine.flush_begun(&mut self.transport, BUDGET);
+        if let Ok(Started::Pending(handle)) = started {
+            self.flush_for(handle, |engine, transport| engine.flush_begun(transport, BUDGET));
         }
         started
+    }
+
+    /// Gives the transport what a send that has just been started lets go out. If that panics nobody else knows of the
+    /// request: it lets go of its memory.
+    #[inline(always)]
+    #[expect(clippy::mem_forget, reason = "it is there for unwinding alone, and costs nothing else")]
+    pub(crate) fn flush_for(&mut self, handle: Handle, flush: impl FnOnce(&mut Engine<'s>, &mut T)) {
+        let unwinding = Unwinding { endpoint: self, handle };
+        flush(&mut unwinding.endpoint.engine, &mut unwinding.endpoint.transport);
+        core::mem::forget(unwinding);
     }
 
     /// Posts a receive, if no message waits that it could be for and nothing stands in its way: the way of most receives.

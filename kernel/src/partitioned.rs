@@ -119,8 +119,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         });
         let handle = made.map_err(|cause| self.refused(call.refused(cause)))?;
         let endpoint = &mut *self.within.endpoint;
-        endpoint.engine.flush(&mut endpoint.transport, BUDGET);
         self.requests.push_back(&mut endpoint.engine.requests, handle.slot);
+        endpoint.engine.flush(&mut endpoint.transport, BUDGET);
         Ok(Request::new(Stage::Idle(handle)))
     }
 

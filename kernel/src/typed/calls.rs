@@ -181,7 +181,9 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         let target = self.engine.target(comm, to, tag);
         let started = target.and_then(|target| self.engine.send_typed(target, data));
         let started = started.or_else(|cause| self.unless_null(Call::send(comm, to, tag), cause))?;
-        self.engine.flush(&mut self.transport, BUDGET);
+        if let Started::Pending(handle) = started {
+            self.flush_for(handle, |engine, transport| _ = engine.flush(transport, BUDGET));
+        }
         Ok(started)
     }
 
