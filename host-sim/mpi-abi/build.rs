@@ -117,7 +117,11 @@ fn check_in_rust(function: &Function<'_>) -> Option<String> {
         .map(|text| type_in_rust(&parameter(text).0))
         .collect();
     let returns = type_in_rust(function.returns);
-    Some(format!("const _: extern \"C\" fn({}) -> {returns} = MPI_{};\n", kinds.join(", "), function.name))
+    Some(format!(
+        "const _: unsafe extern \"C\" fn({}) -> {returns} = MPI_{};\n",
+        kinds.join(", "),
+        function.name
+    ))
 }
 
 /// A parameter's type and name: arrays are pointers.

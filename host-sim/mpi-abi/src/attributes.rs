@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: functions of the program's are called; state of the process.
+//!
 //! Attributes (MPI 5.0, 7.7): values that a program keeps with communicators and datatypes, and the functions that are told when
 //! one is copied or deleted.
 
@@ -38,10 +40,12 @@ pub(crate) type Attributes = Vec<(c_int, usize)>;
 /// Keys are numbers from here on.
 const FIRST: c_int = 0x1000;
 
-static KEYS: Owned<RefCell<Vec<Key>>> = Owned::new(RefCell::new(Vec::new()));
+// SAFETY: only calls of MPI use it.
+static KEYS: Owned<RefCell<Vec<Key>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
 
 /// The predefined attributes of communicators, where programs find them.
-static PREDEFINED: Owned<RefCell<[c_int; 7]>> = Owned::new(RefCell::new([0; 7]));
+// SAFETY: only calls of MPI use it.
+static PREDEFINED: Owned<RefCell<[c_int; 7]>> = unsafe { Owned::new(RefCell::new([0; 7])) };
 
 fn key(number: c_int, of: Of) -> Result<Key, Fault> {
     let known =
@@ -76,7 +80,8 @@ pub(crate) fn copied(of: Of, object: Handle, attributes: &Attributes) -> Result<
         let Key { copy, extra, .. } = key(number, of)?;
         let copy = match copy {
             COPIES => Some(value),
-            copy => callback::copy(copy, object, number, extra, value)
+            // SAFETY: the program gave it as such a function, or null.
+            copy => unsafe { callback::copy(copy, object, number, extra, value) }
                 .map_err(|code| Fault::new(code, "an attribute's copy function refused"))?,
         };
         copies.extend(copy.map(|copy| (number, copy)));
@@ -91,7 +96,8 @@ pub(crate) fn deleted(of: Of, object: Handle, attributes: &Attributes) -> Result
 
 fn deleted_one(of: Of, object: Handle, number: c_int, value: usize) -> Result<(), Fault> {
     let Key { delete, extra, .. } = key(number, of)?;
-    match callback::delete(delete, object, number, value, extra) {
+    // SAFETY: the program gave it as such a function, or null.
+    match unsafe { callback::delete(delete, object, number, value, extra) } {
         0 => Ok(()),
         code => Err(Fault::new(code, "an attribute's delete function refused")),
     }
@@ -174,7 +180,8 @@ mpi! { fn MPI_Comm_get_attr(comm: Handle, number: c_int, value: Ptr<c_void>, fla
         None => get(Of::Comm, comm, number)?,
     };
     flag.set(found.is_some().into())?;
-    found.map_or(Ok(()), |found| value.cast::<usize>().set(found))?;
+    // SAFETY: the program gives a place for an address (MPI 5.0, 7.7).
+    found.map_or(Ok(()), |found| unsafe { value.cast::<usize>() }.set(found))?;
 } }
 
 mpi! { fn MPI_Comm_delete_attr(comm: Handle, number: c_int) on comm => {
@@ -197,7 +204,8 @@ mpi! { fn MPI_Type_set_attr(datatype: Handle, number: c_int, value: Ptr<c_void>)
 mpi! { fn MPI_Type_get_attr(datatype: Handle, number: c_int, value: Ptr<c_void>, flag: Ptr<c_int>) on MPI_COMM_SELF => {
     let found = get(Of::Datatype, datatype, number)?;
     flag.set(found.is_some().into())?;
-    found.map_or(Ok(()), |found| value.cast::<usize>().set(found))?;
+    // SAFETY: the program gives a place for an address (MPI 5.0, 7.7).
+    found.map_or(Ok(()), |found| unsafe { value.cast::<usize>() }.set(found))?;
 } }
 
 mpi! { fn MPI_Type_delete_attr(datatype: Handle, number: c_int) on MPI_COMM_SELF => {

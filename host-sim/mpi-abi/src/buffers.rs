@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: buffers that the program gives; state of the process.
+//!
 //! Buffers for buffered sends (MPI 5.0, 3.6): the process's, which is the kernel's, and those of communicators, whose messages are
 //! copied into memory of the library; no more of them at a time than the program's buffer has room for.
 
@@ -64,7 +66,9 @@ impl Buffer {
     }
 }
 
-static OF_COMMUNICATORS: Owned<RefCell<BTreeMap<Handle, Buffer>>> = Owned::new(RefCell::new(BTreeMap::new()));
+// SAFETY: only calls of MPI use it.
+static OF_COMMUNICATORS: Owned<RefCell<BTreeMap<Handle, Buffer>>> =
+    unsafe { Owned::new(RefCell::new(BTreeMap::new())) };
 
 /// Sends by the buffer of a communicator what `start` starts to send out of a copy; false if there is none.
 pub(crate) fn send(
@@ -119,7 +123,7 @@ fn detach_of(comm: Handle) -> Result<(Address, i64), Fault> {
     flush_of(comm)?;
     let none = || Fault::new(MPI_ERR_BUFFER, "no buffer is attached to this communicator");
     let buffer = OF_COMMUNICATORS.borrow_mut().remove(&comm).ok_or_else(none)?;
-    Ok(buffer.place.unwrap_or((Address::at(MPI_BUFFER_AUTOMATIC), 0)))
+    Ok(buffer.place.unwrap_or((Address::of(MPI_BUFFER_AUTOMATIC), 0)))
 }
 
 /// A communicator goes away, and its buffer with it. What is under way is out of copies, and goes on.
@@ -158,13 +162,15 @@ mpi! { fn MPI_Comm_attach_buffer_c(comm: Handle, buffer: Address, size: i64) on 
 
 mpi! { fn MPI_Comm_detach_buffer_c(comm: Handle, place: Address, size: Ptr<i64>) on comm => {
     let (buffer, bytes) = detach_of(comm)?;
-    place.cast::<Ptr<c_void>>().set(buffer)?;
+    // SAFETY: the program gives a place for an address (MPI 5.0, 3.6).
+    unsafe { place.cast::<Ptr<c_void>>() }.set(buffer)?;
     size.set(bytes)?;
 } }
 
 mpi! { fn MPI_Comm_detach_buffer(comm: Handle, place: Address, size: Ptr<c_int>) on comm => {
     let (buffer, bytes) = detach_of(comm)?;
-    place.cast::<Ptr<c_void>>().set(buffer)?;
+    // SAFETY: the program gives a place for an address (MPI 5.0, 3.6).
+    unsafe { place.cast::<Ptr<c_void>>() }.set(buffer)?;
     size.set(small(bytes))?;
 } }
 
@@ -180,12 +186,14 @@ mpi! { fn MPI_Comm_iflush_buffer(comm: Handle, request: Ptr<Handle>) on comm => 
 } }
 
 mpi! { fn MPI_Buffer_attach_c(buffer: Address, size: i64) on MPI_COMM_SELF => {
-    let bytes = buffer.bytes(0, usize::try_from(size).unwrap_or(0))?;
+    // SAFETY: the program gives so many bytes, and leaves them alone until the buffer is detached (MPI 5.0, 3.6).
+    let region = unsafe { buffer.region(0, usize::try_from(size).unwrap_or(0)) }?;
     engine::with(|engine| {
         if engine.attached.is_some() {
             return Err(Fault::new(MPI_ERR_BUFFER, "a buffer is attached already"));
         }
-        engine.endpoint().attach_buffer(bytes)?;
+        // SAFETY: as above.
+        engine.endpoint().attach_buffer(unsafe { region.bytes() })?;
         engine.attached = Some((buffer, size));
         Ok(())
     })?;
@@ -195,19 +203,21 @@ fn detach() -> Result<(Address, i64), Fault> {
     flush()?;
     engine::with(|engine| {
         engine.endpoint().detach_buffer()?;
-        Ok(engine.attached.take().unwrap_or((Address::at(0), 0)))
+        Ok(engine.attached.take().unwrap_or((Address::of(0), 0)))
     })
 }
 
 mpi! { fn MPI_Buffer_detach_c(place: Address, size: Ptr<i64>) on MPI_COMM_SELF => {
     let (buffer, bytes) = detach()?;
-    place.cast::<Ptr<c_void>>().set(buffer)?;
+    // SAFETY: the program gives a place for an address (MPI 5.0, 3.6).
+    unsafe { place.cast::<Ptr<c_void>>() }.set(buffer)?;
     size.set(bytes)?;
 } }
 
 mpi! { fn MPI_Buffer_detach(place: Address, size: Ptr<c_int>) on MPI_COMM_SELF => {
     let (buffer, bytes) = detach()?;
-    place.cast::<Ptr<c_void>>().set(buffer)?;
+    // SAFETY: the program gives a place for an address (MPI 5.0, 3.6).
+    unsafe { place.cast::<Ptr<c_void>>() }.set(buffer)?;
     size.set(small(bytes))?;
 } }
 

@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: the arguments of collectives, as the program gives them.
+//!
 //! Collectives (MPI 5.0, chapter 6), blocking, nonblocking and persistent, over one group or ([`across`]) over two: what C describes is put into the
 //! shape that `aldis-coll` takes, in place where data are in one piece, else in memory of their own, and back.
 
@@ -14,7 +16,7 @@ use crate::abi::{
 };
 use crate::communicators::{self, rank_in};
 use crate::datatypes::{self, Data, Piece};
-use crate::edge::{Address, Place, Ptr};
+use crate::edge::{Address, Ptr, Region};
 use crate::engine;
 use crate::errors::Fault;
 use crate::requests::is_alone;
@@ -45,16 +47,17 @@ pub(crate) fn finish() {
 
 /// The sum of what the ranks have.
 pub(crate) fn sum(comm: Handle, mut own: u64) -> Result<u64, Fault> {
-    let into = Address::at(core::ptr::from_mut(&mut own).expose_provenance());
+    let into = Address::of(core::ptr::from_mut(&mut own).expose_provenance());
     let reduction = Reduction {
-        input: Address::at(MPI_IN_PLACE),
+        input: Address::of(MPI_IN_PLACE),
         into,
         count: 1,
         datatype: MPI_UINT64_T,
         op: MPI_SUM,
         comm,
     };
-    reduce(Operation::Allreduce, reduction, None)?.run()?;
+    // SAFETY: the number is there until the call returns.
+    unsafe { reduce(Operation::Allreduce, reduction, None) }?.run()?;
     Ok(own)
 }
 
@@ -70,7 +73,10 @@ fn barrier_at_once(comm: Handle) -> Result<bool, Fault> {
 }
 
 /// The same of a broadcast of data in one piece.
-fn bcast_at_once(
+///
+/// # Safety
+/// As for [`Data::new`].
+unsafe fn bcast_at_once(
     data: Address,
     count: i64,
     datatype: Handle,
@@ -82,26 +88,42 @@ fn bcast_at_once(
         return Ok(false);
     }
     let root = rank_in(root, of.size(), MPI_ERR_ROOT)?;
-    let piece = datatypes::piece(data, count, datatype).map_err(|fault| data.named("buffer", fault))?;
+    // SAFETY: the caller's promise.
+    let piece =
+        unsafe { datatypes::piece(data, count, datatype) }.map_err(|fault| data.named("buffer", fault))?;
     let Some(Piece::Bytes(bytes) | Piece::Elements(bytes, ..)) = piece else { return Ok(false) };
+    // SAFETY: the caller promised that nothing touches them until the call is over.
+    let bytes = unsafe { bytes.bytes() };
     engine::with(|engine| Ok(Options::default().bcast(engine.endpoint(), &of, bytes, root)?))?;
     Ok(true)
 }
 
-fn bcast(data: Address, count: i64, datatype: Handle, root: c_int, comm: Handle) -> Result<Call, Fault> {
+/// A broadcast.
+///
+/// # Safety
+/// As for [`Data::new`].
+unsafe fn bcast(
+    data: Address,
+    count: i64,
+    datatype: Handle,
+    root: c_int,
+    comm: Handle,
+) -> Result<Call, Fault> {
     let mut call = Call::new(comm)?;
     data.check("buffer")?;
     if call.comm.is_inter() {
-        return across::bcast(call, Given { address: data, count, datatype }, root);
+        // SAFETY: the caller's promise.
+        return unsafe { across::bcast(call, Given { address: data, count, datatype }, root) };
     }
-    let (root, data) = (call.root(root)?, Data::new(data, count, datatype)?);
+    // SAFETY: the caller's promise.
+    let (root, data) = (call.root(root)?, unsafe { Data::new(data, count, datatype) }?);
     let bytes = match data.dense()? {
         Some(bytes) => bytes,
         None => {
-            let (bytes, place) = call.own(data.bytes);
+            let bytes = call.own(data.bytes);
             match call.comm.rank() == root {
-                true => call.before(move || data.pack_into(Form::Native, place.bytes()?, &mut 0)),
-                false => call.after(move || data.unpack_from(Form::Native, place.bytes()?, &mut 0)),
+                true => call.before(bytes, move |stream| data.pack_into(Form::Native, stream, &mut 0)),
+                false => call.after(bytes, move |stream| data.unpack_from(Form::Native, stream, &mut 0)),
             }
             bytes
         }
@@ -120,21 +142,33 @@ struct Given {
 
 impl Given {
     /// Data that are in memory.
-    fn data(self, argument: &str) -> Result<Data, Fault> {
+    ///
+    /// # Safety
+    /// As for [`Data::new`].
+    unsafe fn data(self, argument: &str) -> Result<Data, Fault> {
         self.address.check(argument)?;
-        Data::new(self.address, self.count, self.datatype)
+        // SAFETY: the caller's promise.
+        unsafe { Data::new(self.address, self.count, self.datatype) }
     }
 
     /// Nothing where the block is in its place.
-    fn apart(self) -> Result<Option<Data>, Fault> {
+    ///
+    /// # Safety
+    /// As for [`Data::new`].
+    unsafe fn apart(self) -> Result<Option<Data>, Fault> {
         if self.address.is_in_place() {
             return Ok(None);
         }
-        Data::new(self.address, self.count, self.datatype).map(Some)
+        // SAFETY: the caller's promise.
+        unsafe { Data::new(self.address, self.count, self.datatype) }.map(Some)
     }
 }
 
-fn gather(
+/// A gather; blocks are asked for where they are.
+///
+/// # Safety
+/// As for [`Data::new`].
+unsafe fn gather(
     own: Given,
     blocks: impl FnOnce(u32) -> Result<Blocks, Fault>,
     root: c_int,
@@ -142,14 +176,16 @@ fn gather(
 ) -> Result<Call, Fault> {
     let mut call = Call::new(comm)?;
     if call.comm.is_inter() {
-        return across::gather(call, own, blocks, root);
+        // SAFETY: the caller's promise.
+        return unsafe { across::gather(call, own, blocks, root) };
     }
     let root = call.root(root)?;
     let me = call.me();
     if call.comm.rank() != root {
-        let data = own.data("sendbuf of a rank that is not the root")?;
-        let (bytes, place) = call.own(data.bytes);
-        call.before(move || data.pack_into(Form::Native, place.bytes()?, &mut 0));
+        // SAFETY: the caller's promise.
+        let data = unsafe { own.data("sendbuf of a rank that is not the root") }?;
+        let bytes = call.own(data.bytes);
+        call.before(bytes, move |stream| data.pack_into(Form::Native, stream, &mut 0));
         // Whether the others' blocks are of this length is for the root to know: it lists them.
         let list = call.own_blocks(vec![Block { start: 0, len: data.bytes }; call.comm.size() as usize]);
         call.what = What::Gather(bytes, list, root);
@@ -157,18 +193,23 @@ fn gather(
     }
     let blocks = Rc::new(blocks(call.comm.size())?.in_memory("recvbuf of the root")?);
     let list = blocks.listing(&mut call);
-    let (bytes, place) = call.own(blocks.bytes());
-    let (apart, there) = (own.apart()?, Rc::clone(&blocks));
-    call.before(move || match apart {
-        Some(data) => put(place.bytes()?, &there, me, data),
-        None => there.pack(place.bytes()?, |rank| rank == me),
+    let bytes = call.own(blocks.bytes());
+    // SAFETY: the caller's promise.
+    let (apart, there) = (unsafe { own.apart() }?, Rc::clone(&blocks));
+    call.before(bytes, move |stream| match apart {
+        Some(data) => put(stream, &there, me, data),
+        None => there.pack(stream, |rank| rank == me),
     });
-    call.after(move || blocks.unpack(place.bytes()?, |rank| rank != me || apart.is_some()));
+    call.after(bytes, move |stream| blocks.unpack(stream, |rank| rank != me || apart.is_some()));
     call.what = What::Gather(bytes, list, root);
     Ok(call)
 }
 
-fn scatter(
+/// A scatter.
+///
+/// # Safety
+/// As for [`Data::new`].
+unsafe fn scatter(
     blocks: impl FnOnce(u32) -> Result<Blocks, Fault>,
     own: Given,
     root: c_int,
@@ -176,28 +217,30 @@ fn scatter(
 ) -> Result<Call, Fault> {
     let mut call = Call::new(comm)?;
     if call.comm.is_inter() {
-        return across::scatter(call, blocks, own, root);
+        // SAFETY: the caller's promise.
+        return unsafe { across::scatter(call, blocks, own, root) };
     }
     let root = call.root(root)?;
     let me = call.me();
     if call.comm.rank() != root {
-        let data = own.data("recvbuf of a rank that is not the root")?;
-        let (bytes, place) = call.own(data.bytes);
+        // SAFETY: the caller's promise.
+        let data = unsafe { own.data("recvbuf of a rank that is not the root") }?;
+        let bytes = call.own(data.bytes);
         let list = call.own_blocks(vec![Block { start: 0, len: data.bytes }; call.comm.size() as usize]);
-        call.after(move || data.unpack_from(Form::Native, place.bytes()?, &mut 0));
+        call.after(bytes, move |stream| data.unpack_from(Form::Native, stream, &mut 0));
         call.what = What::Scatter(bytes, list, root);
         return Ok(call);
     }
     let blocks = blocks(call.comm.size())?.in_memory("sendbuf of the root")?;
     let list = blocks.listing(&mut call);
-    let (bytes, place) = call.own(blocks.bytes());
+    let bytes = call.own(blocks.bytes());
     let Block { start, len } = list.get(me).copied().unwrap_or_default();
-    let apart = own.apart()?;
+    // SAFETY: the caller's promise.
+    let apart = unsafe { own.apart() }?;
     if let Some(data) = apart.filter(|data| len > data.bytes) {
         return Err(Fault::new(MPI_ERR_TRUNCATE, format!("a block of {len} bytes into {}", data.bytes)));
     }
-    call.before(move || {
-        let stream = place.bytes()?;
+    call.before(bytes, move |stream| {
         blocks.pack(stream, |_| true)?;
         let own = stream.get(start..start + len).unwrap_or_default();
         apart.map_or(Ok(()), |data| data.unpack_from(Form::Native, own, &mut 0))
@@ -206,33 +249,39 @@ fn scatter(
     Ok(call)
 }
 
-fn allgather(
+/// A gather for all.
+///
+/// # Safety
+/// As for [`Data::new`].
+unsafe fn allgather(
     own: Given,
     blocks: impl FnOnce(u32) -> Result<Blocks, Fault>,
     comm: Handle,
 ) -> Result<Call, Fault> {
     let mut call = Call::new(comm)?;
     if call.comm.is_inter() {
-        return across::allgather(call, own, blocks);
+        // SAFETY: the caller's promise.
+        return unsafe { across::allgather(call, own, blocks) };
     }
     let me = call.me();
     let blocks = Rc::new(blocks(call.comm.size())?.in_memory("recvbuf")?);
     let list = blocks.list(&mut call);
-    let (apart, there) = (own.apart()?, Rc::clone(&blocks));
+    // SAFETY: the caller's promise.
+    let (apart, there) = (unsafe { own.apart() }?, Rc::clone(&blocks));
     if let Some(bytes) = blocks.in_place()? {
-        let place = Place::of(bytes);
         if let Some(data) = apart {
-            call.before(move || put(place.bytes()?, &there, me, data));
+            data.apart(bytes)?;
+            call.before(bytes, move |stream| put(stream, &there, me, data));
         }
         call.what = What::Allgather(bytes, list);
         return Ok(call);
     }
-    let (bytes, place) = call.own(blocks.bytes());
-    call.before(move || match apart {
-        Some(data) => put(place.bytes()?, &there, me, data),
-        None => there.pack(place.bytes()?, |rank| rank == me),
+    let bytes = call.own(blocks.bytes());
+    call.before(bytes, move |stream| match apart {
+        Some(data) => put(stream, &there, me, data),
+        None => there.pack(stream, |rank| rank == me),
     });
-    call.after(move || blocks.unpack(place.bytes()?, |_| true));
+    call.after(bytes, move |stream| blocks.unpack(stream, |_| true));
     call.what = What::Allgather(bytes, list);
     Ok(call)
 }
@@ -254,12 +303,12 @@ fn alltoall(given: Option<Blocks>, taken: Blocks, comm: Handle) -> Result<Call, 
 }
 
 /// What is given of an exchange in one piece, as it stands or as a copy.
-fn given_of(call: &mut Call, (given, is_copied): (Rc<Blocks>, bool)) -> Result<&'static [u8], Fault> {
+fn given_of(call: &mut Call, (given, is_copied): (Rc<Blocks>, bool)) -> Result<Region, Fault> {
     if let (false, Some(bytes)) = (is_copied, given.in_place()?) {
         return Ok(bytes);
     }
-    let (bytes, place) = call.own(given.bytes());
-    call.before(move || given.pack(place.bytes()?, |_| true));
+    let bytes = call.own(given.bytes());
+    call.before(bytes, move |stream| given.pack(stream, |_| true));
     Ok(bytes)
 }
 
@@ -268,12 +317,12 @@ fn taken_of(
     call: &mut Call,
     taken: Rc<Blocks>,
     is_wanted: impl Fn(usize) -> bool + 'static,
-) -> Result<&'static mut [u8], Fault> {
+) -> Result<Region, Fault> {
     if let Some(bytes) = taken.in_place()? {
         return Ok(bytes);
     }
-    let (bytes, place) = call.own(taken.bytes());
-    call.after(move || taken.unpack(place.bytes()?, &is_wanted));
+    let bytes = call.own(taken.bytes());
+    call.after(bytes, move |stream| taken.unpack(stream, &is_wanted));
     Ok(bytes)
 }
 
@@ -284,53 +333,118 @@ fn partners(comm: Handle) -> Result<u32, Fault> {
 }
 
 /// Numbers of the program's, an `int` or more each, one a rank.
-fn wide<T: Copy + 'static>(array: Ptr<T>, ranks: u32, number: impl Fn(T) -> i64) -> Result<Vec<i64>, Fault> {
-    Ok(array.slice(ranks as usize)?.iter().map(|value| number(*value)).collect())
+///
+/// # Safety
+/// There are so many, unless it is null.
+unsafe fn wide<T: Copy + 'static>(
+    array: Ptr<T>,
+    ranks: u32,
+    number: impl Fn(T) -> i64,
+) -> Result<Vec<i64>, Fault> {
+    // SAFETY: the caller's promise.
+    Ok(unsafe { array.array(ranks as usize) }?.iter().map(number).collect())
 }
 
-fn ints(array: Ptr<c_int>, comm: Handle) -> Result<Vec<i64>, Fault> {
-    wide(array, partners(comm)?, i64::from)
+/// Such numbers.
+///
+/// # Safety
+/// There is one for each partner, unless it is null.
+unsafe fn ints(array: Ptr<c_int>, comm: Handle) -> Result<Vec<i64>, Fault> {
+    // SAFETY: the caller's promise.
+    unsafe { wide(array, partners(comm)?, i64::from) }
 }
 
-fn counts(array: Ptr<i64>, comm: Handle) -> Result<Vec<i64>, Fault> {
-    wide(array, partners(comm)?, |count| count)
+/// Such numbers.
+///
+/// # Safety
+/// There is one for each partner, unless it is null.
+unsafe fn counts(array: Ptr<i64>, comm: Handle) -> Result<Vec<i64>, Fault> {
+    // SAFETY: the caller's promise.
+    unsafe { wide(array, partners(comm)?, |count| count) }
 }
 
-fn places(array: Ptr<isize>, comm: Handle) -> Result<Vec<i64>, Fault> {
-    wide(array, partners(comm)?, |place| place as i64)
+/// Such numbers.
+///
+/// # Safety
+/// There is one for each partner, unless it is null.
+unsafe fn places(array: Ptr<isize>, comm: Handle) -> Result<Vec<i64>, Fault> {
+    // SAFETY: the caller's promise.
+    unsafe { wide(array, partners(comm)?, |place| place as i64) }
 }
 
 /// The parts that the ranks of the own group get of a result.
-fn parts<T: Copy + Into<i64> + 'static>(array: Ptr<T>, comm: Handle) -> Result<Vec<i64>, Fault> {
-    wide(array, communicators::of(comm)?.size(), Into::into)
+///
+/// # Safety
+/// As for [`wide`].
+unsafe fn parts<T: Copy + Into<i64> + 'static>(array: Ptr<T>, comm: Handle) -> Result<Vec<i64>, Fault> {
+    // SAFETY: the caller's promise.
+    unsafe { wide(array, communicators::of(comm)?.size(), Into::into) }
 }
 
-fn given_even(data: Address, count: i64, datatype: Handle, comm: Handle) -> Result<Option<Blocks>, Fault> {
+/// What is given, unless it is in its place.
+///
+/// # Safety
+/// As for [`Data::new`].
+unsafe fn given_even(
+    data: Address,
+    count: i64,
+    datatype: Handle,
+    comm: Handle,
+) -> Result<Option<Blocks>, Fault> {
     if data.is_in_place() {
         return Ok(None);
     }
-    Blocks::even(data, count, datatype, partners(comm)?).map(Some)
+    // SAFETY: the caller's promise.
+    unsafe { Blocks::even(data, count, datatype, partners(comm)?) }.map(Some)
 }
 
-fn taken_even(into: Address, room: i64, kind: Handle, comm: Handle) -> Result<Blocks, Fault> {
-    Blocks::even(into, room, kind, partners(comm)?)
+/// Where the blocks go.
+///
+/// # Safety
+/// As for [`Data::new`].
+unsafe fn taken_even(into: Address, room: i64, kind: Handle, comm: Handle) -> Result<Blocks, Fault> {
+    // SAFETY: the caller's promise.
+    unsafe { Blocks::even(into, room, kind, partners(comm)?) }
 }
 
-fn kinds_of(of: Ptr<Handle>, comm: Handle) -> Result<&'static [Handle], Fault> {
-    of.slice(partners(comm)? as usize)
+/// The types of blocks.
+///
+/// # Safety
+/// There is one for each partner, unless it is null.
+unsafe fn kinds_of(of: Ptr<Handle>, comm: Handle) -> Result<Vec<Handle>, Fault> {
+    // SAFETY: the caller's promise.
+    Ok(unsafe { of.array(partners(comm)? as usize) }?.to_vec())
 }
 
 /// The three forms of a collective, of which the blocking one may be carried out `at_once`.
 macro_rules! collective {
     ($blocking:ident $started:ident $kept:ident ($($arg:ident: $kind:ty),*) on $comm:expr => $at_once:expr, else $call:expr) => {
-        mpi! { fn $blocking($($arg: $kind),*) on $comm => { if !$at_once? { $call?.run()?; } } }
-        mpi! { fn $started($($arg: $kind,)* request: Ptr<Handle>) on $comm => { used_types::of(|| $call).and_then(|(call, types)| call.using(types).begin(request))?; } }
-        mpi! { fn $kept($($arg: $kind,)* _info: Handle, request: Ptr<Handle>) on $comm => { used_types::of(|| $call).and_then(|(call, types)| call.using(types).keep(request))?; } }
+        mpi! { fn $blocking($($arg: $kind),*) on $comm => {
+            // SAFETY: the arguments are the program's, each as long as the standard has it (MPI 5.0, chapter 6).
+            if !unsafe { $at_once }? { unsafe { $call }?.run()?; }
+        } }
+        mpi! { fn $started($($arg: $kind,)* request: Ptr<Handle>) on $comm => {
+            // SAFETY: as above, and the program keeps the data there until the request is complete.
+            used_types::of(|| unsafe { $call }).and_then(|(call, types)| call.using(types).begin(request))?;
+        } }
+        mpi! { fn $kept($($arg: $kind,)* _info: Handle, request: Ptr<Handle>) on $comm => {
+            // SAFETY: as above, and the program keeps the data there until the request is freed.
+            used_types::of(|| unsafe { $call }).and_then(|(call, types)| call.using(types).keep(request))?;
+        } }
     };
     ($blocking:ident $started:ident $kept:ident ($($arg:ident: $kind:ty),*) on $comm:expr => $call:expr) => {
-        mpi! { fn $blocking($($arg: $kind),*) on $comm => { $call?.run()?; } }
-        mpi! { fn $started($($arg: $kind,)* request: Ptr<Handle>) on $comm => { used_types::of(|| $call).and_then(|(call, types)| call.using(types).begin(request))?; } }
-        mpi! { fn $kept($($arg: $kind,)* _info: Handle, request: Ptr<Handle>) on $comm => { used_types::of(|| $call).and_then(|(call, types)| call.using(types).keep(request))?; } }
+        mpi! { fn $blocking($($arg: $kind),*) on $comm => {
+            // SAFETY: the arguments are the program's, each as long as the standard has it (MPI 5.0, chapter 6).
+            unsafe { $call }?.run()?;
+        } }
+        mpi! { fn $started($($arg: $kind,)* request: Ptr<Handle>) on $comm => {
+            // SAFETY: as above, and the program keeps the data there until the request is complete.
+            used_types::of(|| unsafe { $call }).and_then(|(call, types)| call.using(types).begin(request))?;
+        } }
+        mpi! { fn $kept($($arg: $kind,)* _info: Handle, request: Ptr<Handle>) on $comm => {
+            // SAFETY: as above, and the program keeps the data there until the request is freed.
+            used_types::of(|| unsafe { $call }).and_then(|(call, types)| call.using(types).keep(request))?;
+        } }
     };
 }
 

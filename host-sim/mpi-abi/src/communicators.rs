@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: state of the process.
+//!
 //! Communicators (MPI 5.0, chapter 7): handles for the kernel's, with their error handlers, names, attributes and hints.
 
 use core::cell::RefCell;
@@ -50,8 +52,9 @@ struct Communicators {
     made: Table<Communicator>,
 }
 
+// SAFETY: only calls of MPI use it.
 static COMMS: Owned<RefCell<Communicators>> =
-    Owned::new(RefCell::new(Communicators { roots: [None, None], made: Table::new(Kind::Comm) }));
+    unsafe { Owned::new(RefCell::new(Communicators { roots: [None, None], made: Table::new(Kind::Comm) })) };
 
 impl Communicators {
     #[inline]

@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: lists that the program gives.
+//!
 //! Constructors of datatypes and what tells how a type was made (MPI 5.0, 5.1.2 to 5.1.13).
 
 use core::ffi::c_int;
@@ -115,15 +117,24 @@ fn many(count: i64) -> Result<usize, Fault> {
 }
 
 /// An array of the program's, of numbers of either width.
-fn wide<T: Copy + 'static>(array: Ptr<T>, count: usize) -> Result<Vec<i64>, Fault>
+///
+/// # Safety
+/// There are so many, unless it is null.
+unsafe fn wide<T: Copy + 'static>(array: Ptr<T>, count: usize) -> Result<Vec<i64>, Fault>
 where
     i64: From<T>,
 {
-    Ok(array.slice(count)?.iter().map(|number| i64::from(*number)).collect())
+    // SAFETY: the caller's promise.
+    Ok(unsafe { array.array(count) }?.iter().map(i64::from).collect())
 }
 
-fn addresses(array: Ptr<isize>, count: usize) -> Result<Vec<i64>, Fault> {
-    Ok(array.slice(count)?.iter().map(|address| *address as i64).collect())
+/// An array of the program's, of displacements.
+///
+/// # Safety
+/// There are so many, unless it is null.
+unsafe fn addresses(array: Ptr<isize>, count: usize) -> Result<Vec<i64>, Fault> {
+    // SAFETY: the caller's promise.
+    Ok(unsafe { array.array(count) }?.iter().map(|address| address as i64).collect())
 }
 
 fn blocks(lengths: &[i64], places: &[i64]) -> Result<Vec<Block>, Fault> {
@@ -283,43 +294,53 @@ mpi! { fn MPI_Type_create_hvector_c(count: i64, length: i64, stride: i64, of: Ha
 
 mpi! { fn MPI_Type_indexed(count: c_int, lengths: Ptr<c_int>, places: Ptr<c_int>, of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
     let count = many(count.into())?;
-    indexed(false, &wide(lengths, count)?, &wide(places, count)?, of, made)?;
+    // SAFETY: the program gives so many (MPI 5.0, 5.1).
+    unsafe { indexed(false, &wide(lengths, count)?, &wide(places, count)?, of, made) }?;
 } }
 mpi! { fn MPI_Type_indexed_c(count: i64, lengths: Ptr<i64>, places: Ptr<i64>, of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
     let count = many(count)?;
-    indexed(true, lengths.slice(count)?, places.slice(count)?, of, made)?;
+    // SAFETY: the program gives so many (MPI 5.0, 5.1).
+    unsafe { indexed(true, &wide(lengths, count)?, &wide(places, count)?, of, made) }?;
 } }
 
 mpi! { fn MPI_Type_create_hindexed(count: c_int, lengths: Ptr<c_int>, places: Ptr<isize>, of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
     let count = many(count.into())?;
-    hindexed(false, &wide(lengths, count)?, &addresses(places, count)?, of, made)?;
+    // SAFETY: the program gives so many (MPI 5.0, 5.1).
+    unsafe { hindexed(false, &wide(lengths, count)?, &addresses(places, count)?, of, made) }?;
 } }
 mpi! { fn MPI_Type_create_hindexed_c(count: i64, lengths: Ptr<i64>, places: Ptr<i64>, of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
     let count = many(count)?;
-    hindexed(true, lengths.slice(count)?, places.slice(count)?, of, made)?;
+    // SAFETY: the program gives so many (MPI 5.0, 5.1).
+    unsafe { hindexed(true, &wide(lengths, count)?, &wide(places, count)?, of, made) }?;
 } }
 
 mpi! { fn MPI_Type_create_indexed_block(count: c_int, length: c_int, places: Ptr<c_int>, of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
-    indexed_block(false, length.into(), &wide(places, many(count.into())?)?, of, made)?;
+    // SAFETY: the program gives so many (MPI 5.0, 5.1).
+    unsafe { indexed_block(false, length.into(), &wide(places, many(count.into())?)?, of, made) }?;
 } }
 mpi! { fn MPI_Type_create_indexed_block_c(count: i64, length: i64, places: Ptr<i64>, of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
-    indexed_block(true, length, places.slice(many(count)?)?, of, made)?;
+    // SAFETY: the program gives so many (MPI 5.0, 5.1).
+    unsafe { indexed_block(true, length, &wide(places, many(count)?)?, of, made) }?;
 } }
 
 mpi! { fn MPI_Type_create_hindexed_block(count: c_int, length: c_int, places: Ptr<isize>, of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
-    hindexed_block(false, length.into(), &addresses(places, many(count.into())?)?, of, made)?;
+    // SAFETY: the program gives so many (MPI 5.0, 5.1).
+    unsafe { hindexed_block(false, length.into(), &addresses(places, many(count.into())?)?, of, made) }?;
 } }
 mpi! { fn MPI_Type_create_hindexed_block_c(count: i64, length: i64, places: Ptr<i64>, of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
-    hindexed_block(true, length, places.slice(many(count)?)?, of, made)?;
+    // SAFETY: the program gives so many (MPI 5.0, 5.1).
+    unsafe { hindexed_block(true, length, &wide(places, many(count)?)?, of, made) }?;
 } }
 
 mpi! { fn MPI_Type_create_struct(count: c_int, lengths: Ptr<c_int>, places: Ptr<isize>, of: Ptr<Handle>, made: Ptr<Handle>) on MPI_COMM_SELF => {
     let count = many(count.into())?;
-    structure(false, &wide(lengths, count)?, &addresses(places, count)?, of.slice(count)?, made)?;
+    // SAFETY: the program gives so many (MPI 5.0, 5.1).
+    unsafe { structure(false, &wide(lengths, count)?, &addresses(places, count)?, &of.array(count)?.to_vec(), made) }?;
 } }
 mpi! { fn MPI_Type_create_struct_c(count: i64, lengths: Ptr<i64>, places: Ptr<i64>, of: Ptr<Handle>, made: Ptr<Handle>) on MPI_COMM_SELF => {
     let count = many(count)?;
-    structure(true, lengths.slice(count)?, places.slice(count)?, of.slice(count)?, made)?;
+    // SAFETY: the program gives so many (MPI 5.0, 5.1).
+    unsafe { structure(true, &wide(lengths, count)?, &wide(places, count)?, &of.array(count)?.to_vec(), made) }?;
 } }
 
 mpi! { fn MPI_Type_create_resized(of: Handle, lower_bound: isize, extent: isize, made: Ptr<Handle>) on MPI_COMM_SELF => {
@@ -376,7 +397,11 @@ struct Room {
     types: (i64, Ptr<Handle>),
 }
 
-fn tell_contents(datatype: Handle, room: &Room) -> Result<(), Fault> {
+/// Tells what a type was made of.
+///
+/// # Safety
+/// There is as much room as is said, unless it is null.
+unsafe fn tell_contents(datatype: Handle, room: &Room) -> Result<(), Fault> {
     let (own, contents) = look(datatype, |known| (known.datatype, known.contents.clone()))?;
     let named = || Fault::new(MPI_ERR_TYPE, "a predefined datatype has no contents");
     let Contents { integers, addresses, counts, types, .. } = contents.ok_or_else(named)?;
@@ -385,40 +410,49 @@ fn tell_contents(datatype: Handle, room: &Room) -> Result<(), Fault> {
     if needed.iter().zip(given).any(|(needed, given)| (*needed as i64) > given) {
         return Err(Fault::new(MPI_ERR_ARG, format!("contents of {needed:?} into room for {given:?}")));
     }
-    for (place, number) in room.integers.1.slice_mut(integers.len())?.iter_mut().zip(integers) {
-        *place = number as c_int;
-    }
-    for (place, number) in room.addresses.1.slice_mut(addresses.len())?.iter_mut().zip(addresses) {
-        *place = number as isize;
-    }
-    room.counts.1.slice_mut(counts.len())?.copy_from_slice(&counts);
-    let places = room.types.1.slice_mut(types.len())?;
-    for (index, (place, part)) in places.iter_mut().zip(types).enumerate() {
-        *place = match part {
+    // SAFETY: the caller promised room for at least as many.
+    let (to_integers, to_addresses, to_counts, to_types) = unsafe {
+        (
+            room.integers.1.array(integers.len())?,
+            room.addresses.1.array(addresses.len())?,
+            room.counts.1.array(counts.len())?,
+            room.types.1.array(types.len())?,
+        )
+    };
+    to_integers.fill(integers.into_iter().map(|number| number as c_int));
+    to_addresses.fill(addresses.into_iter().map(|number| number as isize));
+    to_counts.fill(counts);
+    for (index, part) in types.into_iter().enumerate() {
+        let handle = match part {
             Part::Named(handle) => handle,
             Part::Made(known) => {
                 let datatype = engine::with(|engine| Ok(engine.types()?.component(own, index)?))?;
                 insert(Type { datatype, ..*known })?
             }
         };
+        to_types.set(index, handle);
     }
     Ok(())
 }
 
 mpi! { fn MPI_Type_get_contents_c(datatype: Handle, integers: i64, addresses: i64, counts: i64, types: i64, to_integers: Ptr<c_int>, to_addresses: Ptr<isize>, to_counts: Ptr<i64>, to_types: Ptr<Handle>) on MPI_COMM_SELF => {
-    tell_contents(datatype, &Room {
+    let room = Room {
         integers: (integers, to_integers),
         addresses: (addresses, to_addresses),
         counts: (counts, to_counts),
         types: (types, to_types),
-    })?;
+    };
+    // SAFETY: the program gives that much room (MPI 5.0, 5.1.13).
+    unsafe { tell_contents(datatype, &room) }?;
 } }
 
 mpi! { fn MPI_Type_get_contents(datatype: Handle, integers: c_int, addresses: c_int, types: c_int, to_integers: Ptr<c_int>, to_addresses: Ptr<isize>, to_types: Ptr<Handle>) on MPI_COMM_SELF => {
-    tell_contents(datatype, &Room {
+    let room = Room {
         integers: (integers.into(), to_integers),
         addresses: (addresses.into(), to_addresses),
-        counts: (0, Ptr::at(0)),
+        counts: (0, Ptr::NULL),
         types: (types.into(), to_types),
-    })?;
+    };
+    // SAFETY: the program gives that much room (MPI 5.0, 5.1.13).
+    unsafe { tell_contents(datatype, &room) }?;
 } }

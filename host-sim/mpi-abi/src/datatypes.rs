@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: data of the program's as a call describes them.
+//!
 //! Datatypes (MPI 5.0, chapter 5): handles for the kernel's, the predefined ones, and what a type tells about itself. The
 //! constructors are in `constructors`.
 
@@ -8,12 +10,12 @@ use aldis_kernel::datatype::{Basic, Committed, Convertor, Datatype, Form, Types}
 use aldis_kernel::{Typed, TypedMut};
 
 use crate::abi::{
-    Handle, MPI_BYTE, MPI_COMM_SELF, MPI_DATATYPE_NULL, MPI_ERR_COUNT, MPI_ERR_NO_MEM, MPI_ERR_TRUNCATE,
-    MPI_ERR_TYPE, MPI_MAX_OBJECT_NAME, MPI_PACKED, MPI_UNDEFINED, Status,
+    Handle, MPI_BYTE, MPI_COMM_SELF, MPI_DATATYPE_NULL, MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_NO_MEM,
+    MPI_ERR_TRUNCATE, MPI_ERR_TYPE, MPI_MAX_OBJECT_NAME, MPI_PACKED, MPI_UNDEFINED, Status,
 };
 use crate::attributes::{self, Attributes, Of};
 use crate::constructors::Contents;
-use crate::edge::{Address, Owned, Ptr};
+use crate::edge::{Address, Owned, Ptr, Region};
 use crate::engine;
 use crate::errors::Fault;
 use crate::handles::{Kind, Table, to_int};
@@ -76,10 +78,12 @@ impl Type {
     }
 }
 
-static TYPES: Owned<RefCell<Table<Type>>> = Owned::new(RefCell::new(Table::new(Kind::Datatype)));
+// SAFETY: only calls of MPI use it.
+static TYPES: Owned<RefCell<Table<Type>>> = unsafe { Owned::new(RefCell::new(Table::new(Kind::Datatype))) };
 
 /// The predefined types, by handle from the first on.
-static NAMED: Owned<RefCell<Vec<Option<Type>>>> = Owned::new(RefCell::new(Vec::new()));
+// SAFETY: only calls of MPI use it.
+static NAMED: Owned<RefCell<Vec<Option<Type>>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
 
 /// Makes the predefined types.
 pub(crate) fn start() -> Result<(), Fault> {
@@ -148,29 +152,42 @@ pub(crate) fn insert(made: Type) -> Result<Handle, Fault> {
 /// Data of the program's in one piece, as most are.
 pub(crate) enum Piece {
     /// Bytes: they match whatever types a message was sent as.
-    Bytes(&'static mut [u8]),
+    Bytes(Region),
     /// So many elements of a type.
-    Elements(&'static mut [u8], u64, Committed),
+    Elements(Region, u64, Committed),
 }
 
 /// The piece that a call names, if it is one.
+///
+/// # Safety
+/// As for [`Data::new`].
 #[inline(always)]
-pub(crate) fn piece(address: Address, count: i64, datatype: Handle) -> Result<Option<Piece>, Fault> {
+pub(crate) unsafe fn piece(address: Address, count: i64, datatype: Handle) -> Result<Option<Piece>, Fault> {
     match usize::try_from(count) {
-        Ok(len) if is_raw(datatype) => address.bytes(0, len).map(|bytes| Some(Piece::Bytes(bytes))),
-        Ok(count) => elements(address, count, datatype),
+        Ok(len) if is_raw(datatype) => {
+            // SAFETY: the caller's promise.
+            unsafe { address.region(0, len) }.map(|bytes| Some(Piece::Bytes(bytes)))
+        }
+        // SAFETY: as above.
+        Ok(count) => unsafe { elements(address, count, datatype) },
         Err(_) => Ok(None),
     }
 }
 
+/// The piece that so many elements of a datatype are.
+///
+/// # Safety
+/// As for [`Data::new`].
 #[inline(never)]
-fn elements(address: Address, count: usize, datatype: Handle) -> Result<Option<Piece>, Fault> {
+unsafe fn elements(address: Address, count: usize, datatype: Handle) -> Result<Option<Piece>, Fault> {
     let found = look(datatype, |known| {
-        (known.is_committed && known.is_dense).then_some((known.size as usize, known.committed))
+        (known.is_committed && known.is_dense).then_some((known.size as isize, known.committed))
     });
     let Ok(Some((size, committed))) = found else { return Ok(None) };
-    let Some(len) = count.checked_mul(size) else { return Ok(None) };
-    address.bytes(0, len).map(|memory| Some(Piece::Elements(memory, count as u64, committed)))
+    let Some(len) = count.cast_signed().checked_mul(size) else { return Ok(None) };
+    // SAFETY: the caller's promise.
+    let memory = unsafe { address.region(0, len.cast_unsigned()) };
+    memory.map(|memory| Some(Piece::Elements(memory, count as u64, committed)))
 }
 
 const fn is_raw(datatype: Handle) -> bool {
@@ -193,8 +210,13 @@ pub(crate) struct Data {
 
 impl Data {
     /// As a call of MPI names it; refused if the type is not committed.
+    ///
+    /// # Safety
+    /// The elements are in memory, unless the address is null: they may be read, and written if they are received into, for as long
+    /// as this is used, or an operation that is begun with it. Nothing else writes them meanwhile, nor reads them if they
+    /// are received into; an operation of the same call may.
     #[inline(always)]
-    pub(crate) fn new(address: Address, count: i64, datatype: Handle) -> Result<Self, Fault> {
+    pub(crate) unsafe fn new(address: Address, count: i64, datatype: Handle) -> Result<Self, Fault> {
         // Of bytes all is known: what would be looked up, and moved about, takes longer than a short message is under way.
         match isize::try_from(count) {
             Ok(high @ 0..) if datatype == MPI_BYTE => Ok(Self {
@@ -241,45 +263,59 @@ impl Data {
 
     /// Its bytes, if it takes those of any message, whatever types they were sent as: as `MPI_BYTE` or `MPI_PACKED`.
     #[inline]
-    pub(crate) fn raw(&self) -> Result<Option<&'static mut [u8]>, Fault> {
-        if self.is_raw { self.address.bytes(0, self.bytes).map(Some) } else { Ok(None) }
+    pub(crate) fn raw(&self) -> Result<Option<Region>, Fault> {
+        // SAFETY: its own.
+        if self.is_raw { unsafe { self.stretch(self.bytes) }.map(Some) } else { Ok(None) }
     }
 
     /// The memory that it reaches over.
-    fn memory(&self) -> Result<&'static mut [u8], Fault> {
+    fn memory(&self) -> Result<Region, Fault> {
         let (low, high) = self.reach;
         self.address.check("a buffer of a message or of what is packed")?;
-        self.address.bytes(low, high.saturating_sub(low) as usize)
+        // SAFETY: `new`'s caller promised that the elements are there.
+        unsafe { self.address.region(low, high.saturating_sub(low) as usize) }
     }
 
     /// To be sent.
     #[inline]
     pub(crate) fn typed(&self) -> Result<Typed<'static>, Fault> {
-        let memory: &'static [u8] = self.memory()?;
+        // SAFETY: `new`'s caller promised that nothing writes them until the operation is over.
+        let memory: &'static [u8] = unsafe { self.memory()?.shown() };
         Ok(Typed::new(memory, self.count, self.datatype).with_origin(-self.reach.0))
     }
 
     /// To be received.
     #[inline]
     pub(crate) fn typed_mut(&self) -> Result<TypedMut<'static>, Fault> {
-        Ok(TypedMut::new(self.memory()?, self.count, self.datatype).with_origin(-self.reach.0))
+        // SAFETY: `new`'s caller promised that nothing touches them until the operation is over; the kernel keeps no reference.
+        let memory = unsafe { self.memory()?.bytes() };
+        Ok(TypedMut::new(memory, self.count, self.datatype).with_origin(-self.reach.0))
     }
 
     /// Its bytes, if they are in one piece.
-    pub(crate) fn dense(&self) -> Result<Option<&'static mut [u8]>, Fault> {
-        if self.is_dense { self.address.bytes(0, self.bytes).map(Some) } else { Ok(None) }
+    pub(crate) fn dense(&self) -> Result<Option<Region>, Fault> {
+        // SAFETY: its own.
+        if self.is_dense { unsafe { self.stretch(self.bytes) }.map(Some) } else { Ok(None) }
     }
 
-    /// The bytes from its address on.
-    pub(crate) fn stretch(&self, bytes: usize) -> Result<&'static mut [u8], Fault> {
-        self.address.bytes(0, bytes)
+    /// The first bytes from its address on.
+    ///
+    /// # Safety
+    /// They are its own, or those of its like behind it.
+    #[inline]
+    pub(crate) unsafe fn stretch(&self, bytes: usize) -> Result<Region, Fault> {
+        // SAFETY: `new`'s caller promised that the elements are there.
+        unsafe { self.address.region(0, bytes) }
     }
 
     /// A copy in memory of its own, gaps and all.
     pub(crate) fn copied(&self) -> Result<(Vec<u8>, Self), Fault> {
-        let mut memory = self.memory()?.to_vec();
+        // SAFETY: `new`'s caller promised that nothing writes them.
+        let mut memory = unsafe { self.memory()?.shown() }.to_vec();
         let start = memory.as_mut_ptr().expose_provenance().wrapping_sub(self.reach.0.cast_unsigned());
-        Ok((memory, Self { address: Address::at(start), ..*self }))
+        // Where no byte is, no address is needed: that of an empty vector is `MPI_IN_PLACE`.
+        let address = if memory.is_empty() { Address::NULL } else { Address::of(start) };
+        Ok((memory, Self { address, ..*self }))
     }
 
     /// A copy of its bytes in one piece.
@@ -289,16 +325,48 @@ impl Data {
         Ok(stream)
     }
 
+    /// Packs it behind `position` of bytes of the program's.
+    ///
+    /// # Safety
+    /// Nothing else touches them meanwhile.
+    pub(crate) unsafe fn pack(&self, form: Form, stream: Region, position: &mut usize) -> Result<(), Fault> {
+        self.apart(stream)?;
+        // SAFETY: the data are not of them; the rest is the caller's promise.
+        self.pack_into(form, unsafe { stream.bytes() }, position)
+    }
+
+    /// Unpacks it from behind `position` of bytes of the program's.
+    ///
+    /// # Safety
+    /// Nothing else writes them meanwhile.
+    pub(crate) unsafe fn unpack(
+        &self,
+        form: Form,
+        stream: Region,
+        position: &mut usize,
+    ) -> Result<(), Fault> {
+        self.apart(stream)?;
+        // SAFETY: the data are not of them; the rest is the caller's promise.
+        self.unpack_from(form, unsafe { stream.shown() }, position)
+    }
+
+    /// # Errors
+    /// It has bytes of `other`.
+    pub(crate) fn apart(&self, other: Region) -> Result<(), Fault> {
+        if self.memory()?.overlaps(other) { Err(aliased()) } else { Ok(()) }
+    }
+
     /// Packs it behind `position`.
     pub(crate) fn pack_into(&self, form: Form, stream: &mut [u8], position: &mut usize) -> Result<(), Fault> {
-        if let (Form::Native, Some(bytes)) = (form, self.dense()?) {
-            let place = stream.get_mut(*position..).and_then(|rest| rest.get_mut(..bytes.len()));
+        // SAFETY: `new`'s caller promised that nothing writes them; the stream is apart, as an exclusive borrow is.
+        let memory = unsafe { self.memory()?.shown() };
+        if form == Form::Native && self.is_dense {
+            let place = stream.get_mut(*position..).and_then(|rest| rest.get_mut(..memory.len()));
             let short = || Fault::new(MPI_ERR_TRUNCATE, "a buffer too short for what is to be packed");
-            place.ok_or_else(short)?.copy_from_slice(bytes);
-            *position += bytes.len();
+            place.ok_or_else(short)?.copy_from_slice(memory);
+            *position += memory.len();
             return Ok(());
         }
-        let memory = self.memory()?;
         self.convert(form, |types, convertor| {
             let rest = stream.get_mut(*position..).unwrap_or_default();
             let len = convertor.packed_len() as usize;
@@ -312,7 +380,8 @@ impl Data {
 
     /// Unpacks it from behind `position`; from a stream that ends early, as much as there is.
     pub(crate) fn unpack_from(&self, form: Form, stream: &[u8], position: &mut usize) -> Result<(), Fault> {
-        let memory = self.memory()?;
+        // SAFETY: `new`'s caller promised that nothing touches them; the stream is apart, as a borrow is.
+        let memory = unsafe { self.memory()?.bytes() };
         self.convert(form, |types, convertor| {
             let rest = stream.get(*position..).unwrap_or_default();
             let len = rest.len().min(convertor.packed_len() as usize);
@@ -332,6 +401,11 @@ impl Data {
             work(types, &mut convertor.with_origin(-self.reach.0))
         })
     }
+}
+
+#[cold]
+pub(crate) fn aliased() -> Fault {
+    Fault::new(MPI_ERR_BUFFER, "two buffers of a call share memory; MPI_IN_PLACE says that they are one")
 }
 
 /// Frees a type's handle.
@@ -400,7 +474,7 @@ mpi! { fn MPI_Type_get_extent_c(datatype: Handle, lower_bound: Ptr<i64>, extent:
     extent.set(bounds.1)?;
 } }
 
-mpi! { fn MPI_Type_get_extent(datatype: Handle, lower_bound: Ptr<isize>, extent: Ptr<isize>) as MPI_Type_get_extent_c(datatype, lower_bound.cast(), extent.cast()) }
+mpi! { fn MPI_Type_get_extent(datatype: Handle, lower_bound: Ptr<isize>, extent: Ptr<isize>) as MPI_Type_get_extent_c(datatype, lower_bound.wide(), extent.wide()) }
 mpi! { fn MPI_Type_get_extent_x(datatype: Handle, lower_bound: Ptr<i64>, extent: Ptr<i64>) as MPI_Type_get_extent_c(datatype, lower_bound, extent) }
 
 mpi! { fn MPI_Type_get_true_extent_c(datatype: Handle, lower_bound: Ptr<i64>, extent: Ptr<i64>) on MPI_COMM_SELF => {
@@ -409,7 +483,7 @@ mpi! { fn MPI_Type_get_true_extent_c(datatype: Handle, lower_bound: Ptr<i64>, ex
     extent.set(bounds.1)?;
 } }
 
-mpi! { fn MPI_Type_get_true_extent(datatype: Handle, lower_bound: Ptr<isize>, extent: Ptr<isize>) as MPI_Type_get_true_extent_c(datatype, lower_bound.cast(), extent.cast()) }
+mpi! { fn MPI_Type_get_true_extent(datatype: Handle, lower_bound: Ptr<isize>, extent: Ptr<isize>) as MPI_Type_get_true_extent_c(datatype, lower_bound.wide(), extent.wide()) }
 mpi! { fn MPI_Type_get_true_extent_x(datatype: Handle, lower_bound: Ptr<i64>, extent: Ptr<i64>) as MPI_Type_get_true_extent_c(datatype, lower_bound, extent) }
 
 mpi! { fn MPI_Type_set_name(datatype: Handle, name: Ptr<c_char>) on MPI_COMM_SELF => {

@@ -1,33 +1,33 @@
 //! This module holds `unsafe` code: the only place where pointers of C are followed.
 //!
-//! A [`Ptr`] is what a C program gives to a function of MPI. There is no way to make one of a number but [`Ptr::at`], for places in
-//! memory that the program has described. Its methods are safe to call because the program has promised, by the standard, what
-//! each argument points to; what can be checked is: no null pointer is followed.
+//! A [`Ptr`] is what a C program gives to a function of MPI: null, or a place that is good until the call returns. Functions of the
+//! interface are `unsafe` for Rust (`export`): that their arguments are as the standard has them is the program's promise. What can be
+//! checked is: no null pointer is followed.
 //!
-//! # What a `'static` slice of this module means
+//! # How memory is reached
 //!
-//! The kernel takes memory for as long as its scope, which here is the process. No Rust lifetime tells how long a buffer of C is good,
-//! so what this module gives is `'static` by contract, not by proof. There are three kinds:
+//! * **Results and arguments**: read and written by value through [`Ptr`], arrays of them through [`Array`]. There is never a
+//!   reference to them, so it does no harm if a program gives one array twice, or looks at it from a function that is called meanwhile.
+//! * **Data** are a [`Region`]: bytes by address and length, of the program's (`datatypes::Data`) or of the library's (`spare`).
+//!   Whoever makes one promises that the memory is there for as long as it is used. Only [`Region::bytes`] and
+//!   [`Region::shown`] make references, where they are handed to the kernel or copied, and keep none. What overlaps by a program's mistake
+//!   is refused (`MPI_ERR_BUFFER`) where both would be references.
+//! * **The library's objects** ([`lasting`], [`lasting_ref`]): their owner is kept with the operation in a field that is dropped
+//!   after what works on them, or the operation holds a count.
 //!
-//! * **The program's buffers** (`Ptr::slice`, `Ptr::slice_mut`, `Address::bytes`): good until the call returns, or, where the call begins
-//!   an operation, until that is complete; of a persistent one, until its request is freed. The standard (MPI 5.0, 2.3 and 3.7.2) has the
-//!   program keep the buffer there, and leave it alone if it is received into. So such a slice is used inside of the call, or handed to
-//!   the kernel with the operation, and kept nowhere else.
-//! * **The library's memory** (`lasting`, `Place`): a heap block whose owner is kept with the operation (`Running`, `Topo`, an exchange's
-//!   request) in a field that is dropped after what works on it. It is touched through a `Place` only before the operation is started and
-//!   after it is complete.
-//! * **Objects that are counted** (`lasting_ref`): the operation holds a count.
-//!
-//! Two slices of one buffer may exist where the standard lets a program give it twice (a send and a send); the kernel reads both.
+//! The kernel takes memory for as long as its scope, which here is the process: hence `'static`. The standard (MPI 5.0, 2.3
+//! and 3.7.2) has the program keep a buffer until the operation on it is complete, or freed if it is persistent, and leave it alone if it
+//! is received into.
 
 use core::ffi::{CStr, c_char, c_void};
 use core::fmt;
+use core::marker::PhantomData;
 use core::ops::Deref;
 
-use crate::abi::{MPI_ERR_ARG, MPI_ERR_BUFFER, MPI_IN_PLACE};
+use crate::abi::{MPI_ERR_ARG, MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_IN_PLACE};
 use crate::errors::Fault;
 
-/// A pointer from C to a `T`, or to several.
+/// A pointer from C to a `T`, or to several: null, or what it points to is there until the call to which it was given returns.
 #[repr(transparent)]
 pub(crate) struct Ptr<T>(*mut T);
 
@@ -49,9 +49,15 @@ impl<T> fmt::Debug for Ptr<T> {
 pub(crate) type Address = Ptr<c_void>;
 
 impl<T> Ptr<T> {
-    /// A place in memory that the program has described.
+    /// None.
+    pub(crate) const NULL: Self = Self(core::ptr::null_mut());
+
+    /// The `T` at an address.
+    ///
+    /// # Safety
+    /// It is zero, or a `T` that may be read and written is there for as long as the pointer is used.
     #[inline]
-    pub(crate) const fn at(address: usize) -> Self {
+    pub(crate) const unsafe fn at(address: usize) -> Self {
         Self(core::ptr::with_exposed_provenance_mut(address))
     }
 
@@ -65,7 +71,11 @@ impl<T> Ptr<T> {
         self.0.is_null()
     }
 
-    pub(crate) const fn cast<U>(self) -> Ptr<U> {
+    /// The same as a pointer to something else.
+    ///
+    /// # Safety
+    /// As for [`at`](Self::at).
+    pub(crate) const unsafe fn cast<U>(self) -> Ptr<U> {
         Ptr(self.0.cast())
     }
 
@@ -80,7 +90,7 @@ impl<T> Ptr<T> {
         if self.is_null() {
             return Err(Self::missing());
         }
-        // SAFETY: the program gives a place for a T.
+        // SAFETY: it is not null, so there is a T, by the contract of the type.
         unsafe { self.0.write_unaligned(value) };
         Ok(())
     }
@@ -88,7 +98,7 @@ impl<T> Ptr<T> {
     /// Writes a result where the program wants it.
     pub(crate) fn set_if(self, value: T) {
         if !self.is_null() {
-            // SAFETY: the program gives a place for a T.
+            // SAFETY: it is not null, so there is a T, by the contract of the type.
             unsafe { self.0.write_unaligned(value) }
         }
     }
@@ -102,28 +112,97 @@ impl<T> Ptr<T> {
         if self.is_null() {
             return Err(Self::missing());
         }
-        // SAFETY: the program gives a T.
+        // SAFETY: as in `set`.
         Ok(unsafe { self.0.read_unaligned() })
     }
 
-    /// An array of the program's, which stays as it is until the call, or the operation that it begins, is over.
-    pub(crate) fn slice(self, len: usize) -> Result<&'static [T], Fault> {
-        match len {
-            0 => Ok(&[]),
-            _ if self.is_null() => Err(Self::missing()),
-            // SAFETY: the program gives an array of so many.
-            _ => Ok(unsafe { core::slice::from_raw_parts(self.0, len) }),
+    /// The array of `len` that begins there, for as long as the argument is.
+    ///
+    /// # Safety
+    /// If it is not null, so many may be read, and written if they ever are.
+    #[inline]
+    pub(crate) unsafe fn array(&self, len: usize) -> Result<Array<'_, T>, Fault> {
+        if len > 0 && self.is_null() {
+            return Err(Self::missing());
+        }
+        if len > isize::MAX as usize / size_of::<T>() {
+            return Err(too_many());
+        }
+        Ok(Array { start: self.0, len, call: PhantomData })
+    }
+}
+
+impl Ptr<isize> {
+    /// The same as a pointer to a large count, which is as wide.
+    pub(crate) const fn wide(self) -> Ptr<i64> {
+        const { assert!(size_of::<isize>() == size_of::<i64>()) };
+        Ptr(self.0.cast())
+    }
+}
+
+/// An array of the program's. Its elements are copied in and out: there is no reference to it.
+#[derive(Debug)]
+pub(crate) struct Array<'call, T> {
+    start: *mut T,
+    len: usize,
+    call: PhantomData<&'call Ptr<T>>,
+}
+
+impl<T> Clone for Array<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Array<'_, T> {}
+
+impl<'call, T: Copy> Array<'call, T> {
+    /// An empty one.
+    pub(crate) const NONE: Self = Self { start: core::ptr::null_mut(), len: 0, call: PhantomData };
+
+    #[inline]
+    pub(crate) const fn len(self) -> usize {
+        self.len
+    }
+
+    /// An element's place, if there is one of this number.
+    #[inline]
+    pub(crate) fn place(self, index: usize) -> Option<Ptr<T>> {
+        (index < self.len).then(|| Ptr(self.start.wrapping_add(index)))
+    }
+
+    /// An element, if there is one of this number.
+    #[inline]
+    pub(crate) fn get(self, index: usize) -> Option<T> {
+        // SAFETY: `array`'s caller promised that there are `len` of them.
+        self.place(index).map(|place| unsafe { place.0.read_unaligned() })
+    }
+
+    /// Writes an element, if there is one of this number.
+    #[inline]
+    pub(crate) fn set(self, index: usize, value: T) {
+        if let Some(place) = self.place(index) {
+            // SAFETY: as in `get`.
+            unsafe { place.0.write_unaligned(value) }
         }
     }
 
-    /// An array of the program's that nobody else uses until the call, or the operation that it begins, is over.
+    /// All elements, each read when it is its turn.
     #[inline]
-    pub(crate) fn slice_mut(self, len: usize) -> Result<&'static mut [T], Fault> {
-        match len {
-            0 => Ok(&mut []),
-            _ if self.is_null() => Err(Self::missing()),
-            // SAFETY: the program gives an array of so many, and does not touch it meanwhile.
-            _ => Ok(unsafe { core::slice::from_raw_parts_mut(self.0, len) }),
+    pub(crate) fn iter(self) -> impl ExactSizeIterator<Item = T> + Clone + use<'call, T> {
+        // SAFETY: as in `get`.
+        (0..self.len).map(move |index| unsafe { self.start.wrapping_add(index).read_unaligned() })
+    }
+
+    /// A copy.
+    pub(crate) fn to_vec(self) -> Vec<T> {
+        self.iter().collect()
+    }
+
+    /// Writes one element after the other, as many as there are of both.
+    pub(crate) fn fill(self, values: impl IntoIterator<Item = T>) {
+        for (index, value) in (0..self.len).zip(values) {
+            self.set(index, value);
         }
     }
 }
@@ -166,14 +245,102 @@ impl Address {
         if self.is_in_place() { misplaced(argument) } else { fault }
     }
 
-    /// The `len` bytes that begin `offset` bytes from here: data that the program wants sent or written.
+    /// An address, at which nothing need be.
     #[inline]
-    pub(crate) fn bytes(self, offset: isize, len: usize) -> Result<&'static mut [u8], Fault> {
-        let start = self.address().wrapping_add_signed(offset);
-        if len > 0 && start < FIRST_PAGE {
+    pub(crate) const fn of(address: usize) -> Self {
+        Self(core::ptr::with_exposed_provenance_mut(address))
+    }
+
+    /// The address so many bytes further on.
+    pub(crate) fn shifted(self, bytes: i64) -> Self {
+        Self::of(self.address().wrapping_add_signed(bytes as isize))
+    }
+
+    /// The `len` bytes that begin `offset` bytes from here.
+    ///
+    /// # Safety
+    /// There are at most `isize::MAX`, and unless the address is null or a word like `MPI_IN_PLACE`, they are as [`Region::new`] has
+    /// it.
+    ///
+    /// # Errors
+    /// No memory where there are data.
+    #[inline]
+    pub(crate) unsafe fn region(self, offset: isize, len: usize) -> Result<Region, Fault> {
+        if len == 0 {
+            return Ok(Region::NONE);
+        }
+        let start = Self::of(self.address().wrapping_add_signed(offset));
+        if start.address() < FIRST_PAGE {
             return Err(no_data(self.address()));
         }
-        Ptr::<u8>::at(start).slice_mut(len)
+        // SAFETY: the caller's promise.
+        Ok(unsafe { Region::new(start, len) })
+    }
+}
+
+#[cold]
+pub(crate) fn too_many() -> Fault {
+    Fault::new(MPI_ERR_COUNT, "more bytes than memory has addresses")
+}
+
+/// Bytes of the program's or the library's, by address and length.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Region {
+    start: *mut u8,
+    len: usize,
+}
+
+impl Region {
+    /// No bytes.
+    pub(crate) const NONE: Self = Self { start: core::ptr::dangling_mut(), len: 0 };
+
+    /// `len` bytes from `start` on.
+    ///
+    /// # Safety
+    /// They may be read, and written if they ever are, for as long as this and its copies are used. The address is not null.
+    #[inline]
+    pub(crate) const unsafe fn new(start: Address, len: usize) -> Self {
+        Self { start: start.0.cast(), len }
+    }
+
+    #[inline]
+    pub(crate) const fn len(self) -> usize {
+        self.len
+    }
+
+    /// Where it begins.
+    pub(crate) fn address(self) -> Address {
+        Ptr(self.start.cast())
+    }
+
+    /// Whether the two have a byte in common.
+    #[inline]
+    pub(crate) fn overlaps(self, other: Self) -> bool {
+        let (own, others) = (self.start.addr(), other.start.addr());
+        own < others.wrapping_add(other.len)
+            && others < own.wrapping_add(self.len)
+            && self.len > 0
+            && other.len > 0
+    }
+
+    /// Its bytes, to be read.
+    ///
+    /// # Safety
+    /// Nothing writes them for as long as the slice is used.
+    #[inline]
+    pub(crate) unsafe fn shown<'a>(self) -> &'a [u8] {
+        // SAFETY: they are there by the promise made to `new`, and the caller's promise; where there are none, it is not null.
+        unsafe { core::slice::from_raw_parts(self.start, self.len) }
+    }
+
+    /// Its bytes, to be written.
+    ///
+    /// # Safety
+    /// Nothing else reads or writes them for as long as the slice is used, nor does another slice of them exist.
+    #[inline]
+    pub(crate) unsafe fn bytes<'a>(self) -> &'a mut [u8] {
+        // SAFETY: as in `shown`.
+        unsafe { core::slice::from_raw_parts_mut(self.start, self.len) }
     }
 }
 
@@ -194,7 +361,7 @@ impl Ptr<c_char> {
             len -= 1;
         }
         for (index, byte) in text.as_bytes().iter().take(len).chain([&0]).enumerate() {
-            Ptr::<u8>::at(self.address().wrapping_add(index)).set(*byte)?;
+            Ptr::<u8>(self.0.wrapping_add(index).cast()).set(*byte)?;
         }
         Ok(len)
     }
@@ -204,12 +371,14 @@ impl Ptr<c_char> {
 /// a call of MPI.
 pub(crate) struct Owned<T>(T);
 
-// SAFETY: the program keeps threads out of each other's calls, as the thread level that it was granted has it do, or
-// `threads::enter` does; a call that waits keeps no borrow of it meanwhile.
+// SAFETY: whoever makes one promises that one thread at a time works with it.
 unsafe impl<T> Sync for Owned<T> {}
 
 impl<T> Owned<T> {
-    pub(crate) const fn new(value: T) -> Self {
+    /// # Safety
+    /// It is used in calls of MPI only. Of those, the program keeps threads out of each other's, as the thread level that it was
+    /// granted has it do, or `threads::enter` does. A call that waits keeps no borrow of it meanwhile.
+    pub(crate) const unsafe fn new(value: T) -> Self {
         Self(value)
     }
 }
@@ -222,33 +391,21 @@ impl<T> Deref for Owned<T> {
     }
 }
 
-/// Memory of the library that an operation works on, for what is done before and after it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    start: Address,
-    len: usize,
-}
-
-impl Place {
-    pub(crate) fn of(memory: &mut [u8]) -> Self {
-        Self { start: Ptr::at(memory.as_mut_ptr().expose_provenance()), len: memory.len() }
-    }
-
-    /// Its bytes, while the operation is not under way.
-    pub(crate) fn bytes(self) -> Result<&'static mut [u8], Fault> {
-        self.start.bytes(0, self.len)
-    }
-}
-
-/// Memory of the library that lasts as long as an operation: it is owned beside the operation, and dropped after it.
-pub(crate) fn lasting<T>(memory: &mut [T]) -> &'static mut [T] {
-    // SAFETY: whoever calls this owns the memory beside what it lends it to, and drops that first.
+/// Memory of the library that lasts as long as an operation.
+///
+/// # Safety
+/// It is owned beside what it is lent to, is neither touched nor given back while that exists, and is dropped after it.
+pub(crate) unsafe fn lasting<T>(memory: &mut [T]) -> &'static mut [T] {
+    // SAFETY: the caller's promise.
     unsafe { core::slice::from_raw_parts_mut(memory.as_mut_ptr(), memory.len()) }
 }
 
-/// An object of the library that lasts as long as an operation, which holds it by another reference.
-pub(crate) fn lasting_ref<T>(object: &T) -> &'static T {
-    // SAFETY: as there; it does not move, as it is counted.
+/// An object of the library that lasts as long as an operation.
+///
+/// # Safety
+/// What it is lent to keeps it there, where it is, and is dropped before it; nobody changes it.
+pub(crate) unsafe fn lasting_ref<T>(object: &T) -> &'static T {
+    // SAFETY: the caller's promise.
     unsafe { &*core::ptr::from_ref(object) }
 }
 
@@ -262,14 +419,17 @@ pub(crate) mod scope {
     pub(crate) type Lasting = Scope<'static, 'static, 'static, HostTransport, HostPlatform>;
 
     /// The one scope of the process.
-    pub(crate) fn of(endpoint: HostEndpoint) -> Lasting {
+    ///
+    /// # Safety
+    /// There is no other endpoint in the process, now or later.
+    pub(crate) unsafe fn of(endpoint: HostEndpoint) -> Lasting {
         // SAFETY: there is one endpoint in the process, so there is no other scope.
         unsafe { Scope::lasting(Box::leak(Box::new(endpoint))) }
     }
 
     /// Its endpoint.
     pub(crate) fn endpoint(scope: &mut Lasting) -> &mut HostEndpoint {
-        // SAFETY: nobody here has another endpoint to put in its place.
+        // SAFETY: there is no other endpoint to put in its place, as `of` was promised.
         unsafe { scope.endpoint() }
     }
 }
@@ -282,18 +442,24 @@ pub(crate) mod callback {
     use crate::abi::{Handle, Status};
 
     /// Calls an error handler (`MPI_Comm_errhandler_function`).
-    pub(crate) fn on_error(function: usize, handle: Handle, code: c_int) {
+    ///
+    /// # Safety
+    /// `function` is null or a function of this type, as is what it is given.
+    pub(crate) unsafe fn on_error(function: usize, handle: Handle, code: c_int) {
         type Function = unsafe extern "C" fn(*const Handle, *const c_int, ...);
-        // SAFETY: the program gave it as a function of this type.
+        // SAFETY: it is one, or null, as the caller promised.
         let function = unsafe { core::mem::transmute::<usize, Option<Function>>(function) };
         if let Some(function) = function {
-            // SAFETY: with the arguments that the standard has.
+            // SAFETY: as above, with the arguments that the standard has.
             unsafe { function(&raw const handle, &raw const code) }
         }
     }
 
     /// Calls a reduction (`MPI_User_function`, or `MPI_User_function_c` if `is_large`): `input` into `into`.
-    pub(crate) fn reduce(
+    ///
+    /// # Safety
+    /// `function` is null or a function of this type, as is what it is given.
+    pub(crate) unsafe fn reduce(
         function: usize,
         is_large: bool,
         input: &[u8],
@@ -304,43 +470,55 @@ pub(crate) mod callback {
         type Function = unsafe extern "C" fn(*const u8, *mut u8, *const c_void, *const Handle);
         let small = c_int::try_from(count).unwrap_or(c_int::MAX);
         let count = if is_large { (&raw const count).cast() } else { (&raw const small).cast() };
-        // SAFETY: the program gave it as a function of this type.
+        // SAFETY: it is one, or null, as the caller promised.
         let function = unsafe { core::mem::transmute::<usize, Option<Function>>(function) };
         if let Some(function) = function {
-            // SAFETY: with the arguments that the standard has.
+            // SAFETY: as above, with the arguments that the standard has.
             unsafe { function(input.as_ptr(), into.as_mut_ptr(), count, &raw const datatype) }
         }
     }
 
     /// Calls a query function of a generalized request (`MPI_Grequest_query_function`).
-    pub(crate) fn query(function: usize, extra: Ptr<c_void>, status: &mut Status) -> c_int {
+    ///
+    /// # Safety
+    /// `function` is null or a function of this type, as is what it is given.
+    pub(crate) unsafe fn query(function: usize, extra: Ptr<c_void>, status: &mut Status) -> c_int {
         type Function = unsafe extern "C" fn(Ptr<c_void>, *mut Status) -> c_int;
-        // SAFETY: the program gave it as a function of this type.
+        // SAFETY: it is one, or null, as the caller promised.
         let function = unsafe { core::mem::transmute::<usize, Option<Function>>(function) };
-        // SAFETY: with the arguments that the standard has.
+        // SAFETY: as above, with the arguments that the standard has.
         function.map_or(0, |function| unsafe { function(extra, status) })
     }
 
     /// Calls a free function of a generalized request (`MPI_Grequest_free_function`).
-    pub(crate) fn free(function: usize, extra: Ptr<c_void>) -> c_int {
+    ///
+    /// # Safety
+    /// `function` is null or a function of this type, as is what it is given.
+    pub(crate) unsafe fn free(function: usize, extra: Ptr<c_void>) -> c_int {
         type Function = unsafe extern "C" fn(Ptr<c_void>) -> c_int;
-        // SAFETY: the program gave it as a function of this type.
+        // SAFETY: it is one, or null, as the caller promised.
         let function = unsafe { core::mem::transmute::<usize, Option<Function>>(function) };
-        // SAFETY: with the argument that the standard has.
+        // SAFETY: as above, with the argument that the standard has.
         function.map_or(0, |function| unsafe { function(extra) })
     }
 
     /// Calls a cancel function of a generalized request (`MPI_Grequest_cancel_function`).
-    pub(crate) fn cancel(function: usize, extra: Ptr<c_void>, is_complete: bool) -> c_int {
+    ///
+    /// # Safety
+    /// `function` is null or a function of this type, as is what it is given.
+    pub(crate) unsafe fn cancel(function: usize, extra: Ptr<c_void>, is_complete: bool) -> c_int {
         type Function = unsafe extern "C" fn(Ptr<c_void>, c_int) -> c_int;
-        // SAFETY: the program gave it as a function of this type.
+        // SAFETY: it is one, or null, as the caller promised.
         let function = unsafe { core::mem::transmute::<usize, Option<Function>>(function) };
-        // SAFETY: with the arguments that the standard has.
+        // SAFETY: as above, with the arguments that the standard has.
         function.map_or(0, |function| unsafe { function(extra, is_complete.into()) })
     }
 
     /// Calls a copy function of attributes: the code that it returns, and the copy if there is to be one.
-    pub(crate) fn copy(
+    ///
+    /// # Safety
+    /// `function` is null or a function of this type, as is what it is given.
+    pub(crate) unsafe fn copy(
         function: usize,
         handle: Handle,
         keyval: c_int,
@@ -349,11 +527,11 @@ pub(crate) mod callback {
     ) -> Result<Option<usize>, c_int> {
         type Function =
             unsafe extern "C" fn(Handle, c_int, Ptr<c_void>, usize, *mut usize, *mut c_int) -> c_int;
-        // SAFETY: the program gave it as a function of this type.
+        // SAFETY: it is one, or null, as the caller promised.
         let function = unsafe { core::mem::transmute::<usize, Option<Function>>(function) };
         let (mut copy, mut is_copied) = (0, 0);
         let Some(function) = function else { return Ok(None) };
-        // SAFETY: with the arguments that the standard has.
+        // SAFETY: as above, with the arguments that the standard has.
         match unsafe { function(handle, keyval, extra, value, &raw mut copy, &raw mut is_copied) } {
             0 => Ok((is_copied != 0).then_some(copy)),
             code => Err(code),
@@ -361,7 +539,10 @@ pub(crate) mod callback {
     }
 
     /// Calls a delete function of attributes: the code that it returns.
-    pub(crate) fn delete(
+    ///
+    /// # Safety
+    /// `function` is null or a function of this type, as is what it is given.
+    pub(crate) unsafe fn delete(
         function: usize,
         handle: Handle,
         keyval: c_int,
@@ -369,9 +550,9 @@ pub(crate) mod callback {
         extra: Ptr<c_void>,
     ) -> c_int {
         type Function = unsafe extern "C" fn(Handle, c_int, usize, Ptr<c_void>) -> c_int;
-        // SAFETY: the program gave it as a function of this type.
+        // SAFETY: it is one, or null, as the caller promised.
         let function = unsafe { core::mem::transmute::<usize, Option<Function>>(function) };
-        // SAFETY: with the arguments that the standard has.
+        // SAFETY: as above, with the arguments that the standard has.
         function.map_or(0, |function| unsafe { function(handle, keyval, value, extra) })
     }
 }
@@ -388,11 +569,13 @@ pub(crate) mod memory {
 
     /// Memory of so many bytes; null if there is none.
     pub(crate) fn allocate(bytes: usize) -> Address {
-        let Ok(layout) = Layout::from_size_align(bytes.saturating_add(LINE), LINE) else { return Ptr::at(0) };
+        let Ok(layout) = Layout::from_size_align(bytes.saturating_add(LINE), LINE) else {
+            return Address::NULL;
+        };
         // SAFETY: the layout is not empty.
         let start = unsafe { alloc_zeroed(layout) };
         if start.is_null() {
-            return Ptr::at(0);
+            return Address::NULL;
         }
         // SAFETY: the line in front has room for it.
         unsafe { start.cast::<usize>().write(layout.size()) };
@@ -400,12 +583,15 @@ pub(crate) mod memory {
     }
 
     /// Gives it back.
-    pub(crate) fn free(memory: Address) {
+    ///
+    /// # Safety
+    /// It is null, or of [`allocate`], and used no more.
+    pub(crate) unsafe fn free(memory: Address) {
         if memory.is_null() {
             return;
         }
         let start = memory.0.cast::<u8>().wrapping_sub(LINE);
-        // SAFETY: the program gives what `allocate` has made.
+        // SAFETY: `allocate` has made it, and written its size there.
         unsafe {
             let size = start.cast::<usize>().read();
             dealloc(start, Layout::from_size_align_unchecked(size, LINE));

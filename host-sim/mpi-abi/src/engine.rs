@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: the one endpoint of the process.
+//!
 //! The process's endpoint, from `MPI_Init` to `MPI_Finalize`.
 //!
 //! Its storage: 64 ranks, 2^20 requests, 1024 communicators, 2^20 derived datatypes with 2 GiB of words, 128 envelopes and 32 blocks
@@ -59,7 +61,8 @@ pub(crate) enum Phase {
     Aborting,
 }
 
-static ENGINE: Owned<OnceCell<RefCell<Engine>>> = Owned::new(OnceCell::new());
+// SAFETY: only calls of MPI use it.
+static ENGINE: Owned<OnceCell<RefCell<Engine>>> = unsafe { Owned::new(OnceCell::new()) };
 
 /// A [`Phase`], for which threads may ask at any time.
 static PHASE: AtomicU8 = AtomicU8::new(Phase::Before as u8);
@@ -160,7 +163,8 @@ pub(crate) fn start() -> Result<[Comm; 2], Fault> {
     let comms = [endpoint.world(), endpoint.itself()];
     let (freed, memory_of_freed) = (Vec::new(), Vec::new());
     let engine =
-        Engine { scope: scope::of(endpoint), job: Some(job), freed, memory_of_freed, attached: None };
+        // SAFETY: the process joins its job once, so there is no other endpoint.
+        Engine { scope: unsafe { scope::of(endpoint) }, job: Some(job), freed, memory_of_freed, attached: None };
     if ENGINE.set(RefCell::new(engine)).is_err() {
         return Err(Fault::new(MPI_ERR_INTERN, "there is an engine"));
     }

@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: memory for programs; state of the process.
+//!
 //! Starting and ending (MPI 5.0, chapter 11), versions, clocks and memory (chapter 9).
 
 use core::cell::Cell;
@@ -15,10 +17,12 @@ use crate::errors::Fault;
 use crate::{buffers, collectives, communicators, datatypes, engine, threads};
 
 /// The thread level that was granted.
-static LEVEL: Owned<Cell<c_int>> = Owned::new(Cell::new(MPI_THREAD_SINGLE));
+// SAFETY: only calls of MPI use it.
+static LEVEL: Owned<Cell<c_int>> = unsafe { Owned::new(Cell::new(MPI_THREAD_SINGLE)) };
 
 /// Whether the first thread is the one that calls.
-static MAIN: Owned<Cell<Option<std::thread::ThreadId>>> = Owned::new(Cell::new(None));
+// SAFETY: only calls of MPI use it.
+static MAIN: Owned<Cell<Option<std::thread::ThreadId>>> = unsafe { Owned::new(Cell::new(None)) };
 
 fn start(level: c_int) -> Result<c_int, Fault> {
     let comms = engine::start()?;
@@ -98,10 +102,14 @@ mpi! { fn MPI_Alloc_mem(size: isize, _info: Handle, place: Address) on MPI_COMM_
     if made.is_null() {
         return Err(Fault::new(MPI_ERR_NO_MEM, format!("no {size} bytes")));
     }
-    place.cast::<Address>().set(made)?;
+    // SAFETY: the program gives a place for an address (MPI 5.0, 9.2).
+    unsafe { place.cast::<Address>() }.set(made)?;
 } }
 
-mpi! { fn MPI_Free_mem(place: Address) on MPI_COMM_SELF => { memory::free(place); } }
+mpi! { fn MPI_Free_mem(place: Address) on MPI_COMM_SELF => {
+    // SAFETY: the program gives what `MPI_Alloc_mem` has given it (MPI 5.0, 9.2).
+    unsafe { memory::free(place) };
+} }
 
 mpi! { unlocked fn MPI_Aint_add(base: isize, distance: isize) -> isize { base.wrapping_add(distance) } }
 mpi! { unlocked fn MPI_Aint_diff(one: isize, other: isize) -> isize { one.wrapping_sub(other) } }

@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: functions of the program's are called; state of the process.
+//!
 //! Errors (MPI 5.0, chapter 9): what a call fails with, error classes and codes, their texts, and handlers.
 //!
 //! A code of this library is its class and the number of a text that is kept for `MPI_Error_string`: the last 255 of them, in 14
@@ -124,13 +126,18 @@ impl Kept {
     }
 }
 
-static KEPT: Owned<RefCell<Kept>> = Owned::new(RefCell::new(Kept { texts: Vec::new(), next: 0 }));
+// SAFETY: only calls of MPI use it.
+static KEPT: Owned<RefCell<Kept>> = unsafe { Owned::new(RefCell::new(Kept { texts: Vec::new(), next: 0 })) };
 
 /// Classes and codes of the program: what class each is of, and what it says.
-static ADDED: Owned<RefCell<BTreeMap<c_int, (c_int, String)>>> = Owned::new(RefCell::new(BTreeMap::new()));
+// SAFETY: only calls of MPI use it.
+static ADDED: Owned<RefCell<BTreeMap<c_int, (c_int, String)>>> =
+    unsafe { Owned::new(RefCell::new(BTreeMap::new())) };
 
 /// Error handlers of the program: their functions.
-static HANDLERS: Owned<RefCell<Table<usize>>> = Owned::new(RefCell::new(Table::new(Kind::Errhandler)));
+// SAFETY: only calls of MPI use it.
+static HANDLERS: Owned<RefCell<Table<usize>>> =
+    unsafe { Owned::new(RefCell::new(Table::new(Kind::Errhandler))) };
 
 /// Gives a fault of `function` to the error handler of `comm`; the code that the function returns.
 #[cold]
@@ -160,7 +167,8 @@ fn handle(function: &str, comm: Handle, code: c_int, text: &str) {
         handler => {
             let known = HANDLERS.borrow().get(handler).copied();
             if let Some(known) = known {
-                callback::on_error(known, comm, code);
+                // SAFETY: the program gave it as such a function, or null.
+                unsafe { callback::on_error(known, comm, code) };
             }
         }
     }

@@ -23,7 +23,10 @@ macro_rules! mpi {
         }
     };
     ($(#[$meta:meta])* fn $name:ident($($arg:ident: $kind:ty),* $(,)?) as $other:ident($($given:expr),*)) => {
-        mpi! { unlocked $(#[$meta])* fn $name($($arg: $kind),*) -> core::ffi::c_int { $other($($given),*) } }
+        mpi! { unlocked $(#[$meta])* fn $name($($arg: $kind),*) -> core::ffi::c_int {
+            // SAFETY: the same arguments as the caller's, wider ones perhaps.
+            unsafe { $other($($given),*) }
+        } }
     };
     ($(#[$meta:meta])* fn $name:ident($($arg:ident: $kind:ty),* $(,)?) -> $returns:ty $body:block) => {
         mpi! {
@@ -41,7 +44,7 @@ macro_rules! mpi {
         #[allow(non_snake_case, clippy::too_many_arguments, clippy::redundant_closure_call, reason = "as MPI has it")]
         // SAFETY: no other function has the name.
         #[unsafe(export_name = concat!("P", stringify!($name)))]
-        pub(crate) extern "C" fn $name($($arg: $kind),*) -> $returns $body
+        pub(crate) unsafe extern "C" fn $name($($arg: $kind),*) -> $returns $body
 
         core::arch::global_asm!(concat!(
             ".weak ", stringify!($name), "\n",

@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: state of the process.
+//!
 //! Communicators that the program has freed and that something still uses (MPI 5.0, 7.4.3): their handles are gone at once, they
 //! themselves when the last operation on them is. Freeing is local: no rank waits for another one. A rank offers the slot of a
 //! communicator to a new one only when nothing here, and no other rank's reading of what this one wrote, needs it any more; so it is
@@ -21,7 +23,8 @@ struct Freed {
     handler: Handle,
 }
 
-static FREED: Owned<RefCell<Vec<Freed>>> = Owned::new(RefCell::new(Vec::new()));
+// SAFETY: only calls of MPI use it.
+static FREED: Owned<RefCell<Vec<Freed>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
 
 /// Takes a communicator whose handle is gone.
 pub(crate) fn add(handle: Handle, comm: Comm, handler: Handle) {

@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: lists that the program gives; state of the process.
+//!
 //! Groups (MPI 5.0, 7.3): processes by their numbers in the job; what is made of them is the kernel's.
 
 use core::cell::RefCell;
@@ -17,7 +19,9 @@ use crate::handles::{Kind, Table, to_int};
 
 type Processes = Vec<PeerId>;
 
-static GROUPS: Owned<RefCell<Table<Processes>>> = Owned::new(RefCell::new(Table::new(Kind::Group)));
+// SAFETY: only calls of MPI use it.
+static GROUPS: Owned<RefCell<Table<Processes>>> =
+    unsafe { Owned::new(RefCell::new(Table::new(Kind::Group))) };
 
 /// Memory that a group is put together in.
 pub(crate) fn pieces(processes: usize) -> Vec<Piece> {
@@ -93,14 +97,25 @@ fn rank(number: c_int) -> Result<Rank, Fault> {
     }
 }
 
-fn ranks(count: c_int, list: Ptr<c_int>) -> Result<Vec<Rank>, Fault> {
+/// A list of ranks.
+///
+/// # Safety
+/// There are so many, unless it is null.
+unsafe fn ranks(count: c_int, list: Ptr<c_int>) -> Result<Vec<Rank>, Fault> {
     let count = usize::try_from(count).map_err(|_| Fault::new(MPI_ERR_ARG, format!("{count} ranks")))?;
-    list.slice(count)?.iter().map(|number| rank(*number)).collect()
+    // SAFETY: the caller's promise.
+    unsafe { list.array(count) }?.iter().map(rank).collect()
 }
 
-fn ranges(count: c_int, list: Ptr<c_int>) -> Result<Vec<RankRange>, Fault> {
+/// A list of ranges, of three numbers each.
+///
+/// # Safety
+/// There are so many, unless it is null.
+unsafe fn ranges(count: c_int, list: Ptr<c_int>) -> Result<Vec<RankRange>, Fault> {
     let count = usize::try_from(count).map_err(|_| Fault::new(MPI_ERR_ARG, format!("{count} ranges")))?;
-    let (ranges, _) = list.slice(3 * count)?.as_chunks::<3>();
+    // SAFETY: the caller's promise.
+    let list = unsafe { list.array(3 * count) }?.to_vec();
+    let (ranges, _) = list.as_chunks::<3>();
     ranges
         .iter()
         .map(|&[first, last, stride]| Ok(RankRange { first: rank(first)?, last: rank(last)?, stride }))
@@ -125,15 +140,17 @@ mpi! { fn MPI_Group_compare(one: Handle, other: Handle, result: Ptr<c_int>) on M
 mpi! { fn MPI_Group_translate_ranks(one: Handle, count: c_int, given: Ptr<c_int>, other: Handle, found: Ptr<c_int>) on MPI_COMM_SELF => {
     let (one, other) = (processes(one)?, processes(other)?);
     let count = usize::try_from(count).unwrap_or(0);
-    for (given, found) in given.slice(count)?.iter().zip(found.slice_mut(count)?) {
-        *found = match *given {
+    // SAFETY: the program gives so many, and room for as many (MPI 5.0, 7.3.1).
+    let (given, found) = unsafe { (given.array(count)?, found.array(count)?) };
+    for (index, number) in given.iter().enumerate() {
+        found.set(index, match number {
             MPI_PROC_NULL => MPI_PROC_NULL,
             number => {
                 let outside = || Fault::new(MPI_ERR_RANK, format!("rank {number} of {}", one.len()));
                 let process = one.get(rank(number)?.0 as usize).ok_or_else(outside)?;
                 other.iter().position(|known| known == process).map_or(MPI_UNDEFINED, |place| place as c_int)
             }
-        };
+        });
     }
 } }
 
@@ -150,22 +167,26 @@ mpi! { fn MPI_Group_difference(one: Handle, other: Handle, made: Ptr<Handle>) on
 } }
 
 mpi! { fn MPI_Group_incl(group: Handle, count: c_int, list: Ptr<c_int>, made: Ptr<Handle>) on MPI_COMM_SELF => {
-    let ranks = ranks(count, list)?;
+    // SAFETY: the program gives so many (MPI 5.0, 7.3.2).
+    let ranks = unsafe { ranks(count, list) }?;
     derive(group, made, |group, memory| group.incl(&ranks, memory))?;
 } }
 
 mpi! { fn MPI_Group_excl(group: Handle, count: c_int, list: Ptr<c_int>, made: Ptr<Handle>) on MPI_COMM_SELF => {
-    let ranks = ranks(count, list)?;
+    // SAFETY: the program gives so many (MPI 5.0, 7.3.2).
+    let ranks = unsafe { ranks(count, list) }?;
     derive(group, made, |group, memory| group.excl(&ranks, memory))?;
 } }
 
 mpi! { fn MPI_Group_range_incl(group: Handle, count: c_int, list: Ptr<c_int>, made: Ptr<Handle>) on MPI_COMM_SELF => {
-    let ranges = ranges(count, list)?;
+    // SAFETY: the program gives so many (MPI 5.0, 7.3.2).
+    let ranges = unsafe { ranges(count, list) }?;
     derive(group, made, |group, memory| group.range_incl(&ranges, memory))?;
 } }
 
 mpi! { fn MPI_Group_range_excl(group: Handle, count: c_int, list: Ptr<c_int>, made: Ptr<Handle>) on MPI_COMM_SELF => {
-    let ranges = ranges(count, list)?;
+    // SAFETY: the program gives so many (MPI 5.0, 7.3.2).
+    let ranges = unsafe { ranges(count, list) }?;
     derive(group, made, |group, memory| group.range_excl(&ranges, memory))?;
 } }
 

@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: state of the process.
+//!
 //! Info objects (MPI 5.0, chapter 10): keys and values, in the order in which they were set.
 
 use core::cell::RefCell;
@@ -14,7 +16,8 @@ use crate::handles::{Kind, Table, to_int};
 /// Keys and values.
 pub(crate) type Info = Vec<(String, String)>;
 
-static INFOS: Owned<RefCell<Table<Info>>> = Owned::new(RefCell::new(Table::new(Kind::Info)));
+// SAFETY: only calls of MPI use it.
+static INFOS: Owned<RefCell<Table<Info>>> = unsafe { Owned::new(RefCell::new(Table::new(Kind::Info))) };
 
 /// What is known about how the program was started (MPI 5.0, 11.6).
 fn environment() -> Info {

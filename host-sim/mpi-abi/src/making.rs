@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: memory of the library is lent to the kernel.
+//!
 //! Communicators that are made while other things go on: futures of `aldis-coll`, whose messages are posted here.
 
 use core::cell::{Cell, RefCell, RefMut};
@@ -80,8 +82,13 @@ impl Messenger<'static, HostTransport, HostPlatform> for Poster {
     ) -> Result<Status, Error> {
         let mut posted = Posted::new(self.0, exchange, mine, theirs.len())?;
         let result = poll_fn(|_| posted.go_on()).await;
-        theirs.copy_from_slice(&posted.theirs);
-        refused.copy_from_slice(&posted.refused);
+        // What is under way still is left alone.
+        if posted.receiving.is_none() {
+            theirs.copy_from_slice(&posted.theirs);
+        }
+        if posted.refusal.is_none() {
+            refused.copy_from_slice(&posted.refused);
+        }
         result
     }
 
@@ -90,7 +97,9 @@ impl Messenger<'static, HostTransport, HostPlatform> for Poster {
         for (rank, tag) in ranks {
             let mut notice = notice.to_vec();
             // Who is dead need not be told.
-            if let Ok(request) = engine.scope.isend(comm, lasting(&mut notice), rank, tag) {
+            // SAFETY: it is kept with the request, which is let go of first.
+            let lent = unsafe { lasting(&mut notice) };
+            if let Ok(request) = engine.scope.isend(comm, lent, rank, tag) {
                 engine.freed.push(request);
                 engine.memory_of_freed.push(notice);
             }
@@ -131,8 +140,10 @@ impl Posted {
         };
         let &Exchange { comm, tag, to, from, .. } = exchange;
         let scope = &mut engine.borrow_mut().scope;
-        posted.receiving = Some(scope.irecv(&comm, lasting(&mut posted.theirs), from, tag)?);
-        posted.sending = Some(scope.isend(&comm, lasting(&mut posted.mine), to, tag)?);
+        // SAFETY: `drop` keeps them until what is under way has let go; they are touched when all is over.
+        let (theirs, mine) = unsafe { (lasting(&mut posted.theirs), lasting(&mut posted.mine)) };
+        posted.receiving = Some(scope.irecv(&comm, theirs, from, tag)?);
+        posted.sending = Some(scope.isend(&comm, mine, to, tag)?);
         Ok(posted)
     }
 
@@ -159,7 +170,11 @@ impl Posted {
             let Exchange { comm, to, refusal, operation, .. } = self.exchange;
             match &mut self.refusal {
                 // It must be matched first: perhaps it never will.
-                None => self.refusal = Some(scope.irecv(&comm, lasting(&mut self.refused), to, refusal)?),
+                None => {
+                    // SAFETY: as for the other two.
+                    let refused = unsafe { lasting(&mut self.refused) };
+                    self.refusal = Some(scope.irecv(&comm, refused, to, refusal)?);
+                }
                 Some(refused) => {
                     if scope.result(refused)?.is_some() {
                         self.refusal = None;

@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: data of the program's are lent to the kernel; state of the process.
+//!
 //! Messages (MPI 5.0, chapter 3): sends in all modes, receives, probes, persistent requests, buffers for buffered sends.
 
 use core::cell::RefCell;
@@ -11,7 +13,7 @@ use crate::abi::{
 };
 use crate::datatypes::Data;
 use crate::edge::scope::Lasting;
-use crate::edge::{Address, Owned, Ptr};
+use crate::edge::{Address, Owned, Ptr, Region};
 use crate::engine;
 use crate::errors::Fault;
 use crate::handles::{Kind, Table, to_int};
@@ -101,7 +103,7 @@ impl Sending {
 
     /// Its bytes, if they are sent as bytes alone, which any receive takes, by the kernel's shortest way.
     #[inline]
-    fn raw(&self) -> Result<Option<&'static mut [u8]>, Fault> {
+    fn raw(&self) -> Result<Option<Region>, Fault> {
         if self.mode == Mode::Standard { self.data.raw() } else { Ok(None) }
     }
 
@@ -146,7 +148,8 @@ impl Sending {
             engine.reap();
             let scope = &mut engine.scope;
             Ok(match self.raw()? {
-                Some(bytes) => scope.isend(&self.comm, bytes, self.to, self.tag)?,
+                // SAFETY: whoever made the data promised that nothing writes them until the send is over.
+                Some(bytes) => scope.isend(&self.comm, unsafe { bytes.shown() }, self.to, self.tag)?,
                 None => scope.isend_typed(&self.comm, self.typed()?, self.to, self.tag)?,
             })
         })
@@ -201,7 +204,9 @@ impl Receiving {
             engine.reap();
             let scope = &mut engine.scope;
             Ok(match self.data.raw()? {
-                Some(bytes) => scope.irecv(&self.comm, bytes, self.from, self.tag)?,
+                // SAFETY: whoever made the data promised that nothing touches them until the receive is over; the kernel
+                // keeps no reference.
+                Some(bytes) => scope.irecv(&self.comm, unsafe { bytes.bytes() }, self.from, self.tag)?,
                 None => scope.irecv_typed(&self.comm, self.data.typed_mut()?, self.from, self.tag)?,
             })
         })
@@ -225,8 +230,11 @@ fn tell(status: Ptr<Status>, found: Status) -> Result<(), Fault> {
 }
 
 /// Sends anything.
+///
+/// # Safety
+/// As for [`Data::new`].
 #[inline(never)]
-fn send(
+unsafe fn send(
     mode: Mode,
     data: Address,
     count: i64,
@@ -235,12 +243,17 @@ fn send(
     tag: c_int,
     comm: Handle,
 ) -> Result<(), Fault> {
-    Sending::new(mode, Data::new(data, count, datatype)?, to, tag, comm)?.run()
+    // SAFETY: the caller's promise.
+    let data = unsafe { Data::new(data, count, datatype) }?;
+    Sending::new(mode, data, to, tag, comm)?.run()
 }
 
 /// Receives anything.
+///
+/// # Safety
+/// As for [`Data::new`].
 #[inline(never)]
-fn receive(
+unsafe fn receive(
     data: Address,
     count: i64,
     datatype: Handle,
@@ -248,27 +261,36 @@ fn receive(
     tag: c_int,
     comm: Handle,
 ) -> Result<Status, Fault> {
-    Receiving::new(Data::new(data, count, datatype)?, from, tag, comm)?.run()
+    // SAFETY: the caller's promise.
+    let data = unsafe { Data::new(data, count, datatype) }?;
+    Receiving::new(data, from, tag, comm)?.run()
 }
 
 macro_rules! sends {
     ($($mode:ident $blocking:ident $started:ident $kept:ident;)*) => {$(
         mpi! { fn $blocking(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle) on comm => {
             let is_standard = matches!(Mode::$mode, Mode::Standard);
-            if !(is_standard && sent(data, count, datatype, to, tag, comm)?) {
-                send(Mode::$mode, data, count, datatype, to, tag, comm)?;
+            // SAFETY: the arguments are the program's (MPI 5.0, 3.2 and 3.4).
+            unsafe {
+                if !(is_standard && sent(data, count, datatype, to, tag, comm)?) {
+                    send(Mode::$mode, data, count, datatype, to, tag, comm)?;
+                }
             }
         } }
         mpi! { fn $started(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
             let is_standard = matches!(Mode::$mode, Mode::Standard);
-            let quick = if is_standard { send_started(data, count, datatype, to, tag, comm)? } else { None };
+            // SAFETY: the arguments are the program's, which keeps the data there until this is over (MPI 5.0, 3.7).
+            let quick = if is_standard { unsafe { send_started(data, count, datatype, to, tag, comm) }? } else { None };
             request.set(match quick {
                 Some(started) => started,
-                None => Sending::new(Mode::$mode, Data::new(data, count, datatype)?, to, tag, comm)?.start()?,
+                // SAFETY: as above.
+                None => Sending::new(Mode::$mode, unsafe { Data::new(data, count, datatype) }?, to, tag, comm)?.start()?,
             })?;
         } }
         mpi! { fn $kept(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
-            request.set(Sending::new(Mode::$mode, Data::new(data, count, datatype)?, to, tag, comm)?.keep()?)?;
+            // SAFETY: the arguments are the program's, which keeps the data there until the request is freed (MPI 5.0, 3.9).
+            let data = unsafe { Data::new(data, count, datatype) }?;
+            request.set(Sending::new(Mode::$mode, data, to, tag, comm)?.keep()?)?;
         } }
     )*};
 }
@@ -280,15 +302,20 @@ sends! {
 }
 
 mpi! { fn MPI_Bsend_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle) on comm => {
-    Sending::new(Mode::Buffered, Data::new(data, count, datatype)?, to, tag, comm)?.run()?;
+    // SAFETY: the arguments are the program's (MPI 5.0, 3.4).
+    let data = unsafe { Data::new(data, count, datatype) }?;
+    Sending::new(Mode::Buffered, data, to, tag, comm)?.run()?;
 } }
 
 mpi! { fn MPI_Ibsend_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
-    request.set(Sending::new(Mode::Buffered, Data::new(data, count, datatype)?, to, tag, comm)?.start()?)?;
+    // SAFETY: the arguments are the program's (MPI 5.0, 3.7).
+    let data = unsafe { Data::new(data, count, datatype) }?;
+    request.set(Sending::new(Mode::Buffered, data, to, tag, comm)?.start()?)?;
 } }
 
 mpi! { fn MPI_Bsend_init_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
-    let make = || Sending::new(Mode::Buffered, Data::new(data, count, datatype)?, to, tag, comm);
+    // SAFETY: the arguments are the program's, which keeps the data there until the request is freed (MPI 5.0, 3.9).
+    let make = || Sending::new(Mode::Buffered, unsafe { Data::new(data, count, datatype) }?, to, tag, comm);
     let (sending, types) = used_types::of(make)?;
     let send = move || {
         // They belong to what works by them.
@@ -299,22 +326,30 @@ mpi! { fn MPI_Bsend_init_c(data: Address, count: i64, datatype: Handle, to: c_in
 } }
 
 mpi! { fn MPI_Recv_c(data: Address, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, status: Ptr<Status>) on comm => {
-    let found = match received(data, count, datatype, from, tag, comm)? {
-        Some(found) => found,
-        None => receive(data, count, datatype, from, tag, comm)?,
+    // SAFETY: the arguments are the program's (MPI 5.0, 3.2).
+    let found = unsafe {
+        match received(data, count, datatype, from, tag, comm)? {
+            Some(found) => found,
+            None => receive(data, count, datatype, from, tag, comm)?,
+        }
     };
     tell(status, found)?;
 } }
 
 mpi! { fn MPI_Irecv_c(data: Address, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
-    request.set(match receive_started(data, count, datatype, from, tag, comm)? {
+    // SAFETY: the arguments are the program's, which keeps the data there until this is over (MPI 5.0, 3.7).
+    let quick = unsafe { receive_started(data, count, datatype, from, tag, comm) }?;
+    request.set(match quick {
         Some(started) => started,
-        None => Receiving::new(Data::new(data, count, datatype)?, from, tag, comm)?.start()?,
+        // SAFETY: as above.
+        None => Receiving::new(unsafe { Data::new(data, count, datatype) }?, from, tag, comm)?.start()?,
     })?;
 } }
 
 mpi! { fn MPI_Recv_init_c(data: Address, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
-    request.set(Receiving::new(Data::new(data, count, datatype)?, from, tag, comm)?.keep()?)?;
+    // SAFETY: the arguments are the program's, which keeps the data there until the request is freed (MPI 5.0, 3.9).
+    let data = unsafe { Data::new(data, count, datatype) }?;
+    request.set(Receiving::new(data, from, tag, comm)?.keep()?)?;
 } }
 
 /// Starts a send and waits for a receive, then for the send.
@@ -346,8 +381,10 @@ mpi! { fn MPI_Sendrecv_c(
     data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int,
     into: Address, room: i64, kind: Handle, from: c_int, from_tag: c_int, comm: Handle, status: Ptr<Status>,
 ) on comm => {
-    let sending = Sending::new(Mode::Standard, Data::new(data, count, datatype)?, to, tag, comm)?;
-    let receiving = Receiving::new(Data::new(into, room, kind)?, from, from_tag, comm)?;
+    // SAFETY: the arguments are the program's, which keeps the data there until this is over (MPI 5.0, 3.7).
+    let (data, into) = unsafe { (Data::new(data, count, datatype)?, Data::new(into, room, kind)?) };
+    let sending = Sending::new(Mode::Standard, data, to, tag, comm)?;
+    let receiving = Receiving::new(into, from, from_tag, comm)?;
     tell(status, exchange(&sending, &receiving)?)?;
 } }
 
@@ -357,7 +394,8 @@ mpi! { fn MPI_Sendrecv(
 ) as MPI_Sendrecv_c(data, count.into(), datatype, to, tag, into, room.into(), kind, from, from_tag, comm, status) }
 
 mpi! { fn MPI_Sendrecv_replace_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, from: c_int, from_tag: c_int, comm: Handle, status: Ptr<Status>) on comm => {
-    let place = Data::new(data, count, datatype)?;
+    // SAFETY: the arguments are the program's, which keeps the data there until this is over (MPI 5.0, 3.7).
+    let place = unsafe { Data::new(data, count, datatype) }?;
     let (_memory, copy) = place.copied()?;
     let sending = Sending::new(Mode::Standard, copy, to, tag, comm)?;
     tell(status, exchange(&sending, &Receiving::new(place, from, from_tag, comm)?)?)?;
@@ -367,13 +405,16 @@ mpi! { fn MPI_Isendrecv_c(
     data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int,
     into: Address, room: i64, kind: Handle, from: c_int, from_tag: c_int, comm: Handle, request: Ptr<Handle>,
 ) on comm => {
-    let sending = Sending::new(Mode::Standard, Data::new(data, count, datatype)?, to, tag, comm)?;
-    let receiving = Receiving::new(Data::new(into, room, kind)?, from, from_tag, comm)?;
+    // SAFETY: the arguments are the program's, which keeps the data there until this is over (MPI 5.0, 3.7).
+    let (data, into) = unsafe { (Data::new(data, count, datatype)?, Data::new(into, room, kind)?) };
+    let sending = Sending::new(Mode::Standard, data, to, tag, comm)?;
+    let receiving = Receiving::new(into, from, from_tag, comm)?;
     request.set(start_both(&sending, &receiving, Vec::new())?)?;
 } }
 
 mpi! { fn MPI_Isendrecv_replace_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, from: c_int, from_tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
-    let place = Data::new(data, count, datatype)?;
+    // SAFETY: the arguments are the program's, which keeps the data there until this is over (MPI 5.0, 3.7).
+    let place = unsafe { Data::new(data, count, datatype) }?;
     let (memory, copy) = place.copied()?;
     let sending = Sending::new(Mode::Standard, copy, to, tag, comm)?;
     request.set(start_both(&sending, &Receiving::new(place, from, from_tag, comm)?, memory)?)?;
@@ -397,8 +438,9 @@ mpi! { fn MPI_Iprobe(from: c_int, tag: c_int, comm: Handle, flag: Ptr<c_int>, st
 } }
 
 /// Messages that a probe has matched.
+// SAFETY: only calls of MPI use it.
 static MATCHED: Owned<RefCell<Table<(Handle, Matched)>>> =
-    Owned::new(RefCell::new(Table::new(Kind::Message)));
+    unsafe { Owned::new(RefCell::new(Table::new(Kind::Message))) };
 
 fn keep_matched(
     comm: Handle,
@@ -451,13 +493,15 @@ fn from_nobody() -> Status {
 /// Receives a message that was taken out.
 fn take_up(scope: &mut Lasting, matched: Matched, data: &Data) -> Result<Request<'static>, Fault> {
     Ok(match data.raw()? {
-        Some(bytes) => scope.imrecv(matched, bytes)?,
+        // SAFETY: as of `Receiving::request`.
+        Some(bytes) => scope.imrecv(matched, unsafe { bytes.bytes() })?,
         None => scope.imrecv_typed(matched, data.typed_mut()?)?,
     })
 }
 
 mpi! { fn MPI_Mrecv_c(data: Address, count: i64, datatype: Handle, message: Ptr<Handle>, status: Ptr<Status>) on MPI_COMM_SELF => {
-    let data = Data::new(data, count, datatype)?;
+    // SAFETY: the arguments are the program's, which keeps the data there until this is over (MPI 5.0, 3.7).
+    let data = unsafe { Data::new(data, count, datatype) }?;
     let found = match take_matched(message)? {
         None => from_nobody(),
         Some((comm, matched)) => {
@@ -469,7 +513,8 @@ mpi! { fn MPI_Mrecv_c(data: Address, count: i64, datatype: Handle, message: Ptr<
 } }
 
 mpi! { fn MPI_Imrecv_c(data: Address, count: i64, datatype: Handle, message: Ptr<Handle>, request: Ptr<Handle>) on MPI_COMM_SELF => {
-    let data = Data::new(data, count, datatype)?;
+    // SAFETY: the arguments are the program's, which keeps the data there until this is over (MPI 5.0, 3.7).
+    let data = unsafe { Data::new(data, count, datatype) }?;
     let handle = match take_matched(message)? {
         None => requests::of_done(MPI_COMM_SELF, from_nobody())?,
         Some((comm, matched)) => {

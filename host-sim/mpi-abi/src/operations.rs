@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: functions of the program's are called; state of the process.
+//!
 //! Operations of reductions (MPI 5.0, 6.9): the predefined ones are `aldis-coll`'s, those of the program are called.
 
 use core::cell::RefCell;
@@ -21,6 +23,7 @@ use crate::edge::{Address, Owned, Ptr, callback};
 use crate::errors::Fault;
 use crate::handles::{Kind, Table, to_int};
 use crate::predefined::Element;
+use crate::spare::Spare;
 use crate::used_types;
 
 /// An operation of the program's.
@@ -32,11 +35,13 @@ struct Own {
     is_large: bool,
 }
 
-static OPS: Owned<RefCell<Table<Own>>> = Owned::new(RefCell::new(Table::new(Kind::Op)));
+// SAFETY: only calls of MPI use it.
+static OPS: Owned<RefCell<Table<Own>>> = unsafe { Owned::new(RefCell::new(Table::new(Kind::Op))) };
 
 /// What tells the calls of functions apart: operation, datatype, bytes of an element. They stay for as long as the process, since
 /// a reduction under way may use them.
-static CALLS: Owned<RefCell<Vec<(Own, Handle, usize)>>> = Owned::new(RefCell::new(Vec::new()));
+// SAFETY: only calls of MPI use it.
+static CALLS: Owned<RefCell<Vec<(Own, Handle, usize)>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
 
 /// Calls a function of the program's.
 const CALL: Function = |token, into, from, order| {
@@ -47,10 +52,12 @@ const CALL: Function = |token, into, from, order| {
     // The function may ask about the datatype, which the program may have freed since the reduction began.
     used_types::working(|| {
         if order == Order::FromFirst || own.commutes {
-            callback::reduce(own.function, own.is_large, from, into, count, datatype);
+            // SAFETY: the program gave it as such a function, or null.
+            unsafe { callback::reduce(own.function, own.is_large, from, into, count, datatype) };
         } else {
             let mut right = from.to_vec();
-            callback::reduce(own.function, own.is_large, into, &mut right, count, datatype);
+            // SAFETY: as above.
+            unsafe { callback::reduce(own.function, own.is_large, into, &mut right, count, datatype) };
             into.copy_from_slice(&right);
         }
     });
@@ -197,11 +204,14 @@ mpi! { fn MPI_Reduce_local_c(input: Address, into: Address, count: i64, datatype
     input.check("inbuf")?;
     into.check("inoutbuf")?;
     let kernel = kernel(op, datatype)?;
-    let (mut given, mut result) = (Operand::new(count, datatype)?, Operand::new(count, datatype)?);
-    given.read(input, count, datatype)?;
-    result.read(into, count, datatype)?;
+    let operand = Operand::new(count, datatype)?;
+    // SAFETY: the arguments are the program's (MPI 5.0, 6.9.7).
+    let (input, into) = unsafe { (operand.data(input)?, operand.data(into)?) };
+    let (mut given, mut result) = (Spare::new(operand.bytes()), Spare::new(operand.bytes()));
+    operand.read(&input, given.bytes())?;
+    operand.read(&into, result.bytes())?;
     kernel.run(result.bytes(), given.as_bytes(), Order::FromFirst)?;
-    result.write_to(into, count, datatype)?;
+    operand.write(result.as_bytes(), &into)?;
 } }
 
 mpi! { fn MPI_Op_toint(op: Handle) -> c_int { to_int(op) } }

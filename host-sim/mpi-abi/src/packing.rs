@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: the arguments are the program's.
+//!
 //! Packing (MPI 5.0, 5.2 and 5.3): data in one piece, as this machine has it or as external32.
 
 use core::ffi::{c_char, c_int};
@@ -24,18 +26,36 @@ fn place(
 }
 
 /// The same with a position that is an `int`.
-fn narrow(position: Ptr<c_int>, work: impl FnOnce(Ptr<i64>) -> c_int) -> Result<c_int, Fault> {
+///
+/// # Safety
+/// `work` keeps no copy of the pointer.
+unsafe fn narrow(position: Ptr<c_int>, work: impl FnOnce(Ptr<i64>) -> c_int) -> Result<c_int, Fault> {
     let mut wide = i64::from(position.get()?);
-    let code = work(Ptr::at(core::ptr::from_mut(&mut wide).expose_provenance()));
+    let place = core::ptr::from_mut(&mut wide).expose_provenance();
+    // SAFETY: the number is there until `work` is done, which keeps no pointer to it.
+    let code = work(unsafe { Ptr::at(place) });
     position.set(small(wide))?;
     Ok(code)
 }
 
-fn pack(data: Data, form: Form, stream: Address, size: i64, position: Ptr<i64>) -> Result<(), Fault> {
-    place(size, position, |size, now| data.pack_into(form, stream.bytes(0, size)?, now))
+/// Packs data.
+///
+/// # Safety
+/// The stream has so many bytes, which nothing else touches meanwhile.
+unsafe fn pack(data: Data, form: Form, stream: Address, size: i64, position: Ptr<i64>) -> Result<(), Fault> {
+    place(size, position, |size, now| {
+        // SAFETY: the caller's promise.
+        let stream = unsafe { stream.region(0, size) }?;
+        // SAFETY: as above.
+        unsafe { data.pack(form, stream, now) }
+    })
 }
 
-fn unpack(
+/// Unpacks data.
+///
+/// # Safety
+/// The stream has so many bytes, which nothing writes meanwhile.
+unsafe fn unpack(
     data: Data,
     form: Form,
     needed: i64,
@@ -47,7 +67,10 @@ fn unpack(
         if (size - *now) < needed as usize {
             return Err(Fault::new(MPI_ERR_TRUNCATE, format!("{needed} bytes out of {}", size - *now)));
         }
-        data.unpack_from(form, stream.bytes(0, size)?, now)
+        // SAFETY: the caller's promise.
+        let stream = unsafe { stream.region(0, size) }?;
+        // SAFETY: as above.
+        unsafe { data.unpack(form, stream, now) }
     })
 }
 
@@ -73,22 +96,26 @@ fn external(name: Ptr<c_char>) -> Result<(), Fault> {
 
 mpi! { fn MPI_Pack_c(data: Address, count: i64, datatype: Handle, stream: Address, size: i64, position: Ptr<i64>, comm: Handle) on comm => {
     communicators::check(comm)?;
-    pack(Data::new(data, count, datatype)?, Form::Native, stream, size, position)?;
+    // SAFETY: the arguments are the program's (MPI 5.0, 5.2).
+    unsafe { pack(Data::new(data, count, datatype)?, Form::Native, stream, size, position) }?;
 } }
 
 mpi! { fn MPI_Pack(data: Address, count: c_int, datatype: Handle, stream: Address, size: c_int, position: Ptr<c_int>, comm: Handle) -> c_int {
-    let packed = narrow(position, |position| MPI_Pack_c(data, count.into(), datatype, stream, size.into(), position, comm));
+    // SAFETY: the arguments are the program's (MPI 5.0, 5.2); nothing is kept of the position.
+    let packed = unsafe { narrow(position, |position| MPI_Pack_c(data, count.into(), datatype, stream, size.into(), position, comm)) };
     packed.unwrap_or(MPI_ERR_ARG)
 } }
 
 mpi! { fn MPI_Unpack_c(stream: Address, size: i64, position: Ptr<i64>, data: Address, count: i64, datatype: Handle, comm: Handle) on comm => {
     communicators::check(comm)?;
     let needed = packed_size(count, datatype, Form::Native)?;
-    unpack(Data::new(data, count, datatype)?, Form::Native, needed, stream, size, position)?;
+    // SAFETY: the arguments are the program's (MPI 5.0, 5.2).
+    unsafe { unpack(Data::new(data, count, datatype)?, Form::Native, needed, stream, size, position) }?;
 } }
 
 mpi! { fn MPI_Unpack(stream: Address, size: c_int, position: Ptr<c_int>, data: Address, count: c_int, datatype: Handle, comm: Handle) -> c_int {
-    let unpacked = narrow(position, |position| MPI_Unpack_c(stream, size.into(), position, data, count.into(), datatype, comm));
+    // SAFETY: the arguments are the program's (MPI 5.0, 5.2); nothing is kept of the position.
+    let unpacked = unsafe { narrow(position, |position| MPI_Unpack_c(stream, size.into(), position, data, count.into(), datatype, comm)) };
     unpacked.unwrap_or(MPI_ERR_ARG)
 } }
 
@@ -104,22 +131,24 @@ mpi! { fn MPI_Pack_size(count: c_int, datatype: Handle, comm: Handle, size: Ptr<
 
 mpi! { fn MPI_Pack_external_c(name: Ptr<c_char>, data: Address, count: i64, datatype: Handle, stream: Address, size: i64, position: Ptr<i64>) on MPI_COMM_SELF => {
     external(name)?;
-    pack(Data::new(data, count, datatype)?, Form::External32, stream, size, position)?;
+    // SAFETY: the arguments are the program's (MPI 5.0, 5.2).
+    unsafe { pack(Data::new(data, count, datatype)?, Form::External32, stream, size, position) }?;
 } }
 
-mpi! { fn MPI_Pack_external(name: Ptr<c_char>, data: Address, count: c_int, datatype: Handle, stream: Address, size: isize, position: Ptr<isize>) as MPI_Pack_external_c(name, data, count.into(), datatype, stream, size as i64, position.cast()) }
+mpi! { fn MPI_Pack_external(name: Ptr<c_char>, data: Address, count: c_int, datatype: Handle, stream: Address, size: isize, position: Ptr<isize>) as MPI_Pack_external_c(name, data, count.into(), datatype, stream, size as i64, position.wide()) }
 
 mpi! { fn MPI_Unpack_external_c(name: Ptr<c_char>, stream: Address, size: i64, position: Ptr<i64>, data: Address, count: i64, datatype: Handle) on MPI_COMM_SELF => {
     external(name)?;
     let needed = packed_size(count, datatype, Form::External32)?;
-    unpack(Data::new(data, count, datatype)?, Form::External32, needed, stream, size, position)?;
+    // SAFETY: the arguments are the program's (MPI 5.0, 5.2).
+    unsafe { unpack(Data::new(data, count, datatype)?, Form::External32, needed, stream, size, position) }?;
 } }
 
-mpi! { fn MPI_Unpack_external(name: Ptr<c_char>, stream: Address, size: isize, position: Ptr<isize>, data: Address, count: c_int, datatype: Handle) as MPI_Unpack_external_c(name, stream, size as i64, position.cast(), data, count.into(), datatype) }
+mpi! { fn MPI_Unpack_external(name: Ptr<c_char>, stream: Address, size: isize, position: Ptr<isize>, data: Address, count: c_int, datatype: Handle) as MPI_Unpack_external_c(name, stream, size as i64, position.wide(), data, count.into(), datatype) }
 
 mpi! { fn MPI_Pack_external_size_c(name: Ptr<c_char>, count: i64, datatype: Handle, size: Ptr<i64>) on MPI_COMM_SELF => {
     external(name)?;
     size.set(packed_size(count, datatype, Form::External32)?)?;
 } }
 
-mpi! { fn MPI_Pack_external_size(name: Ptr<c_char>, count: c_int, datatype: Handle, size: Ptr<isize>) as MPI_Pack_external_size_c(name, count.into(), datatype, size.cast()) }
+mpi! { fn MPI_Pack_external_size(name: Ptr<c_char>, count: c_int, datatype: Handle, size: Ptr<isize>) as MPI_Pack_external_size_c(name, count.into(), datatype, size.wide()) }

@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: messages are made of the program's arguments.
+//!
 //! Partitioned communication (MPI 5.0, chapter 4): a message whose parts are ready, or there, one by one.
 
 use core::ffi::c_int;
@@ -25,7 +27,11 @@ struct Parts {
 }
 
 impl Parts {
-    fn keep(self, peer: c_int, number: c_int, sends: bool) -> Result<Handle, Fault> {
+    /// Sets it up.
+    ///
+    /// # Safety
+    /// The data of all parts are as [`Data::new`] has them.
+    unsafe fn keep(self, peer: c_int, number: c_int, sends: bool) -> Result<Handle, Fault> {
         let of = communicators::of(self.comm)?;
         let refused = || Fault::new(MPI_ERR_ARG, format!("{} partitions", self.partitions));
         let partitions = u32::try_from(self.partitions).map_err(|_| refused())?;
@@ -33,13 +39,15 @@ impl Parts {
             Fault::new(MPI_ERR_COUNT, format!("{partitions} partitions of {} elements", self.count))
         })?;
         let (peer, tag): (Rank, _) = (rank(peer)?, tag(number)?);
-        let data = Data::new(self.address, total, self.datatype)?;
+        // SAFETY: the caller's promise.
+        let data = unsafe { Data::new(self.address, total, self.datatype) }?;
         let request = engine::with(|engine| {
             let scope = &mut engine.scope;
             Ok(match (data.dense()?, sends) {
                 (Some(bytes), sends) => {
                     let whole = 0..bytes.len();
-                    let loan = scope.lend(bytes);
+                    // SAFETY: the caller's promise; the kernel keeps no reference.
+                    let loan = scope.lend(unsafe { bytes.bytes() });
                     match sends {
                         true => scope.psend_init(&of, loan, whole, partitions, peer, tag)?,
                         false => scope.precv_init(&of, loan, whole, partitions, peer, tag)?,
@@ -54,13 +62,15 @@ impl Parts {
 }
 
 mpi! { fn MPI_Psend_init_c(address: Address, partitions: c_int, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, _info: Handle, request: Ptr<Handle>) on comm => {
-    request.set(Parts { address, partitions, count, datatype, comm }.keep(to, tag, true)?)?;
+    // SAFETY: the arguments are the program's (MPI 5.0, 4.2).
+    request.set(unsafe { Parts { address, partitions, count, datatype, comm }.keep(to, tag, true) }?)?;
 } }
 
 mpi! { fn MPI_Psend_init(address: Address, partitions: c_int, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, info: Handle, request: Ptr<Handle>) as MPI_Psend_init_c(address, partitions, count, datatype, to, tag, comm, info, request) }
 
 mpi! { fn MPI_Precv_init_c(address: Address, partitions: c_int, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, _info: Handle, request: Ptr<Handle>) on comm => {
-    request.set(Parts { address, partitions, count, datatype, comm }.keep(from, tag, false)?)?;
+    // SAFETY: the arguments are the program's (MPI 5.0, 4.2).
+    request.set(unsafe { Parts { address, partitions, count, datatype, comm }.keep(from, tag, false) }?)?;
 } }
 
 mpi! { fn MPI_Precv_init(address: Address, partitions: c_int, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, info: Handle, request: Ptr<Handle>) as MPI_Precv_init_c(address, partitions, count, datatype, from, tag, comm, info, request) }
@@ -85,8 +95,10 @@ mpi! { fn MPI_Pready_range(low: c_int, high: c_int, request: Handle) on MPI_COMM
 } }
 
 mpi! { fn MPI_Pready_list(len: c_int, list: Ptr<c_int>, request: Handle) on MPI_COMM_SELF => {
-    for number in list.slice(requests::completion::count_of(len)?)? {
-        let number = partition(*number)?;
+    // SAFETY: the program gives a list of so many (MPI 5.0, 4.2.2).
+    let list = unsafe { list.array(requests::completion::count_of(len)?) }?;
+    for number in list.iter() {
+        let number = partition(number)?;
         ready(request, number..number.saturating_add(1))?;
     }
 } }

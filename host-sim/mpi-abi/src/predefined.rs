@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: state of the process.
+//!
 //! The predefined datatypes (MPI 5.0, 3.2.2 and 20.3): what each is in the kernel, and what predefined operations take it for.
 
 use core::cell::RefCell;
@@ -203,7 +205,8 @@ struct AskedFor {
 }
 
 /// Those that there are. Whoever asks for the same gets the same, and they cannot be freed.
-static ASKED_FOR: Owned<RefCell<Vec<AskedFor>>> = Owned::new(RefCell::new(Vec::new()));
+// SAFETY: only calls of MPI use it.
+static ASKED_FOR: Owned<RefCell<Vec<AskedFor>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
 
 /// Whether a type was asked for by precision and range.
 pub(crate) fn is_asked_for(handle: Handle) -> bool {

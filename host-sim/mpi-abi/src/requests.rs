@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: state of the process, and memory of collectives that are not under way.
+//!
 //! Requests (MPI 5.0, 3.7 and 3.9): handles for the kernel's requests and for collectives under way; completion and status.
 //!
 //! Whatever waits (`waiting`) drives everything that is under way, not only its own.
@@ -15,7 +17,7 @@ use crate::abi::{
     Handle, MPI_COMM_NULL, MPI_COMM_SELF, MPI_ERR_NO_MEM, MPI_ERR_REQUEST, MPI_REQUEST_NULL, Status,
 };
 use crate::edge::scope::Lasting;
-use crate::edge::{Owned, Ptr};
+use crate::edge::{Owned, Ptr, Region};
 use crate::engine;
 use crate::errors::Fault;
 use crate::handles::{Kind, Table, to_int};
@@ -32,18 +34,46 @@ use general::General;
 use waiting::{drive_makings, watch, watch_all};
 pub(crate) use waiting::{find, is_alone, poll};
 
-/// What is done before a collective begins, or with its result.
+/// Starts a buffered send.
 pub(crate) type Step = Box<dyn FnMut() -> Result<(), Fault>>;
+
+/// Works on memory of a collective.
+type MemoryWork = Box<dyn FnMut(&mut [u8]) -> Result<(), Fault>>;
+
+/// Work on memory of a collective, before it begins or with its result.
+pub(crate) struct MemoryStep {
+    pub(crate) on: Region,
+    pub(crate) work: MemoryWork,
+}
+
+/// Does what is to be done before or after a collective.
+///
+/// # Safety
+/// The collective is not under way.
+pub(crate) unsafe fn run_steps(steps: &mut [MemoryStep]) -> Result<(), Fault> {
+    // SAFETY: what a collective works on is left alone by the program as long as it exists, and by the kernel while it is not
+    // under way; one step after the other works on it.
+    steps.iter_mut().try_for_each(|step| (step.work)(unsafe { step.on.bytes() }))
+}
 
 /// A collective with what it works on. Its memory is dropped after it.
 pub(crate) struct Running {
     pub(crate) collective: Collective<'static>,
-    pub(crate) before: Vec<Step>,
-    pub(crate) after: Vec<Step>,
+    pub(crate) before: Vec<MemoryStep>,
+    pub(crate) after: Vec<MemoryStep>,
     pub(crate) _memory: Vec<Spare>,
     pub(crate) _blocks: Vec<Vec<Block>>,
     pub(crate) _topology: Option<Rc<Topo>>,
     pub(crate) _types: UsedTypes,
+}
+
+impl Running {
+    /// Does what is left when it is over, as whoever finishes a request has seen.
+    #[inline(never)]
+    fn finish(&mut self) -> Result<(), Fault> {
+        // SAFETY: it is not under way.
+        used_types::working(|| unsafe { run_steps(&mut self.after) })
+    }
 }
 
 /// What an operation is.
@@ -159,13 +189,17 @@ impl Operated {
     }
 }
 
-static REQUESTS: Owned<RefCell<Table<Operated>>> = Owned::new(RefCell::new(Table::new(Kind::Request)));
+// SAFETY: only calls of MPI use it.
+static REQUESTS: Owned<RefCell<Table<Operated>>> =
+    unsafe { Owned::new(RefCell::new(Table::new(Kind::Request))) };
 
 /// Requests that are collectives under way.
-static COLLECTIVES: Owned<RefCell<Vec<Handle>>> = Owned::new(RefCell::new(Vec::new()));
+// SAFETY: only calls of MPI use it.
+static COLLECTIVES: Owned<RefCell<Vec<Handle>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
 
 /// Requests that are makings under way.
-static MAKINGS: Owned<RefCell<Vec<Handle>>> = Owned::new(RefCell::new(Vec::new()));
+// SAFETY: only calls of MPI use it.
+static MAKINGS: Owned<RefCell<Vec<Handle>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
 
 fn insert(operated: Operated) -> Result<Handle, Fault> {
     REQUESTS.borrow_mut().insert(operated).ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many requests"))
@@ -270,7 +304,13 @@ fn take(handle: &mut Handle) -> (Handle, Result<Status, Fault>) {
         return (MPI_COMM_NULL, Err(missing(own)));
     };
     drop(requests);
-    (comm, stage.result().and_then(|status| finished(&mut work, status)))
+    let result = stage.result();
+    match work {
+        Work::Collective(_) | Work::General(_) => {
+            (comm, result.and_then(|status| finished(&mut work, status)))
+        }
+        _ => (comm, result),
+    }
 }
 
 /// The same of a persistent one, which stays.
@@ -292,9 +332,7 @@ fn take_kept(handle: Handle) -> (Handle, Result<Status, Fault>) {
 /// What is left to do with the result of an operation.
 fn finished(work: &mut Work, status: Status) -> Result<Status, Fault> {
     match work {
-        Work::Collective(running) => {
-            used_types::working(|| running.after.iter_mut().try_for_each(|step| step())).map(|()| status)
-        }
+        Work::Collective(running) => running.finish().map(|()| status),
         Work::General(general) => general.finish(),
         _ => Ok(status),
     }
@@ -308,7 +346,7 @@ fn is_active(handle: Handle) -> bool {
 
 /// Waits for one request, and takes its result.
 pub(crate) fn wait(mut handle: Handle) -> Result<Status, Fault> {
-    watch_all(&[handle], true)?;
+    watch_all(core::iter::once(handle), true)?;
     take(&mut handle).1
 }
 
@@ -413,7 +451,8 @@ fn start(handle: Handle) -> Result<(), Fault> {
         Work::Message(message) => engine::with(|engine| Ok(engine.scope.start(message)?))?,
         Work::Buffered(send) => used_types::working(send)?,
         Work::Collective(running) => {
-            used_types::working(|| running.before.iter_mut().try_for_each(|step| step()))?;
+            // SAFETY: it is idle.
+            used_types::working(|| unsafe { run_steps(&mut running.before) })?;
             engine::with(|engine| Ok(running.collective.start(&mut engine.scope)?))?;
             COLLECTIVES.borrow_mut().push(handle);
         }
@@ -426,7 +465,8 @@ fn start(handle: Handle) -> Result<(), Fault> {
 mpi! { fn MPI_Start(request: Ptr<Handle>) on MPI_COMM_SELF => { start(request.get()?)?; } }
 
 mpi! { fn MPI_Startall(count: c_int, requests: Ptr<Handle>) on MPI_COMM_SELF => {
-    requests.slice(completion::count_of(count)?)?.iter().try_for_each(|handle| start(*handle))?;
+    // SAFETY: the program gives so many (MPI 5.0, 3.9).
+    unsafe { requests.array(completion::count_of(count)?) }?.iter().try_for_each(start)?;
 } }
 
 mpi! { fn MPI_Request_toint(request: Handle) -> c_int { to_int(request) } }

@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: memory of the library by its address; state of the process.
+//!
 //! Memory of the library's own that operations work on. What is given back is kept for the next operation: memory that is got anew
 //! for each is cleared for each, and that of long data is mapped for each.
 
@@ -5,13 +7,14 @@ use core::cell::RefCell;
 
 use zerocopy::IntoBytes;
 
-use crate::edge::Owned;
+use crate::edge::{Address, Owned, Region};
 
 /// Pieces that are kept, and the words of the longest.
 const KEPT: usize = 8;
 const WORDS_KEPT: usize = 1 << 20;
 
-static SPARE: Owned<RefCell<Vec<Vec<u64>>>> = Owned::new(RefCell::new(Vec::new()));
+// SAFETY: only calls of MPI use it.
+static SPARE: Owned<RefCell<Vec<Vec<u64>>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
 
 /// Some bytes, aligned as any element is, of which nobody knows what is in them.
 #[derive(Debug)]
@@ -37,6 +40,14 @@ impl Spare {
 
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         self.words.as_mut_bytes().get_mut(..self.len).unwrap_or_default()
+    }
+
+    /// The same bytes for an operation, which is dropped before they are.
+    pub(crate) fn region(&mut self) -> Region {
+        let len = self.bytes().len();
+        let start = Address::of(self.words.as_mut_ptr().expose_provenance());
+        // SAFETY: they are there, and stay where they are, until this is dropped: whoever asks keeps it beside the operation.
+        unsafe { Region::new(start, len) }
     }
 
     pub(crate) fn as_bytes(&self) -> &[u8] {

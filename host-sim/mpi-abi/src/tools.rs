@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: state of the process.
+//!
 //! The interface of tools (MPI 5.0, 15.3), as small as it can be: there are no variables, categories, events and sources, so that all
 //! counts are zero and whatever names one is refused. Its functions return codes of their own, and no error handler is asked.
 
@@ -12,10 +14,12 @@ use crate::abi::{
 use crate::edge::{Owned, Ptr};
 
 /// How many times it was started and not ended.
-static STARTED: Owned<Cell<u32>> = Owned::new(Cell::new(0));
+// SAFETY: only calls of MPI use it.
+static STARTED: Owned<Cell<u32>> = unsafe { Owned::new(Cell::new(0)) };
 
 /// Sessions of performance variables.
-static SESSIONS: Owned<RefCell<Vec<Handle>>> = Owned::new(RefCell::new(Vec::new()));
+// SAFETY: only calls of MPI use it.
+static SESSIONS: Owned<RefCell<Vec<Handle>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
 
 /// What a call comes to that cannot succeed.
 fn refused(code: c_int) -> c_int {

@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: lists that the program gives; topologies in memory that is kept beside them.
+//!
 //! Virtual topologies (MPI 5.0, chapter 8): grids, graphs and distributed graphs, which are `aldis-coll`'s.
 
 use core::ffi::c_int;
@@ -55,13 +57,18 @@ impl Topo {
     ) -> Result<Option<(Comm, Self)>, Fault> {
         let shape = match &mut lists {
             Lists::Grid(dimensions) => {
-                Grid::icreate(poster, parent, lasting(dimensions)).await?.map(Shape::Grid)
+                // SAFETY: the lists stay here until they move beside what is made of them, which is dropped first.
+                let dimensions = unsafe { lasting(dimensions) };
+                Grid::icreate(poster, parent, dimensions).await?.map(Shape::Grid)
             }
             Lists::Graph { index, edges } => {
-                Graph::icreate(poster, parent, lasting(index), lasting(edges)).await?.map(Shape::Graph)
+                // SAFETY: as above.
+                let (index, edges) = unsafe { (lasting(index), lasting(edges)) };
+                Graph::icreate(poster, parent, index, edges).await?.map(Shape::Graph)
             }
             Lists::Distributed { sources, destinations, .. } => {
-                let (from, to) = (lasting(sources), lasting(destinations));
+                // SAFETY: as above.
+                let (from, to) = unsafe { (lasting(sources), lasting(destinations)) };
                 let made = DistributedGraph::icreate_adjacent(poster, parent, from, to).await?;
                 Some(Shape::Distributed(made))
             }
@@ -72,10 +79,12 @@ impl Topo {
     fn new(shape: Shape, lists: Lists) -> (Comm, Self) {
         let (sources, destinations) = shape.neighbours();
         let mut lines = vec![Line::NONE; sources.len() + destinations.len()];
+        // SAFETY: they move beside what is made of them, which is dropped first.
+        let memory = unsafe { lasting(&mut lines) };
         let around = match &shape {
-            Shape::Grid(grid) => Neighbourhood::new(grid, lasting(&mut lines)),
-            Shape::Graph(graph) => Neighbourhood::new(graph, lasting(&mut lines)),
-            Shape::Distributed(graph) => Neighbourhood::new(graph, lasting(&mut lines)),
+            Shape::Grid(grid) => Neighbourhood::new(grid, memory),
+            Shape::Graph(graph) => Neighbourhood::new(graph, memory),
+            Shape::Distributed(graph) => Neighbourhood::new(graph, memory),
         };
         (*shape.comm(), Self { around, shape, _lines: lines, lists })
     }
@@ -91,9 +100,34 @@ impl Topo {
         self.around.as_ref().map_err(|error| Fault::new(MPI_ERR_TOPOLOGY, error.to_string()))
     }
 
-    /// The same for an operation that holds this topology until it is over.
-    pub(crate) fn lasting(self: &Rc<Self>) -> Result<&'static Neighbourhood<'static>, Fault> {
-        self.around().map(lasting_ref)
+    /// The same for an operation.
+    ///
+    /// # Safety
+    /// The operation holds this topology until it is over.
+    pub(crate) unsafe fn lasting(self: &Rc<Self>) -> Result<&'static Neighbourhood<'static>, Fault> {
+        // SAFETY: it is counted, so it does not move, and the operation holds a count.
+        self.around().map(|around| unsafe { lasting_ref(around) })
+    }
+
+    fn grid(&self) -> Result<&Grid<'_>, Fault> {
+        match &self.shape {
+            Shape::Grid(grid) => Ok(grid),
+            _ => Err(Fault::new(MPI_ERR_TOPOLOGY, "a communicator that is no grid")),
+        }
+    }
+
+    fn graph(&self) -> Result<&Graph<'_>, Fault> {
+        match &self.shape {
+            Shape::Graph(graph) => Ok(graph),
+            _ => Err(Fault::new(MPI_ERR_TOPOLOGY, "a communicator that is no graph")),
+        }
+    }
+
+    fn distributed(&self) -> Result<(&DistributedGraph<'_>, bool), Fault> {
+        match (&self.shape, &self.lists) {
+            (Shape::Distributed(graph), Lists::Distributed { is_weighted, .. }) => Ok((graph, *is_weighted)),
+            _ => Err(Fault::new(MPI_ERR_TOPOLOGY, "a communicator that is no distributed graph")),
+        }
     }
 
     /// Whether there is somebody, for each source and each destination.
@@ -125,34 +159,32 @@ impl Shape {
     }
 }
 
-fn grid(comm: Handle) -> Result<Grid<'static>, Fault> {
-    match communicators::topology(comm)?.shape {
-        Shape::Grid(grid) => Ok(grid),
-        _ => Err(Fault::new(MPI_ERR_TOPOLOGY, "a communicator that is no grid")),
-    }
-}
-
-fn graph(comm: Handle) -> Result<Graph<'static>, Fault> {
-    match communicators::topology(comm)?.shape {
-        Shape::Graph(graph) => Ok(graph),
-        _ => Err(Fault::new(MPI_ERR_TOPOLOGY, "a communicator that is no graph")),
-    }
-}
-
 /// A number of things, which a program may give as a negative one.
 fn natural(number: c_int, what: &str) -> Result<u32, Fault> {
     u32::try_from(number).map_err(|_| Fault::new(MPI_ERR_ARG, format!("{number} {what}")))
 }
 
-fn list(array: Ptr<c_int>, len: c_int, what: &str) -> Result<Vec<u32>, Fault> {
-    array.slice(natural(len, what)? as usize)?.iter().map(|number| natural(*number, what)).collect()
+/// A list of numbers.
+///
+/// # Safety
+/// There are so many, unless it is null.
+unsafe fn list(array: Ptr<c_int>, len: c_int, what: &str) -> Result<Vec<u32>, Fault> {
+    let len = natural(len, what)? as usize;
+    // SAFETY: the caller's promise.
+    unsafe { array.array(len) }?.iter().map(|number| natural(number, what)).collect()
 }
 
-fn dimensions(len: c_int, dims: Ptr<c_int>, periods: Ptr<c_int>) -> Result<Vec<Dimension>, Fault> {
-    let extents = list(dims, len, "dimensions")?;
-    let periods = periods.slice(extents.len())?;
-    let dimension = |(&extent, &period): (&u32, &c_int)| Dimension { extent, is_periodic: period != 0 };
-    Ok(extents.iter().zip(periods).map(dimension).collect())
+/// The dimensions of a grid.
+///
+/// # Safety
+/// There are so many of both, unless they are null.
+unsafe fn dimensions(len: c_int, dims: Ptr<c_int>, periods: Ptr<c_int>) -> Result<Vec<Dimension>, Fault> {
+    // SAFETY: the caller's promise.
+    let extents = unsafe { list(dims, len, "dimensions") }?;
+    // SAFETY: as above.
+    let periods = unsafe { periods.array(extents.len()) }?;
+    let dimension = |(&extent, period): (&u32, c_int)| Dimension { extent, is_periodic: period != 0 };
+    Ok(extents.iter().zip(periods.iter()).map(dimension).collect())
 }
 
 /// Of a cause that is about dimensions.
@@ -161,9 +193,13 @@ fn about_dimensions(cause: Cause) -> Fault {
 }
 
 /// Writes as many as there is room for.
-fn fill(into: Ptr<c_int>, room: c_int, numbers: impl IntoIterator<Item = c_int>) -> Result<(), Fault> {
+///
+/// # Safety
+/// There is, unless it is null.
+unsafe fn fill(into: Ptr<c_int>, room: c_int, numbers: impl IntoIterator<Item = c_int>) -> Result<(), Fault> {
     let numbers: Vec<c_int> = numbers.into_iter().take(natural(room, "places")? as usize).collect();
-    into.slice_mut(numbers.len())?.copy_from_slice(&numbers);
+    // SAFETY: the caller's promise.
+    unsafe { into.array(numbers.len()) }?.fill(numbers);
     Ok(())
 }
 
@@ -191,8 +227,10 @@ mpi! { fn MPI_Topo_test(comm: Handle, kind: Ptr<c_int>) on comm => {
 
 mpi! { fn MPI_Dims_create(nodes: c_int, count: c_int, dims: Ptr<c_int>) on MPI_COMM_SELF => {
     let refused = |text| Fault::new(MPI_ERR_DIMS, text);
-    let places = dims.slice_mut(natural(count, "dimensions")? as usize)?;
-    let extent = |extent: &c_int| match u32::try_from(*extent) {
+    let len = natural(count, "dimensions")? as usize;
+    // SAFETY: the program gives so many (MPI 5.0, 8.5.2).
+    let places = unsafe { dims.array(len) }?;
+    let extent = |extent: c_int| match u32::try_from(extent) {
         Ok(extent) => Ok(Dimension { extent, is_periodic: false }),
         Err(_) => Err(refused(format!("a dimension of {extent}"))),
     };
@@ -201,17 +239,18 @@ mpi! { fn MPI_Dims_create(nodes: c_int, count: c_int, dims: Ptr<c_int>) on MPI_C
     if nodes != 1 || count != 0 {
         dims_create(nodes, &mut chosen).map_err(about_dimensions)?;
     }
-    for (place, dimension) in places.iter_mut().zip(chosen) {
-        *place = dimension.extent.cast_signed();
-    }
+    places.fill(chosen.into_iter().map(|dimension| dimension.extent.cast_signed()));
 } }
 
 mpi! { fn MPI_Cart_create(parent: Handle, count: c_int, dims: Ptr<c_int>, periods: Ptr<c_int>, _reorder: c_int, made: Ptr<Handle>) on parent => {
-    create(parent, Lists::Grid(dimensions(count, dims, periods)?), made)?;
+    // SAFETY: the program gives so many (MPI 5.0, 8.5.1).
+    let dimensions = unsafe { dimensions(count, dims, periods) }?;
+    create(parent, Lists::Grid(dimensions), made)?;
 } }
 
 mpi! { fn MPI_Cart_map(comm: Handle, count: c_int, dims: Ptr<c_int>, periods: Ptr<c_int>, rank: Ptr<c_int>) on comm => {
-    let dimensions = dimensions(count, dims, periods)?;
+    // SAFETY: the program gives so many (MPI 5.0, 8.5.8).
+    let dimensions = unsafe { dimensions(count, dims, periods) }?;
     // Nobody has a place in a grid without any.
     let is_empty = dimensions.iter().any(|dimension| dimension.extent == 0);
     let place = if is_empty { None } else { Grid::map(&communicators::of(comm)?, &dimensions).map_err(about_dimensions)? };
@@ -219,7 +258,7 @@ mpi! { fn MPI_Cart_map(comm: Handle, count: c_int, dims: Ptr<c_int>, periods: Pt
 } }
 
 mpi! { fn MPI_Cartdim_get(comm: Handle, count: Ptr<c_int>) on comm => {
-    count.set(grid(comm)?.dimensions().len() as c_int)?;
+    count.set(communicators::topology(comm)?.grid()?.dimensions().len() as c_int)?;
 } }
 
 fn coordinates(grid: &Grid<'_>, rank: Rank) -> Result<Vec<c_int>, Fault> {
@@ -229,26 +268,36 @@ fn coordinates(grid: &Grid<'_>, rank: Rank) -> Result<Vec<c_int>, Fault> {
 }
 
 mpi! { fn MPI_Cart_get(comm: Handle, room: c_int, dims: Ptr<c_int>, periods: Ptr<c_int>, coords: Ptr<c_int>) on comm => {
-    let grid = grid(comm)?;
-    fill(dims, room, grid.dimensions().iter().map(|dimension| dimension.extent.cast_signed()))?;
-    fill(periods, room, grid.dimensions().iter().map(|dimension| dimension.is_periodic.into()))?;
-    fill(coords, room, coordinates(&grid, grid.comm().rank())?)?;
+    let topology = communicators::topology(comm)?;
+    let grid = topology.grid()?;
+    // SAFETY: the program says how much room there is.
+    unsafe { fill(dims, room, grid.dimensions().iter().map(|dimension| dimension.extent.cast_signed())) }?;
+    // SAFETY: as above.
+    unsafe { fill(periods, room, grid.dimensions().iter().map(|dimension| dimension.is_periodic.into())) }?;
+    // SAFETY: the program says how much room there is.
+    unsafe { fill(coords, room, coordinates(grid, grid.comm().rank())?) }?;
 } }
 
 mpi! { fn MPI_Cart_rank(comm: Handle, coords: Ptr<c_int>, rank: Ptr<c_int>) on comm => {
-    let grid = grid(comm)?;
-    let place = grid.rank(coords.slice(grid.dimensions().len())?);
+    let topology = communicators::topology(comm)?;
+    let grid = topology.grid()?;
+    // SAFETY: the program gives one for each dimension (MPI 5.0, 8.5.5).
+    let coords = unsafe { coords.array(grid.dimensions().len()) }?.to_vec();
+    let place = grid.rank(&coords);
     rank.set(number(place.map_err(|cause| Fault::new(MPI_ERR_ARG, cause.to_string()))?))?;
 } }
 
 mpi! { fn MPI_Cart_coords(comm: Handle, rank: c_int, room: c_int, coords: Ptr<c_int>) on comm => {
-    let grid = grid(comm)?;
+    let topology = communicators::topology(comm)?;
+    let grid = topology.grid()?;
     let rank = rank_in(rank, grid.comm().size(), MPI_ERR_RANK)?;
-    fill(coords, room, coordinates(&grid, rank)?)?;
+    // SAFETY: the program says how much room there is.
+    unsafe { fill(coords, room, coordinates(grid, rank)?) }?;
 } }
 
 mpi! { fn MPI_Cart_shift(comm: Handle, direction: c_int, distance: c_int, source: Ptr<c_int>, destination: Ptr<c_int>) on comm => {
-    let grid = grid(comm)?;
+    let topology = communicators::topology(comm)?;
+    let grid = topology.grid()?;
     let along = usize::try_from(direction).unwrap_or(usize::MAX);
     if along >= grid.dimensions().len() {
         return Err(Fault::new(MPI_ERR_DIMS, format!("dimension {direction} of {}", grid.dimensions().len())));
@@ -259,48 +308,68 @@ mpi! { fn MPI_Cart_shift(comm: Handle, direction: c_int, distance: c_int, source
 } }
 
 mpi! { fn MPI_Cart_sub(comm: Handle, remain: Ptr<c_int>, new: Ptr<Handle>) on comm => {
-    let whole = grid(comm)?;
-    let keep: Vec<bool> = remain.slice(whole.dimensions().len())?.iter().map(|keep| *keep != 0).collect();
+    let topology = communicators::topology(comm)?;
+    let dimensions = topology.grid()?.dimensions().len();
+    // SAFETY: the program gives one for each dimension (MPI 5.0, 8.5.7).
+    let keep: Vec<bool> = unsafe { remain.array(dimensions) }?.iter().map(|keep| keep != 0).collect();
     let mut kept = vec![Dimension::default(); keep.iter().filter(|keep| **keep).count()];
-    let memory = lasting(&mut kept);
+    // SAFETY: it moves into the new topology, beside the grid, and is only read from now on.
+    let memory = unsafe { lasting(&mut kept) };
     let part = made(comm, async move |poster, comm| {
         let mut scratch = vec![Choice::NONE; comm.size() as usize];
-        Ok(whole.isub(poster, &keep, memory, &mut scratch).await?)
+        Ok(topology.grid()?.isub(poster, &keep, memory, &mut scratch).await?)
     })?;
-    let (part, topology) = Topo::new(Shape::Grid(part), Lists::Grid(kept));
-    new.set(communicators::insert_with(part, comm, topology)?)?;
+    let (part, new_topology) = Topo::new(Shape::Grid(part), Lists::Grid(kept));
+    new.set(communicators::insert_with(part, comm, new_topology)?)?;
 } }
 
-fn graph_lists(nodes: c_int, index: Ptr<c_int>, edges: Ptr<c_int>) -> Result<(Vec<u32>, Vec<u32>), Fault> {
-    let index = list(index, nodes, "nodes")?;
+/// The lists of a graph.
+///
+/// # Safety
+/// There are so many nodes, and edges as the last of them says, unless they are null.
+unsafe fn graph_lists(
+    nodes: c_int,
+    index: Ptr<c_int>,
+    edges: Ptr<c_int>,
+) -> Result<(Vec<u32>, Vec<u32>), Fault> {
+    // SAFETY: the caller's promise.
+    let index = unsafe { list(index, nodes, "nodes") }?;
     let count = index.last().copied().unwrap_or(0);
-    Ok((index, list(edges, count.cast_signed(), "as a neighbour")?))
+    // SAFETY: as above.
+    let edges = unsafe { list(edges, count.cast_signed(), "as a neighbour") }?;
+    Ok((index, edges))
 }
 
 mpi! { fn MPI_Graph_create(parent: Handle, nodes: c_int, index: Ptr<c_int>, edges: Ptr<c_int>, _reorder: c_int, made: Ptr<Handle>) on parent => {
-    let (index, edges) = graph_lists(nodes, index, edges)?;
+    // SAFETY: the program gives so many (MPI 5.0, 8.5.3).
+    let (index, edges) = unsafe { graph_lists(nodes, index, edges) }?;
     create(parent, Lists::Graph { index, edges }, made)?;
 } }
 
 mpi! { fn MPI_Graph_map(comm: Handle, nodes: c_int, index: Ptr<c_int>, edges: Ptr<c_int>, rank: Ptr<c_int>) on comm => {
-    let (index, edges) = graph_lists(nodes, index, edges)?;
+    // SAFETY: the program gives so many (MPI 5.0, 8.5.3).
+    let (index, edges) = unsafe { graph_lists(nodes, index, edges) }?;
     rank.set(Graph::map(&communicators::of(comm)?, &index, &edges)?.map_or(MPI_UNDEFINED, number))?;
 } }
 
 mpi! { fn MPI_Graphdims_get(comm: Handle, nodes: Ptr<c_int>, edges: Ptr<c_int>) on comm => {
-    let dims = graph(comm)?.dims();
+    let dims = communicators::topology(comm)?.graph()?.dims();
     nodes.set(dims.0.cast_signed())?;
     edges.set(dims.1.cast_signed())?;
 } }
 
 mpi! { fn MPI_Graph_get(comm: Handle, index_room: c_int, edge_room: c_int, index: Ptr<c_int>, edges: Ptr<c_int>) on comm => {
-    let lists = graph(comm)?.lists();
-    fill(index, index_room, lists.0.iter().map(|end| end.cast_signed()))?;
-    fill(edges, edge_room, lists.1.iter().map(|rank| rank.cast_signed()))?;
+    let topology = communicators::topology(comm)?;
+    let lists = topology.graph()?.lists();
+    // SAFETY: the program says how much room there is.
+    unsafe { fill(index, index_room, lists.0.iter().map(|end| end.cast_signed())) }?;
+    // SAFETY: as above.
+    unsafe { fill(edges, edge_room, lists.1.iter().map(|rank| rank.cast_signed())) }?;
 } }
 
 fn graph_neighbours(comm: Handle, rank: c_int) -> Result<Vec<c_int>, Fault> {
-    let graph = graph(comm)?;
+    let topology = communicators::topology(comm)?;
+    let graph = topology.graph()?;
     let rank = rank_in(rank, graph.comm().size(), MPI_ERR_RANK)?;
     Ok(graph.neighbours(rank)?.map(number).collect())
 }
@@ -310,20 +379,31 @@ mpi! { fn MPI_Graph_neighbors_count(comm: Handle, rank: c_int, count: Ptr<c_int>
 } }
 
 mpi! { fn MPI_Graph_neighbors(comm: Handle, rank: c_int, room: c_int, neighbours: Ptr<c_int>) on comm => {
-    fill(neighbours, room, graph_neighbours(comm, rank)?)?;
+    // SAFETY: the program says how much room there is.
+    unsafe { fill(neighbours, room, graph_neighbours(comm, rank)?) }?;
 } }
 
 /// Weights as a program gives them: an array, or one of two addresses that stand for none.
-fn weights(array: Ptr<c_int>, count: usize) -> Result<Vec<Option<u32>>, Fault> {
+///
+/// # Safety
+/// There are so many, unless it is null or such an address.
+unsafe fn weights(array: Ptr<c_int>, count: usize) -> Result<Vec<Option<u32>>, Fault> {
     if array.address() == MPI_UNWEIGHTED {
         return Ok(vec![None; count]);
     }
-    array.slice(count)?.iter().map(|weight| natural(*weight, "as a weight").map(Some)).collect()
+    // SAFETY: the caller's promise.
+    unsafe { array.array(count) }?.iter().map(|weight| natural(weight, "as a weight").map(Some)).collect()
 }
 
-fn neighbours(count: c_int, ranks: Ptr<c_int>, weighing: Ptr<c_int>) -> Result<Vec<Neighbour>, Fault> {
-    let ranks = list(ranks, count, "as a neighbour")?;
-    let weights = weights(weighing, ranks.len())?;
+/// Neighbours with their weights.
+///
+/// # Safety
+/// There are so many of both, as [`list`] and [`weights`] have it.
+unsafe fn neighbours(count: c_int, ranks: Ptr<c_int>, weighing: Ptr<c_int>) -> Result<Vec<Neighbour>, Fault> {
+    // SAFETY: the caller's promise.
+    let ranks = unsafe { list(ranks, count, "as a neighbour") }?;
+    // SAFETY: as above.
+    let weights = unsafe { weights(weighing, ranks.len()) }?;
     let neighbour = |(&rank, weight): (&u32, Option<u32>)| Neighbour { rank: Rank(rank), weight };
     Ok(ranks.iter().zip(weights).map(neighbour).collect())
 }
@@ -333,24 +413,35 @@ mpi! { fn MPI_Dist_graph_create_adjacent(
     outdegree: c_int, destinations: Ptr<c_int>, destination_weights: Ptr<c_int>, _info: Handle, _reorder: c_int, made: Ptr<Handle>,
 ) on parent => {
     let is_weighted = source_weights.address() != MPI_UNWEIGHTED;
-    let sources = neighbours(indegree, sources, source_weights)?;
-    let destinations = neighbours(outdegree, destinations, destination_weights)?;
+    // SAFETY: the program gives so many (MPI 5.0, 8.5.4).
+    let sources = unsafe { neighbours(indegree, sources, source_weights) }?;
+    // SAFETY: as above.
+    let destinations = unsafe { neighbours(outdegree, destinations, destination_weights) }?;
     create(parent, Lists::Distributed { sources, destinations, is_weighted }, made)?;
 } }
 
 /// The edges that this rank tells of: so many for each of the sources, one list behind the other.
-fn told_edges(
+///
+/// # Safety
+/// There are so many sources and degrees, and as many of the others as the degrees say, as [`list`] and [`weights`] have it.
+unsafe fn told_edges(
     count: c_int,
     sources: Ptr<c_int>,
     degrees: Ptr<c_int>,
     destinations: Ptr<c_int>,
     weighing: Ptr<c_int>,
 ) -> Result<Vec<Edge>, Fault> {
-    let (sources, degrees) = (list(sources, count, "as a source")?, list(degrees, count, "edges")?);
+    // SAFETY: the caller's promise.
+    let (sources, degrees) =
+        unsafe { (list(sources, count, "as a source")?, list(degrees, count, "edges")?) };
     let total = degrees.iter().map(|degree| *degree as usize).sum();
-    let destinations = list(destinations, total as c_int, "as a destination")?;
+    let count = c_int::try_from(total).map_err(|_| Fault::new(MPI_ERR_ARG, format!("{total} edges")))?;
+    // SAFETY: the caller's promise.
+    let destinations = unsafe { list(destinations, count, "as a destination") }?;
+    // SAFETY: as above.
+    let weights = unsafe { weights(weighing, total) }?;
     let starts = sources.iter().zip(&degrees).flat_map(|(source, degree)| (0..*degree).map(|_| *source));
-    let ends = destinations.iter().zip(weights(weighing, total)?);
+    let ends = destinations.iter().zip(weights);
     let edge = |(source, (&destination, weight))| Edge {
         source: Rank(source),
         destination: Rank(destination),
@@ -364,7 +455,8 @@ mpi! { fn MPI_Dist_graph_create(
     _info: Handle, _reorder: c_int, new: Ptr<Handle>,
 ) on parent => {
     let is_weighted = weights.address() != MPI_UNWEIGHTED;
-    let edges = told_edges(count, sources, degrees, destinations, weights)?;
+    // SAFETY: the program gives so many (MPI 5.0, 8.5.4).
+    let edges = unsafe { told_edges(count, sources, degrees, destinations, weights) }?;
     // A rank does not know who names it: it has room for both ends of all edges, and then makes lists of what there is.
     let total = collectives::sum(parent, edges.len() as u64)?;
     let (sources, destinations) = made(parent, async move |poster, comm| {
@@ -377,38 +469,40 @@ mpi! { fn MPI_Dist_graph_create(
     create(parent, Lists::Distributed { sources, destinations, is_weighted }, new)?;
 } }
 
-fn distributed(comm: Handle) -> Result<(DistributedGraph<'static>, bool), Fault> {
-    let topology = communicators::topology(comm)?;
-    match (topology.shape, &topology.lists) {
-        (Shape::Distributed(graph), Lists::Distributed { is_weighted, .. }) => Ok((graph, *is_weighted)),
-        _ => Err(Fault::new(MPI_ERR_TOPOLOGY, "a communicator that is no distributed graph")),
-    }
-}
-
 mpi! { fn MPI_Dist_graph_neighbors_count(comm: Handle, indegree: Ptr<c_int>, outdegree: Ptr<c_int>, weighted: Ptr<c_int>) on comm => {
-    let (graph, is_weighted) = distributed(comm)?;
+    let topology = communicators::topology(comm)?;
+    let (graph, is_weighted) = topology.distributed()?;
     indegree.set(graph.sources().len() as c_int)?;
     outdegree.set(graph.destinations().len() as c_int)?;
     weighted.set(is_weighted.into())?;
 } }
 
-fn tell_neighbours(
+/// Tells of neighbours, as many as there is room for.
+///
+/// # Safety
+/// There is, unless it is null.
+unsafe fn tell_neighbours(
     list: &[Neighbour],
     room: c_int,
     ranks: Ptr<c_int>,
     weights: Option<Ptr<c_int>>,
 ) -> Result<(), Fault> {
-    fill(ranks, room, list.iter().map(|neighbour| number(neighbour.rank)))?;
+    // SAFETY: the caller's promise.
+    unsafe { fill(ranks, room, list.iter().map(|neighbour| number(neighbour.rank))) }?;
     let weighing = list.iter().map(|neighbour| neighbour.weight.unwrap_or(1).cast_signed());
-    weights.map_or(Ok(()), |weights| fill(weights, room, weighing))
+    // SAFETY: the caller's promise.
+    weights.map_or(Ok(()), |weights| unsafe { fill(weights, room, weighing) })
 }
 
 mpi! { fn MPI_Dist_graph_neighbors(
     comm: Handle, in_room: c_int, sources: Ptr<c_int>, source_weights: Ptr<c_int>,
     out_room: c_int, destinations: Ptr<c_int>, destination_weights: Ptr<c_int>,
 ) on comm => {
-    let (graph, is_weighted) = distributed(comm)?;
+    let topology = communicators::topology(comm)?;
+    let (graph, is_weighted) = topology.distributed()?;
     let told = |weights: Ptr<c_int>| Some(weights).filter(|weights| is_weighted && weights.address() != MPI_UNWEIGHTED);
-    tell_neighbours(graph.sources(), in_room, sources, told(source_weights))?;
-    tell_neighbours(graph.destinations(), out_room, destinations, told(destination_weights))?;
+    // SAFETY: the program says how much room there is.
+    unsafe { tell_neighbours(graph.sources(), in_room, sources, told(source_weights)) }?;
+    // SAFETY: the program says how much room there is.
+    unsafe { tell_neighbours(graph.destinations(), out_room, destinations, told(destination_weights)) }?;
 } }

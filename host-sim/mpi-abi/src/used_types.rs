@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: state of the process.
+//!
 //! Datatypes that operations of the library still work with. A program may free them meanwhile (MPI 5.0, 5.1.9): their handles are
 //! gone at once, the types when the last operation that uses them is.
 //!
@@ -16,16 +18,20 @@ use crate::engine;
 use crate::errors::Fault;
 
 /// Types that an operation which is being made uses, if one is.
-static NOTED: Owned<RefCell<Option<Vec<Handle>>>> = Owned::new(RefCell::new(None));
+// SAFETY: only calls of MPI use it.
+static NOTED: Owned<RefCell<Option<Vec<Handle>>>> = unsafe { Owned::new(RefCell::new(None)) };
 
 /// Types that the program has freed and operations use.
-static FREED: Owned<RefCell<Option<HashMap<Handle, Type>>>> = Owned::new(RefCell::new(None));
+// SAFETY: only calls of MPI use it.
+static FREED: Owned<RefCell<Option<HashMap<Handle, Type>>>> = unsafe { Owned::new(RefCell::new(None)) };
 
 /// Types of the kernel's that are to be freed as soon as it can be told.
-static LATE: Owned<RefCell<Vec<Datatype>>> = Owned::new(RefCell::new(Vec::new()));
+// SAFETY: only calls of MPI use it.
+static LATE: Owned<RefCell<Vec<Datatype>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
 
 /// How many operations are at work, for which freed types are there.
-static WORKING: Owned<Cell<u32>> = Owned::new(Cell::new(0));
+// SAFETY: only calls of MPI use it.
+static WORKING: Owned<Cell<u32>> = unsafe { Owned::new(Cell::new(0)) };
 
 /// The types that an operation uses, for as long as it exists.
 #[derive(Debug, Default)]

@@ -23,6 +23,7 @@ const PROGRAMS: &[(&str, &[u32], &[&str])] = &[
     ("blocks", &[1, 2], &["shm"]),
     ("buffers", &[1, 2], &["shm", "tcp"]),
     ("types", &[1, 2], &["shm"]),
+    ("aliased", &[1, 2, 3], &["shm", "tcp"]),
     ("lifetimes", &[1, 2, 3], &["shm", "tcp"]),
     ("freeing", &[1, 2, 3], &["shm", "tcp"]),
     ("misplaced", &[1, 2, 3], &["shm"]),

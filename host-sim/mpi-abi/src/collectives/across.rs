@@ -1,9 +1,12 @@
+//! This module holds `unsafe` code: the memory of a collective is lent to the kernel.
+//!
 //! Collectives over intercommunicators (MPI 5.0, sections 6.2.2 and 6.2.3): what a group has goes to the other one. Data are packed
 //! into memory of the call, and out of it.
 
 use core::ffi::c_int;
 
-use aldis_coll::inter::{self, Root};
+use aldis_coll::inter::{self, Crossing, Root};
+use aldis_coll::layout::Block;
 use aldis_coll::op::Sum;
 use aldis_hal::Operation;
 use aldis_kernel::Rank;
@@ -15,7 +18,7 @@ use super::call::{Call, What};
 use crate::abi::{MPI_ERR_BUFFER, MPI_ERR_COMM, MPI_ERR_ROOT, MPI_PROC_NULL, MPI_ROOT};
 use crate::communicators::rank_in;
 use crate::datatypes::Data;
-use crate::edge::Address;
+use crate::edge::{Address, Region};
 use crate::errors::Fault;
 
 /// Where the result of a reduction goes.
@@ -59,105 +62,141 @@ pub(super) fn no_place(call: &Call, address: Address) -> Result<(), Fault> {
 }
 
 /// What this rank gives.
-fn given(call: &mut Call, given: Given) -> Result<&'static mut [u8], Fault> {
-    let data = given.data("sendbuf of an intercommunicator")?;
-    let (bytes, place) = call.own(data.bytes);
-    call.before(move || data.pack_into(Form::Native, place.bytes()?, &mut 0));
+///
+/// # Safety
+/// As for [`Data::new`].
+unsafe fn given(call: &mut Call, given: Given) -> Result<Region, Fault> {
+    // SAFETY: the caller's promise.
+    let data = unsafe { given.data("sendbuf of an intercommunicator") }?;
+    let bytes = call.own(data.bytes);
+    call.before(bytes, move |stream| data.pack_into(Form::Native, stream, &mut 0));
     Ok(bytes)
 }
 
 /// Where it gets what comes.
-fn taken(call: &mut Call, data: Data) -> &'static mut [u8] {
-    let (bytes, place) = call.own(data.bytes);
-    call.after(move || data.unpack_from(Form::Native, place.bytes()?, &mut 0));
+fn taken(call: &mut Call, data: Data) -> Region {
+    let bytes = call.own(data.bytes);
+    call.after(bytes, move |stream| data.unpack_from(Form::Native, stream, &mut 0));
     bytes
 }
 
 /// The same in blocks.
-fn given_blocks(call: &mut Call, blocks: Blocks) -> &'static mut [u8] {
-    let (bytes, place) = call.own(blocks.bytes());
-    call.before(move || blocks.pack(place.bytes()?, |_| true));
+fn given_blocks(call: &mut Call, blocks: Blocks) -> Region {
+    let bytes = call.own(blocks.bytes());
+    call.before(bytes, move |stream| blocks.pack(stream, |_| true));
     bytes
 }
 
-fn taken_blocks(call: &mut Call, blocks: Blocks) -> &'static mut [u8] {
-    let (bytes, place) = call.own(blocks.bytes());
-    call.after(move || blocks.unpack(place.bytes()?, |_| true));
+fn taken_blocks(call: &mut Call, blocks: Blocks) -> Region {
+    let bytes = call.own(blocks.bytes());
+    call.after(bytes, move |stream| blocks.unpack(stream, |_| true));
     bytes
 }
 
 /// The part of a rank beside the root in a reduction, for which nothing that it says of data and operation counts.
 pub(super) fn no_reduction(mut call: Call) -> Call {
-    call.what = What::Across(inter::reduce::<Sum, u8>(Sum, &mut [], &mut [], Root::Beside));
+    call.what = across(|| inter::reduce::<Sum, u8>(Sum, &mut [], &mut [], Root::Beside));
     call
+}
+
+/// A collective over two groups. It is made when it is started, and no reference to its memory before.
+pub(super) fn across(make: impl FnOnce() -> Crossing<'static> + 'static) -> What {
+    What::Across(Box::new(make))
 }
 
 pub(super) fn barrier(mut call: Call) -> Call {
-    call.what = What::Across(inter::barrier());
+    call.what = across(inter::barrier);
     call
 }
 
-pub(super) fn bcast(mut call: Call, own: Given, to: c_int) -> Result<Call, Fault> {
+/// A broadcast.
+///
+/// # Safety
+/// As for [`Data::new`].
+pub(super) unsafe fn bcast(mut call: Call, own: Given, to: c_int) -> Result<Call, Fault> {
     let root = root(&call, to)?;
     let bytes = match root {
-        Root::This => given(&mut call, own)?,
-        Root::Remote(_) => taken(&mut call, own.data("buffer")?),
-        Root::Beside => &mut [],
+        // SAFETY: the caller's promise.
+        Root::This => unsafe { given(&mut call, own) }?,
+        // SAFETY: as above.
+        Root::Remote(_) => taken(&mut call, unsafe { own.data("buffer") }?),
+        Root::Beside => Region::NONE,
     };
-    call.what = What::Across(inter::bcast(bytes, root));
+    // SAFETY: it is memory of the call, which nothing else touches while the collective is under way.
+    call.what = across(move || inter::bcast(unsafe { bytes.bytes() }, root));
     Ok(call)
 }
 
-pub(super) fn gather(
+/// A gather.
+///
+/// # Safety
+/// As for [`Data::new`].
+pub(super) unsafe fn gather(
     mut call: Call,
     own: Given,
     blocks: impl FnOnce(u32) -> Result<Blocks, Fault>,
     to: c_int,
 ) -> Result<Call, Fault> {
     let root = root(&call, to)?;
-    let gathered = match root {
+    let (bytes, list): (Region, &'static [Block]) = match root {
         Root::This => {
             let blocks = blocks(call.comm.remote_size())?.in_memory("recvbuf of the root")?;
             let list = blocks.listing(&mut call);
-            inter::gatherv(taken_blocks(&mut call, blocks), list, root)
+            (taken_blocks(&mut call, blocks), list)
         }
-        Root::Remote(_) => inter::gatherv(given(&mut call, own)?, &[], root),
-        Root::Beside => inter::gatherv::<u8>(&mut [], &[], root),
+        // SAFETY: the caller's promise.
+        Root::Remote(_) => (unsafe { given(&mut call, own) }?, &[]),
+        Root::Beside => (Region::NONE, &[]),
     };
-    call.what = What::Across(gathered);
+    // SAFETY: it is memory of the call, which nothing else touches while the collective is under way.
+    call.what = across(move || inter::gatherv(unsafe { bytes.bytes() }, list, root));
     Ok(call)
 }
 
-pub(super) fn scatter(
+/// A scatter.
+///
+/// # Safety
+/// As for [`Data::new`].
+pub(super) unsafe fn scatter(
     mut call: Call,
     blocks: impl FnOnce(u32) -> Result<Blocks, Fault>,
     own: Given,
     from: c_int,
 ) -> Result<Call, Fault> {
     let root = root(&call, from)?;
-    let scattered = match root {
+    let (bytes, list): (Region, &'static [Block]) = match root {
         Root::This => {
             let blocks = blocks(call.comm.remote_size())?.in_memory("sendbuf of the root")?;
             let list = blocks.listing(&mut call);
-            inter::scatterv(given_blocks(&mut call, blocks), list, root)
+            (given_blocks(&mut call, blocks), list)
         }
-        Root::Remote(_) => inter::scatterv(taken(&mut call, own.data("recvbuf")?), &[], root),
-        Root::Beside => inter::scatterv::<u8>(&mut [], &[], root),
+        Root::Remote(_) => {
+            // SAFETY: the caller's promise.
+            (taken(&mut call, unsafe { own.data("recvbuf") }?), &[])
+        }
+        Root::Beside => (Region::NONE, &[]),
     };
-    call.what = What::Across(scattered);
+    // SAFETY: it is memory of the call, which nothing else touches while the collective is under way.
+    call.what = across(move || inter::scatterv(unsafe { bytes.bytes() }, list, root));
     Ok(call)
 }
 
-pub(super) fn allgather(
+/// A gather for all.
+///
+/// # Safety
+/// As for [`Data::new`].
+pub(super) unsafe fn allgather(
     mut call: Call,
     own: Given,
     blocks: impl FnOnce(u32) -> Result<Blocks, Fault>,
 ) -> Result<Call, Fault> {
-    let input: &'static [u8] = given(&mut call, own)?;
+    // SAFETY: the caller's promise.
+    let input = unsafe { given(&mut call, own) }?;
     let blocks = blocks(call.comm.remote_size())?.in_memory("recvbuf")?;
     let list = blocks.listing(&mut call);
     let bytes = taken_blocks(&mut call, blocks);
-    call.what = What::Across(inter::allgatherv(input, bytes, list));
+    // SAFETY: both are memory of the call, each its own, which nothing else touches while the collective is under way.
+    call.what = across(move || unsafe { inter::allgatherv(input.shown(), bytes.bytes(), list) });
     Ok(call)
 }
 
@@ -169,8 +208,9 @@ pub(super) fn alltoall(mut call: Call, given: Option<Blocks>, taken: Blocks) -> 
         ));
     };
     let (from, to) = (given.listing(&mut call), taken.listing(&mut call));
-    let input: &'static [u8] = given_blocks(&mut call, given);
+    let input = given_blocks(&mut call, given);
     let bytes = taken_blocks(&mut call, taken);
-    call.what = What::Across(inter::alltoallv(input, from, bytes, to));
+    // SAFETY: as in `allgather`.
+    call.what = across(move || unsafe { inter::alltoallv(input.shown(), from, bytes.bytes(), to) });
     Ok(call)
 }

@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: data of the program's as a call describes them.
+//!
 //! Data of which every rank has a block, as a program describes them.
 
 use aldis_coll::layout::Block;
@@ -6,7 +8,7 @@ use aldis_kernel::datatype::Form;
 use super::Call;
 use crate::abi::{Handle, MPI_ERR_BUFFER, MPI_ERR_TRUNCATE};
 use crate::datatypes::{Data, look};
-use crate::edge::Address;
+use crate::edge::{Address, Region, too_many};
 use crate::errors::Fault;
 
 /// Data of every rank, in one buffer of the program's.
@@ -19,15 +21,29 @@ pub(super) struct Blocks {
 
 impl Blocks {
     /// A block of `count` elements for each of `size` ranks, one behind the other.
-    pub(super) fn even(address: Address, count: i64, datatype: Handle, size: u32) -> Result<Self, Fault> {
+    ///
+    /// # Safety
+    /// As for [`Data::new`].
+    pub(super) unsafe fn even(
+        address: Address,
+        count: i64,
+        datatype: Handle,
+        size: u32,
+    ) -> Result<Self, Fault> {
         let stride = look(datatype, |known| known.extent)?.saturating_mul(count);
-        let part =
-            |rank: u32| Data::new(shifted(address, stride.saturating_mul(rank.into())), count, datatype);
+        let part = |rank: u32| {
+            let start = address.shifted(stride.saturating_mul(rank.into()));
+            // SAFETY: the caller's promise.
+            unsafe { Data::new(start, count, datatype) }
+        };
         Ok(Self { parts: (0..size).map(part).collect::<Result<_, _>>()?, is_even: true, address })
     }
 
     /// Blocks as listed, in elements.
-    pub(super) fn listed(
+    ///
+    /// # Safety
+    /// As for [`Data::new`].
+    pub(super) unsafe fn listed(
         address: Address,
         counts: &[i64],
         places: &[i64],
@@ -35,7 +51,8 @@ impl Blocks {
     ) -> Result<Self, Fault> {
         let extent = look(datatype, |known| known.extent)?;
         let part = |(count, place): (&i64, &i64)| {
-            Data::new(shifted(address, extent.saturating_mul(*place)), *count, datatype)
+            // SAFETY: the caller's promise.
+            unsafe { Data::new(address.shifted(extent.saturating_mul(*place)), *count, datatype) }
         };
         Ok(Self {
             parts: counts.iter().zip(places).map(part).collect::<Result<_, _>>()?,
@@ -45,14 +62,19 @@ impl Blocks {
     }
 
     /// Blocks as listed, in bytes, of datatypes of their own.
-    pub(super) fn unlike(
+    ///
+    /// # Safety
+    /// As for [`Data::new`].
+    pub(super) unsafe fn unlike(
         address: Address,
         counts: &[i64],
         places: &[i64],
         of: &[Handle],
     ) -> Result<Self, Fault> {
-        let part =
-            |((count, place), of): ((&i64, &i64), &Handle)| Data::new(shifted(address, *place), *count, *of);
+        let part = |((count, place), of): ((&i64, &i64), &Handle)| {
+            // SAFETY: the caller's promise.
+            unsafe { Data::new(address.shifted(*place), *count, *of) }
+        };
         Ok(Self {
             parts: counts.iter().zip(places).zip(of).map(part).collect::<Result<_, _>>()?,
             is_even: false,
@@ -121,17 +143,18 @@ impl Blocks {
     }
 
     /// The program's memory, if the blocks lie there one behind the other without gaps.
-    pub(super) fn in_place(&self) -> Result<Option<&'static mut [u8]>, Fault> {
+    pub(super) fn in_place(&self) -> Result<Option<Region>, Fault> {
         let (true, Some(first)) = (self.is_even, self.parts.first()) else { return Ok(None) };
         match first.dense()? {
-            Some(_) => first.stretch(first.bytes * self.parts.len()).map(Some),
+            Some(_) => {
+                let bytes = first.bytes.checked_mul(self.parts.len());
+                let bytes = bytes.filter(|bytes| isize::try_from(*bytes).is_ok()).ok_or_else(too_many)?;
+                // SAFETY: the others are of one length with it, one behind the other.
+                unsafe { first.stretch(bytes) }.map(Some)
+            }
             None => Ok(None),
         }
     }
-}
-
-pub(super) fn shifted(address: Address, bytes: i64) -> Address {
-    Address::at(address.address().wrapping_add_signed(bytes as isize))
 }
 
 /// Puts `data` into its place among `blocks`, both packed.

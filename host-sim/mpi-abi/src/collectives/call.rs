@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: the memory of a collective is lent to the kernel, and worked on before and after.
+//!
 //! A collective on bytes, and the ways in which it is carried out.
 
 use core::ffi::c_int;
@@ -13,10 +15,11 @@ use aldis_kernel::{Comm, Rank};
 
 use crate::abi::{Handle, MPI_ERR_INTERN, MPI_ERR_ROOT};
 use crate::communicators::{self, rank_in};
-use crate::edge::{Place, Ptr, lasting};
+use crate::datatypes::aliased;
+use crate::edge::{Ptr, Region, lasting};
 use crate::engine::{self, Engine};
 use crate::errors::Fault;
-use crate::requests::{self, Running, Step, is_alone};
+use crate::requests::{self, MemoryStep, Running, is_alone, run_steps};
 use crate::spare::Spare;
 use crate::topologies::Topo;
 use crate::used_types::UsedTypes;
@@ -24,16 +27,16 @@ use crate::used_types::UsedTypes;
 /// What a collective is, on bytes.
 pub(super) enum What {
     Barrier,
-    Bcast(&'static mut [u8], Rank),
-    Reduce(Erased, &'static mut [u8], &'static mut [u8]),
-    Gather(&'static mut [u8], &'static [Block], Rank),
-    Scatter(&'static mut [u8], &'static [Block], Rank),
-    Allgather(&'static mut [u8], &'static [Block]),
-    Alltoall(&'static [u8], &'static [Block], &'static mut [u8], &'static [Block]),
-    NeighborAllgather(Rc<Topo>, &'static [u8], &'static mut [u8], &'static [Block]),
-    NeighborAlltoall(Rc<Topo>, &'static [u8], &'static [Block], &'static mut [u8], &'static [Block]),
-    /// Over two groups.
-    Across(Crossing<'static>),
+    Bcast(Region, Rank),
+    Reduce(Erased, Region, Region),
+    Gather(Region, &'static [Block], Rank),
+    Scatter(Region, &'static [Block], Rank),
+    Allgather(Region, &'static [Block]),
+    Alltoall(Region, &'static [Block], Region, &'static [Block]),
+    NeighborAllgather(Rc<Topo>, Region, Region, &'static [Block]),
+    NeighborAlltoall(Rc<Topo>, Region, &'static [Block], Region, &'static [Block]),
+    /// Over two groups: made when it is started.
+    Across(Box<dyn FnOnce() -> Crossing<'static>>),
 }
 
 impl What {
@@ -46,13 +49,31 @@ impl What {
         }
     }
 
+    /// # Errors
+    /// What is given and what comes share memory.
+    fn check(&self) -> Result<(), Fault> {
+        match self {
+            Self::Alltoall(input, _, data, _)
+            | Self::NeighborAllgather(_, input, data, _)
+            | Self::NeighborAlltoall(_, input, _, data, _)
+                if input.overlaps(*data) =>
+            {
+                Err(aliased())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Carries it out by such a call.
     fn wait(self, endpoint: &mut HostEndpoint, comm: &Comm) -> Result<(), Fault> {
         let options = Options::default();
         match self {
             Self::Barrier => options.barrier(endpoint, comm)?,
-            Self::Bcast(data, root) => options.bcast(endpoint, comm, data, root)?,
+            // SAFETY: nothing else touches it until the call is over.
+            Self::Bcast(data, root) => options.bcast(endpoint, comm, unsafe { data.bytes() }, root)?,
             Self::Reduce(erased, data, scratch) => {
+                // SAFETY: as above; the scratch is memory of the call, where no data are.
+                let (data, scratch) = unsafe { (data.bytes(), scratch.bytes()) };
                 options.reduce_by(endpoint, comm, erased, data, scratch)?
             }
             _ => return Err(Fault::new(MPI_ERR_INTERN, "a collective that has to be started")),
@@ -68,8 +89,8 @@ pub(super) struct Call {
     pub(super) what: What,
     memory: Vec<Spare>,
     blocks: Vec<Vec<Block>>,
-    before: Vec<Step>,
-    after: Vec<Step>,
+    before: Vec<MemoryStep>,
+    after: Vec<MemoryStep>,
     types: UsedTypes,
 }
 
@@ -86,27 +107,27 @@ impl Call {
         Self { types, ..self }
     }
 
-    /// Memory for the call, aligned as any element is, and where it is. Nobody knows what is in it.
-    pub(super) fn own(&mut self, bytes: usize) -> (&'static mut [u8], Place) {
+    /// Memory for the call, aligned as any element is. Nobody knows what is in it.
+    pub(super) fn own(&mut self, bytes: usize) -> Region {
         let mut spare = Spare::new(bytes);
-        let memory = lasting(spare.bytes());
+        let region = spare.region();
         self.memory.push(spare);
-        let place = Place::of(memory);
-        (memory, place)
+        region
     }
 
-    /// What is to be done each time before it begins.
-    pub(super) fn before(&mut self, step: impl FnMut() -> Result<(), Fault> + 'static) {
-        self.before.push(Box::new(step));
+    /// What is to be done with memory of the collective each time before it begins.
+    pub(super) fn before(&mut self, on: Region, work: impl FnMut(&mut [u8]) -> Result<(), Fault> + 'static) {
+        self.before.push(MemoryStep { on, work: Box::new(work) });
     }
 
-    /// What is to be done each time it is complete.
-    pub(super) fn after(&mut self, step: impl FnMut() -> Result<(), Fault> + 'static) {
-        self.after.push(Box::new(step));
+    /// What is to be done with it each time it is complete.
+    pub(super) fn after(&mut self, on: Region, work: impl FnMut(&mut [u8]) -> Result<(), Fault> + 'static) {
+        self.after.push(MemoryStep { on, work: Box::new(work) });
     }
 
     pub(super) fn own_blocks(&mut self, mut blocks: Vec<Block>) -> &'static [Block] {
-        let lent = lasting(&mut blocks);
+        // SAFETY: they are kept with what works by them, which is dropped first.
+        let lent = unsafe { lasting(&mut blocks) };
         self.blocks.push(blocks);
         lent
     }
@@ -123,10 +144,12 @@ impl Call {
     /// them: what is started here is [waited](Options::waited) for, and meets what the others' blocking calls do.
     pub(super) fn run(mut self) -> Result<(), Fault> {
         if self.what.is_waited() && is_alone() {
-            self.before.iter_mut().try_for_each(|step| step())?;
+            // SAFETY: the collective has not begun.
+            unsafe { run_steps(&mut self.before) }?;
             let Self { comm, what, .. } = self;
             engine::with(|engine| what.wait(engine.endpoint(), &comm))?;
-            return self.after.iter_mut().try_for_each(|step| step());
+            // SAFETY: it is over.
+            return unsafe { run_steps(&mut self.after) };
         }
         let comm = self.handle;
         let running = self.start(Options::default().waited())?;
@@ -135,49 +158,68 @@ impl Call {
 
     /// Starts it.
     fn start(mut self, options: Options) -> Result<Running, Fault> {
-        self.before.iter_mut().try_for_each(|step| step())?;
+        self.what.check()?;
+        // SAFETY: the collective has not begun.
+        unsafe { run_steps(&mut self.before) }?;
         self.make(options)
     }
 
     /// Makes it, to be started by the request, or started as well.
     fn make(self, options: Options) -> Result<Running, Fault> {
+        self.what.check()?;
         let (comm, mut topology) = (self.comm, None);
-        let collective: Collective<'static> = engine::with(|Engine { scope, .. }| {
+        // SAFETY: nothing else touches the memory until the collective is over: what is done before and after is done when it is not
+        // under way, and the program leaves its own alone. The regions of a collective are apart (`check`; what is of the call is).
+        // The kernel keeps no reference. `Running` keeps memory, blocks and topology, and drops them after the collective.
+        let collective: Collective<'static> = engine::with(|Engine { scope, .. }| unsafe {
             Ok(match self.what {
                 What::Barrier => options.ibarrier(scope, &comm)?,
-                What::Bcast(data, root) => options.ibcast(scope, &comm, data, root)?,
+                What::Bcast(data, root) => options.ibcast(scope, &comm, data.bytes(), root)?,
                 What::Reduce(erased, data, scratch) => {
-                    options.ireduce_by(scope, &comm, erased, data, scratch)?
+                    options.ireduce_by(scope, &comm, erased, data.bytes(), scratch.bytes())?
                 }
                 What::Gather(data, blocks, root) => match even(blocks) {
-                    true => options.igather(scope, &comm, data, &mut [], root)?,
-                    false => options.igatherv(scope, &comm, data, blocks, root)?,
+                    true => options.igather(scope, &comm, data.bytes(), &mut [], root)?,
+                    false => options.igatherv(scope, &comm, data.bytes(), blocks, root)?,
                 },
                 What::Scatter(data, blocks, root) => match even(blocks) {
-                    true => options.iscatter(scope, &comm, data, &mut [], root)?,
-                    false => options.iscatterv(scope, &comm, data, blocks, root)?,
+                    true => options.iscatter(scope, &comm, data.bytes(), &mut [], root)?,
+                    false => options.iscatterv(scope, &comm, data.bytes(), blocks, root)?,
                 },
                 What::Allgather(data, blocks) => match even(blocks) {
-                    true => options.iallgather(scope, &comm, data)?,
-                    false => options.iallgatherv(scope, &comm, data, blocks)?,
+                    true => options.iallgather(scope, &comm, data.bytes())?,
+                    false => options.iallgatherv(scope, &comm, data.bytes(), blocks)?,
                 },
                 What::Alltoall(input, given, data, blocks) => match even(given) && even(blocks) {
-                    true => options.ialltoall(scope, &comm, input, data, &mut [])?,
-                    false => options.ialltoallv(scope, &comm, input, given, data, blocks)?,
+                    true => options.ialltoall(scope, &comm, input.shown(), data.bytes(), &mut [])?,
+                    false => options.ialltoallv(scope, &comm, input.shown(), given, data.bytes(), blocks)?,
                 },
-                What::Across(crossing) => crossing.by(&options).start(scope, &comm)?,
+                What::Across(make) => make().by(&options).start(scope, &comm)?,
                 What::NeighborAllgather(topo, input, data, blocks) => {
                     let around = topology.insert(topo).lasting()?;
                     match even(blocks) {
-                        true => options.ineighbor_allgather(scope, around, input, data)?,
-                        false => options.ineighbor_allgatherv(scope, around, input, data, blocks)?,
+                        true => options.ineighbor_allgather(scope, around, input.shown(), data.bytes())?,
+                        false => options.ineighbor_allgatherv(
+                            scope,
+                            around,
+                            input.shown(),
+                            data.bytes(),
+                            blocks,
+                        )?,
                     }
                 }
                 What::NeighborAlltoall(topo, input, given, data, blocks) => {
                     let around = topology.insert(topo).lasting()?;
                     match even(given) && even(blocks) {
-                        true => options.ineighbor_alltoall(scope, around, input, data)?,
-                        false => options.ineighbor_alltoallv(scope, around, input, given, data, blocks)?,
+                        true => options.ineighbor_alltoall(scope, around, input.shown(), data.bytes())?,
+                        false => options.ineighbor_alltoallv(
+                            scope,
+                            around,
+                            input.shown(),
+                            given,
+                            data.bytes(),
+                            blocks,
+                        )?,
                     }
                 }
             })

@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: the arguments of collectives, as the program gives them.
+//!
 //! Neighbourhood collectives (MPI 5.0, 8.6): each rank exchanges with its neighbours in the topology of the communicator.
 
 use core::ffi::c_int;
@@ -19,27 +21,50 @@ fn degrees(comm: Handle) -> Result<[u32; 2], Fault> {
 }
 
 /// Numbers of the program's, one a neighbour.
-fn numbers<T: Copy + 'static>(
+///
+/// # Safety
+/// There are so many, unless it is null.
+unsafe fn numbers<T: Copy + 'static>(
     array: Ptr<T>,
     count: u32,
     number: impl Fn(T) -> i64,
 ) -> Result<Vec<i64>, Fault> {
-    Ok(array.slice(count as usize)?.iter().map(|value| number(*value)).collect())
+    // SAFETY: the caller's promise.
+    Ok(unsafe { array.array(count as usize) }?.iter().map(number).collect())
 }
 
-fn ints(array: Ptr<c_int>, count: u32) -> Result<Vec<i64>, Fault> {
-    numbers(array, count, i64::from)
+/// The same.
+///
+/// # Safety
+/// As for [`numbers`].
+unsafe fn ints(array: Ptr<c_int>, count: u32) -> Result<Vec<i64>, Fault> {
+    // SAFETY: the caller's promise.
+    unsafe { numbers(array, count, i64::from) }
 }
 
-fn counts(array: Ptr<i64>, count: u32) -> Result<Vec<i64>, Fault> {
-    numbers(array, count, |number| number)
+/// The same.
+///
+/// # Safety
+/// As for [`numbers`].
+unsafe fn counts(array: Ptr<i64>, count: u32) -> Result<Vec<i64>, Fault> {
+    // SAFETY: the caller's promise.
+    unsafe { numbers(array, count, |number| number) }
 }
 
-fn places(array: Ptr<isize>, count: u32) -> Result<Vec<i64>, Fault> {
-    numbers(array, count, |place| place as i64)
+/// The same.
+///
+/// # Safety
+/// As for [`numbers`].
+unsafe fn places(array: Ptr<isize>, count: u32) -> Result<Vec<i64>, Fault> {
+    // SAFETY: the caller's promise.
+    unsafe { numbers(array, count, |place| place as i64) }
 }
 
-fn allgather(
+/// A gather from all sources.
+///
+/// # Safety
+/// As for [`Data::new`](crate::datatypes::Data::new).
+unsafe fn allgather(
     own: Given,
     blocks: impl FnOnce(u32) -> Result<Blocks, Fault>,
     comm: Handle,
@@ -50,7 +75,9 @@ fn allgather(
     let (there, _) = topology.presence();
     let taken = Rc::new(blocks(there.len() as u32)?.in_memory("recvbuf")?);
     let list = taken.list(&mut call);
-    let given = Rc::new(Blocks::one(own.address, own.data("sendbuf")?));
+    // SAFETY: the caller's promise.
+    let data = unsafe { own.data("sendbuf") }?;
+    let given = Rc::new(Blocks::one(own.address, data));
     let input = given_of(&mut call, (given, false))?;
     let bytes = taken_of(&mut call, taken, move |place| there.get(place) == Some(&true))?;
     call.what = What::NeighborAllgather(topology, input, bytes, list);
@@ -75,15 +102,20 @@ fn alltoall(
     Ok(call)
 }
 
-fn kinds(of: Ptr<Handle>, count: u32) -> Result<&'static [Handle], Fault> {
-    of.slice(count as usize)
+/// The types of blocks.
+///
+/// # Safety
+/// As for [`numbers`].
+unsafe fn kinds(of: Ptr<Handle>, count: u32) -> Result<Vec<Handle>, Fault> {
+    // SAFETY: the caller's promise.
+    Ok(unsafe { of.array(count as usize) }?.to_vec())
 }
 
 collective! { MPI_Neighbor_allgather_c MPI_Ineighbor_allgather_c MPI_Neighbor_allgather_init_c(data: Address, count: i64, datatype: Handle, into: Address, room: i64, kind: Handle, comm: Handle) on comm => allgather(Given { address: data, count, datatype }, |sources| Blocks::even(into, room, kind, sources), comm) }
 collective! { MPI_Neighbor_alltoall_c MPI_Ineighbor_alltoall_c MPI_Neighbor_alltoall_init_c(data: Address, count: i64, datatype: Handle, into: Address, room: i64, kind: Handle, comm: Handle) on comm => alltoall(|destinations| Blocks::even(data, count, datatype, destinations), |sources| Blocks::even(into, room, kind, sources), comm) }
 collective! { MPI_Neighbor_allgatherv MPI_Ineighbor_allgatherv MPI_Neighbor_allgatherv_init(data: Address, count: c_int, datatype: Handle, into: Address, rooms: Ptr<c_int>, starts: Ptr<c_int>, kind: Handle, comm: Handle) on comm => allgather(Given { address: data, count: count.into(), datatype }, |sources| Blocks::listed(into, &ints(rooms, sources)?, &ints(starts, sources)?, kind), comm) }
 collective! { MPI_Neighbor_alltoallv MPI_Ineighbor_alltoallv MPI_Neighbor_alltoallv_init(data: Address, lens: Ptr<c_int>, starts: Ptr<c_int>, datatype: Handle, into: Address, rooms: Ptr<c_int>, ends: Ptr<c_int>, kind: Handle, comm: Handle) on comm => alltoall(|destinations| Blocks::listed(data, &ints(lens, destinations)?, &ints(starts, destinations)?, datatype), |sources| Blocks::listed(into, &ints(rooms, sources)?, &ints(ends, sources)?, kind), comm) }
-collective! { MPI_Neighbor_alltoallw MPI_Ineighbor_alltoallw MPI_Neighbor_alltoallw_init(data: Address, lens: Ptr<c_int>, starts: Ptr<isize>, of: Ptr<Handle>, into: Address, rooms: Ptr<c_int>, ends: Ptr<isize>, taken: Ptr<Handle>, comm: Handle) on comm => alltoall(|destinations| Blocks::unlike(data, &ints(lens, destinations)?, &places(starts, destinations)?, kinds(of, destinations)?), |sources| Blocks::unlike(into, &ints(rooms, sources)?, &places(ends, sources)?, kinds(taken, sources)?), comm) }
+collective! { MPI_Neighbor_alltoallw MPI_Ineighbor_alltoallw MPI_Neighbor_alltoallw_init(data: Address, lens: Ptr<c_int>, starts: Ptr<isize>, of: Ptr<Handle>, into: Address, rooms: Ptr<c_int>, ends: Ptr<isize>, taken: Ptr<Handle>, comm: Handle) on comm => alltoall(|destinations| Blocks::unlike(data, &ints(lens, destinations)?, &places(starts, destinations)?, &kinds(of, destinations)?), |sources| Blocks::unlike(into, &ints(rooms, sources)?, &places(ends, sources)?, &kinds(taken, sources)?), comm) }
 collective! { MPI_Neighbor_allgatherv_c MPI_Ineighbor_allgatherv_c MPI_Neighbor_allgatherv_init_c(data: Address, count: i64, datatype: Handle, into: Address, rooms: Ptr<i64>, starts: Ptr<isize>, kind: Handle, comm: Handle) on comm => allgather(Given { address: data, count, datatype }, |sources| Blocks::listed(into, &counts(rooms, sources)?, &places(starts, sources)?, kind), comm) }
 collective! { MPI_Neighbor_alltoallv_c MPI_Ineighbor_alltoallv_c MPI_Neighbor_alltoallv_init_c(data: Address, lens: Ptr<i64>, starts: Ptr<isize>, datatype: Handle, into: Address, rooms: Ptr<i64>, ends: Ptr<isize>, kind: Handle, comm: Handle) on comm => alltoall(|destinations| Blocks::listed(data, &counts(lens, destinations)?, &places(starts, destinations)?, datatype), |sources| Blocks::listed(into, &counts(rooms, sources)?, &places(ends, sources)?, kind), comm) }
-collective! { MPI_Neighbor_alltoallw_c MPI_Ineighbor_alltoallw_c MPI_Neighbor_alltoallw_init_c(data: Address, lens: Ptr<i64>, starts: Ptr<isize>, of: Ptr<Handle>, into: Address, rooms: Ptr<i64>, ends: Ptr<isize>, taken: Ptr<Handle>, comm: Handle) on comm => alltoall(|destinations| Blocks::unlike(data, &counts(lens, destinations)?, &places(starts, destinations)?, kinds(of, destinations)?), |sources| Blocks::unlike(into, &counts(rooms, sources)?, &places(ends, sources)?, kinds(taken, sources)?), comm) }
+collective! { MPI_Neighbor_alltoallw_c MPI_Ineighbor_alltoallw_c MPI_Neighbor_alltoallw_init_c(data: Address, lens: Ptr<i64>, starts: Ptr<isize>, of: Ptr<Handle>, into: Address, rooms: Ptr<i64>, ends: Ptr<isize>, taken: Ptr<Handle>, comm: Handle) on comm => alltoall(|destinations| Blocks::unlike(data, &counts(lens, destinations)?, &places(starts, destinations)?, &kinds(of, destinations)?), |sources| Blocks::unlike(into, &counts(rooms, sources)?, &places(ends, sources)?, &kinds(taken, sources)?), comm) }

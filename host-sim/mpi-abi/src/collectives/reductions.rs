@@ -1,25 +1,23 @@
+//! This module holds `unsafe` code: the operands of reductions, as the program gives them.
+//!
 //! Reductions: in the program's memory where they can be, else in memory of the library's.
 
-use core::cell::RefCell;
 use core::ffi::c_int;
-use std::rc::Rc;
 
 use aldis_coll::Options;
 use aldis_coll::erased::Erased;
 use aldis_coll::inter;
 use aldis_coll::op::Kernel;
 use aldis_hal::Operation;
-use aldis_kernel::datatype::Form;
 use aldis_kernel::{Comm, Rank};
 
 use super::Operand;
 use super::across::{self, Where};
-use super::blocks::shifted;
 use super::call::{Call, What};
 use crate::abi::{Handle, MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_ROOT, MPI_PROC_NULL, MPI_ROOT};
 use crate::communicators::{self, rank_in};
-use crate::datatypes::{Data, look};
-use crate::edge::{Address, Place, lasting};
+use crate::datatypes::Data;
+use crate::edge::{Address, Region};
 use crate::engine;
 use crate::errors::Fault;
 use crate::operations;
@@ -38,8 +36,15 @@ pub(super) struct Reduction {
 }
 
 impl Reduction {
-    /// The call, in memory of its own, which is read before and is not written back.
-    fn call(self, operation: Operation, root: Option<c_int>) -> Result<(Call, Rc<RefCell<Operand>>), Fault> {
+    /// The call, in memory of its own, which is read before and is not written back; and where that is.
+    ///
+    /// # Safety
+    /// As for [`Data::new`].
+    unsafe fn call(
+        self,
+        operation: Operation,
+        root: Option<c_int>,
+    ) -> Result<(Call, Operand, Region), Fault> {
         let Self { input, into, count, datatype, op, comm } = self;
         let mut call = Call::new(comm)?;
         if count < 0 {
@@ -51,21 +56,26 @@ impl Reduction {
             root => Where::Within(root.map_or(Ok(Rank(0)), |root| call.root(root))?),
         };
         let given = if input.is_in_place() { into } else { input };
-        let mut operand = Operand::new(count, datatype)?;
-        let data = lasting(operand.bytes());
-        let (scratch, _) = call.own(data.len());
-        let operand = Rc::new(RefCell::new(operand));
-        let read = Rc::clone(&operand);
+        let operand = Operand::new(count, datatype)?;
+        let (data, scratch) = (call.own(operand.bytes()), call.own(operand.bytes()));
         if place.gives() {
             across::no_place(&call, input)?;
-            call.before(move || read.borrow_mut().read(given, count, datatype));
+            // SAFETY: the caller's promise.
+            let given = unsafe { operand.data(given) }?;
+            call.before(data, move |memory| operand.read(&given, memory));
         }
         call.what = match place {
             Where::Within(root) => What::Reduce(Erased { operation, kernel, root }, data, scratch),
-            Where::ToAll => What::Across(inter::allreduce_by(kernel, data, scratch)),
-            Where::To(root) => What::Across(inter::reduce_by(kernel, data, scratch, root)),
+            Where::ToAll => across::across(move || {
+                // SAFETY: both are memory of the call, each its own, which nothing else touches while the collective is under way.
+                unsafe { inter::allreduce_by(kernel, data.bytes(), scratch.bytes()) }
+            }),
+            Where::To(root) => across::across(move || {
+                // SAFETY: as above.
+                unsafe { inter::reduce_by(kernel, data.bytes(), scratch.bytes(), root) }
+            }),
         };
-        Ok((call, operand))
+        Ok((call, operand, data))
     }
 
     /// Refuses `MPI_IN_PLACE` for the result, and for what a rank gives that has none.
@@ -85,7 +95,10 @@ impl Reduction {
 
     /// The data, if they are in one piece and aligned as elements are, of one group: put together where the result goes, if this
     /// rank has one, else in a copy.
-    fn piece(&self, operation: Operation, root: Option<c_int>) -> Result<Option<Piece>, Fault> {
+    ///
+    /// # Safety
+    /// As for [`Data::new`].
+    unsafe fn piece(&self, operation: Operation, root: Option<c_int>) -> Result<Option<Piece>, Fault> {
         let &Self { input, into, count, datatype, op, comm } = self;
         let comm = communicators::of(comm)?;
         if comm.is_inter() {
@@ -99,8 +112,9 @@ impl Reduction {
             _ => true,
         };
         let what = Erased { operation, kernel: operations::kernel(op, datatype)?, root };
-        let dense = |address| Data::new(address, count, datatype)?.dense();
-        let given = if input.is_in_place() { None } else { dense(input)?.map(|given| &*given) };
+        // SAFETY: the caller's promise.
+        let dense = |address| unsafe { Data::new(address, count, datatype) }?.dense();
+        let given = if input.is_in_place() { None } else { dense(input)? };
         let of_result = || dense(into).map_err(|fault| into.named("recvbuf", fault));
         let result = if has_result { of_result()? } else { None };
         Ok(match (given, result) {
@@ -108,9 +122,7 @@ impl Reduction {
                 Some(Piece { comm, what, given: Some(given), result: None })
             }
             (given, Some(result)) if is_aligned(result, &what.kernel) => {
-                let of_given = given.unwrap_or_default().as_ptr_range();
-                let of_result = result.as_ptr_range();
-                if of_result.start < of_given.end && of_given.start < of_result.end {
+                if given.is_some_and(|given| given.overlaps(result)) {
                     return Err(Fault::new(MPI_ERR_BUFFER, ALIASED));
                 }
                 Some(Piece { comm, what, given, result: Some(result) })
@@ -120,14 +132,14 @@ impl Reduction {
     }
 }
 
-/// Data of a reduction in one piece.
+/// Data of a reduction in one piece. What is given and where the result goes are apart.
 struct Piece {
     comm: Comm,
     what: Erased,
     /// What this rank gives, unless it is in its place.
-    given: Option<&'static [u8]>,
+    given: Option<Region>,
     /// Where the result goes, if it has one.
-    result: Option<&'static mut [u8]>,
+    result: Option<Region>,
 }
 
 impl Piece {
@@ -135,20 +147,16 @@ impl Piece {
     fn call(self, comm: Handle) -> Result<Call, Fault> {
         let Self { what, given, result, .. } = self;
         let mut call = Call::new(comm)?;
-        let (data, place) = match result {
-            Some(result) => {
-                let place = Place::of(result);
-                (result, place)
-            }
-            None => call.own(given.map_or(0, <[u8]>::len)),
-        };
+        let len = given.map_or(0, Region::len);
+        let data = result.unwrap_or_else(|| call.own(len));
         if let Some(given) = given {
-            call.before(move || {
-                place.bytes()?.copy_from_slice(given);
+            call.before(data, move |data| {
+                // SAFETY: it is apart from `data`, and the program leaves it as it is until the operation is over.
+                data.copy_from_slice(unsafe { given.shown() });
                 Ok(())
             });
         }
-        let (scratch, _) = call.own(data.len());
+        let scratch = call.own(data.len());
         call.what = What::Reduce(what, data, scratch);
         Ok(call)
     }
@@ -156,10 +164,15 @@ impl Piece {
     /// Carries it out.
     fn run(self) -> Result<(), Fault> {
         let Self { comm, what, given, result } = self;
-        let mut own = Spare::new(if result.is_none() { given.map_or(0, <[u8]>::len) } else { 0 });
-        let data = result.unwrap_or_else(|| lasting(own.bytes()));
+        let mut own = Spare::new(if result.is_none() { given.map_or(0, Region::len) } else { 0 });
+        let data = match result {
+            // SAFETY: the program leaves it alone until the call is over; what is given is apart.
+            Some(result) => unsafe { result.bytes() },
+            None => own.bytes(),
+        };
         if let Some(given) = given {
-            data.copy_from_slice(given);
+            // SAFETY: the program leaves it as it is until the call is over.
+            data.copy_from_slice(unsafe { given.shown() });
         }
         let mut scratch = Spare::new(data.len());
         let options = Options::default();
@@ -168,19 +181,23 @@ impl Piece {
 }
 
 /// Whether elements that begin with these bytes lie as their type is aligned, which is to eight bytes at most.
-fn is_aligned(bytes: &[u8], kernel: &Kernel) -> bool {
-    bytes.as_ptr().addr().is_multiple_of(1 << kernel.element_bytes().trailing_zeros().min(3))
+fn is_aligned(bytes: Region, kernel: &Kernel) -> bool {
+    bytes.address().address().is_multiple_of(1 << kernel.element_bytes().trailing_zeros().min(3))
 }
 
 const ALIASED: &str = "the input of a reduction lies in its result; MPI_IN_PLACE says that they are one";
 
 /// Carries out a reduction to one or all straight from the arguments: see [`barrier_at_once`](super::barrier_at_once).
-pub(super) fn reduce_at_once(
+///
+/// # Safety
+/// As for [`Data::new`].
+pub(super) unsafe fn reduce_at_once(
     operation: Operation,
     reduction: Reduction,
     root: Option<c_int>,
 ) -> Result<bool, Fault> {
-    let piece = if is_alone() { reduction.piece(operation, root)? } else { None };
+    // SAFETY: the caller's promise.
+    let piece = if is_alone() { unsafe { reduction.piece(operation, root) }? } else { None };
     piece.map_or(Ok(false), |piece| piece.run().map(|()| true))
 }
 
@@ -195,39 +212,50 @@ fn has_result(comm: &Comm, operation: Operation, root: Option<c_int>) -> bool {
 }
 
 /// A reduction; `root` for that to one rank.
-pub(super) fn reduce(operation: Operation, reduction: Reduction, root: Option<c_int>) -> Result<Call, Fault> {
-    let Reduction { into, count, datatype, comm, .. } = reduction;
+///
+/// # Safety
+/// As for [`Data::new`].
+pub(super) unsafe fn reduce(
+    operation: Operation,
+    reduction: Reduction,
+    root: Option<c_int>,
+) -> Result<Call, Fault> {
+    let Reduction { into, comm, .. } = reduction;
     if root == Some(MPI_PROC_NULL) && communicators::of(comm)?.is_inter() {
         return Ok(across::no_reduction(Call::new(comm)?));
     }
     reduction.check(operation, root)?;
-    if let Some(piece) = reduction.piece(operation, root)? {
+    // SAFETY: the caller's promise.
+    if let Some(piece) = unsafe { reduction.piece(operation, root) }? {
         return piece.call(comm);
     }
-    let (mut call, operand) = reduction.call(operation, root)?;
+    // SAFETY: as above.
+    let (mut call, operand, data) = unsafe { reduction.call(operation, root) }?;
     if has_result(&call.comm, operation, root) {
-        call.after(move || operand.borrow_mut().write_to(into, count, datatype));
+        // SAFETY: as above.
+        let into = unsafe { operand.data(into) }?;
+        call.after(data, move |memory| operand.write(memory, &into));
     }
     Ok(call)
 }
 
 /// A reduction of which each rank gets a part: of a reduction for all.
-pub(super) fn reduce_scatter(reduction: Reduction, counts: &[i64]) -> Result<Call, Fault> {
+///
+/// # Safety
+/// As for [`Data::new`].
+pub(super) unsafe fn reduce_scatter(reduction: Reduction, counts: &[i64]) -> Result<Call, Fault> {
     let Reduction { into, datatype, comm, .. } = reduction;
     into.check("recvbuf")?;
     let of = communicators::of(comm)?;
     let (total, me) = (counts.iter().sum(), of.rank().0 as usize);
     let before: i64 = counts.iter().take(me).sum();
-    let own = counts.get(me).copied().unwrap_or(0);
+    let own = Operand::new(counts.get(me).copied().unwrap_or(0), datatype)?;
+    let start = Operand::new(before, datatype)?.bytes();
     let whole = Reduction { count: total, ..reduction };
-    let (mut call, operand) = whole.call(Operation::Allreduce, None)?;
-    let extent = look(datatype, |known| known.extent)?;
-    let place = Data::new(into, own, datatype)?;
-    call.after(move || {
-        let mut operand = operand.borrow_mut();
-        let whole = Address::at(operand.bytes().as_mut_ptr().expose_provenance());
-        let part = Data::new(shifted(whole, before * extent), own, datatype)?;
-        place.unpack_from(Form::Native, &part.packed()?, &mut 0)
-    });
+    // SAFETY: the caller's promise.
+    let (mut call, _, data) = unsafe { whole.call(Operation::Allreduce, None) }?;
+    // SAFETY: as above.
+    let place = unsafe { own.data(into) }?;
+    call.after(data, move |memory| own.write(memory.get(start..).unwrap_or_default(), &place));
     Ok(call)
 }

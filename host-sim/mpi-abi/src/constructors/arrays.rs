@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: lists that the program gives.
+//!
 //! Pieces of arrays of several dimensions (MPI 5.0, 5.1.3 and 5.1.4).
 
 use core::ffi::c_int;
@@ -95,13 +97,15 @@ fn distributed(
 
 mpi! { fn MPI_Type_create_subarray(dimensions: c_int, sizes: Ptr<c_int>, counts: Ptr<c_int>, starts: Ptr<c_int>, order: c_int, of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
     let dimensions = many(dimensions.into())?;
-    let [sizes, counts, starts] = [wide(sizes, dimensions)?, wide(counts, dimensions)?, wide(starts, dimensions)?];
+    // SAFETY: the program gives so many (MPI 5.0, 5.1.3).
+    let [sizes, counts, starts] = unsafe { [wide(sizes, dimensions)?, wide(counts, dimensions)?, wide(starts, dimensions)?] };
     subarray(false, [&sizes, &counts, &starts], order, of, made)?;
 } }
 mpi! { fn MPI_Type_create_subarray_c(dimensions: c_int, sizes: Ptr<i64>, counts: Ptr<i64>, starts: Ptr<i64>, order: c_int, of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
     let dimensions = many(dimensions.into())?;
-    let shape: [&[i64]; 3] = [sizes.slice(dimensions)?, counts.slice(dimensions)?, starts.slice(dimensions)?];
-    subarray(true, shape, order, of, made)?;
+    // SAFETY: the program gives so many (MPI 5.0, 5.1.3).
+    let [sizes, counts, starts] = unsafe { [wide(sizes, dimensions)?, wide(counts, dimensions)?, wide(starts, dimensions)?] };
+    subarray(true, [&sizes, &counts, &starts], order, of, made)?;
 } }
 
 mpi! { fn MPI_Type_create_darray(
@@ -109,8 +113,10 @@ mpi! { fn MPI_Type_create_darray(
     processes: Ptr<c_int>, order: c_int, of: Handle, made: Ptr<Handle>,
 ) on MPI_COMM_SELF => {
     let dimensions = many(dimensions.into())?;
-    let [sizes, distributions, arguments, processes] =
-        [wide(sizes, dimensions)?, wide(distributions, dimensions)?, wide(arguments, dimensions)?, wide(processes, dimensions)?];
+    // SAFETY: the program gives so many (MPI 5.0, 5.1.4).
+    let [sizes, distributions, arguments, processes] = unsafe {
+        [wide(sizes, dimensions)?, wide(distributions, dimensions)?, wide(arguments, dimensions)?, wide(processes, dimensions)?]
+    };
     let grid = Grid { distributions: &distributions, arguments: &arguments, processes: &processes };
     distributed(false, [size, rank], &sizes, &grid, order, of, made)?;
 } }
@@ -119,8 +125,11 @@ mpi! { fn MPI_Type_create_darray_c(
     processes: Ptr<c_int>, order: c_int, of: Handle, made: Ptr<Handle>,
 ) on MPI_COMM_SELF => {
     let dimensions = many(dimensions.into())?;
+    // SAFETY: the program gives so many (MPI 5.0, 5.1.4).
     let [distributions, arguments, processes] =
-        [wide(distributions, dimensions)?, wide(arguments, dimensions)?, wide(processes, dimensions)?];
+        unsafe { [wide(distributions, dimensions)?, wide(arguments, dimensions)?, wide(processes, dimensions)?] };
+    // SAFETY: as above.
+    let sizes = unsafe { wide(sizes, dimensions) }?;
     let grid = Grid { distributions: &distributions, arguments: &arguments, processes: &processes };
-    distributed(true, [size, rank], sizes.slice(dimensions)?, &grid, order, of, made)?;
+    distributed(true, [size, rank], &sizes, &grid, order, of, made)?;
 } }

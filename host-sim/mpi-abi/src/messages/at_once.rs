@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: data of the program's are lent to the kernel.
+//!
 //! Messages of data in one piece, which most are: straight from a call's arguments to the kernel.
 
 use core::ffi::c_int;
@@ -16,8 +18,11 @@ use crate::requests::{self, is_alone};
 
 /// Sends data in one piece that need nothing but the kernel's shortest way, straight from the arguments: what a
 /// [`Sending`](super::Sending) writes down takes longer than a short message is under way. False if it takes more.
+///
+/// # Safety
+/// As for [`Data::new`](crate::datatypes::Data::new).
 #[inline(always)]
-pub(super) fn sent(
+pub(super) unsafe fn sent(
     data: Address,
     count: i64,
     datatype: Handle,
@@ -25,15 +30,19 @@ pub(super) fn sent(
     number: c_int,
     comm: Handle,
 ) -> Result<bool, Fault> {
-    let Some(piece) = datatypes::piece(data, count, datatype)?.filter(|_| is_alone()) else {
+    // SAFETY: the caller's promise.
+    let Some(piece) = unsafe { datatypes::piece(data, count, datatype) }?.filter(|_| is_alone()) else {
         return Ok(false);
     };
     let (comm, to, tag) = (communicators::of(comm)?, rank(to)?, tag(number)?);
     engine::with(|engine| {
         let endpoint = engine.endpoint();
         match piece {
-            Piece::Bytes(bytes) => endpoint.send(&comm, bytes, to, tag)?,
+            // SAFETY: the caller promised that nothing writes them until the send is over.
+            Piece::Bytes(bytes) => endpoint.send(&comm, unsafe { bytes.shown() }, to, tag)?,
             Piece::Elements(memory, count, datatype) => {
+                // SAFETY: as above.
+                let memory: &[u8] = unsafe { memory.shown() };
                 endpoint.send_typed(&comm, Typed::new(memory, count, datatype), to, tag)?
             }
         };
@@ -42,8 +51,11 @@ pub(super) fn sent(
 }
 
 /// Receives in the same way; `None` if it takes more.
+///
+/// # Safety
+/// As for [`Data::new`](crate::datatypes::Data::new).
 #[inline(always)]
-pub(super) fn received(
+pub(super) unsafe fn received(
     data: Address,
     count: i64,
     datatype: Handle,
@@ -51,15 +63,19 @@ pub(super) fn received(
     number: c_int,
     comm: Handle,
 ) -> Result<Option<Status>, Fault> {
-    let Some(piece) = datatypes::piece(data, count, datatype)?.filter(|_| is_alone()) else {
+    // SAFETY: the caller's promise.
+    let Some(piece) = unsafe { datatypes::piece(data, count, datatype) }?.filter(|_| is_alone()) else {
         return Ok(None);
     };
     let (comm, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(number)?);
     engine::with(|engine| {
         let endpoint = engine.endpoint();
         let found = match piece {
-            Piece::Bytes(bytes) => endpoint.recv(&comm, bytes, from, tag)?,
+            // SAFETY: the caller promised that nothing touches them until the receive is over.
+            Piece::Bytes(bytes) => endpoint.recv(&comm, unsafe { bytes.bytes() }, from, tag)?,
             Piece::Elements(memory, count, datatype) => {
+                // SAFETY: as above.
+                let memory = unsafe { memory.bytes() };
                 endpoint.recv_typed(&comm, TypedMut::new(memory, count, datatype), from, tag)?
             }
         };
@@ -68,15 +84,19 @@ pub(super) fn received(
 }
 
 /// Starts a send, or a receive, of data in one piece, in the same way; `None` if it takes more.
+///
+/// # Safety
+/// As for [`Data::new`](crate::datatypes::Data::new).
 #[inline(always)]
-fn started(
+unsafe fn started(
     data: Address,
     count: i64,
     datatype: Handle,
     handle: Handle,
     start: impl FnOnce(&mut Lasting, &Comm, Piece) -> Result<Request<'static>, Fault>,
 ) -> Result<Option<Handle>, Fault> {
-    let Some(piece) = datatypes::piece(data, count, datatype)? else { return Ok(None) };
+    // SAFETY: the caller's promise.
+    let Some(piece) = unsafe { datatypes::piece(data, count, datatype) }? else { return Ok(None) };
     let comm = communicators::of(handle)?;
     let request = engine::with(|engine| {
         engine.reap();
@@ -85,8 +105,12 @@ fn started(
     requests::of_message(handle, request).map(Some)
 }
 
+/// Starts such a send.
+///
+/// # Safety
+/// As for [`Data::new`](crate::datatypes::Data::new).
 #[inline(always)]
-pub(super) fn send_started(
+pub(super) unsafe fn send_started(
     data: Address,
     count: i64,
     datatype: Handle,
@@ -95,18 +119,27 @@ pub(super) fn send_started(
     comm: Handle,
 ) -> Result<Option<Handle>, Fault> {
     let (to, tag) = (rank(to)?, tag(number)?);
-    started(data, count, datatype, comm, |scope, comm, piece| {
+    let start = |scope: &mut Lasting, comm: &Comm, piece| {
         Ok(match piece {
-            Piece::Bytes(bytes) => scope.isend(comm, bytes, to, tag)?,
+            // SAFETY: the caller promised that nothing writes them until the send is over.
+            Piece::Bytes(bytes) => scope.isend(comm, unsafe { bytes.shown() }, to, tag)?,
             Piece::Elements(memory, count, datatype) => {
+                // SAFETY: as above.
+                let memory: &'static [u8] = unsafe { memory.shown() };
                 scope.isend_typed(comm, Typed::new(memory, count, datatype), to, tag)?
             }
         })
-    })
+    };
+    // SAFETY: the caller's promise.
+    unsafe { started(data, count, datatype, comm, start) }
 }
 
+/// Starts such a receive.
+///
+/// # Safety
+/// As for [`Data::new`](crate::datatypes::Data::new).
 #[inline(always)]
-pub(super) fn receive_started(
+pub(super) unsafe fn receive_started(
     data: Address,
     count: i64,
     datatype: Handle,
@@ -115,12 +148,17 @@ pub(super) fn receive_started(
     comm: Handle,
 ) -> Result<Option<Handle>, Fault> {
     let (from, tag) = (source(from)?, tag_match(number)?);
-    started(data, count, datatype, comm, |scope, comm, piece| {
+    let start = |scope: &mut Lasting, comm: &Comm, piece| {
         Ok(match piece {
-            Piece::Bytes(bytes) => scope.irecv(comm, bytes, from, tag)?,
+            // SAFETY: the caller promised that nothing touches them until the receive is over; the kernel keeps no reference.
+            Piece::Bytes(bytes) => scope.irecv(comm, unsafe { bytes.bytes() }, from, tag)?,
             Piece::Elements(memory, count, datatype) => {
+                // SAFETY: as above.
+                let memory = unsafe { memory.bytes() };
                 scope.irecv_typed(comm, TypedMut::new(memory, count, datatype), from, tag)?
             }
         })
-    })
+    };
+    // SAFETY: the caller's promise.
+    unsafe { started(data, count, datatype, comm, start) }
 }

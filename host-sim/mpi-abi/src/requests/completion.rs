@@ -1,10 +1,12 @@
+//! This module holds `unsafe` code: lists of requests that the program gives.
+//!
 //! What completes requests, one or several (MPI 5.0, 3.7.3 and 3.7.5), and what tells whether they are.
 
 use core::ffi::c_int;
 
 use super::{is_active, peek, take, watch, watch_all};
 use crate::abi::{Handle, MPI_COMM_SELF, MPI_ERR_IN_STATUS, MPI_SUCCESS, MPI_UNDEFINED, Status};
-use crate::edge::Ptr;
+use crate::edge::{Array, Ptr};
 use crate::errors::Fault;
 
 /// What one request comes to, for the program: its status, and a failure for the error handler of its communicator.
@@ -28,14 +30,15 @@ fn finish_one(function: &str, request: Ptr<Handle>, status: Ptr<Status>) -> Resu
 /// The same of several: all failures are told by their statuses.
 fn finish_several(
     function: &str,
-    handles: &mut [Handle],
+    handles: Array<'_, Handle>,
     which: impl Iterator<Item = usize>,
     mut tell: impl FnMut(usize, Status),
 ) -> c_int {
     let mut failed = None;
     for index in which {
-        let Some(handle) = handles.get_mut(index) else { continue };
-        let (comm, result) = take(handle);
+        let Some(mut handle) = handles.get(index) else { continue };
+        let (comm, result) = take(&mut handle);
+        handles.set(index, handle);
         match result {
             Ok(status) => tell(index, Status { error: MPI_SUCCESS, ..status }),
             Err(fault) => {
@@ -63,20 +66,24 @@ pub(crate) fn count_of(count: c_int) -> Result<usize, Fault> {
 
 mpi! { fn MPI_Wait(request: Ptr<Handle>, status: Ptr<Status>) -> c_int {
     told("MPI_Wait", request.get().and_then(|handle| {
-        watch_all(&[handle], true)?;
+        watch_all(core::iter::once(handle), true)?;
         finish_one("MPI_Wait", request, status)
     }))
 } }
 
 mpi! { fn MPI_Test(request: Ptr<Handle>, flag: Ptr<c_int>, status: Ptr<Status>) -> c_int {
     told("MPI_Test", request.get().and_then(|handle| {
-        let is_over = watch_all(&[handle], false)?;
+        let is_over = watch_all(core::iter::once(handle), false)?;
         flag.set(is_over.into())?;
         if is_over { finish_one("MPI_Test", request, status) } else { Ok(MPI_SUCCESS) }
     }))
 } }
 
-fn all(
+/// Waits for all, or tests.
+///
+/// # Safety
+/// There are so many requests, and room for as many results, unless it is null.
+unsafe fn all(
     function: &str,
     count: c_int,
     requests: Ptr<Handle>,
@@ -86,34 +93,37 @@ fn all(
     told(
         function,
         count_of(count).and_then(|count| {
-            let handles = requests.slice_mut(count)?;
-            let is_over = watch_all(handles, flag.is_none())?;
+            // SAFETY: the caller's promise.
+            let handles = unsafe { requests.array(count) }?;
+            let is_over = watch_all(handles.iter(), flag.is_none())?;
             if let Some(flag) = flag {
                 flag.set(is_over.into())?;
                 if !is_over {
                     return Ok(MPI_SUCCESS);
                 }
             }
-            let places = if statuses.is_null() { &mut [] } else { statuses.slice_mut(count)? };
-            Ok(finish_several(function, handles, 0..count, |index, status| {
-                if let Some(place) = places.get_mut(index) {
-                    *place = status;
-                }
-            }))
+            // SAFETY: as above.
+            let places = if statuses.is_null() { Array::NONE } else { unsafe { statuses.array(count) }? };
+            Ok(finish_several(function, handles, 0..count, |index, status| places.set(index, status)))
         }),
     )
 }
 
 mpi! { fn MPI_Waitall(count: c_int, requests: Ptr<Handle>, statuses: Ptr<Status>) -> c_int {
-    all("MPI_Waitall", count, requests, statuses, None)
+    // SAFETY: the program gives so many (MPI 5.0, 3.7.5).
+    unsafe { all("MPI_Waitall", count, requests, statuses, None) }
 } }
 
 mpi! { fn MPI_Testall(count: c_int, requests: Ptr<Handle>, flag: Ptr<c_int>, statuses: Ptr<Status>) -> c_int {
-    all("MPI_Testall", count, requests, statuses, Some(flag))
+    // SAFETY: the program gives so many (MPI 5.0, 3.7.5).
+    unsafe { all("MPI_Testall", count, requests, statuses, Some(flag)) }
 } }
 
 /// Waits for any, or tests: the flag says whether one is over, or none is active.
-fn any(
+///
+/// # Safety
+/// There are so many requests, unless it is null.
+unsafe fn any(
     function: &str,
     count: c_int,
     requests: Ptr<Handle>,
@@ -124,12 +134,11 @@ fn any(
     told(
         function,
         count_of(count).and_then(|count| {
-            let handles = requests.slice_mut(count)?;
-            let active: Vec<usize> = (0..count)
-                .filter(|index| handles.get(*index).is_some_and(|handle| is_active(*handle)))
-                .collect();
-            let of_active: Vec<Handle> =
-                active.iter().filter_map(|index| handles.get(*index).copied()).collect();
+            // SAFETY: the caller's promise.
+            let handles = unsafe { requests.array(count) }?;
+            let active: Vec<usize> =
+                (0..count).filter(|index| handles.get(*index).is_some_and(is_active)).collect();
+            let of_active: Vec<Handle> = active.iter().filter_map(|index| handles.get(*index)).collect();
             if active.is_empty() {
                 index.set(MPI_UNDEFINED)?;
                 flag.map_or(Ok(()), |flag| flag.set(1))?;
@@ -140,25 +149,28 @@ fn any(
             let found = active.iter().zip(over).find(|(_, over)| *over).map(|(index, _)| *index);
             flag.map_or(Ok(()), |flag| flag.set(found.is_some().into()))?;
             index.set(found.map_or(MPI_UNDEFINED, |found| found as c_int))?;
-            match found.and_then(|found| handles.get_mut(found)) {
-                None => Ok(MPI_SUCCESS),
-                Some(handle) => {
-                    finish_one(function, Ptr::at(core::ptr::from_mut(handle).expose_provenance()), status)
-                }
-            }
+            found
+                .and_then(|found| handles.place(found))
+                .map_or(Ok(MPI_SUCCESS), |place| finish_one(function, place, status))
         }),
     )
 }
 
 mpi! { fn MPI_Waitany(count: c_int, requests: Ptr<Handle>, index: Ptr<c_int>, status: Ptr<Status>) -> c_int {
-    any("MPI_Waitany", count, requests, index, None, status)
+    // SAFETY: the program gives so many (MPI 5.0, 3.7.5).
+    unsafe { any("MPI_Waitany", count, requests, index, None, status) }
 } }
 
 mpi! { fn MPI_Testany(count: c_int, requests: Ptr<Handle>, index: Ptr<c_int>, flag: Ptr<c_int>, status: Ptr<Status>) -> c_int {
-    any("MPI_Testany", count, requests, index, Some(flag), status)
+    // SAFETY: the program gives so many (MPI 5.0, 3.7.5).
+    unsafe { any("MPI_Testany", count, requests, index, Some(flag), status) }
 } }
 
-fn some(
+/// Waits for some, or tests.
+///
+/// # Safety
+/// There are so many requests, and room for as many results, unless it is null.
+unsafe fn some(
     function: &str,
     count: c_int,
     requests: Ptr<Handle>,
@@ -170,30 +182,26 @@ fn some(
     told(
         function,
         count_of(count).and_then(|count| {
-            let handles = requests.slice_mut(count)?;
-            let active: Vec<usize> = (0..count)
-                .filter(|index| handles.get(*index).is_some_and(|handle| is_active(*handle)))
-                .collect();
+            // SAFETY: the caller's promise.
+            let handles = unsafe { requests.array(count) }?;
+            let active: Vec<usize> =
+                (0..count).filter(|index| handles.get(*index).is_some_and(is_active)).collect();
             if active.is_empty() {
                 found.set(MPI_UNDEFINED)?;
                 return Ok(MPI_SUCCESS);
             }
-            let of_active: Vec<Handle> =
-                active.iter().filter_map(|index| handles.get(*index).copied()).collect();
+            let of_active: Vec<Handle> = active.iter().filter_map(|index| handles.get(*index)).collect();
             let over = watch(&of_active, waits, |over| over.contains(&true))?;
             let done: Vec<usize> =
                 active.iter().zip(over).filter(|(_, over)| *over).map(|(index, _)| *index).collect();
             found.set(done.len() as c_int)?;
-            let places = indices.slice_mut(done.len())?;
-            for (place, index) in places.iter_mut().zip(&done) {
-                *place = *index as c_int;
-            }
-            let told = if statuses.is_null() { &mut [] } else { statuses.slice_mut(done.len())? };
+            // SAFETY: as above: there is room for all requests.
+            unsafe { indices.array(done.len()) }?.fill(done.iter().map(|index| *index as c_int));
+            // SAFETY: as above.
+            let told = if statuses.is_null() { Array::NONE } else { unsafe { statuses.array(done.len()) }? };
             let mut next = 0;
             Ok(finish_several(function, handles, done.into_iter(), |_, status| {
-                if let Some(place) = told.get_mut(next) {
-                    *place = status;
-                }
+                told.set(next, status);
                 next += 1;
             }))
         }),
@@ -201,37 +209,42 @@ fn some(
 }
 
 mpi! { fn MPI_Waitsome(count: c_int, requests: Ptr<Handle>, found: Ptr<c_int>, indices: Ptr<c_int>, statuses: Ptr<Status>) -> c_int {
-    some("MPI_Waitsome", count, requests, found, indices, statuses, true)
+    // SAFETY: the program gives so many (MPI 5.0, 3.7.5).
+    unsafe { some("MPI_Waitsome", count, requests, found, indices, statuses, true) }
 } }
 
 mpi! { fn MPI_Testsome(count: c_int, requests: Ptr<Handle>, found: Ptr<c_int>, indices: Ptr<c_int>, statuses: Ptr<Status>) -> c_int {
-    some("MPI_Testsome", count, requests, found, indices, statuses, false)
+    // SAFETY: the program gives so many (MPI 5.0, 3.7.5).
+    unsafe { some("MPI_Testsome", count, requests, found, indices, statuses, false) }
 } }
 
 mpi! { fn MPI_Request_get_status(request: Handle, flag: Ptr<c_int>, status: Ptr<Status>) on MPI_COMM_SELF => {
-    let is_over = watch_all(&[request], false)?;
+    let is_over = watch_all(core::iter::once(request), false)?;
     flag.set(is_over.into())?;
     if is_over { status.set_if(peek(request)?); }
 } }
 
 mpi! { fn MPI_Request_get_status_all(count: c_int, requests: Ptr<Handle>, flag: Ptr<c_int>, statuses: Ptr<Status>) on MPI_COMM_SELF => {
-    let handles = requests.slice(count_of(count)?)?;
-    let is_over = watch_all(handles, false)?;
+    // SAFETY: the program gives so many (MPI 5.0, 3.7.6).
+    let handles = unsafe { requests.array(count_of(count)?) }?;
+    let is_over = watch_all(handles.iter(), false)?;
     flag.set(is_over.into())?;
     if is_over && !statuses.is_null() {
-        for (place, handle) in statuses.slice_mut(handles.len())?.iter_mut().zip(handles) {
-            *place = peek(*handle)?;
+        // SAFETY: as above.
+        let places = unsafe { statuses.array(handles.len()) }?;
+        for (index, handle) in handles.iter().enumerate() {
+            places.set(index, peek(handle)?);
         }
     }
 } }
 
 /// Which of the requests are over, of those that are active; `None` if none is.
-fn over_of_active(handles: &[Handle]) -> Result<Option<Vec<usize>>, Fault> {
-    let active: Vec<bool> = handles.iter().map(|handle| is_active(*handle)).collect();
+fn over_of_active(handles: Array<'_, Handle>) -> Result<Option<Vec<usize>>, Fault> {
+    let active: Vec<bool> = handles.iter().map(is_active).collect();
     if !active.contains(&true) {
         return Ok(None);
     }
-    let over = watch(handles, false, |_| true)?;
+    let over = watch(&handles.to_vec(), false, |_| true)?;
     Ok(Some(
         (0..handles.len())
             .filter(|at| active.get(*at) == Some(&true) && over.get(*at) == Some(&true))
@@ -240,27 +253,32 @@ fn over_of_active(handles: &[Handle]) -> Result<Option<Vec<usize>>, Fault> {
 }
 
 mpi! { fn MPI_Request_get_status_any(count: c_int, requests: Ptr<Handle>, index: Ptr<c_int>, flag: Ptr<c_int>, status: Ptr<Status>) on MPI_COMM_SELF => {
-    let handles = requests.slice(count_of(count)?)?;
+    // SAFETY: the program gives so many (MPI 5.0, 3.7.6).
+    let handles = unsafe { requests.array(count_of(count)?) }?;
     let Some(over) = over_of_active(handles)? else {
         flag.set(1)?;
         index.set(MPI_UNDEFINED)?;
         status.set_if(Status::EMPTY);
         return Ok(());
     };
-    let first = over.first().and_then(|at| handles.get(*at).map(|handle| (*at, *handle)));
+    let first = over.first().and_then(|at| handles.get(*at).map(|handle| (*at, handle)));
     flag.set(first.is_some().into())?;
     index.set(first.map_or(MPI_UNDEFINED, |(at, _)| at as c_int))?;
     if let Some((_, handle)) = first { status.set_if(peek(handle)?); }
 } }
 
 mpi! { fn MPI_Request_get_status_some(count: c_int, requests: Ptr<Handle>, found: Ptr<c_int>, indices: Ptr<c_int>, statuses: Ptr<Status>) on MPI_COMM_SELF => {
-    let handles = requests.slice(count_of(count)?)?;
+    // SAFETY: the program gives so many (MPI 5.0, 3.7.6).
+    let handles = unsafe { requests.array(count_of(count)?) }?;
     let Some(over) = over_of_active(handles)? else { return found.set(MPI_UNDEFINED) };
     found.set(over.len() as c_int)?;
-    for (place, at) in indices.slice_mut(over.len())?.iter_mut().zip(&over) { *place = *at as c_int; }
+    // SAFETY: there is room for all requests (MPI 5.0, 3.7.6).
+    unsafe { indices.array(over.len()) }?.fill(over.iter().map(|at| *at as c_int));
     if !statuses.is_null() {
-        for (place, at) in statuses.slice_mut(over.len())?.iter_mut().zip(&over) {
-            *place = handles.get(*at).map_or(Ok(Status::EMPTY), |handle| peek(*handle))?;
+        // SAFETY: as above.
+        let places = unsafe { statuses.array(over.len()) }?;
+        for (index, at) in over.iter().enumerate() {
+            places.set(index, handles.get(*at).map_or(Ok(Status::EMPTY), peek)?);
         }
     }
 } }

@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: functions of the program's are called.
+//!
 //! Requests for operations of the program's (MPI 5.0, 13.2): it says when they are over, and what they come to.
 
 use core::ffi::{c_int, c_void};
@@ -30,16 +32,19 @@ impl General {
     /// What it comes to.
     pub(super) fn query(&self) -> Result<Status, Fault> {
         let mut status = Status::EMPTY;
-        checked(callback::query(self.query, self.extra, &mut status), "query")?;
+        // SAFETY: the program gave it as such a function, or null.
+        checked(unsafe { callback::query(self.query, self.extra, &mut status) }, "query")?;
         Ok(status)
     }
 
     pub(super) fn free(&self) -> Result<(), Fault> {
-        checked(callback::free(self.free, self.extra), "free")
+        // SAFETY: the program gave it as such a function, or null.
+        checked(unsafe { callback::free(self.free, self.extra) }, "free")
     }
 
     pub(super) fn cancel(&self) -> Result<(), Fault> {
-        checked(callback::cancel(self.cancel, self.extra, self.is_complete), "cancel")
+        // SAFETY: the program gave it as such a function, or null.
+        checked(unsafe { callback::cancel(self.cancel, self.extra, self.is_complete) }, "cancel")
     }
 
     /// The same, and lets go of it.

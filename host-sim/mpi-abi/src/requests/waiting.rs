@@ -81,27 +81,31 @@ pub(super) fn watch(
 
 /// Polls, once or until all requests are over; whether they are. Each is looked at until it is over, and then the next one: so what is no
 /// request is refused before.
-pub(super) fn watch_all(handles: &[Handle], waits: bool) -> Result<bool, Fault> {
-    check_all(handles)?;
-    let mut pending = handles.iter().peekable();
-    look_until(waits, handles.len() > 1, |requests, scope| {
-        while let Some(handle) = pending.peek() {
-            if !is_over(requests, scope, **handle)? {
+pub(super) fn watch_all(
+    mut handles: impl ExactSizeIterator<Item = Handle> + Clone,
+    waits: bool,
+) -> Result<bool, Fault> {
+    check_all(handles.clone())?;
+    let several = handles.len() > 1;
+    let mut pending = handles.next();
+    look_until(waits, several, |requests, scope| {
+        while let Some(handle) = pending {
+            if !is_over(requests, scope, handle)? {
                 return Ok(false);
             }
-            pending.next();
+            pending = handles.next();
         }
         Ok(true)
     })?;
-    Ok(pending.peek().is_none())
+    Ok(pending.is_none())
 }
 
 /// # Errors
 /// The first that is neither null nor a request.
-fn check_all(handles: &[Handle]) -> Result<(), Fault> {
+fn check_all(mut handles: impl Iterator<Item = Handle>) -> Result<(), Fault> {
     let requests = REQUESTS.borrow();
-    let is_none = |handle: &&Handle| **handle != MPI_REQUEST_NULL && requests.get(**handle).is_none();
-    handles.iter().find(is_none).map_or(Ok(()), |handle| Err(missing(*handle)))
+    let is_none = |handle: &Handle| *handle != MPI_REQUEST_NULL && requests.get(*handle).is_none();
+    handles.find(is_none).map_or(Ok(()), |handle| Err(missing(handle)))
 }
 
 /// Polls and looks, once or until it is `enough`. Who waits for several is given all that is there before the first look.
@@ -193,7 +197,7 @@ const BUDGET: u32 = 64;
 
 /// Drives what is under way, without waiting.
 pub(crate) fn poll() -> Result<(), Fault> {
-    watch_all(&[], false).map(|_| ())
+    watch_all(core::iter::empty(), false).map(|_| ())
 }
 
 /// Waits until `find` finds something, and drives what is under way meanwhile.

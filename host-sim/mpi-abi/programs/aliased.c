@@ -1,0 +1,152 @@
+/* Buffers that a program gives twice by mistake: an error, whatever the form of the call, and nothing is sent. What the standard lets
+ * a program give twice works. */
+
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { COUNT = 6, RANKS = 8 };
+
+static int rank, size;
+
+static void check(int holds, const char *what) {
+    if (!holds) {
+        fprintf(stderr, "aliased: rank %d: %s\n", rank, what);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+}
+
+static void refused(int code, const char *what) {
+    int class = MPI_SUCCESS;
+    if (code != MPI_SUCCESS) {
+        MPI_Error_class(code, &class);
+    }
+    check(class == MPI_ERR_BUFFER, what);
+}
+
+static void collectives(void) {
+    static int all[COUNT * RANKS], own[COUNT];
+    int *mine = all + COUNT * rank, counts[RANKS], starts[RANKS];
+    MPI_Request request = MPI_REQUEST_NULL;
+    for (int i = 0; i < size; i++) {
+        counts[i] = COUNT;
+        starts[i] = COUNT * i;
+    }
+    refused(MPI_Allgather(mine, COUNT, MPI_INT, all, COUNT, MPI_INT, MPI_COMM_WORLD), "MPI_Allgather of its own block");
+    refused(MPI_Allgather(all + (rank > 0), COUNT, MPI_INT, all, COUNT, MPI_INT, MPI_COMM_WORLD), "MPI_Allgather of a part of a block");
+    refused(MPI_Alltoall(all, COUNT, MPI_INT, all, COUNT, MPI_INT, MPI_COMM_WORLD), "MPI_Alltoall into what is given");
+    refused(MPI_Ialltoall(all, COUNT, MPI_INT, all, COUNT, MPI_INT, MPI_COMM_WORLD, &request), "MPI_Ialltoall");
+    check(request == MPI_REQUEST_NULL, "a request of a call that was refused");
+    refused(MPI_Alltoall_init(all, COUNT, MPI_INT, all, COUNT, MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL, &request),
+            "MPI_Alltoall_init");
+    refused(MPI_Allreduce(all, all + 1, COUNT, MPI_INT, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce into what is given");
+    refused(MPI_Iallreduce(all, all, COUNT, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request), "MPI_Iallreduce");
+    refused(MPI_Scan(all, all + COUNT - 1, COUNT, MPI_INT, MPI_SUM, MPI_COMM_WORLD), "MPI_Scan");
+
+    /* And after all that the ranks agree. */
+    for (int i = 0; i < COUNT; i++) {
+        mine[i] = 100 * rank + i;
+        own[i] = mine[i];
+    }
+    MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, COUNT, MPI_INT, MPI_COMM_WORLD);
+    for (int i = 0; i < COUNT * size; i++) {
+        check(all[i] == 100 * (i / COUNT) + i % COUNT, "MPI_Allgather in place");
+    }
+    MPI_Gatherv(rank == 0 ? MPI_IN_PLACE : (void *)own, COUNT, MPI_INT, all, counts, starts, MPI_INT, 0, MPI_COMM_WORLD);
+    MPI_Alltoallv(MPI_IN_PLACE, NULL, NULL, MPI_DATATYPE_NULL, all, counts, starts, MPI_INT, MPI_COMM_WORLD);
+}
+
+static void neighbors(void) {
+    static int given[2 * COUNT + 1], taken[2 * COUNT];
+    int dims[1] = {size}, periods[1] = {1};
+    MPI_Comm ring;
+    MPI_Cart_create(MPI_COMM_WORLD, 1, dims, periods, 0, &ring);
+    MPI_Comm_set_errhandler(ring, MPI_ERRORS_RETURN);
+    refused(MPI_Neighbor_allgather(given + COUNT, COUNT, MPI_INT, given, COUNT, MPI_INT, ring), "MPI_Neighbor_allgather");
+    refused(MPI_Neighbor_alltoall(given + 1, COUNT, MPI_INT, given, COUNT, MPI_INT, ring), "MPI_Neighbor_alltoall");
+    for (int i = 0; i < 2 * COUNT; i++) {
+        given[i] = rank;
+    }
+    MPI_Neighbor_alltoall(given, COUNT, MPI_INT, taken, COUNT, MPI_INT, ring);
+    check(taken[0] == (rank + size - 1) % size && taken[COUNT] == (rank + 1) % size, "MPI_Neighbor_alltoall");
+    MPI_Comm_free(&ring);
+}
+
+static void packing(void) {
+    int numbers[COUNT], position = 0;
+    refused(MPI_Pack(numbers, 2, MPI_INT, numbers + 1, sizeof numbers - sizeof *numbers, &position, MPI_COMM_WORLD), "MPI_Pack");
+    refused(MPI_Unpack(numbers, sizeof numbers, &position, numbers + 1, 2, MPI_INT, MPI_COMM_WORLD), "MPI_Unpack");
+    check(position == 0, "the position of a call that was refused");
+}
+
+static int complete(void *extra, MPI_Status *status) {
+    /* It looks at the requests that are waited for. */
+    check(((MPI_Request *)extra)[1] == MPI_REQUEST_NULL, "the requests that are waited for");
+    MPI_Status_set_elements(status, MPI_INT, 1);
+    MPI_Status_set_cancelled(status, 0);
+    status->MPI_SOURCE = rank;
+    status->MPI_TAG = 7;
+    return MPI_SUCCESS;
+}
+
+static int forget(void *extra) {
+    ((MPI_Request *)extra)[1] = MPI_REQUEST_NULL;
+    return MPI_SUCCESS;
+}
+
+static int cancel(void *extra, int is_complete) {
+    (void)extra;
+    return is_complete ? MPI_SUCCESS : MPI_ERR_OTHER;
+}
+
+/* What may be given twice. */
+static void allowed(void) {
+    int numbers[2] = {rank, rank}, ranks[RANKS];
+    MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    MPI_Status statuses[2];
+    MPI_Group group;
+    for (int i = 0; i < size; i++) {
+        ranks[i] = size - 1 - i;
+    }
+    MPI_Comm_group(MPI_COMM_WORLD, &group);
+    MPI_Group_translate_ranks(group, size, ranks, group, ranks);
+    for (int i = 0; i < size; i++) {
+        check(ranks[i] == size - 1 - i, "MPI_Group_translate_ranks in place");
+    }
+    MPI_Group_free(&group);
+    /* One buffer sent twice at a time, and read meanwhile. */
+    MPI_Isend(numbers, 1, MPI_INT, rank, 1, MPI_COMM_WORLD, &requests[0]);
+    MPI_Isend(numbers, 1, MPI_INT, rank, 1, MPI_COMM_WORLD, &requests[1]);
+    for (int i = 0; i < 2; i++) {
+        int got = numbers[0] + 1;
+        MPI_Recv(&got, 1, MPI_INT, rank, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        check(got == rank, "a buffer that was sent twice");
+    }
+    MPI_Waitall(2, requests, statuses);
+    /* Functions of the program's that look at, and change, the array that is waited for. */
+    MPI_Grequest_start(complete, forget, cancel, requests, &requests[0]);
+    MPI_Grequest_complete(requests[0]);
+    MPI_Waitall(2, requests, statuses);
+    check(requests[0] == MPI_REQUEST_NULL && statuses[0].MPI_TAG == 7, "a generalized request");
+}
+
+int main(int argc, char **argv) {
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    if (size > RANKS) {
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    collectives();
+    neighbors();
+    packing();
+    allowed();
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        printf("ok: %d ranks, what is given twice is refused or right\n", size);
+    }
+    MPI_Finalize();
+    return EXIT_SUCCESS;
+}
