@@ -2,7 +2,7 @@
 //!
 //! Buffered sends (MPI 4.1 section 3.6): a send in standard mode of a copy, which lies in memory that the user has
 //! attached, for as long as it takes: to the endpoint, or to a communicator for what is sent on that alone. Where there is
-//! [room](self::room) is kept in the requests themselves, so that messages cost their bytes and nothing else
+//! [room] is kept in the requests themselves, so that messages cost their bytes and nothing else
 //! (MPI_BSEND_OVERHEAD is zero).
 //!
 //! ```

@@ -102,7 +102,7 @@ impl Channel {
         Ok(Self { socket })
     }
 
-    /// Takes over what the launcher of this process says in [`SOCKET_VARIABLE`](super::SOCKET_VARIABLE); `None` if there is none.
+    /// Takes over what the launcher of this process says in [`SOCKET_VARIABLE`]; `None` if there is none.
     ///
     /// # Errors
     /// [`WireError::NoSocket`] when it says nothing sensible, or was asked before: a process joins once.
