@@ -275,6 +275,38 @@ static void stale(void) {
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
 }
 
+/* A request that is told to be over has its result, also before it is waited for, however it is asked. */
+static void asked_before_waited(void) {
+    MPI_Datatype apart;
+    MPI_Type_vector(2, 1, 2, MPI_INT, &apart);
+    MPI_Type_commit(&apart);
+    for (int way = 0; way < 8; way++) {
+        int given[4] = {rank, -1, rank, -1}, spread[4] = {rank ? 0 : 7, -1, rank ? 0 : 9, -1}, got[256], flag = 0, at;
+        MPI_Request request;
+        for (int i = 0; i < 4 * size; i++) got[i] = -5;
+        if (way < 4) MPI_Ibcast(spread, 1, apart, 0, MPI_COMM_WORLD, &request);
+        else MPI_Iallgather(given, 1, apart, got, 1, apart, MPI_COMM_WORLD, &request);
+        while (!flag) {
+            int found;
+            if (way % 4 == 0) MPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE);
+            if (way % 4 == 1) MPI_Request_get_status_all(1, &request, &flag, MPI_STATUSES_IGNORE);
+            if (way % 4 == 2) MPI_Request_get_status_any(1, &request, &at, &flag, MPI_STATUS_IGNORE);
+            if (way % 4 == 3) {
+                MPI_Request_get_status_some(1, &request, &found, &at, MPI_STATUSES_IGNORE);
+                flag = found > 0;
+            }
+        }
+        for (int look = 0; look < 2; look++) {
+            if (way < 4) CHECK(spread[0] == 7 && spread[1] == -1 && spread[2] == 9 && spread[3] == -1);
+            else for (int i = 0; i < size; i++)
+                CHECK(got[3 * i] == i && got[3 * i + 2] == i && got[3 * i + 1] == -5);
+            if (look == 0) MPI_Wait(&request, MPI_STATUS_IGNORE);
+        }
+        CHECK(request == MPI_REQUEST_NULL);
+    }
+    MPI_Type_free(&apart);
+}
+
 int main(int argc, char **argv) {
     int all;
     MPI_Datatype matched;
@@ -289,6 +321,7 @@ int main(int argc, char **argv) {
     parts_apart();
     beside();
     stale();
+    asked_before_waited();
     MPI_Type_match_size(MPI_TYPECLASS_REAL, 8, &matched);
     CHECK(matched == MPI_REAL8);
     MPI_Type_get_value_index(MPI_DOUBLE, MPI_INT, &matched);

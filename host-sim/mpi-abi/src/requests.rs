@@ -65,12 +65,17 @@ pub(crate) struct Running {
     pub(crate) _blocks: Vec<Vec<Block>>,
     pub(crate) _topology: Option<Rc<Topo>>,
     pub(crate) _types: UsedTypes,
+    /// What is left when it is over has been done.
+    pub(crate) is_finished: bool,
 }
 
 impl Running {
-    /// Does what is left when it is over, as whoever finishes a request has seen.
+    /// Does what is left when it is over, once, as whoever finishes a request or asks for its status has seen.
     #[inline(never)]
     fn finish(&mut self) -> Result<(), Fault> {
+        if core::mem::replace(&mut self.is_finished, true) {
+            return Ok(());
+        }
         // SAFETY: it is not under way.
         used_types::working(|| unsafe { run_steps(&mut self.after) })
     }
@@ -350,8 +355,29 @@ pub(crate) fn wait(mut handle: Handle) -> Result<Status, Fault> {
     take(&mut handle).1
 }
 
-/// The status of a request that is over, which stays as it is.
+/// Does what is left of a collective that is over: the program that is told so may look at its result.
+fn settle(handle: Handle) {
+    let mut requests = REQUESTS.borrow_mut();
+    let Some(Operated { stage: Stage::Over(Ok(_)), work, .. }) = requests.get_mut(handle) else { return };
+    let Work::Collective(running) = work else { return };
+    if running.is_finished {
+        return;
+    }
+    let mut taken = core::mem::replace(work, Work::Done);
+    drop(requests);
+    // This may call functions of the program's, which may look at requests.
+    let result = finished(&mut taken, Status::EMPTY);
+    if let Some(operated) = REQUESTS.borrow_mut().get_mut(handle) {
+        operated.work = taken;
+        if result.is_err() {
+            operated.stage = Stage::Over(result);
+        }
+    }
+}
+
+/// The status of a request that is over, which can be waited for as before.
 fn peek(handle: Handle) -> Result<Status, Fault> {
+    settle(handle);
     let requests = REQUESTS.borrow();
     let general = match requests.get(handle) {
         Some(Operated { stage: Stage::Over(Ok(_)), work: Work::General(general), .. }) => *general,
@@ -453,6 +479,7 @@ fn start(handle: Handle) -> Result<(), Fault> {
         Work::Collective(running) => {
             // SAFETY: it is idle.
             used_types::working(|| unsafe { run_steps(&mut running.before) })?;
+            running.is_finished = false;
             engine::with(|engine| Ok(running.collective.start(&mut engine.scope)?))?;
             COLLECTIVES.borrow_mut().push(handle);
         }

@@ -232,6 +232,7 @@ impl Call {
             _blocks: self.blocks,
             _topology: topology,
             _types: self.types,
+            is_finished: false,
         })
     }
 

@@ -229,9 +229,9 @@ mpi! { fn MPI_Request_get_status_all(count: c_int, requests: Ptr<Handle>, flag: 
     let handles = unsafe { requests.array(count_of(count)?) }?;
     let is_over = watch_all(handles.iter(), false)?;
     flag.set(is_over.into())?;
-    if is_over && !statuses.is_null() {
+    if is_over {
         // SAFETY: as above.
-        let places = unsafe { statuses.array(handles.len()) }?;
+        let places = if statuses.is_null() { Array::NONE } else { unsafe { statuses.array(handles.len()) }? };
         for (index, handle) in handles.iter().enumerate() {
             places.set(index, peek(handle)?);
         }
@@ -274,11 +274,9 @@ mpi! { fn MPI_Request_get_status_some(count: c_int, requests: Ptr<Handle>, found
     found.set(over.len() as c_int)?;
     // SAFETY: there is room for all requests (MPI 5.0, 3.7.6).
     unsafe { indices.array(over.len()) }?.fill(over.iter().map(|at| *at as c_int));
-    if !statuses.is_null() {
-        // SAFETY: as above.
-        let places = unsafe { statuses.array(over.len()) }?;
-        for (index, at) in over.iter().enumerate() {
-            places.set(index, handles.get(*at).map_or(Ok(Status::EMPTY), peek)?);
-        }
+    // SAFETY: as above.
+    let places = if statuses.is_null() { Array::NONE } else { unsafe { statuses.array(over.len()) }? };
+    for (index, at) in over.iter().enumerate() {
+        places.set(index, handles.get(*at).map_or(Ok(Status::EMPTY), peek)?);
     }
 } }
