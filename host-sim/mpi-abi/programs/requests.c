@@ -275,6 +275,48 @@ static void stale(void) {
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
 }
 
+/* More parts than go by themselves, as many or others on both sides, ready in any order, round after round. */
+static void many_parts(void) {
+    static const int counts[5][2] = {{512, 512}, {4096, 512}, {67, 67}, {65, 5}, {3, 4095}};
+    static int out[8190], in[8190];
+    int to = (rank + 1) % size, from = (rank + size - 1) % size;
+    for (int which = 0; which < 5; which++) {
+        int sent = counts[which][0], received = counts[which][1], flag;
+        int total = sent == received ? sent : sent == 4096 ? 4096 : sent == 65 ? 65 : 4095;
+        MPI_Request requests[2];
+        MPI_Precv_init(in, received, total / received, MPI_INT, from, which, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
+        MPI_Psend_init(out, sent, total / sent, MPI_INT, to, which, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]);
+        for (int round = 0; round < 3; round++) {
+            for (int i = 0; i < total; i++) in[i] = -1, out[i] = rank * 10000 + i + round;
+            MPI_Startall(2, requests);
+            for (int i = sent / 2; i < sent; i++) MPI_Pready(i, requests[1]);
+            if (sent > 1) MPI_Pready_range(0, sent / 2 - 1, requests[1]);
+            for (int i = received - 1; i >= 0; i--) {
+                do MPI_Parrived(requests[0], i, &flag); while (!flag);
+                CHECK(in[i * (total / received)] == from * 10000 + i * (total / received) + round);
+            }
+            MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+            for (int i = 0; i < total; i++) CHECK(in[i] == from * 10000 + i + round);
+        }
+        MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+        if (sent > 64) {
+            CHECK(MPI_Pready(0, requests[1]) != MPI_SUCCESS);
+            MPI_Startall(2, requests);
+            MPI_Pready(1, requests[1]);
+            CHECK(MPI_Pready(1, requests[1]) != MPI_SUCCESS);
+            CHECK(MPI_Pready(sent, requests[1]) != MPI_SUCCESS);
+            CHECK(MPI_Pready(-1, requests[1]) != MPI_SUCCESS);
+            MPI_Pready(0, requests[1]);
+            for (int i = 2; i < sent; i++) MPI_Pready(i, requests[1]);
+            MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        }
+        if (received > 64) CHECK(MPI_Pready(0, requests[0]) != MPI_SUCCESS);
+        MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+        MPI_Request_free(&requests[0]);
+        MPI_Request_free(&requests[1]);
+    }
+}
+
 /* A request that is told to be over has its result, also before it is waited for, however it is asked. */
 static void asked_before_waited(void) {
     MPI_Datatype apart;
@@ -322,6 +364,7 @@ int main(int argc, char **argv) {
     beside();
     stale();
     asked_before_waited();
+    many_parts();
     MPI_Type_match_size(MPI_TYPECLASS_REAL, 8, &matched);
     CHECK(matched == MPI_REAL8);
     MPI_Type_get_value_index(MPI_DOUBLE, MPI_INT, &matched);

@@ -1,21 +1,82 @@
 //! This module holds `unsafe` code: messages are made of the program's arguments.
 //!
 //! Partitioned communication (MPI 5.0, chapter 4): a message whose parts are ready, or there, one by one.
+//!
+//! The kernel has a bounded number of parts. A message of more goes in bundles of equal numbers of them, and a bundle goes when
+//! all of its parts are ready: that what is ready goes at once is nothing that MPI promises.
 
 use core::ffi::c_int;
 use core::ops::Range;
 
-use aldis_kernel::{Rank, Request};
+use aldis_kernel::Rank;
+use aldis_kernel::protocols::partitioned::PARTITIONS_MAX;
 
-use crate::abi::{Handle, MPI_COMM_SELF, MPI_ERR_ARG, MPI_ERR_COUNT};
+use crate::abi::{Handle, MPI_COMM_SELF, MPI_ERR_ARG, MPI_ERR_COUNT, MPI_ERR_REQUEST};
 use crate::communicators;
 use crate::datatypes::Data;
-use crate::edge::scope::Lasting;
 use crate::edge::{Address, Ptr};
 use crate::engine;
 use crate::errors::Fault;
 use crate::messages::{rank, tag};
 use crate::requests;
+
+/// Parts of a message that go together.
+pub(crate) struct Bundles {
+    /// Parts of a bundle.
+    size: u32,
+    sends: bool,
+    /// Which parts are ready, in the round under way.
+    ready: Vec<bool>,
+    /// How many parts of each bundle are not.
+    missing: Vec<u32>,
+}
+
+impl Bundles {
+    /// Those of so many parts, as many bundles as there can be; `None` if each part goes by itself.
+    fn of(partitions: u32, sends: bool) -> Option<Self> {
+        if partitions <= PARTITIONS_MAX {
+            return None;
+        }
+        let count = (1..=PARTITIONS_MAX).rev().find(|count| partitions.is_multiple_of(*count))?;
+        let size = partitions / count;
+        let (ready, missing) = (vec![false; partitions as usize], vec![size; count as usize]);
+        Some(Self { size, sends, ready, missing })
+    }
+
+    const fn count(&self) -> u32 {
+        self.missing.len() as u32
+    }
+
+    /// A round begins: nothing is ready.
+    pub(crate) fn begin(&mut self) {
+        self.ready.fill(false);
+        self.missing.fill(self.size);
+    }
+
+    /// The bundle of a part.
+    fn bundle(&self, part: u32) -> Result<u32, Fault> {
+        if part as usize >= self.ready.len() {
+            let why = format!("partition {part} of a message that has {}", self.ready.len());
+            return Err(Fault::new(MPI_ERR_ARG, why));
+        }
+        Ok(part / self.size)
+    }
+
+    /// Declares a part ready; its bundle, if it was the last of it.
+    fn declare(&mut self, part: u32) -> Result<Option<u32>, Fault> {
+        let bundle = self.bundle(part)?;
+        if !self.sends {
+            return Err(Fault::new(MPI_ERR_REQUEST, "the request of a receive, whose partitions arrive"));
+        }
+        let ready = self.ready.get_mut(part as usize);
+        if ready.is_none_or(|ready| core::mem::replace(ready, true)) {
+            return Err(Fault::new(MPI_ERR_ARG, format!("partition {part}, which is ready already")));
+        }
+        let Some(missing) = self.missing.get_mut(bundle as usize) else { return Ok(None) };
+        *missing -= 1;
+        Ok((*missing == 0).then_some(bundle))
+    }
+}
 
 /// A message in so many parts.
 struct Parts {
@@ -41,6 +102,8 @@ impl Parts {
         let (peer, tag): (Rank, _) = (rank(peer)?, tag(number)?);
         // SAFETY: the caller's promise.
         let data = unsafe { Data::new(self.address, total, self.datatype) }?;
+        let bundles = Bundles::of(partitions, sends);
+        let partitions = bundles.as_ref().map_or(partitions, Bundles::count);
         let request = engine::with(|engine| {
             let scope = &mut engine.scope;
             Ok(match (data.dense()?, sends) {
@@ -57,7 +120,10 @@ impl Parts {
                 (None, false) => scope.precv_init_typed(&of, data.typed_mut()?, partitions, peer, tag)?,
             })
         })?;
-        requests::of_persistent(self.comm, request)
+        match bundles {
+            Some(bundles) => requests::of_bundles(self.comm, request, bundles),
+            None => requests::of_persistent(self.comm, request),
+        }
     }
 }
 
@@ -80,8 +146,18 @@ fn partition(number: c_int) -> Result<u32, Fault> {
 }
 
 fn ready(handle: Handle, partitions: Range<u32>) -> Result<(), Fault> {
-    requests::with_message(handle, |scope: &mut Lasting, request: &Request<'static>| {
-        Ok(scope.pready_range(request, partitions)?)
+    let is_active = requests::is_under_way(handle);
+    requests::with_parts(handle, |scope, request, bundles| {
+        let Some(bundles) = bundles else { return Ok(scope.pready_range(request, partitions)?) };
+        if !is_active {
+            return Err(Fault::new(MPI_ERR_REQUEST, "a request that has not been started"));
+        }
+        for part in partitions {
+            if let Some(bundle) = bundles.declare(part)? {
+                scope.pready(request, bundle)?;
+            }
+        }
+        Ok(())
     })
 }
 
@@ -105,6 +181,9 @@ mpi! { fn MPI_Pready_list(len: c_int, list: Ptr<c_int>, request: Handle) on MPI_
 
 mpi! { fn MPI_Parrived(request: Handle, number: c_int, flag: Ptr<c_int>) on MPI_COMM_SELF => {
     let number = partition(number)?;
-    let is_there = requests::with_message(request, |scope, request| Ok(scope.parrived(request, number)?))?;
+    let is_there = requests::with_parts(request, |scope, request, bundles| {
+        let part = bundles.map_or(Ok(number), |bundles| bundles.bundle(number))?;
+        Ok(scope.parrived(request, part)?)
+    })?;
     flag.set(is_there.into())?;
 } }

@@ -22,6 +22,7 @@ use crate::engine;
 use crate::errors::Fault;
 use crate::handles::{Kind, Table, to_int};
 use crate::making::Making;
+use crate::partitioned::Bundles;
 use crate::spare::Spare;
 use crate::topologies::Topo;
 use crate::used_types::{self, UsedTypes};
@@ -86,6 +87,8 @@ enum Work {
     /// Nothing is left to do.
     Done,
     Message(Request<'static>),
+    /// A message in more parts than the kernel has: they go in bundles.
+    Bundles(Request<'static>, Box<Bundles>),
     Exchange(Box<Exchange>),
     Collective(Box<Running>),
     /// A communicator that is made, or freed.
@@ -162,7 +165,7 @@ impl Operated {
         }
         let over = match &mut self.work {
             Work::Done | Work::Buffered(_) => Ok(Status::EMPTY),
-            Work::Message(request) => match scope.result(request) {
+            Work::Message(request) | Work::Bundles(request, _) => match scope.result(request) {
                 Ok(None) => return,
                 Ok(Some(status)) => Ok(status.into()),
                 Err(error) => Err(error.into()),
@@ -228,6 +231,11 @@ pub(crate) fn of_message(comm: Handle, request: Request<'static>) -> Result<Hand
 /// A handle for a message that can be started again and again.
 pub(crate) fn of_persistent(comm: Handle, request: Request<'static>) -> Result<Handle, Fault> {
     kept(comm, Work::Message(request))
+}
+
+/// A handle for a message in bundles of parts that can be started again and again.
+pub(crate) fn of_bundles(comm: Handle, request: Request<'static>, bundles: Bundles) -> Result<Handle, Fault> {
+    kept(comm, Work::Bundles(request, Box::new(bundles)))
 }
 
 /// A handle for a send that can be started again and again, and is over at once.
@@ -349,6 +357,11 @@ fn is_active(handle: Handle) -> bool {
         && REQUESTS.borrow().get(handle).is_none_or(|operated| !matches!(operated.stage, Stage::Idle))
 }
 
+/// Whether an operation was started whose result has not been taken.
+pub(crate) fn is_under_way(handle: Handle) -> bool {
+    REQUESTS.borrow().get(handle).is_some_and(|operated| !matches!(operated.stage, Stage::Idle))
+}
+
 /// Waits for one request, and takes its result.
 pub(crate) fn wait(mut handle: Handle) -> Result<Status, Fault> {
     watch_all(core::iter::once(handle), true)?;
@@ -410,7 +423,7 @@ mpi! { fn MPI_Request_free(request: Ptr<Handle>) on MPI_COMM_SELF => {
 /// Lets go of an operation that the program does not ask for any more.
 fn let_go(operated: Operated) -> Result<(), Fault> {
     match operated.work {
-        Work::Message(message) => engine::with(|engine| {
+        Work::Message(message) | Work::Bundles(message, _) => engine::with(|engine| {
             match operated.stage {
                 Stage::Active => engine.freed.push(message),
                 // A persistent one that is not under way is freed at once.
@@ -442,7 +455,9 @@ mpi! { fn MPI_Cancel(request: Ptr<Handle>) on MPI_COMM_SELF => {
         let mut requests = REQUESTS.borrow_mut();
         let operated = requests.get_mut(handle).ok_or_else(|| missing(handle))?;
         match &mut operated.work {
-            Work::Message(message) if matches!(operated.stage, Stage::Active) => {
+            Work::Message(message) | Work::Bundles(message, _)
+                if matches!(operated.stage, Stage::Active) =>
+            {
                 engine.scope.cancel(message);
             }
             Work::General(general) => return Ok(Some(*general)),
@@ -453,14 +468,17 @@ mpi! { fn MPI_Cancel(request: Ptr<Handle>) on MPI_COMM_SELF => {
     general.map_or(Ok(()), |general| general.cancel())?;
 } }
 
-/// Works with a message of the kernel's.
-pub(crate) fn with_message<R>(
+/// Works with a message of the kernel's, and with the bundles that its parts go in, if they do.
+pub(crate) fn with_parts<R>(
     handle: Handle,
-    work: impl FnOnce(&mut Lasting, &Request<'static>) -> Result<R, Fault>,
+    work: impl FnOnce(&mut Lasting, &Request<'static>, Option<&mut Bundles>) -> Result<R, Fault>,
 ) -> Result<R, Fault> {
-    let requests = REQUESTS.borrow();
-    match requests.get(handle).map(|operated| &operated.work) {
-        Some(Work::Message(request)) => engine::with(|engine| work(&mut engine.scope, request)),
+    let mut requests = REQUESTS.borrow_mut();
+    match requests.get_mut(handle).map(|operated| &mut operated.work) {
+        Some(Work::Message(request)) => engine::with(|engine| work(&mut engine.scope, request, None)),
+        Some(Work::Bundles(request, bundles)) => {
+            engine::with(|engine| work(&mut engine.scope, request, Some(bundles)))
+        }
         Some(_) => Err(Fault::new(MPI_ERR_REQUEST, "no request of a partitioned message")),
         None => Err(missing(handle)),
     }
@@ -475,6 +493,10 @@ fn start(handle: Handle) -> Result<(), Fault> {
     }
     match &mut operated.work {
         Work::Message(message) => engine::with(|engine| Ok(engine.scope.start(message)?))?,
+        Work::Bundles(message, bundles) => {
+            engine::with(|engine| Ok(engine.scope.start(message)?))?;
+            bundles.begin();
+        }
         Work::Buffered(send) => used_types::working(send)?,
         Work::Collective(running) => {
             // SAFETY: it is idle.
