@@ -8,7 +8,7 @@ use aldis_coll::op::{Function, Kernel};
 use aldis_coll::schedule::Order;
 use core::num::NonZeroU32;
 
-use crate::abi::{Handle, MPI_MAX, MPI_MIN, MPI_PROD, MPI_SUM};
+use crate::abi::{Handle, MPI_MAX, MPI_MAXLOC, MPI_MIN, MPI_MINLOC, MPI_PROD, MPI_SUM};
 
 /// Bytes of one.
 const BYTES: usize = 16;
@@ -119,9 +119,67 @@ pub(crate) fn kernel(op: Handle, is_complex: bool) -> Option<Kernel> {
     }
 }
 
+/// The greater, or the lesser, of two numbers with the index behind it; of equal ones the lesser index.
+const LOCATE: Function = |token, into, from, _| {
+    let ((into, _), (from, _)) = (into.as_chunks_mut::<PAIR_BYTES>(), from.as_chunks::<PAIR_BYTES>());
+    for (into, from) in into.iter_mut().zip(from) {
+        let ((ours, our_index), (theirs, their_index)) = (parts(into), parts(from));
+        let (is_greater, is_less) = (is_less(theirs, ours), is_less(ours, theirs));
+        let theirs_is_it = if token == OF_MAX { is_less } else { is_greater };
+        if theirs_is_it || (!is_greater && !is_less && their_index < our_index) {
+            *into = *from;
+        }
+    }
+    Ok(())
+};
+
+/// Bytes of a number and an index, padded.
+const PAIR_BYTES: usize = 2 * BYTES;
+/// The token of `LOCATE` for the greatest.
+const OF_MAX: usize = 0;
+
+fn parts(pair: &[u8; PAIR_BYTES]) -> (Long, i32) {
+    let (number, rest) = pair.split_at(BYTES);
+    let index = rest.first_chunk().map_or(0, |index| i32::from_ne_bytes(*index));
+    (number.first_chunk().copied().unwrap_or_default(), index)
+}
+
+/// `MPI_MAXLOC` or `MPI_MINLOC` of numbers with an index.
+pub(crate) fn located(op: Handle) -> Option<Kernel> {
+    let token = match op {
+        MPI_MAXLOC => OF_MAX,
+        MPI_MINLOC => OF_MAX + 1,
+        _ => return None,
+    };
+    Some(Kernel::of_function(LOCATE, token, NonZeroU32::new(PAIR_BYTES as u32)?, true))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_place_of_the_greatest_and_of_the_least() {
+        let pair = |value: i64, index: i32| {
+            let mut pair = [0; PAIR_BYTES];
+            pair[..BYTES].copy_from_slice(&long(value));
+            pair[BYTES..BYTES + 4].copy_from_slice(&index.to_ne_bytes());
+            pair
+        };
+        for (op, theirs, expected) in [
+            (MPI_MAXLOC, pair(9, 4), pair(9, 4)),
+            (MPI_MAXLOC, pair(-9, 0), pair(5, 3)),
+            (MPI_MINLOC, pair(-9, 4), pair(-9, 4)),
+            (MPI_MINLOC, pair(9, 0), pair(5, 3)),
+            (MPI_MAXLOC, pair(5, 1), pair(5, 1)),
+            (MPI_MINLOC, pair(5, 7), pair(5, 3)),
+        ] {
+            let mut into = pair(5, 3);
+            located(op).unwrap().run(&mut into, &theirs, Order::IntoFirst).unwrap();
+            assert_eq!(into, expected);
+        }
+        assert!(located(MPI_SUM).is_none());
+    }
 
     /// A whole number: the leading bit stands for itself.
     fn long(value: i64) -> Long {

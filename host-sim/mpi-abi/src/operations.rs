@@ -134,8 +134,12 @@ macro_rules! kernels {
 /// Which operation goes with which type (MPI 5.0, 6.9.2).
 fn predefined(op: Handle, element: Element) -> Option<Kernel> {
     #[cfg(target_arch = "x86_64")]
-    if matches!(element, Element::Long | Element::ComplexLong) {
-        return crate::long_double::kernel(op, element == Element::ComplexLong);
+    match element {
+        Element::Long | Element::ComplexLong => {
+            return crate::long_double::kernel(op, element == Element::ComplexLong);
+        }
+        Element::LongDoubleInt => return crate::long_double::located(op),
+        _ => {}
     }
     kernels! { op, element;
         MPI_SUM Sum: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, F32 f32, F64 f64, Complex32 Complex<f32>, Complex64 Complex<f64>;

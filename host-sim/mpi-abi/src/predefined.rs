@@ -34,6 +34,7 @@ pub(crate) enum Element {
     /// `long double`.
     Long,
     ComplexLong,
+    LongDoubleInt,
     Bool,
     /// A logical of Fortran, as wide as an integer.
     Logical32,
@@ -79,6 +80,9 @@ pub(crate) struct Named {
 
 const LONG: Form = Form::Basic(if size_of::<c_long>() == 8 { Basic::I64 } else { Basic::I32 });
 const UNSIGNED_LONG: Form = Form::Basic(if size_of::<c_long>() == 8 { Basic::U64 } else { Basic::U32 });
+/// A `char` counts as the number that it is in C. MPI has no reductions of it (5.0, 6.9.2), but programs do, and MPICH and Open
+/// MPI let them.
+const CHAR: Element = if core::ffi::c_char::MIN == 0 { Element::U8 } else { Element::I8 };
 const SIGNED: Element = if size_of::<c_long>() == 8 { Element::I64 } else { Element::I32 };
 const UNSIGNED: Element = if size_of::<c_long>() == 8 { Element::U64 } else { Element::U32 };
 
@@ -119,7 +123,7 @@ pub(crate) fn all() -> impl Iterator<Item = Named> {
         MPI_WCHAR One(Basic::WideChar), None;
         MPI_INT8_T One(Basic::I8), Some(E::I8);
         MPI_UINT8_T One(Basic::U8), Some(E::U8);
-        MPI_CHAR One(Basic::Char), None;
+        MPI_CHAR One(Basic::Char), Some(CHAR);
         MPI_SIGNED_CHAR One(Basic::I8), Some(E::I8);
         MPI_UNSIGNED_CHAR One(Basic::U8), Some(E::U8);
         MPI_BYTE One(Basic::Byte), Some(E::Byte);
@@ -136,7 +140,7 @@ pub(crate) fn all() -> impl Iterator<Item = Named> {
         MPI_LONG_INT Pair(1, if size_of::<c_long>() == 8 { Basic::I64 } else { Basic::I32 }, size_of::<c_long>(), 2 * size_of::<c_long>() as i64), Some(E::LongInt);
         MPI_2INT Pair(1, Basic::I32, 4, 8), Some(E::TwoInt);
         MPI_SHORT_INT Pair(1, Basic::I16, 4, 8), Some(E::ShortInt);
-        MPI_LONG_DOUBLE_INT Pair(16, Basic::Byte, 16, 32), None;
+        MPI_LONG_DOUBLE_INT Pair(16, Basic::Byte, 16, 32), Some(E::LongDoubleInt);
     };
     let of_fortran = named! {
         MPI_LOGICAL One(Basic::I32), Some(E::Logical32);
