@@ -79,6 +79,25 @@ static void packing(void) {
     check(position == 0, "the position of a call that was refused");
 }
 
+/* Data with gaps, and what is packed or gathered in a gap. */
+static void around(void) {
+    struct { int near, between[RANKS * 2], far; } one = {rank + 1, {0}, -rank};
+    MPI_Datatype ends;
+    int position = 0;
+    MPI_Type_vector(2, 1, RANKS * 2 + 1, MPI_INT, &ends);
+    MPI_Type_commit(&ends);
+    MPI_Pack(&one, 1, ends, one.between, 2 * sizeof(int), &position, MPI_COMM_WORLD);
+    check(position == 2 * sizeof(int) && one.between[0] == rank + 1 && one.between[1] == -rank, "MPI_Pack into a gap");
+    one.near = one.far = 0, position = 0;
+    MPI_Unpack(one.between, 2 * sizeof(int), &position, &one, 1, ends, MPI_COMM_WORLD);
+    check(one.near == rank + 1 && one.far == -rank, "MPI_Unpack out of a gap");
+    MPI_Allgather(&one, 1, ends, one.between, 2, MPI_INT, MPI_COMM_WORLD);
+    for (int i = 0; i < size; i++) {
+        check(one.between[2 * i] == i + 1 && one.between[2 * i + 1] == -i, "MPI_Allgather into a gap");
+    }
+    MPI_Type_free(&ends);
+}
+
 static int complete(void *extra, MPI_Status *status) {
     /* It looks at the requests that are waited for. */
     check(((MPI_Request *)extra)[1] == MPI_REQUEST_NULL, "the requests that are waited for");
@@ -142,6 +161,7 @@ int main(int argc, char **argv) {
     collectives();
     neighbors();
     packing();
+    around();
     allowed();
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) {

@@ -268,9 +268,12 @@ unsafe fn allgather(
     let list = blocks.list(&mut call);
     // SAFETY: the caller's promise.
     let (apart, there) = (unsafe { own.apart() }?, Rc::clone(&blocks));
-    if let Some(bytes) = blocks.in_place()? {
+    let in_place = match (blocks.in_place()?, apart) {
+        (Some(bytes), Some(data)) if !data.is_apart(bytes)? => None,
+        (in_place, _) => in_place,
+    };
+    if let Some(bytes) = in_place {
         if let Some(data) = apart {
-            data.apart(bytes)?;
             call.before(bytes, move |stream| put(stream, &there, me, data));
         }
         call.what = What::Allgather(bytes, list);

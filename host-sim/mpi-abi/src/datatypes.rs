@@ -330,9 +330,17 @@ impl Data {
     /// # Safety
     /// Nothing else touches them meanwhile.
     pub(crate) unsafe fn pack(&self, form: Form, stream: Region, position: &mut usize) -> Result<(), Fault> {
-        self.apart(stream)?;
-        // SAFETY: the data are not of them; the rest is the caller's promise.
-        self.pack_into(form, unsafe { stream.bytes() }, position)
+        if self.is_apart(stream)? {
+            // SAFETY: the data are not of them; the rest is the caller's promise.
+            return self.pack_into(form, unsafe { stream.bytes() }, position);
+        }
+        // By way of a copy, as no two references may lie over each other.
+        // SAFETY: the caller's promise.
+        let mut copy = unsafe { stream.shown() }.to_vec();
+        self.pack_into(form, &mut copy, position)?;
+        // SAFETY: as above.
+        unsafe { stream.bytes() }.copy_from_slice(&copy);
+        Ok(())
     }
 
     /// Unpacks it from behind `position` of bytes of the program's.
@@ -345,15 +353,23 @@ impl Data {
         stream: Region,
         position: &mut usize,
     ) -> Result<(), Fault> {
-        self.apart(stream)?;
-        // SAFETY: the data are not of them; the rest is the caller's promise.
-        self.unpack_from(form, unsafe { stream.shown() }, position)
+        let is_apart = self.is_apart(stream)?;
+        // SAFETY: the data are not of them, or these are copied; the rest is the caller's promise.
+        let bytes = unsafe { stream.shown() };
+        if is_apart {
+            self.unpack_from(form, bytes, position)
+        } else {
+            self.unpack_from(form, &bytes.to_vec(), position)
+        }
     }
 
+    /// Whether the memory that it reaches over and `other` are apart. Data with gaps may lie around it.
+    ///
     /// # Errors
-    /// It has bytes of `other`.
-    pub(crate) fn apart(&self, other: Region) -> Result<(), Fault> {
-        if self.memory()?.overlaps(other) { Err(aliased()) } else { Ok(()) }
+    /// It is in one piece and has bytes of `other`.
+    pub(crate) fn is_apart(&self, other: Region) -> Result<bool, Fault> {
+        let is_apart = !self.memory()?.overlaps(other);
+        if !is_apart && self.is_dense { Err(aliased()) } else { Ok(is_apart) }
     }
 
     /// Packs it behind `position`.
