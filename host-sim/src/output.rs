@@ -12,7 +12,7 @@ use nix::errno::Errno;
 use nix::libc;
 use nix::sys::signal::Signal;
 
-/// The exit code of a program whose output nobody reads any more: what a shell says of one that SIGPIPE has ended.
+/// The exit code of a job whose output nobody reads any more: what a shell says of one that SIGPIPE has ended.
 pub const UNREAD: u8 = 128 + Signal::SIGPIPE as u8;
 
 /// Whether each standard output was closed when the process started. The standard library has put `/dev/null` there by `main`.
@@ -71,13 +71,14 @@ pub fn print(text: impl fmt::Display) -> Result<(), Lost> {
     open.and_then(|()| write!(out, "{text}")).and_then(|()| out.flush()).map_err(Lost)
 }
 
-/// Tells why `program` fails, unless nobody reads its output any more, who has read enough; returns the exit code.
+/// Tells why `program` fails; returns the exit code. It does not fail if somebody has stopped to read its output, who has read
+/// enough.
 pub fn failed(program: &str, error: &(dyn Error + 'static)) -> ExitCode {
     let kind = error.downcast_ref::<Lost>().map(|lost| lost.0.kind());
     if kind.or_else(|| error.downcast_ref::<io::Error>().map(io::Error::kind))
         == Some(io::ErrorKind::BrokenPipe)
     {
-        return ExitCode::from(UNREAD);
+        return ExitCode::SUCCESS;
     }
     // Where that fails too there is nobody to tell, but the exit code.
     let _ = writeln!(io::stderr(), "{program}: {error}");
