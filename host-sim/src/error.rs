@@ -118,6 +118,13 @@ pub enum JoinError {
     Entropy(NoEntropy),
     /// The default storage was taken before: `run` can be called once in a process.
     StorageTaken,
+    /// There is no memory for the default storage.
+    NoStorage {
+        /// Bytes needed.
+        need: u64,
+        /// Bytes of addresses that the limit of the process leaves.
+        have: u64,
+    },
     /// The endpoint refused: storage too small, or a peer that does not fit.
     Endpoint(aldis_kernel::Error),
 }
@@ -156,6 +163,9 @@ impl fmt::Display for JoinError {
                 write!(f, "no inboxes can be laid out for {expected} ranks, only for 1 to {found}")
             }
             Self::Entropy(error) => error.fmt(f),
+            Self::NoStorage { need, have } => {
+                write!(f, "no memory for this rank's tables: {need} bytes needed, {have} left (ulimit -v)")
+            }
             Self::StorageTaken => f.write_str("the default storage is in use; a process joins once"),
             Self::Endpoint(error) => error.fmt(f),
         }

@@ -6,11 +6,13 @@
 //! large that a program ends at the machine's memory, not at theirs; a small program takes what it took of small ones. A
 //! system that refuses so large a mapping (`ulimit -v`, a strict overcommit) leaves the small tables.
 
-use core::marker::PhantomData;
 use core::num::NonZeroUsize;
 
 use aldis_kernel::datatype::{TypeTable, Types};
 use aldis_kernel::{Memory, Storage};
+
+use crate::error::JoinError;
+use crate::memory::addresses_left;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous};
 
 /// Maps one `V` for the life of the process. Nothing if the system refuses.
@@ -30,8 +32,22 @@ unsafe fn zeroed<V>() -> Option<&'static mut V> {
     Some(unsafe { start.cast().as_mut() })
 }
 
-/// Maps the memory of an endpoint. Nothing if the system refuses.
-pub fn storage<
+/// Maps the memory of an endpoint, of the first size that the system lets it have.
+///
+/// # Errors
+/// [`JoinError::NoStorage`] if it has no addresses for the second either.
+pub fn either<L: Room, S: Room>() -> Result<Memory<'static>, JoinError> {
+    let refused = || JoinError::NoStorage { need: size_of::<S>() as u64, have: addresses_left() };
+    L::map().or_else(S::map).ok_or_else(refused)
+}
+
+/// A size of storage.
+pub trait Room {
+    /// Maps one. Nothing if the system refuses.
+    fn map() -> Option<Memory<'static>>;
+}
+
+impl<
     const PEERS: usize,
     const REQUESTS: usize,
     const COMMS: usize,
@@ -41,13 +57,13 @@ pub fn storage<
     const BYTES: usize,
     const BINS: usize,
     const PIECES: usize,
->(
-    _of: PhantomData<Storage<PEERS, REQUESTS, COMMS, ENVELOPES, BLOCKS, POOLED, BYTES, BINS, PIECES>>,
-) -> Option<Memory<'static>> {
-    // SAFETY: an all-zero storage is an empty one, as its documentation says: static ones lie in `.bss`.
-    let mapped: &'static Storage<PEERS, REQUESTS, COMMS, ENVELOPES, BLOCKS, POOLED, BYTES, BINS, PIECES> =
-        unsafe { zeroed() }?;
-    mapped.take()
+> Room for Storage<PEERS, REQUESTS, COMMS, ENVELOPES, BLOCKS, POOLED, BYTES, BINS, PIECES>
+{
+    fn map() -> Option<Memory<'static>> {
+        // SAFETY: an all-zero storage is an empty one, as its documentation says: static ones lie in `.bss`.
+        let mapped: &'static Self = unsafe { zeroed() }?;
+        mapped.take()
+    }
 }
 
 /// Maps a table of datatypes. Nothing if the system refuses.

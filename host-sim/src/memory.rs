@@ -10,19 +10,28 @@ pub(crate) fn file_bytes_max() -> u64 {
     getrlimit(Resource::RLIMIT_FSIZE).map_or(u64::MAX, |(soft, _)| soft)
 }
 
+/// Bytes of addresses that the user's limit leaves this process (`ulimit -v`).
+pub(crate) fn addresses_left() -> u64 {
+    let limit = getrlimit(Resource::RLIMIT_AS).map_or(u64::MAX, |(soft, _)| soft);
+    let used = read_to_string("/proc/self/status").ok().and_then(|text| bytes_of("VmSize:", &text));
+    limit.saturating_sub(used.unwrap_or(0))
+}
+
 /// Bytes that can be taken for segments now: the least of the kernel's `MemAvailable` and what each control group of this
 /// process leaves. A source that cannot be read sets no bound.
 pub(crate) fn available_bytes() -> u64 {
-    let machine =
-        read_to_string("/proc/meminfo").ok().and_then(|text| mem_available(&text)).unwrap_or(u64::MAX);
+    let machine = read_to_string("/proc/meminfo")
+        .ok()
+        .and_then(|text| bytes_of("MemAvailable:", &text))
+        .unwrap_or(u64::MAX);
     let groups = read_to_string("/proc/self/cgroup").unwrap_or_default();
     let group = groups.lines().flat_map(folders).filter_map(|folder| left_in(&folder)).min();
     machine.min(group.unwrap_or(u64::MAX))
 }
 
-/// The line `MemAvailable:  123 kB` of `/proc/meminfo`, in bytes.
-fn mem_available(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+/// A line such as `MemAvailable:  123 kB` of `/proc/meminfo`, in bytes.
+fn bytes_of(name: &str, text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
@@ -65,9 +74,9 @@ mod tests {
 
     #[test]
     fn meminfo_is_read_in_bytes() {
-        assert_eq!(mem_available("MemTotal: 9 kB\nMemAvailable:     7 kB\n"), Some(7 * 1024));
-        assert_eq!(mem_available("MemTotal: 9 kB\n"), None);
-        assert_eq!(mem_available("MemAvailable: many kB\n"), None);
+        assert_eq!(bytes_of("MemAvailable:", "MemTotal: 9 kB\nMemAvailable:     7 kB\n"), Some(7 * 1024));
+        assert_eq!(bytes_of("MemAvailable:", "MemTotal: 9 kB\n"), None);
+        assert_eq!(bytes_of("MemAvailable:", "MemAvailable: many kB\n"), None);
     }
 
     #[test]

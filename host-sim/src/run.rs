@@ -47,7 +47,7 @@ impl Error for Abort {}
 /// once: by the launcher if there is one, which then ends the other ranks; on standard error otherwise. [`Abort`] as the error
 /// chooses the job's exit code.
 pub fn run(program: impl FnOnce(&mut HostEndpoint) -> Result<(), Box<dyn Error>>) -> ExitCode {
-    run_joined(storage::take().ok_or(JoinError::StorageTaken).and_then(Job::join), program)
+    run_joined(storage::take().and_then(Job::join), program)
 }
 
 /// As [`run`], with storage of the program's own: that of [`aldis_kernel::storage!`], say, whose sizes it chooses.

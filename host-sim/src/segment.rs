@@ -22,7 +22,7 @@ use nix::unistd::ftruncate;
 
 use crate::board::{BOARD_BYTES, Board, Label};
 use crate::cma::{STAND_BYTES, Stand};
-use crate::memory::{available_bytes, file_bytes_max};
+use crate::memory::{addresses_left, available_bytes, file_bytes_max};
 
 /// Bytes of a cache line, which all parts begin at.
 const LINE_BYTES: usize = 64;
@@ -45,6 +45,13 @@ pub enum SegmentError {
         /// Bytes needed.
         need: u64,
         /// Bytes available.
+        have: u64,
+    },
+    /// The process may not have so many addresses.
+    NoAddresses {
+        /// Bytes needed.
+        need: u64,
+        /// Bytes that its limit leaves.
         have: u64,
     },
     /// Truncated or of another layout.
@@ -90,6 +97,10 @@ impl fmt::Display for SegmentError {
             Self::NoMemory { need, have } => {
                 write!(f, "not enough memory: {need} bytes needed, {have} available")
             }
+            Self::NoAddresses { need, have } => write!(
+                f,
+                "mmap failed: Out of memory: {need} bytes of addresses needed, {have} left (ulimit -v)"
+            ),
             Self::Size { expected, found } => {
                 write!(f, "truncated or of another layout: {expected} bytes expected, {found} found")
             }
@@ -186,7 +197,13 @@ impl Mapping {
         let (protection, flags) =
             (ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED | MapFlags::MAP_POPULATE);
         // SAFETY: a new mapping at an address of the kernel's choice; it overlaps nothing that Rust knows of.
-        let start = unsafe { mmap(None, bytes, protection, flags, file, 0) }.map_err(system("mmap"))?;
+        let start = unsafe { mmap(None, bytes, protection, flags, file, 0) }.map_err(|errno| {
+            let (need, have) = (bytes.get() as u64, addresses_left());
+            match errno {
+                Errno::ENOMEM if have < need => SegmentError::NoAddresses { need, have },
+                _ => system("mmap")(errno),
+            }
+        })?;
         Ok(Self { start: start.cast(), bytes })
     }
 }

@@ -12,30 +12,34 @@
 //! | pieces | 1024 | of groups that are no single stride: 17 a communicator; 12 bytes each |
 //!
 //! It is [mapped](mod@crate::lazy): pages that a program never touches take no memory. A system that refuses so much
-//! address space (`ulimit -v`) leaves a `static` one, of 1024 requests and as many bins. A program that needs other sizes
+//! address space (`ulimit -v`) leaves a small one, of 1024 requests and as many bins; where that does not fit either, need and
+//! have are told. A program that needs other sizes
 //! declares its own with [`aldis_kernel::storage!`] and passes it to [`run_with`](crate::run_with) or
 //! [`Job::join`](crate::Job::join).
 
-use core::marker::PhantomData;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use aldis_kernel::Memory;
 
+use crate::error::JoinError;
 use crate::lazy;
 
 /// Ranks that the default storage has room for, and so the largest job that `aldis-run` starts.
 pub const MAX_RANKS: u32 = 64;
 
-/// Hands the default storage out: the large one, unless the system has no addresses for it. `None` ever after.
-pub(crate) fn take() -> Option<Memory<'static>> {
-    let small = SMALL.take()?;
-    Some(lazy::storage(PhantomData::<Large>).unwrap_or(small))
+/// Hands the default storage out, once: the large one, unless the system has no addresses for it.
+///
+/// # Errors
+/// [`JoinError::StorageTaken`] ever after; [`JoinError::NoStorage`] if there is no room for the small one either.
+pub(crate) fn take() -> Result<Memory<'static>, JoinError> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    if TAKEN.swap(true, Ordering::Relaxed) {
+        return Err(JoinError::StorageTaken);
+    }
+    lazy::either::<Large, Small>()
 }
 
 type Large = aldis_kernel::storage_type!(64, 1 << 20, 64, 128, 32, 8192, 16, 1 << 16, 1024);
 
-aldis_kernel::storage! {
-    /// The default storage where address space is short, handed out once.
-    static SMALL: peers = 64, requests = 1024, communicators = 64,
-        envelopes = 128, blocks = 32, block_bytes = 8192, pooled = 16, bins = 1024,
-        pieces = 1024
-}
+/// Where address space is short.
+type Small = aldis_kernel::storage_type!(64, 1024, 64, 128, 32, 8192, 16, 1024, 1024);

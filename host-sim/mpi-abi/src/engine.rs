@@ -9,7 +9,6 @@
 
 use core::cell::{OnceCell, RefCell};
 use core::ffi::c_int;
-use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU8, Ordering};
 use std::process;
 
@@ -25,12 +24,8 @@ use crate::errors::Fault;
 
 type Large = aldis_kernel::storage_type!(64, 1 << 20, 1024, 128, 32, 8192, 16, 1 << 16, 17408);
 
-aldis_kernel::storage! {
-    /// For where address space is short.
-    static SMALL: peers = 64, requests = 4096, communicators = 1024,
-        envelopes = 128, blocks = 32, block_bytes = 8192, pooled = 16, bins = 1024,
-        pieces = 17408
-}
+/// For where address space is short.
+type Small = aldis_kernel::storage_type!(64, 4096, 1024, 128, 32, 8192, 16, 1024, 17408);
 
 /// Memory for derived datatypes, and for the words that describe them.
 fn datatypes() -> Types<'static> {
@@ -152,9 +147,8 @@ pub(crate) fn start() -> Result<[Comm; 2], Fault> {
         Phase::Running | Phase::Aborting => return Err(Fault::new(MPI_ERR_OTHER, "called a second time")),
         Phase::After => return Err(Fault::new(MPI_ERR_OTHER, AFTER)),
     }
-    let small = SMALL.take().ok_or_else(|| Fault::new(MPI_ERR_INTERN, "the storage is taken"))?;
-    let memory = lazy::storage(PhantomData::<Large>).unwrap_or(small);
-    let (job, mut endpoint) = Job::join(memory).unwrap_or_else(|error| {
+    let joined = lazy::either::<Large, Small>().and_then(Job::join);
+    let (job, mut endpoint) = joined.unwrap_or_else(|error| {
         // There is no handler yet that could be asked.
         eprintln!("MPI_Init: {error}");
         process::exit(1)

@@ -66,7 +66,22 @@ fn a_start_that_is_refused_here_is_told_without_waiting_for_ranks() {
 fn a_rank_without_room_for_its_peers_segments_is_named() {
     // The program fits, 16 segments of 3.8 MiB do not.
     let output = shell("exec $RUN -n 16 sh -c 'ulimit -v 60000; exec $RANK greet'");
-    says(&output, 1, &["failed: cannot join the job: segment of rank ", "mmap failed: Out of memory"]);
+    let told = [
+        "failed: cannot join the job: segment of rank ",
+        "mmap failed: Out of memory",
+        "bytes of addresses needed",
+    ];
+    says(&output, 1, &told);
+}
+
+/// What does not fit is told with need and have, whatever it is; nobody is ended by a signal.
+#[test]
+fn a_rank_without_addresses_says_how_many_it_needs() {
+    let tables =
+        ["cannot join the job: no memory for this rank's tables: ", " bytes needed, ", " left (ulimit -v)"];
+    for kib in [14_000, 20_000, 26_000] {
+        says(&shell(&format!("exec $RUN -n 2 sh -c 'ulimit -v {kib}; exec $RANK greet'")), 1, &tables);
+    }
 }
 
 /// A library that stands in front of the system's `getrandom`, which has nothing to give; made by the compiler that links
