@@ -353,14 +353,14 @@ impl Data {
         stream: Region,
         position: &mut usize,
     ) -> Result<(), Fault> {
-        let is_apart = self.is_apart(stream)?;
-        // SAFETY: the data are not of them, or these are copied; the rest is the caller's promise.
-        let bytes = unsafe { stream.shown() };
-        if is_apart {
-            self.unpack_from(form, bytes, position)
-        } else {
-            self.unpack_from(form, &bytes.to_vec(), position)
+        if self.is_apart(stream)? {
+            // SAFETY: the data are not of them; the rest is the caller's promise.
+            return self.unpack_from(form, unsafe { stream.shown() }, position);
         }
+        // By way of a copy, as no two references may lie over each other.
+        // SAFETY: the caller's promise.
+        let copy = unsafe { stream.shown() }.to_vec();
+        self.unpack_from(form, &copy, position)
     }
 
     /// Whether the memory that it reaches over and `other` are apart. Data with gaps may lie around it.
