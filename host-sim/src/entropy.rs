@@ -29,7 +29,7 @@ impl core::error::Error for NoEntropy {}
 /// Returns 64 random bits from the kernel.
 ///
 /// # Errors
-/// [`NoEntropy`] a moment after boot, or where the call is forbidden.
+/// [`NoEntropy`] where the call is forbidden, or has nothing to give.
 pub fn random() -> Result<u64, NoEntropy> {
     let mut word = [0; 8];
     fill(&mut word).map(|()| u64::from_ne_bytes(word))
@@ -52,11 +52,18 @@ pub fn distinct() -> u64 {
     })
 }
 
-/// Asks the kernel without waiting; returns how many bytes there were.
+/// Asks the kernel; returns how many bytes there were. A machine that has just started and has nothing to draw them from is
+/// waited for: a kernel that is asked so makes some of its own jitter, within about a second (Linux 5.4 and newer).
 fn getrandom(bytes: &mut [u8]) -> Result<usize, Errno> {
-    // SAFETY: the pointer and the length are those of `bytes`; the call writes nowhere else.
-    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), libc::GRND_NONBLOCK) };
-    Errno::result(got).map(|got| usize::try_from(got).unwrap_or(0))
+    let mut ask = |flags| {
+        // SAFETY: the pointer and the length are those of `bytes`; the call writes nowhere else.
+        let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), flags) };
+        Errno::result(got).map(|got| usize::try_from(got).unwrap_or(0))
+    };
+    match ask(libc::GRND_NONBLOCK) {
+        Err(Errno::EAGAIN) => ask(0),
+        answer => answer,
+    }
 }
 
 fn fill_by(
