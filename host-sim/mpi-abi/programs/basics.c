@@ -3,15 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static int failures, rank, size;
-
-#define CHECK(condition) check((condition), #condition, __LINE__)
-
-static void check(int holds, const char *condition, int line) {
-    if (holds) return;
-    printf("rank %d, line %d: %s\n", rank, line, condition);
-    failures++;
-}
+#include "check.h"
 
 /* An element is a map of numbers of 16 bits, x to a * x + b, with a above b: the left map, then the right one. That is associative,
    as MPI has it, and not commutative; and the function looks at the datatype. */

@@ -5,15 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int failures, rank, size, right, left;
+#include "check.h"
 
-#define CHECK(condition) check((condition), #condition, __LINE__)
-
-static void check(int holds, const char *condition, int line) {
-    if (holds) return;
-    printf("rank %d, line %d: %s\n", rank, line, condition);
-    failures++;
-}
+static int right, left;
 
 enum { INDEXED, HINDEXED, INDEXED_BLOCK, HINDEXED_BLOCK, STRUCT, KINDS };
 

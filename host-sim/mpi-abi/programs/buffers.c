@@ -4,17 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "check.h"
+
 enum { MANY = 2000, INTS = 15 };
 
-static int failures, rank, size, right, left;
-
-#define CHECK(condition) check((condition), #condition, __LINE__)
-
-static void check(int holds, const char *condition, int line) {
-    if (holds) return;
-    printf("rank %d, line %d: %s\n", rank, line, condition);
-    failures++;
-}
+static int right, left;
 
 /* Sends all of them, each with a tag of its own. */
 static void fill(MPI_Comm comm) {

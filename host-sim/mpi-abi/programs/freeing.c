@@ -4,18 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "check.h"
+
 enum { ROUNDS = 1500, LONG = 1 << 18 };
 
-static int failures, rank, size, right, left;
+static int right, left;
 
-#define CHECK(condition) check((condition), #condition, __LINE__)
 #define WORLD MPI_COMM_WORLD
-
-static void check(int holds, const char *condition, int line) {
-    if (holds) return;
-    printf("rank %d, line %d: %s\n", rank, line, condition);
-    failures++;
-}
 
 static MPI_Comm copy(void) {
     MPI_Comm made;

@@ -4,20 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
+
 enum { MOST = 16, MANY = 700 };
 
-static int failures, rank, size;
 /* The own group: which, how many, who in it; how many there are in the other one. */
 static int group, here, me, there;
 static MPI_Comm between;
-
-#define CHECK(condition) check((condition), #condition, __LINE__)
-
-static void check(int holds, const char *condition, int line) {
-    if (holds) return;
-    printf("rank %d, line %d: %s\n", rank, line, condition);
-    failures++;
-}
 
 /* What rank `who` of a group has at `index`. */
 static int value(int of_group, int who, int index) {

@@ -4,17 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "check.h"
+
 enum { MANY = 20000, TYPES = 3000, BLOCKS = 16384, LONG = 1 << 20 };
 
-static int failures, rank, size, right, left;
-
-#define CHECK(condition) check((condition), #condition, __LINE__)
-
-static void check(int holds, const char *condition, int line) {
-    if (holds) return;
-    printf("rank %d, line %d: %s\n", rank, line, condition);
-    failures++;
-}
+static int right, left;
 
 /* Every second int of four, made of a type that is gone. */
 static MPI_Datatype apart(void) {

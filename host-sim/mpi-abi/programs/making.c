@@ -3,18 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "check.h"
+
 #define COMMS 5
 #define ROUNDS 24
-
-static int failures, rank, size;
-
-#define CHECK(condition) check((condition), #condition, __LINE__)
-
-static void check(int holds, const char *condition, int line) {
-    if (holds) return;
-    printf("rank %d, line %d: %s\n", rank, line, condition);
-    failures++;
-}
 
 /* The sum of the ranks, in a communicator of all. */
 static void sum(MPI_Comm comm) {

@@ -3,15 +3,9 @@
 #include <mpi.h>
 #include <stdio.h>
 
-static int failures, rank, size, freed, cancelled;
+#include "check.h"
 
-#define CHECK(condition) check((condition), #condition, __LINE__)
-
-static void check(int holds, const char *condition, int line) {
-    if (holds) return;
-    printf("rank %d, line %d: %s\n", rank, line, condition);
-    failures++;
-}
+static int freed, cancelled;
 
 static void persistent(void) {
     int sums = size * (size - 1) / 2, value, sum, all[64], blocks[128], part, flag, spread[4] = {0, -1, 0, -1};
