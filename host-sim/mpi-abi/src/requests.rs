@@ -332,14 +332,22 @@ fn take_kept(handle: Handle) -> (Handle, Result<Status, Fault>) {
     let mut requests = REQUESTS.borrow_mut();
     let Some(operated) = requests.get_mut(handle) else { return (MPI_COMM_NULL, Err(missing(handle))) };
     let (comm, stage) = (operated.comm, core::mem::replace(&mut operated.stage, Stage::Idle));
+    drop(requests);
+    (comm, stage.result().and_then(|status| finish_in_place(handle, status)))
+}
+
+/// Does what is left to do with the result of an operation that stays.
+fn finish_in_place(handle: Handle, status: Status) -> Result<Status, Fault> {
+    let mut requests = REQUESTS.borrow_mut();
+    let Some(operated) = requests.get_mut(handle) else { return Err(missing(handle)) };
     let mut work = core::mem::replace(&mut operated.work, Work::Done);
     drop(requests);
     // This may call functions of the program's, which may look at requests.
-    let result = stage.result().and_then(|status| finished(&mut work, status));
+    let result = finished(&mut work, status);
     if let Some(operated) = REQUESTS.borrow_mut().get_mut(handle) {
         operated.work = work;
     }
-    (comm, result)
+    result
 }
 
 /// What is left to do with the result of an operation.
@@ -370,21 +378,16 @@ pub(crate) fn wait(mut handle: Handle) -> Result<Status, Fault> {
 
 /// Does what is left of a collective that is over: the program that is told so may look at its result.
 fn settle(handle: Handle) {
-    let mut requests = REQUESTS.borrow_mut();
-    let Some(Operated { stage: Stage::Over(Ok(_)), work, .. }) = requests.get_mut(handle) else { return };
-    let Work::Collective(running) = work else { return };
-    if running.is_finished {
+    let is_due = |operated: &Operated| {
+        matches!((&operated.stage, &operated.work), (Stage::Over(Ok(_)), Work::Collective(_)))
+    };
+    if !REQUESTS.borrow().get(handle).is_some_and(is_due) {
         return;
     }
-    let mut taken = core::mem::replace(work, Work::Done);
-    drop(requests);
-    // This may call functions of the program's, which may look at requests.
-    let result = finished(&mut taken, Status::EMPTY);
-    if let Some(operated) = REQUESTS.borrow_mut().get_mut(handle) {
-        operated.work = taken;
-        if result.is_err() {
-            operated.stage = Stage::Over(result);
-        }
+    if let Err(fault) = finish_in_place(handle, Status::EMPTY)
+        && let Some(operated) = REQUESTS.borrow_mut().get_mut(handle)
+    {
+        operated.stage = Stage::Over(Err(fault));
     }
 }
 
