@@ -59,11 +59,11 @@ struct Went {
 
 impl Fuzz {
     pub(crate) fn run(self) -> Result<()> {
-        let fuzzer = Fuzzer::build()?;
         if self.list {
-            fuzzer.targets.iter().for_each(|(name, about)| println!("{name:12} {about}"));
+            targets()?.iter().for_each(|(name, about)| println!("{name:12} {about}"));
             return Ok(());
         }
+        let fuzzer = Fuzzer::build()?;
         let seed = self.seed.unwrap_or_else(drawn);
         let names = fuzzer.chosen(&self.targets)?;
         let mut table = Table::new(["target", "inputs", "corpus"]);
