@@ -1,7 +1,7 @@
 //! `Transport`: the one contract between the kernel and the drivers. It declares an `unsafe` function and holds no other.
 //!
-//! It is the useful union of Open MPI's BTL and UCX's UCT. The kernel owns requests, matching and protocols; a transport moves bytes to a peer and says what became
-//! of them.
+//! It is the useful union of Open MPI's BTL and UCX's UCT. The kernel owns requests, matching and protocols; a transport
+//! moves bytes to a peer and says what became of them.
 //!
 //! # Rules both sides keep
 //!

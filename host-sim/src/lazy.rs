@@ -10,10 +10,10 @@ use core::num::NonZeroUsize;
 
 use aldis_kernel::datatype::{TypeTable, Types};
 use aldis_kernel::{Memory, Storage};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous};
 
 use crate::error::JoinError;
 use crate::memory::addresses_left;
-use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous};
 
 /// Maps one `V` for the life of the process. Nothing if the system refuses.
 ///

@@ -10,10 +10,6 @@ use std::process::ExitCode;
 use clap::{ArgMatches, Command, Parser};
 use nix::errno::Errno;
 use nix::libc;
-use nix::sys::signal::Signal;
-
-/// The exit code of a job whose output nobody reads any more: what a shell says of one that SIGPIPE has ended.
-pub const UNREAD: u8 = 128 + Signal::SIGPIPE as u8;
 
 /// Whether each standard output was closed when the process started. The standard library has put `/dev/null` there by `main`.
 static CLOSED: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];

@@ -5,7 +5,6 @@ use core::time::Duration;
 use std::io::{self, IsTerminal, Write};
 use std::time::Instant;
 
-use aldis_host_sim::output::UNREAD;
 use aldis_host_sim::tcp::JobKey;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -33,6 +32,9 @@ const FAREWELL: Duration = Duration::from_secs(2);
 
 /// The exit code of `--timeout`, as of timeout(1).
 const TIMEOUT_CODE: u8 = 124;
+
+/// The exit code of a job whose output nobody reads any more: what a shell says of one that SIGPIPE has ended.
+const UNREAD: u8 = 128 + Signal::SIGPIPE as u8;
 
 /// Runs the job; returns the exit code.
 pub(crate) fn run(options: &Options) -> Result<u8, LaunchError> {
