@@ -17,6 +17,8 @@ pub(super) struct Connection {
     pub(super) stage: Stage,
     /// The system has said that there is something to read, or has not been asked since there was.
     pub(super) may_read: bool,
+    /// That there is nothing more to read was concluded from a read of less than there was room for.
+    pub(super) is_assumed: bool,
     /// The system has said that nothing more comes: the end is to be read even if there is less than room for.
     pub(super) at_end: bool,
     /// It stands in the line of those to be read.
@@ -94,6 +96,7 @@ impl Connection {
             Moved::Bytes(bytes) => {
                 link.incoming.read(bytes);
                 self.may_read = bytes == asked || self.at_end;
+                self.is_assumed = !self.may_read;
                 if bytes == asked {
                     link.read_bytes = READ_BYTES.min(8 * link.read_bytes);
                 }
@@ -120,6 +123,11 @@ impl Connections {
     #[inline]
     pub(super) fn peek(&self, slot: u32) -> Option<&Connection> {
         self.places.get(slot as usize)?.as_ref()
+    }
+
+    /// How many places there are.
+    pub(super) const fn slots(&self) -> u32 {
+        self.places.len() as u32
     }
 
     /// The place that the next one gets.

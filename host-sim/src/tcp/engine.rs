@@ -30,6 +30,9 @@ pub(super) const MESSAGE_BYTES_MAX: usize = (256 << 10) + DATA_HEADER_BYTES;
 /// Answers of the system that one look takes.
 const EVENTS: usize = 64;
 
+/// How often connections are tried of which it is only assumed that there is nothing to do, in nanoseconds.
+const DOUBT_NS: u64 = 5_000_000;
+
 /// What the system names listeners by; connections have their place and key.
 const LISTENER: u64 = u64::MAX;
 
@@ -77,6 +80,8 @@ pub(super) struct Engine {
     /// What has been sent from it and is to be told.
     pub(super) done: VecDeque<Token>,
     pub(super) attention: Attention,
+    /// When connections were last [doubted](Self::doubt).
+    doubted: Instant,
     /// The connection that is read at every poll and that the system does not look after meanwhile.
     pub(super) alone: Option<u32>,
     pub(super) counters: Counters,
@@ -145,6 +150,7 @@ impl Engine {
             regions: Regions::default(),
             done: VecDeque::new(),
             attention: Attention::new(),
+            doubted: Instant(0),
             alone: None,
             counters: Counters::default(),
         })
@@ -215,7 +221,7 @@ impl Engine {
             events = self.read_straight(slot, budget, sink);
         }
         if self.attention.is_due(now, self.blocked > 0) {
-            self.look();
+            self.look(now);
         }
         if self.ready.is_empty() && self.news.is_empty() && self.done.is_empty() {
             return events;
@@ -317,9 +323,14 @@ impl Engine {
 
     /// Asks the system which sockets are ready.
     #[inline(never)]
-    fn look(&mut self) {
+    fn look(&mut self, now: Instant) {
         self.counters.looks += 1;
-        let count = self.epoll.wait(&mut self.events[..], EpollTimeout::ZERO).unwrap_or(0);
+        let answer = self.epoll.wait(&mut self.events[..], EpollTimeout::ZERO);
+        if answer.is_err() || now.since(self.doubted) >= DOUBT_NS {
+            self.doubted = now;
+            self.doubt(answer.is_err());
+        }
+        let count = answer.unwrap_or(0);
         for at in 0..count.min(EVENTS) {
             let event = self.events[at];
             if event.data() == LISTENER {
@@ -330,6 +341,25 @@ impl Engine {
         }
         if !self.wanted.is_empty() || !self.greetings.is_empty() {
             self.pass_time();
+        }
+    }
+
+    /// Tries connections without having been told that they are ready: those of which that was only assumed, or all if the
+    /// system does not answer. A call that moved less than it could have, for whatever reason, thus costs time and no more.
+    #[cold]
+    fn doubt(&mut self, is_blind: bool) {
+        for slot in 0..self.connections.slots() {
+            let Some(connection) = self.connections.get(slot) else { continue };
+            if core::mem::take(&mut connection.is_assumed) || is_blind {
+                connection.may_read = true;
+                self.enqueue(slot);
+            }
+            if self.blocked > 0 {
+                self.flush(slot);
+            }
+        }
+        if is_blind {
+            self.accept();
         }
     }
 

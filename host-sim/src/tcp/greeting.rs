@@ -113,6 +113,7 @@ impl Engine {
             key: handshake.key(),
             stage: Stage::Greeting(Box::new(handshake)),
             may_read: false,
+            is_assumed: false,
             at_end: false,
             queued: false,
         };

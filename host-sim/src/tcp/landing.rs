@@ -58,7 +58,9 @@ impl Connection {
 
     /// Reads more of the message that is landing. `None` if there is none.
     pub(super) fn land<S: Sink>(&mut self, sink: &mut S) -> Option<Moved> {
-        let Self { wire, stage: Stage::Open(link), may_read, at_end, .. } = self else { return None };
+        let Self { wire, stage: Stage::Open(link), may_read, is_assumed, at_end, .. } = self else {
+            return None;
+        };
         let landing = link.landing.as_mut()?;
         let (mut moved, mut asked) = (Moved::Blocked, landing.length - landing.landed);
         let behind = link.incoming.room(PEEK_BYTES);
@@ -82,6 +84,7 @@ impl Connection {
             }
             Moved::Blocked | Moved::Broken => false,
         };
+        *is_assumed = !*may_read;
         Some(moved)
     }
 

@@ -6,7 +6,7 @@ use std::net::{Shutdown, TcpStream};
 use aldis_protocols::stream::Refusal;
 use rustls::{Connection, Error};
 
-use super::wire::Moved;
+use super::wire::{Moved, uninterrupted};
 
 /// Bytes that the library may hold for the socket, encrypted or not yet.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -43,7 +43,7 @@ impl Session {
     /// Hands what is encrypted to the socket; whether that is all.
     fn flush(&mut self) -> io::Result<bool> {
         while self.connection.wants_write() {
-            match self.connection.write_tls(&mut self.socket) {
+            match uninterrupted(|| self.connection.write_tls(&mut self.socket)) {
                 Ok(0) => return Ok(false),
                 Ok(_) => {}
                 Err(error) if is_blocked(&error) => return Ok(false),
@@ -113,7 +113,7 @@ impl Session {
         if self.refusal.is_some() {
             return Err(ErrorKind::InvalidData);
         }
-        match self.connection.read_tls(&mut self.socket) {
+        match uninterrupted(|| self.connection.read_tls(&mut self.socket)) {
             Ok(0) if self.ended => return Err(ErrorKind::UnexpectedEof),
             Ok(count) => self.ended = count == 0,
             Err(error) if is_blocked(&error) => return Ok(false),

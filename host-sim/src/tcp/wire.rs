@@ -11,6 +11,22 @@ use super::tls::Tls;
 /// Reads of a socket that is about to be closed.
 const LAST_READS: u32 = 64;
 
+/// How often a call is made again that a signal has interrupted.
+const ATTEMPTS: u32 = 16;
+
+/// Makes a call of the system again if a signal has interrupted it. Such a call says nothing of the socket, and the system
+/// tells only once that a socket is ready.
+#[inline]
+pub(super) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    for _ in 1..ATTEMPTS {
+        match call() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+    call()
+}
+
 /// What became of an attempt to move bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Moved {
@@ -72,7 +88,7 @@ impl Wire {
     #[inline]
     pub(super) fn send(&mut self, bytes: &[u8]) -> Moved {
         match self {
-            Self::Plain(socket) => socket.write(bytes).into(),
+            Self::Plain(socket) => uninterrupted(|| socket.write(bytes)).into(),
             Self::Encrypted(session) => session.send([bytes, &[]]),
         }
     }
@@ -81,7 +97,9 @@ impl Wire {
     #[inline]
     pub(super) fn send_both(&mut self, head: &[u8], body: &[u8]) -> Moved {
         match self {
-            Self::Plain(socket) => socket.write_vectored(&[IoSlice::new(head), IoSlice::new(body)]).into(),
+            Self::Plain(socket) => {
+                uninterrupted(|| socket.write_vectored(&[IoSlice::new(head), IoSlice::new(body)])).into()
+            }
             Self::Encrypted(session) => session.send([head, body]),
         }
     }
@@ -89,7 +107,7 @@ impl Wire {
     /// As [`send`](Self::send), of several pieces by one call.
     pub(super) fn send_all(&mut self, pieces: &[IoSlice<'_>]) -> Moved {
         match (self, pieces) {
-            (Self::Plain(socket), _) => socket.write_vectored(pieces).into(),
+            (Self::Plain(socket), _) => uninterrupted(|| socket.write_vectored(pieces)).into(),
             (Self::Encrypted(session), [first, ..]) => session.send([first, &[]]),
             (Self::Encrypted(_), []) => Moved::Bytes(0),
         }
@@ -116,7 +134,7 @@ impl Wire {
     #[inline]
     pub(super) fn receive(&mut self, room: &mut [u8]) -> Moved {
         match self {
-            Self::Plain(socket) => socket.read(room).into(),
+            Self::Plain(socket) => uninterrupted(|| socket.read(room)).into(),
             Self::Encrypted(session) => session.receive(room),
         }
     }
@@ -126,7 +144,8 @@ impl Wire {
     pub(super) fn receive_both(&mut self, room: &mut [u8], behind: &mut [u8]) -> Moved {
         match self {
             Self::Plain(socket) => {
-                socket.read_vectored(&mut [IoSliceMut::new(room), IoSliceMut::new(behind)]).into()
+                let mut rooms = [IoSliceMut::new(room), IoSliceMut::new(behind)];
+                uninterrupted(|| socket.read_vectored(&mut rooms)).into()
             }
             Self::Encrypted(session) => match session.receive(room) {
                 Moved::Bytes(bytes) if bytes == room.len() => match session.receive(behind) {

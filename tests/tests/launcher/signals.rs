@@ -38,6 +38,18 @@ fn an_interrupt_ends_the_job_and_says_what_everybody_was_doing() {
     }
 }
 
+/// What ignores the signal of a child's end hands that down, and then the system says nothing of how children end.
+#[test]
+fn a_parent_that_ignores_childrens_ends_is_not_inherited_from() {
+    for hosts in [&[][..], &["--host", "local:a,local:b"]] {
+        let mut command = Command::new("env");
+        command.arg("--ignore-signal=CHLD").arg(program("aldis-run")).args(["-n", "2"]).args(hosts);
+        command.args(["--timeout", "20", RANK, "rounds"]);
+        let ended = launch(command).wait();
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+    }
+}
+
 #[test]
 fn a_second_interrupt_kills() {
     let script = "trap '' INT; echo rank $ALDIS_RANK has pid $$; while :; do sleep 0.02; done";

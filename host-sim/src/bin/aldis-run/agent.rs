@@ -56,7 +56,11 @@ impl Agent {
     fn serve(&mut self) -> Result<u8, LinkError> {
         self.link.say(&FromNode::Hello { version: VERSION })?;
         loop {
-            for source in self.wait()? {
+            let sources = self.wait()?;
+            if sources.is_empty() {
+                self.node.iter_mut().for_each(Node::look_after);
+            }
+            for source in sources {
                 match source {
                     Source::Signals => {
                         if let Some(signal) = self.take_signals() {

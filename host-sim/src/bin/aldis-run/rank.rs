@@ -67,6 +67,7 @@ impl Rank {
             Ok(WaitStatus::Signaled(_, signal, _)) => Some(Exit::Signal(signal as i32)),
             // The library has no name for real-time signals.
             Err(Errno::EINVAL) => Some(Exit::Signal(nix::libc::SIGRTMIN())),
+            Err(Errno::ECHILD) => Some(Exit::Unknown),
             _ => None,
         };
     }

@@ -142,7 +142,10 @@ impl Agent {
 
     /// How its process has ended, if it has, and what it printed last.
     pub(crate) fn ended(&mut self) -> Option<String> {
-        let exit = self.child.try_wait().ok().flatten().map(exit_of)?;
+        let exit = match self.child.try_wait() {
+            Ok(status) => exit_of(status?),
+            Err(_) => Exit::Unknown,
+        };
         self.read_errors();
         let said = String::from_utf8_lossy(&self.said).into_owned();
         let said: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

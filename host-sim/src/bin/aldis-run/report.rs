@@ -95,7 +95,7 @@ impl Cause {
     const fn word(&self) -> &'static str {
         match self {
             Self::Rank { fault: Fault::Ended(Exit::Signal(_)), .. } => "killed",
-            Self::Rank { fault: Fault::Ended(Exit::Code(_)), .. } => "exited",
+            Self::Rank { fault: Fault::Ended(Exit::Code(_) | Exit::Unknown), .. } => "exited",
             Self::Rank { fault: Fault::NeverJoined(_), .. } => "never-joined",
             Self::Rank { fault: Fault::NeverLeft, .. } => "never-left",
             Self::Rank { fault: Fault::Aborted { .. }, .. } => "aborted",

@@ -6,6 +6,8 @@ use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
+use crate::spawn;
+
 /// What is passed on to the ranks as it is.
 const FORWARDED: [Signal; 6] =
     [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
@@ -27,6 +29,7 @@ pub(crate) struct Signals {
 impl Signals {
     /// Takes over the signals of this process. Children must clear their mask (they do, in `spawn`).
     pub(crate) fn take_over() -> Result<Self, Errno> {
+        spawn::keep_ends()?;
         let mask: SigSet = FORWARDED.into_iter().chain(JOB_CONTROL).chain([Signal::SIGCHLD]).collect();
         mask.thread_block()?;
         let queue = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;

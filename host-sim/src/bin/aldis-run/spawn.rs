@@ -100,6 +100,12 @@ impl fmt::Display for SpawnError {
     }
 }
 
+/// Has the system keep how children end. A parent that ignores `SIGCHLD` hands that down, and nobody is told then.
+pub(crate) fn keep_ends() -> Result<(), Errno> {
+    // SAFETY: the default action runs no code of this process.
+    unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) }.map(drop)
+}
+
 /// How a rank is to be started.
 #[derive(Debug)]
 pub(crate) struct Plan<'a> {

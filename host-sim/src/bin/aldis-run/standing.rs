@@ -38,6 +38,8 @@ pub(crate) enum Exit {
     Code(i32),
     /// By the signal of this number.
     Signal(i32),
+    /// It has ended, and the system does not say how: somebody else was told.
+    Unknown,
 }
 
 impl Exit {
@@ -46,6 +48,7 @@ impl Exit {
         match self {
             Self::Code(code) => u8::try_from(code & 0xFF).unwrap_or(1),
             Self::Signal(number) => u8::try_from(number).unwrap_or(0).saturating_add(128),
+            Self::Unknown => 1,
         }
     }
 
@@ -63,6 +66,7 @@ impl fmt::Display for Exit {
                 Ok(signal) => write!(f, "was killed by {signal} (signal {number})"),
                 Err(_) => write!(f, "was killed by a real-time signal ({number})"),
             },
+            Self::Unknown => f.write_str("ended, and waitid does not say how (ECHILD)"),
         }
     }
 }
@@ -138,6 +142,8 @@ impl Standing {
             exit @ Exit::Code(_) if self.stage < Stage::Joined => primary(Fault::NeverJoined(exit)),
             Exit::Code(0) if self.stage < Stage::Done => primary(Fault::NeverLeft),
             Exit::Code(0) => None,
+            // It has said itself that all was well.
+            Exit::Unknown if self.stage >= Stage::Done => None,
             exit => primary(Fault::Ended(exit)),
         }
     }
@@ -152,6 +158,7 @@ mod tests {
         assert_eq!(Exit::Code(3).code(), 3);
         assert_eq!(Exit::Signal(9).code(), 137);
         assert_eq!(Exit::Signal(9).to_string(), "was killed by SIGKILL (signal 9)");
+        assert_eq!(Exit::Unknown.code(), 1);
         assert_eq!(Exit::Signal(40).code(), 168);
         assert_eq!(Exit::Signal(40).to_string(), "was killed by a real-time signal (40)");
     }
@@ -165,6 +172,8 @@ mod tests {
         rank.word = Some(LastWord::Failed { text: "no".into(), consequence: true });
         assert_eq!(rank.fault(), Some((Fault::Failed { text: "no".into() }, true)));
         rank.word = Some(LastWord::Left);
+        rank.exit = Some(Exit::Unknown);
+        assert_eq!(rank.fault(), Some((Fault::Ended(Exit::Unknown), false)));
         rank.stage = Stage::Done;
         assert_eq!(rank.fault(), None);
     }

@@ -48,14 +48,16 @@ pub(crate) fn run(options: &Options) -> Result<u8, LaunchError> {
     Ok(supervisor.close())
 }
 
+/// How long poll waits at most: a child's end must not depend on a signal alone.
+const ROUND: Duration = Duration::from_secs(1);
+
 /// How long poll may wait until `deadline`.
 pub(crate) fn timeout_until(deadline: Option<Instant>, hurries: bool) -> PollTimeout {
     if hurries {
         return PollTimeout::ZERO;
     }
-    let Some(deadline) = deadline else { return PollTimeout::NONE };
-    let left = deadline.saturating_duration_since(Instant::now());
-    PollTimeout::try_from(left.as_millis().saturating_add(1)).unwrap_or(PollTimeout::MAX)
+    let left = deadline.map_or(ROUND, |deadline| deadline.saturating_duration_since(Instant::now()));
+    PollTimeout::try_from(left.min(ROUND).as_millis().saturating_add(1)).unwrap_or(PollTimeout::MAX)
 }
 
 /// The whole job.
@@ -128,7 +130,11 @@ impl<'a> Supervisor<'a> {
     /// Waits for the next event and deals with it.
     fn step(&mut self) -> Result<(), LaunchError> {
         self.gather()?;
-        for source in self.wait()? {
+        let sources = self.wait()?;
+        if sources.is_empty() {
+            self.hosts.iter_mut().for_each(Host::look_after);
+        }
+        for source in sources {
             match source {
                 Source::Signals => self.take_signals(),
                 Source::Host(place, ready) => {
