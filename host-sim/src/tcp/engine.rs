@@ -344,13 +344,14 @@ impl Engine {
         }
     }
 
-    /// Tries connections without having been told that they are ready: those of which that was only assumed, or all if the
-    /// system does not answer. A call that moved less than it could have, for whatever reason, thus costs time and no more.
+    /// Tries connections without having been told that they are ready: those of which it was only assumed that they are not,
+    /// those in their handshake, or all if the system does not answer. A call that moved less than it could have, for whatever reason, thus costs time and no more.
     #[cold]
     fn doubt(&mut self, is_blind: bool) {
         for slot in 0..self.connections.slots() {
             let Some(connection) = self.connections.get(slot) else { continue };
-            if core::mem::take(&mut connection.is_assumed) || is_blind {
+            let is_greeting = matches!(connection.stage, Stage::Greeting(_));
+            if core::mem::take(&mut connection.is_assumed) || is_greeting || is_blind {
                 connection.may_read = true;
                 self.enqueue(slot);
             }

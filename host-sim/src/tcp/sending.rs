@@ -290,6 +290,8 @@ impl Connection {
     /// The socket takes nothing any more. What came before its end is still to be read, and then tells why.
     #[cold]
     fn break_off(&mut self) {
+        // Not every failure is the connection's end: without this, the read that is to tell why may find nothing for ever.
+        self.wire.cut();
         self.may_read = true;
         if let Stage::Open(link) = &mut self.stage {
             (link.broken, link.blocked) = (true, false);

@@ -6,7 +6,7 @@ use std::net::{Shutdown, TcpStream};
 use aldis_protocols::stream::Refusal;
 use rustls::{Connection, Error};
 
-use super::wire::{Moved, uninterrupted};
+use super::wire::{Moved, is_momentary, uninterrupted};
 
 /// Bytes that the library may hold for the socket, encrypted or not yet.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -46,7 +46,7 @@ impl Session {
             match uninterrupted(|| self.connection.write_tls(&mut self.socket)) {
                 Ok(0) => return Ok(false),
                 Ok(_) => {}
-                Err(error) if is_blocked(&error) => return Ok(false),
+                Err(error) if is_momentary(&error) => return Ok(false),
                 Err(error) => return Err(error),
             }
         }
@@ -95,7 +95,7 @@ impl Session {
                 // The end, with or without a word of TLS: ranks have a farewell of their own.
                 Ok(_) => break,
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => break,
-                Err(error) if !is_blocked(&error) => return Moved::Broken,
+                Err(error) if !is_momentary(&error) => return Moved::Broken,
                 Err(_) => match self.decrypt() {
                     Ok(true) => {}
                     Ok(false) if filled == 0 => return Moved::Blocked,
@@ -116,7 +116,7 @@ impl Session {
         match uninterrupted(|| self.connection.read_tls(&mut self.socket)) {
             Ok(0) if self.ended => return Err(ErrorKind::UnexpectedEof),
             Ok(count) => self.ended = count == 0,
-            Err(error) if is_blocked(&error) => return Ok(false),
+            Err(error) if is_momentary(&error) => return Ok(false),
             Err(error) => return Err(error.kind()),
         }
         let processed = self.connection.process_new_packets();
@@ -136,10 +136,6 @@ impl Session {
         let _ = self.flush();
         let _ = self.socket.shutdown(Shutdown::Write);
     }
-}
-
-fn is_blocked(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
 /// Whether the other side is not trusted or trusts not, or does not speak TLS.

@@ -27,6 +27,12 @@ pub(super) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::R
     call()
 }
 
+/// Whether a failure says nothing of the connection: another attempt may succeed, as when the system has memory again.
+pub(super) fn is_momentary(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+        || matches!(error.raw_os_error(), Some(nix::libc::ENOBUFS | nix::libc::ENOMEM))
+}
+
 /// What became of an attempt to move bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Moved {
@@ -43,10 +49,8 @@ impl From<io::Result<usize>> for Moved {
     fn from(result: io::Result<usize>) -> Self {
         match result {
             Ok(bytes) => Self::Bytes(bytes),
-            Err(error) => match error.kind() {
-                ErrorKind::WouldBlock | ErrorKind::Interrupted => Self::Blocked,
-                _ => Self::Broken,
-            },
+            Err(error) if is_momentary(&error) => Self::Blocked,
+            Err(_) => Self::Broken,
         }
     }
 }
@@ -111,6 +115,12 @@ impl Wire {
             (Self::Encrypted(session), [first, ..]) => session.send([first, &[]]),
             (Self::Encrypted(_), []) => Moved::Bytes(0),
         }
+    }
+
+    /// Nothing can be sent any more. What has come already can still be read, and then the end; the peer reads its end too.
+    pub(super) fn cut(&self) {
+        // A socket that is shut already needs no more.
+        let _ = self.socket().shutdown(Shutdown::Both);
     }
 
     /// Nothing more is sent, and what has come is of no interest: taking it keeps the system from resetting the connection,
