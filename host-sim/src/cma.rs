@@ -12,7 +12,6 @@ use core::fmt;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
-use std::fs;
 use std::io;
 use std::time::Instant;
 
@@ -20,9 +19,11 @@ use aldis_drivers::direct::{CopyEngine, Place, TABLE_BYTES, Table};
 use aldis_hal::copy::{copy_raw, is_slow_in_linux};
 use aldis_hal::memory::Memory;
 use aldis_hal::{Cause, Cost, PeerId};
-use nix::libc;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use aldis_sys::Errno;
+use aldis_sys::file::read_to_string;
+use aldis_sys::process::{
+    Pid, Signal, gettid, iovec, kill, pid_t, process_vm_readv, process_vm_writev, sched_yield,
+};
 
 use crate::entropy;
 use crate::error::JoinError;
@@ -129,7 +130,7 @@ impl Stand {
 /// How a peer's memory is reached.
 #[derive(Clone, Copy, Debug)]
 struct Reach {
-    pid: libc::pid_t,
+    pid: pid_t,
     /// Why it is not.
     refusal: Option<&'static str>,
     writes: bool,
@@ -167,7 +168,7 @@ impl Cma {
         let word = stand.head().word.load(Ordering::Acquire);
         let address = stand.head().address.load(Ordering::Relaxed);
         let pid = stand.head().pid.load(Ordering::Relaxed);
-        let pid = libc::pid_t::try_from(pid).unwrap_or(0);
+        let pid = pid_t::try_from(pid).unwrap_or(0);
         let mut found = 0u64;
         let refusal = if self.allowed == Allowed::Off {
             Some("its memory is not read: ALDIS_CMA is off")
@@ -178,7 +179,7 @@ impl Cma {
             match unsafe { read(pid, address, ptr::from_mut(&mut found).cast(), size_of::<u64>()) } {
                 Ok(()) if found == word => None,
                 Ok(()) => Some("its memory is not read: its process id names another process here"),
-                Err(error) => Some(refused(&error)),
+                Err(errno) => Some(refused(errno)),
             }
         };
         // Who writes into a peer that takes its memory back must be seen by it: without /proc nobody could be.
@@ -197,13 +198,7 @@ impl Cma {
     /// # Safety
     /// As of [`read`].
     #[cold]
-    unsafe fn read_aside(
-        &mut self,
-        pid: libc::pid_t,
-        from: u64,
-        into: *mut u8,
-        len: usize,
-    ) -> io::Result<()> {
+    unsafe fn read_aside(&mut self, pid: pid_t, from: u64, into: *mut u8, len: usize) -> Result<(), Errno> {
         self.aside.resize(ASIDE_BYTES + LINE_BYTES, 0);
         let start = (from as usize).wrapping_sub(self.aside.as_ptr().addr()) % LINE_BYTES;
         for done in (0..len).step_by(ASIDE_BYTES) {
@@ -225,7 +220,7 @@ pub const COST_VARIABLE: &str = "ALDIS_READ_COST";
 /// What a read costs: as the variable says, or as measured by reading this process's own memory, in about a millisecond.
 pub(crate) fn read_cost() -> Result<Cost, JoinError> {
     cost_of(COST_VARIABLE, || {
-        let pid = libc::pid_t::try_from(std::process::id()).unwrap_or(0);
+        let pid = pid_t::try_from(std::process::id()).unwrap_or(0);
         let cost = measured(|from, into| {
             // SAFETY: `into` has as many bytes.
             unsafe { read(pid, from.as_ptr().addr() as u64, into.as_mut_ptr(), into.len()) }.is_ok()
@@ -277,15 +272,11 @@ pub(crate) fn measured(mut copy: impl FnMut(&[u8], &mut [u8]) -> bool) -> Cost {
 }
 
 /// Why a read was refused.
-fn refused(error: &io::Error) -> &'static str {
-    match error.raw_os_error() {
-        Some(libc::EPERM) => {
-            "its memory is not read: the system does not permit it (process_vm_readv: EPERM)"
-        }
-        Some(libc::ENOSYS) => "its memory is not read: the system cannot (process_vm_readv: ENOSYS)",
-        Some(libc::ESRCH) => {
-            "its memory is not read: its process is not seen from here (process_vm_readv: ESRCH)"
-        }
+const fn refused(errno: Errno) -> &'static str {
+    match errno {
+        Errno::EPERM => "its memory is not read: the system does not permit it (process_vm_readv: EPERM)",
+        Errno::ENOSYS => "its memory is not read: the system cannot (process_vm_readv: ENOSYS)",
+        Errno::ESRCH => "its memory is not read: its process is not seen from here (process_vm_readv: ESRCH)",
         _ => "its memory is not read: process_vm_readv fails",
     }
 }
@@ -294,21 +285,16 @@ fn refused(error: &io::Error) -> &'static str {
 ///
 /// # Safety
 /// `into` is valid for writes of `len` bytes.
-unsafe fn read(pid: libc::pid_t, from: u64, into: *mut u8, len: usize) -> io::Result<()> {
-    let local = libc::iovec { iov_base: into.cast(), iov_len: len };
-    let remote = libc::iovec { iov_base: ptr::without_provenance_mut(from as usize), iov_len: len };
-    // SAFETY: the system writes `local` alone, for which the caller vouches; it checks `remote` itself.
-    let moved = unsafe { libc::process_vm_readv(pid, &local, 1, &remote, 1, 0) };
-    done(moved, len)
+unsafe fn read(pid: pid_t, from: u64, into: *mut u8, len: usize) -> Result<(), Errno> {
+    let local = iovec { iov_base: into.cast(), iov_len: len };
+    let remote = iovec { iov_base: ptr::without_provenance_mut(from as usize), iov_len: len };
+    // SAFETY: the caller vouches for `into`.
+    all_of(len, unsafe { process_vm_readv(pid, local, remote) })
 }
 
-fn done(moved: libc::ssize_t, len: usize) -> io::Result<()> {
-    match usize::try_from(moved) {
-        Ok(moved) if moved == len => Ok(()),
-        // A part of it is not there.
-        Ok(_) => Err(io::Error::from_raw_os_error(libc::EFAULT)),
-        Err(_) => Err(io::Error::last_os_error()),
-    }
+/// Fails if a call has moved fewer bytes than `len`: a part of them is not there.
+fn all_of(len: usize, moved: Result<usize, Errno>) -> Result<(), Errno> {
+    if moved? == len { Ok(()) } else { Err(Errno::EFAULT) }
 }
 
 // SAFETY: `read` writes what it is given alone. `write` hands the shared place to the system, which copies it into the
@@ -349,14 +335,13 @@ unsafe impl CopyEngine for Cma {
         len: usize,
     ) -> Result<(), Cause> {
         let Some(reach) = self.reach(peer) else { return Err(Cause::Unsupported) };
-        let local = libc::iovec { iov_base: from.cast_mut().cast(), iov_len: len };
-        // SAFETY: the system reads `local` alone, for which the caller vouches; a place is laid out as an iovec, and it is
-        // the system that reads it, in memory that others may change.
-        let moved =
-            unsafe { libc::process_vm_writev(reach.pid, &local, 1, ptr::from_ref(place).cast(), 1, 0) };
-        done(moved, len).map_err(|error| {
+        let local = iovec { iov_base: from.cast_mut().cast(), iov_len: len };
+        // SAFETY: the caller vouches for what `local` names; a place is laid out as an iovec, and it is the system that
+        // reads it, in memory that others may change.
+        let moved = unsafe { process_vm_writev(reach.pid, local, ptr::from_ref(place).cast()) };
+        all_of(len, moved).map_err(|errno| {
             if let Some(reach) = self.peers.get_mut(peer.index())
-                && matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOSYS))
+                && matches!(errno, Errno::EPERM | Errno::ENOSYS)
             {
                 reach.writes = false;
             }
@@ -365,14 +350,14 @@ unsafe impl CopyEngine for Cma {
     }
 
     fn thread(&self) -> u32 {
-        thread_local!(static THREAD: u32 = nix::unistd::gettid().as_raw().unsigned_abs());
+        thread_local!(static THREAD: u32 = gettid().as_raw().unsigned_abs());
         THREAD.with(|thread| *thread)
     }
 
     fn is_within(&mut self, peer: PeerId, thread: u32) -> bool {
         let Some(reach) = self.peers.get(peer.index()) else { return false };
         // Gives it the core, if it waits for this one.
-        std::thread::yield_now();
+        let _ = sched_yield();
         may_run(reach.pid, thread)
     }
 
@@ -409,29 +394,30 @@ unsafe impl CopyEngine for Cma {
 const FENCE_AFTER: Duration = Duration::from_secs(30);
 
 /// The letter of a thread's state, as `proc(5)` has them.
-fn state_of(pid: libc::pid_t, thread: u32) -> io::Result<char> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat"))?;
+fn state_of(pid: pid_t, thread: u32) -> io::Result<char> {
+    let stat = read_to_string(format!("/proc/{pid}/task/{thread}/stat"))?;
     // It is the first one behind the name, which stands in brackets and may hold any.
     let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
     state.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
 
 /// Whether a thread may be within a call of the system: unless it is known to be stopped or dead.
-fn may_run(pid: libc::pid_t, thread: u32) -> bool {
+fn may_run(pid: pid_t, thread: u32) -> bool {
     match state_of(pid, thread) {
         Ok(state) => !matches!(state, 'T' | 't' | 'Z' | 'X'),
         // It is not there, if /proc is: this process's own entry tells.
         Err(error)
-            if error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH) =>
+            if error.kind() == io::ErrorKind::NotFound
+                || error.raw_os_error() == Some(Errno::ESRCH as i32) =>
         {
             let own = std::process::id();
-            libc::pid_t::try_from(own).is_ok_and(|pid| state_of(pid, own).is_err())
+            pid_t::try_from(own).is_ok_and(|pid| state_of(pid, own).is_err())
         }
         Err(_) => true,
     }
 }
 
-const _: () = assert!(size_of::<Place>() == size_of::<libc::iovec>());
+const _: () = assert!(size_of::<Place>() == size_of::<iovec>());
 const _: () = assert!(cfg!(target_endian = "little"), "a place is an iovec on little-endian machines only");
 
 #[cfg(test)]

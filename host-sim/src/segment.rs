@@ -12,13 +12,11 @@ use core::num::NonZeroUsize;
 use core::ptr::NonNull;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use nix::errno::Errno;
-use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl};
-use nix::libc::off_t;
-use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
-use nix::sys::stat::{Mode, fchmod, fstat};
-use nix::unistd::ftruncate;
+use aldis_sys::Errno;
+use aldis_sys::memory::{
+    FallocateFlags, MFdFlags, MapFlags, Mode, ProtFlags, SealFlag, add_seals, fallocate, fchmod, fstat,
+    ftruncate, memfd_create, mmap, munmap, off_t, seals,
+};
 
 use crate::board::{BOARD_BYTES, Board, Label};
 use crate::cma::{STAND_BYTES, Stand};
@@ -159,7 +157,7 @@ pub fn create(label: Label, bytes: usize) -> Result<OwnedFd, SegmentError> {
         Errno::ENOSPC | Errno::ENOMEM | Errno::EFBIG => SegmentError::NoMemory { need, have },
         errno => SegmentError::System { call: "fallocate", errno },
     })?;
-    fcntl(&file, FcntlArg::F_ADD_SEALS(SEALS)).map_err(system("fcntl(F_ADD_SEALS)"))?;
+    add_seals(&file, SEALS).map_err(system("fcntl(F_ADD_SEALS)"))?;
     BoardView::map(file.as_fd())?.board().label(label, need);
     Ok(file)
 }
@@ -171,7 +169,7 @@ fn check_file(file: BorrowedFd<'_>, bytes: usize) -> Result<(), SegmentError> {
     if expected != found {
         return Err(SegmentError::Size { expected, found });
     }
-    let seals = fcntl(file, FcntlArg::F_GET_SEALS).unwrap_or(-1);
+    let seals = seals(file).unwrap_or(-1);
     if seals < 0 || !SealFlag::from_bits_truncate(seals).contains(SEALS) {
         return Err(SegmentError::Unsealed { expected: SEALS.bits(), found: seals });
     }
@@ -197,7 +195,7 @@ impl Mapping {
         let (protection, flags) =
             (ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED | MapFlags::MAP_POPULATE);
         // SAFETY: a new mapping at an address of the kernel's choice; it overlaps nothing that Rust knows of.
-        let start = unsafe { mmap(None, bytes, protection, flags, file, 0) }.map_err(|errno| {
+        let start = unsafe { mmap(None, bytes, (protection, flags), file) }.map_err(|errno| {
             let (need, have) = (bytes.get() as u64, addresses_left());
             match errno {
                 Errno::ENOMEM if have < need => SegmentError::NoAddresses { need, have },

@@ -10,13 +10,14 @@ use crate::steps::Outcome;
 use crate::workspace::checkout;
 
 /// Where the workspace keeps what ships or is measured.
-const FOLDERS: [&str; 12] = [
+const FOLDERS: [&str; 13] = [
     "hal/src",
     "protocols/src",
     "drivers/src",
     "kernel/src",
     "coll/src",
     "host-sim/src",
+    "host-sim/sys/src",
     "host-sim/mpi-abi/src",
     "tests/src",
     "tests/board/src",

@@ -12,7 +12,7 @@ const BYTES: usize = BOARD_BYTES + 8192 + STAND_BYTES;
 fn bare(bytes: usize, seals: SealFlag) -> OwnedFd {
     let file = memfd_create("test", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING).unwrap();
     ftruncate(&file, off_t::try_from(bytes).unwrap()).unwrap();
-    fcntl(&file, FcntlArg::F_ADD_SEALS(seals)).unwrap();
+    add_seals(&file, seals).unwrap();
     file
 }
 

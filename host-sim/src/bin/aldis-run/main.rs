@@ -36,10 +36,14 @@ use std::process::ExitCode;
 use aldis_coll::catalog::Catalog;
 use aldis_host_sim::coll_rules::Question;
 use aldis_host_sim::output::{self, Lost};
+use aldis_sys::fault::act_as;
+use aldis_sys::plan::Process;
 use clap::{CommandFactory, FromArgMatches};
 
 fn main() -> ExitCode {
-    let ended = if std::env::args_os().nth(1).is_some_and(|word| word == remote::AGENT) {
+    let is_agent = std::env::args_os().nth(1).is_some_and(|word| word == remote::AGENT);
+    act_as(if is_agent { Process::Agent } else { Process::Launcher });
+    let ended = if is_agent {
         agent::run()
     } else {
         let mut parts = programs::split(std::env::args_os()).into_iter();

@@ -1,0 +1,227 @@
+//! Faults by plan. Nothing here locks or allocates once the plan was read, so that calls between fork and exec may come here.
+
+use core::fmt::{self, Write};
+use core::mem;
+use core::ops::Deref;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::time::Duration;
+use std::env;
+use std::ffi::{CString, OsString};
+use std::io::IoSlice;
+use std::os::unix::ffi::OsStringExt;
+use std::sync::OnceLock;
+
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, open};
+use nix::sys::signal::{Signal, raise};
+use nix::sys::stat::Mode;
+use nix::unistd::{getpid, write};
+
+use super::{LOG_VARIABLE, LOGGED_USES, PLAN_VARIABLE};
+use crate::call::Call;
+use crate::plan::{Outcome, Plan, PlanError, Process};
+
+/// A call that happens, and how.
+#[derive(Debug)]
+pub struct Fault {
+    is_short: bool,
+    /// How long it sleeps when it is over.
+    late_ms: u32,
+}
+
+/// What the environment says, read once.
+#[derive(Debug, Default)]
+struct Settings {
+    plan: Plan,
+    log: Option<CString>,
+}
+
+static SETTINGS: OnceLock<Settings> = OnceLock::new();
+
+/// Uses of each call.
+static USES: [AtomicU32; Call::ALL.len()] = [const { AtomicU32::new(0) }; Call::ALL.len()];
+
+/// What this process is: [`encoded`], or [`UNKNOWN`] before it was asked for.
+static PROCESS: AtomicU64 = AtomicU64::new(UNKNOWN);
+const UNKNOWN: u64 = u64::MAX;
+const OTHERS: u64 = 1 << 32;
+
+const fn encoded(process: Process) -> u64 {
+    match process {
+        Process::Rank(rank) => rank as u64,
+        Process::Agent => OTHERS,
+        Process::Launcher => OTHERS + 1,
+        Process::Other => OTHERS + 2,
+    }
+}
+
+const fn decoded(word: u64) -> Process {
+    match word {
+        OTHERS => Process::Agent,
+        rank if rank < OTHERS => Process::Rank(rank as u32),
+        launcher if launcher == OTHERS + 1 => Process::Launcher,
+        _ => Process::Other,
+    }
+}
+
+/// Says what this process is; its uses are counted from 1 again. Unsaid, it is the rank that `ALDIS_RANK` or `PMI_RANK` names.
+pub fn act_as(process: Process) {
+    PROCESS.store(encoded(process), Ordering::Relaxed);
+    USES.iter().for_each(|uses| uses.store(0, Ordering::Relaxed));
+}
+
+/// What this process is.
+fn process() -> Process {
+    let known = PROCESS.load(Ordering::Relaxed);
+    if known != UNKNOWN {
+        return decoded(known);
+    }
+    let number = |name| env::var(name).ok()?.parse().ok();
+    let rank = number("ALDIS_RANK").or_else(|| number("PMI_RANK"));
+    let process = rank.map_or(Process::Other, Process::Rank);
+    PROCESS.store(encoded(process), Ordering::Relaxed);
+    process
+}
+
+/// What the environment says. What cannot be read ends the process: a trial whose faults are not injected proves nothing.
+fn settings() -> &'static Settings {
+    SETTINGS.get_or_init(|| {
+        let plan = env::var_os(PLAN_VARIABLE).unwrap_or_default();
+        let settings = read(plan).map(|plan| Settings { plan, log: log() });
+        settings.unwrap_or_else(|error| {
+            eprintln!("aldis: {PLAN_VARIABLE}: {error}");
+            std::process::exit(2)
+        })
+    })
+}
+
+fn read(plan: OsString) -> Result<Plan, PlanError> {
+    plan.to_string_lossy().parse()
+}
+
+fn log() -> Option<CString> {
+    let path = env::var_os(LOG_VARIABLE).filter(|path| !path.is_empty())?;
+    CString::new(path.into_vec()).ok()
+}
+
+/// Counts a use of a call and does what the plan has for it.
+///
+/// # Errors
+/// The plan's.
+pub fn enter(call: Call) -> Result<Fault, Errno> {
+    let Settings { plan, log } = settings();
+    if plan.rules.is_empty() && log.is_none() {
+        return Ok(Fault::NONE);
+    }
+    let uses = USES.get(call as usize).map_or(0, |uses| uses.fetch_add(1, Ordering::Relaxed));
+    let number = uses.saturating_add(1);
+    let outcome = plan.outcome(process(), call, number);
+    if let Some(log) = log
+        && (number <= LOGGED_USES || outcome.is_some())
+    {
+        note(log, call, number, outcome);
+    }
+    outcome.map_or(Ok(Fault::NONE), inflict)
+}
+
+/// Does before the call what the outcome has.
+fn inflict(outcome: Outcome) -> Result<Fault, Errno> {
+    match outcome {
+        Outcome::Fails(errno) => return Err(errno),
+        Outcome::Short => return Ok(Fault { is_short: true, late_ms: 0 }),
+        Outcome::Late(late_ms) => return Ok(Fault { is_short: false, late_ms }),
+        Outcome::Stalls(ms) => sleep(ms),
+        // Goes on here when somebody continues it.
+        Outcome::Stops => drop(raise(Signal::SIGSTOP)),
+    }
+    Ok(Fault::NONE)
+}
+
+fn sleep(ms: u32) {
+    std::thread::sleep(Duration::from_millis(ms.into()));
+}
+
+/// A line of the log: longer than any.
+struct Line {
+    bytes: [u8; 160],
+    length: usize,
+}
+
+impl Write for Line {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = self.length + text.len();
+        self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.length = end;
+        Ok(())
+    }
+}
+
+/// Notes a use, by one write: lines of several processes do not mix. A log that cannot be written to ends the process.
+fn note(log: &CString, call: Call, number: u32, outcome: Option<Outcome>) {
+    let mut line = Line { bytes: [0; 160], length: 0 };
+    let (process, pid) = (process(), getpid());
+    let written = write!(line, "{process} {pid} {call} {number}").and_then(|()| match outcome {
+        None => line.write_char('\n'),
+        Some(outcome) => writeln!(line, " -> {outcome}"),
+    });
+    let bytes = line.bytes.get(..line.length).unwrap_or_default();
+    let flags = OFlag::O_WRONLY | OFlag::O_APPEND | OFlag::O_CREAT | OFlag::O_CLOEXEC;
+    let noted =
+        open(log.as_c_str(), flags, Mode::S_IRUSR | Mode::S_IWUSR).and_then(|file| write(file, bytes));
+    if written.is_err() || noted != Ok(bytes.len()) {
+        let why = noted.err().map_or("cut off", Errno::desc);
+        eprintln!("aldis: {LOG_VARIABLE}: {}: {why}", log.to_string_lossy());
+        std::process::exit(2);
+    }
+}
+
+impl Fault {
+    const NONE: Self = Self { is_short: false, late_ms: 0 };
+
+    /// As many of `len` bytes as are asked for: half of them, at least one, if the call is to fall short.
+    pub const fn len(&self, len: usize) -> usize {
+        if self.is_short && len > 1 { len / 2 } else { len }
+    }
+
+    /// The beginning of `bytes` that is asked for.
+    pub fn cut<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        bytes.get(..self.len(bytes.len())).unwrap_or_default()
+    }
+
+    /// The beginning of `room` that is asked for.
+    pub fn cut_mut<'a>(&self, room: &'a mut [u8]) -> &'a mut [u8] {
+        room.get_mut(..self.len(room.len())).unwrap_or_default()
+    }
+
+    /// The beginning of `pieces` that is asked for.
+    pub fn cut_all<'a>(&self, pieces: &'a [IoSlice<'a>]) -> impl Deref<Target = [IoSlice<'a>]> {
+        let mut left = self.len(pieces.iter().map(|piece| piece.len()).sum());
+        let cut = |piece: &'a IoSlice<'a>| {
+            let count = piece.len().min(left);
+            left -= count;
+            IoSlice::new(piece.get(..count).unwrap_or_default())
+        };
+        pieces.iter().map(cut).collect::<Vec<_>>()
+    }
+
+    /// Leaves of `room` the beginning that is asked for.
+    pub fn cut_all_mut(&self, room: &mut [&mut [u8]]) {
+        let mut left = self.len(room.iter().map(|piece| piece.len()).sum());
+        for piece in room {
+            let count = piece.len().min(left);
+            left -= count;
+            *piece = mem::take(piece).get_mut(..count).unwrap_or_default();
+        }
+    }
+}
+
+impl Drop for Fault {
+    fn drop(&mut self) {
+        if self.late_ms > 0 {
+            sleep(self.late_ms);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

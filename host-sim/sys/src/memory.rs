@@ -1,0 +1,139 @@
+//! This module holds `unsafe` code: mappings. Shared memory.
+
+use core::ffi::c_void;
+use core::num::NonZeroUsize;
+use core::ptr::NonNull;
+use std::os::fd::{AsFd, OwnedFd};
+
+use nix::NixPath;
+use nix::errno::Errno;
+pub use nix::fcntl::{FallocateFlags, SealFlag};
+pub use nix::libc::off_t;
+pub use nix::sys::memfd::MFdFlags;
+pub use nix::sys::mman::{MapFlags, ProtFlags};
+pub use nix::sys::resource::Resource;
+pub use nix::sys::stat::{FileStat, Mode};
+use nix::{fcntl, sys};
+
+use crate::call::Call;
+use crate::fault::enter;
+
+/// `memfd_create(2)`.
+///
+/// # Errors
+/// The system's.
+pub fn memfd_create<P: NixPath + ?Sized>(name: &P, flags: MFdFlags) -> Result<OwnedFd, Errno> {
+    let _fault = enter(Call::MemfdCreate)?;
+    sys::memfd::memfd_create(name, flags)
+}
+
+/// `fchmod(2)`.
+///
+/// # Errors
+/// The system's.
+pub fn fchmod(file: impl AsFd, mode: Mode) -> Result<(), Errno> {
+    let _fault = enter(Call::Fchmod)?;
+    sys::stat::fchmod(file, mode)
+}
+
+/// `fstat(2)`.
+///
+/// # Errors
+/// The system's.
+pub fn fstat(file: impl AsFd) -> Result<FileStat, Errno> {
+    let _fault = enter(Call::Fstat)?;
+    sys::stat::fstat(file)
+}
+
+/// `ftruncate(2)`.
+///
+/// # Errors
+/// The system's.
+pub fn ftruncate(file: impl AsFd, length: off_t) -> Result<(), Errno> {
+    let _fault = enter(Call::Ftruncate)?;
+    nix::unistd::ftruncate(file, length)
+}
+
+/// `fallocate(2)`.
+///
+/// # Errors
+/// The system's.
+pub fn fallocate(file: impl AsFd, flags: FallocateFlags, offset: off_t, length: off_t) -> Result<(), Errno> {
+    let _fault = enter(Call::Fallocate)?;
+    fcntl::fallocate(file, flags, offset, length)
+}
+
+/// `fcntl(2)`, `F_ADD_SEALS`.
+///
+/// # Errors
+/// The system's.
+pub fn add_seals(file: impl AsFd, seals: SealFlag) -> Result<(), Errno> {
+    let _fault = enter(Call::Fcntl)?;
+    fcntl::fcntl(file, fcntl::FcntlArg::F_ADD_SEALS(seals)).map(drop)
+}
+
+/// `fcntl(2)`, `F_GET_SEALS`: their bits.
+///
+/// # Errors
+/// The system's.
+pub fn seals(file: impl AsFd) -> Result<i32, Errno> {
+    let _fault = enter(Call::Fcntl)?;
+    fcntl::fcntl(file, fcntl::FcntlArg::F_GET_SEALS)
+}
+
+/// `mmap(2)`, of a file.
+///
+/// # Safety
+/// As of [`nix::sys::mman::mmap`].
+///
+/// # Errors
+/// The system's.
+pub unsafe fn mmap(
+    address: Option<NonZeroUsize>,
+    bytes: NonZeroUsize,
+    (protection, flags): (ProtFlags, MapFlags),
+    file: impl AsFd,
+) -> Result<NonNull<c_void>, Errno> {
+    let _fault = enter(Call::Mmap)?;
+    // SAFETY: as the caller promises.
+    unsafe { sys::mman::mmap(address, bytes, protection, flags, file, 0) }
+}
+
+/// `mmap(2)`, `MAP_ANONYMOUS`.
+///
+/// # Safety
+/// As of [`nix::sys::mman::mmap_anonymous`].
+///
+/// # Errors
+/// The system's.
+pub unsafe fn mmap_anonymous(
+    address: Option<NonZeroUsize>,
+    bytes: NonZeroUsize,
+    (protection, flags): (ProtFlags, MapFlags),
+) -> Result<NonNull<c_void>, Errno> {
+    let _fault = enter(Call::Mmap)?;
+    // SAFETY: as the caller promises.
+    unsafe { sys::mman::mmap_anonymous(address, bytes, protection, flags) }
+}
+
+/// `munmap(2)`.
+///
+/// # Safety
+/// As of [`nix::sys::mman::munmap`].
+///
+/// # Errors
+/// The system's.
+pub unsafe fn munmap(start: NonNull<c_void>, bytes: usize) -> Result<(), Errno> {
+    let _fault = enter(Call::Munmap)?;
+    // SAFETY: as the caller promises.
+    unsafe { sys::mman::munmap(start, bytes) }
+}
+
+/// `getrlimit(2)`: what counts now, and what it may be raised to.
+///
+/// # Errors
+/// The system's.
+pub fn getrlimit(resource: Resource) -> Result<(u64, u64), Errno> {
+    let _fault = enter(Call::Getrlimit)?;
+    sys::resource::getrlimit(resource)
+}
