@@ -5,9 +5,30 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use clap::Args;
 
 use crate::steps::Outcome;
 use crate::workspace::checkout;
+
+mod items;
+mod list;
+mod tokens;
+
+/// Checks that files with unsafe code say so, and that `docs/unsafe.md` lists what is unsafe in them.
+#[derive(Args)]
+pub(crate) struct Fences {
+    /// Write the list anew, keeping what attacks each item
+    #[arg(long)]
+    bless: bool,
+}
+
+impl Fences {
+    pub(crate) fn run(self) -> Result<()> {
+        let outcome = compare(self.bless);
+        println!("{}", Outcome::spell(&outcome));
+        outcome.map(drop)
+    }
+}
 
 /// Where the workspace keeps what ships or is measured.
 const FOLDERS: [&str; 13] = [
@@ -30,8 +51,13 @@ const FOLDERS: [&str; 13] = [
 const OPENINGS: [&str; 6] =
     ["unsafe {", "unsafe fn", "unsafe impl", "unsafe trait", "unsafe extern", "#[unsafe("];
 
-/// Fails with every file whose first line is silent about the unsafe code in it.
+/// The step of `cargo xtask test`.
 pub(crate) fn check() -> Result<Outcome> {
+    compare(false)
+}
+
+/// Fails with every file whose first line is silent about the unsafe code in it, and with what the list lacks.
+fn compare(bless: bool) -> Result<Outcome> {
     let mut files = Vec::new();
     for folder in FOLDERS {
         collect(&checkout().join(folder), &mut files)?;
@@ -48,7 +74,11 @@ pub(crate) fn check() -> Result<Outcome> {
     if !silent.is_empty() {
         bail!("unsafe code, and a first line that does not say so: {}", silent.join(", "));
     }
-    Ok(Outcome::Passed(format!("{fenced} of {} files hold unsafe code and say so", files.len())))
+    let items = list::check(&files, bless)?;
+    let of = files.len();
+    Ok(Outcome::Passed(format!(
+        "{fenced} of {of} files hold unsafe code and say so, {items} items are listed"
+    )))
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {

@@ -49,6 +49,7 @@ enum Command {
     Conformance(conformance::Conformance),
     Demo(demo::Demo),
     Endian(endian::Endian),
+    Fences(fences::Fences),
     Firmware(firmware::Firmware),
     Fuzz(fuzz::Fuzz),
     #[command(subcommand)]
@@ -71,6 +72,7 @@ fn main() -> ExitCode {
         Command::Conformance(conformance) => conformance.run(),
         Command::Demo(demo) => demo.run(),
         Command::Endian(endian) => endian.run(),
+        Command::Fences(fences) => fences.run(),
         Command::Firmware(firmware) => firmware.run(),
         Command::Fuzz(fuzz) => fuzz.run(),
         Command::Mpi(command) => command.run(),

@@ -96,6 +96,11 @@ const STEPS: [Step; 23] = {
     ]
 };
 
+/// The steps that there are.
+pub(crate) fn step_names() -> impl Iterator<Item = &'static str> {
+    STEPS.iter().map(|step| step.name)
+}
+
 impl Test {
     pub(crate) fn run(self) -> Result<()> {
         let workspace = Workspace::members()?;
