@@ -9,18 +9,18 @@ use std::rc::Rc;
 
 use aldis_coll::comm::{self, Choice, Messenger, inter};
 use aldis_hal::PeerId;
-use aldis_kernel::{Comm, Group, Rank, Tag};
+use aldis_kernel::{Comm, Group, Rank};
 
 use crate::abi::{
     Handle, MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_TYPE_HW_GUIDED, MPI_COMM_TYPE_HW_UNGUIDED,
     MPI_COMM_TYPE_RESOURCE_GUIDED, MPI_COMM_TYPE_SHARED, MPI_COMM_WORLD, MPI_ERR_ARG, MPI_ERR_COMM,
-    MPI_ERR_NO_MEM, MPI_ERR_RANK, MPI_ERR_TAG, MPI_ERR_TOPOLOGY, MPI_ERRORS_ARE_FATAL, MPI_MAX_OBJECT_NAME,
-    MPI_UNDEFINED,
+    MPI_ERR_NO_MEM, MPI_ERR_RANK, MPI_ERR_TOPOLOGY, MPI_ERRORS_ARE_FATAL, MPI_MAX_OBJECT_NAME, MPI_UNDEFINED,
 };
 use crate::attributes::{self, Attributes, Of};
 use crate::edge::{Owned, Ptr};
 use crate::engine::Engine;
 use crate::errors::Fault;
+use crate::from_groups::tag_of_number;
 use crate::handles::{Kind, Table, to_int};
 use crate::info::{self, Info};
 use crate::making::{self, Poster};
@@ -138,7 +138,14 @@ fn insert(comm: Comm, parent: Handle) -> Result<Handle, Fault> {
     COMMS.borrow_mut().made.insert(data).ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many communicators"))
 }
 
-/// The same with a topology.
+/// A handle for a communicator that was made of no other one.
+pub(crate) fn insert_alone(comm: Comm, handler: Handle, info: Info) -> Result<Handle, Fault> {
+    let made = insert(comm, MPI_COMM_SELF)?;
+    change(made, |data| (data.handler, data.info) = (handler, info))?;
+    Ok(made)
+}
+
+/// A handle for a communicator with a topology.
 pub(crate) fn insert_with(comm: Comm, parent: Handle, topology: Topo) -> Result<Handle, Fault> {
     let made = insert(comm, parent)?;
     change(made, |data| data.topology = Some(Rc::new(topology)))?;
@@ -156,7 +163,7 @@ fn insert_if(comm: Option<Comm>, parent: Handle) -> Result<Handle, Fault> {
 }
 
 /// Scratch for a choice of every rank of both groups.
-fn choices(comm: &Comm) -> Vec<Choice> {
+pub(crate) fn choices(comm: &Comm) -> Vec<Choice> {
     vec![Choice::NONE; comm.size() as usize + comm.remote_size() as usize]
 }
 
@@ -219,9 +226,20 @@ fn free(handle: Ptr<Handle>) -> Result<(), Fault> {
     let attributes = change(own, |data| core::mem::take(&mut data.attributes))?;
     attributes::deleted(Of::Comm, own, &attributes)?;
     buffers::forget(own)?;
+    remove(own)?;
+    handle.set(MPI_COMM_NULL)
+}
+
+/// Takes a communicator's handle away.
+fn remove(own: Handle) -> Result<(), Fault> {
     let freed = COMMS.borrow_mut().made.remove(own).ok_or_else(|| missing(own))?;
     freed_comms::add(own, freed.comm, freed.handler);
-    handle.set(MPI_COMM_NULL)
+    Ok(())
+}
+
+/// Frees a communicator of the library's own, which the program has never seen.
+pub(crate) fn let_go(comm: Comm) -> Result<(), Fault> {
+    remove(insert(comm, MPI_COMM_SELF)?)
 }
 
 /// Whether a process is on this one's node.
@@ -292,7 +310,7 @@ mpi! { fn MPI_Comm_create(comm: Handle, group: Handle, new: Ptr<Handle>) on comm
 } }
 
 mpi! { fn MPI_Comm_create_group(comm: Handle, group: Handle, tag: c_int, new: Ptr<Handle>) on comm => {
-    let tag = u32::try_from(tag).map_err(|_| Fault::new(MPI_ERR_TAG, format!("tag {tag}")))?;
+    let tag = tag_of_number(tag)?;
     let processes = groups::processes(group)?;
     let me = engine::with(|engine| Ok(engine.endpoint().process()))?;
     if !processes.contains(&me) {
@@ -302,7 +320,7 @@ mpi! { fn MPI_Comm_create_group(comm: Handle, group: Handle, tag: c_int, new: Pt
     let created = made(comm, async move |poster, of| {
         let mut memory = groups::pieces(processes.len());
         let group = Group::of(&processes, &mut memory)?;
-        Ok(comm::icreate_group(poster, &of, &group, Tag(tag)).await?)
+        Ok(comm::icreate_group(poster, &of, &group, tag).await?)
     })?;
     new.set(insert(created, comm)?)?;
 } }
@@ -361,11 +379,11 @@ mpi! { fn MPI_Intercomm_create(local: Handle, leader: c_int, peer: Handle, remot
     let is_leader = own.rank() == leader;
     let bridge = if is_leader { of(peer)? } else { own };
     let remote = if is_leader { rank_in(remote, bridge.size(), MPI_ERR_RANK)? } else { Rank(0) };
-    let tag = u32::try_from(tag).map_err(|_| Fault::new(MPI_ERR_TAG, format!("tag {tag}")))?;
+    let tag = tag_of_number(tag)?;
     let created = made(local, async move |poster, own| {
         let world = poster.endpoint().world();
         let mut scratch = choices(&world);
-        Ok(inter::icreate(poster, &own, leader, (&bridge, remote), Tag(tag), &mut scratch).await?)
+        Ok(inter::icreate(poster, &own, leader, (&bridge, remote), tag, &mut scratch).await?)
     })?;
     new.set(insert(created, local)?)?;
 } }

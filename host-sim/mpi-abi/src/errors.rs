@@ -146,18 +146,25 @@ pub(crate) fn raise(function: &str, comm: Handle, fault: &Fault) -> c_int {
     let is_freed = fault.0.class == MPI_ERR_COMM && communicators::check(comm).is_err();
     let is_known = !is_freed && communicators::known_handler(comm).is_some();
     let comm = if is_known { comm } else { MPI_COMM_SELF };
-    let is_fatal = matches!(communicators::handler_of(comm), MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT);
+    raise_to(function, (comm, communicators::handler_of(comm)), fault)
+}
+
+/// Gives a fault of `function` to an error handler, which is told that it came on a communicator; the code that the function
+/// returns.
+#[cold]
+pub(crate) fn raise_to(function: &str, (comm, handler): (Handle, Handle), fault: &Fault) -> c_int {
+    let is_fatal = matches!(handler, MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT);
     if is_fatal && fault.0.is_consequence {
         engine::follow(fault.0.class, &format!("{function}: {}", fault.text()))
     }
     let code = fault.code();
-    handle(function, comm, code, fault.text());
+    handle(function, (comm, handler), code, fault.text());
     code
 }
 
-/// Gives an error code of `function` to the error handler of `comm`.
-fn handle(function: &str, comm: Handle, code: c_int, text: &str) {
-    match communicators::handler_of(comm) {
+/// Gives an error code of `function` to an error handler, which is told that it came on a communicator.
+fn handle(function: &str, (comm, handler): (Handle, Handle), code: c_int, text: &str) {
+    match handler {
         MPI_ERRORS_RETURN => {}
         MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT => {
             // Whichever variant was called, it is the one of large counts that says so.
@@ -324,7 +331,7 @@ mpi! { fn MPI_Remove_error_string(code: c_int) on MPI_COMM_SELF => {
     if let Some((_, old)) = ADDED.borrow_mut().get_mut(&code) { old.clear(); }
 } }
 
-fn check_handler(handler: Handle) -> Result<Handle, Fault> {
+pub(crate) fn check_handler(handler: Handle) -> Result<Handle, Fault> {
     let is_there = matches!(handler, MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT | MPI_ERRORS_RETURN)
         || HANDLERS.borrow().get(handler).is_some();
     if is_there { Ok(handler) } else { Err(Fault::handle(MPI_ERR_ERRHANDLER, "error handler", handler)) }
@@ -355,7 +362,8 @@ mpi! {
 
 mpi! { fn MPI_Comm_call_errhandler(comm: Handle, code: c_int) -> c_int {
     if let Err(fault) = communicators::check(comm) { return raise("MPI_Comm_call_errhandler", comm, &fault); }
-    handle("MPI_Comm_call_errhandler", comm, code, &text_of_code(code));
+    let handler = communicators::handler_of(comm);
+    handle("MPI_Comm_call_errhandler", (comm, handler), code, &text_of_code(code));
     MPI_SUCCESS
 } }
 

@@ -15,6 +15,7 @@
 //! | `environment` | starting, ending, versions, clocks, memory (chapters 9 and 11) |
 //! | `threads` | one thread at a time works with all of this (11.6) |
 //! | `communicators`, `groups` | chapter 7 |
+//! | `from_groups` | communicators of groups without a common one (7.4.2, 7.6.2) |
 //! | `making` | communicators that are made while other things go on |
 //! | `messages`, `requests`, `status` | chapter 3; requests of the program's are of chapter 13 |
 //! | `partitioned` | chapter 4 |
@@ -50,6 +51,7 @@ mod edge;
 mod engine;
 mod environment;
 mod errors;
+mod from_groups;
 mod groups;
 mod handles;
 mod info;

@@ -25,8 +25,8 @@ mod checks {
     #[cfg_attr(not(test), expect(clippy::wildcard_imports, reason = "all that are written"))]
     use crate::{
         attributes::*, communicators::*, constructors::arrays::*, constructors::*, environment::*, errors::*,
-        groups::*, info::*, partitioned::*, predefined::*, requests::completion::*, requests::general::*,
-        requests::*, status::*, tools::*, topologies::*, unsupported::*,
+        from_groups::*, groups::*, info::*, partitioned::*, predefined::*, requests::completion::*,
+        requests::general::*, requests::*, status::*, tools::*, topologies::*, unsupported::*,
     };
 
     include!(concat!(env!("OUT_DIR"), "/checks.rs"));

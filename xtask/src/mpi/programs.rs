@@ -30,6 +30,7 @@ const PROGRAMS: &[(&str, &[u32], &[&str])] = &[
     ("topologies", &[1, 2, 4], &["shm", "tcp"]),
     ("intercomm", &[2, 3, 4, 5], &["shm"]),
     ("requests", &[1, 2, 3], &["shm", "tcp"]),
+    ("groups", &[1, 2, 3, 4], &["shm", "tcp"]),
     ("making", &[1, 2, 3, 5], &["shm", "tcp"]),
     ("threads", &[1, 2, 4], &["shm", "tcp"]),
     ("pingpong", &[2], &["shm", "tcp"]),
