@@ -21,9 +21,8 @@ use aldis_hal::memory::Memory;
 use aldis_hal::{Cause, Cost, PeerId};
 use aldis_sys::Errno;
 use aldis_sys::file::read_to_string;
-use aldis_sys::process::{
-    Pid, Signal, gettid, iovec, kill, pid_t, process_vm_readv, process_vm_writev, sched_yield,
-};
+use aldis_sys::process::{Pid, gettid, iovec, pid_t, process_vm_readv, process_vm_writev, sched_yield};
+use aldis_sys::signal::{Signal, kill};
 
 use crate::entropy;
 use crate::error::JoinError;

@@ -18,6 +18,7 @@ use aldis_coll::catalog::COLLECTIVES;
 use aldis_coll::rules::{Extent, RULES_MAX, Rule, Rules};
 use aldis_coll::select::{Choice, Options, priced, reduces};
 use aldis_hal::Operation;
+use aldis_sys::file::read_to_string;
 
 use crate::arena::parse_bytes;
 
@@ -67,7 +68,7 @@ impl RuleFile {
     /// # Errors
     /// A text with the file's name, the line and the word that is wrong, and what would be right.
     pub fn read(path: &str) -> Result<Self, String> {
-        let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+        let text = read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
         Self::new(path, &text).map_err(|error| format!("{path}:{error}"))
     }
 

@@ -1,9 +1,9 @@
-//! UNSAFE: one system call. Random numbers for job keys, nonces and epochs.
+//! Random numbers for job keys, nonces and epochs.
 
 use core::fmt;
 
-use nix::errno::Errno;
-use nix::libc;
+use aldis_sys::Errno;
+use aldis_sys::random::{self, GRND_NONBLOCK};
 
 /// The system has no random numbers to give. Keys that stood in for them could be foretold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,13 +55,8 @@ pub fn distinct() -> u64 {
 /// Asks the kernel; returns how many bytes there were. A machine that has just started and has nothing to draw them from is
 /// waited for: a kernel that is asked so makes some of its own jitter, within about a second (Linux 5.4 and newer).
 fn getrandom(bytes: &mut [u8]) -> Result<usize, Errno> {
-    let mut ask = |flags| {
-        // SAFETY: the pointer and the length are those of `bytes`; the call writes nowhere else.
-        let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), flags) };
-        Errno::result(got).map(|got| usize::try_from(got).unwrap_or(0))
-    };
-    match ask(libc::GRND_NONBLOCK) {
-        Err(Errno::EAGAIN) => ask(0),
+    match random::getrandom(bytes, GRND_NONBLOCK) {
+        Err(Errno::EAGAIN) => random::getrandom(bytes, 0),
         answer => answer,
     }
 }

@@ -10,8 +10,8 @@ use aldis_coll::rules;
 use aldis_hal::{Epoch, PeerId};
 use aldis_kernel::{Config, Memory};
 use aldis_protocols::card::{ADDRESS_BYTES_MAX, CARD_BYTES_MAX, Card};
-use nix::sys::prctl::set_pdeathsig;
-use nix::sys::signal::Signal;
+use aldis_sys::process::set_pdeathsig;
+use aldis_sys::signal::Signal;
 
 use crate::arena;
 use crate::board::{Board, Label, Phase};

@@ -10,7 +10,7 @@ use core::num::NonZeroUsize;
 
 use aldis_kernel::datatype::{TypeTable, Types};
 use aldis_kernel::{Memory, Storage};
-use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous};
+use aldis_sys::memory::{MapFlags, ProtFlags, mmap_anonymous};
 
 use crate::error::JoinError;
 use crate::memory::addresses_left;
@@ -26,7 +26,7 @@ unsafe fn zeroed<V>() -> Option<&'static mut V> {
     let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
     let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
     // SAFETY: a new mapping at an address of the kernel's choice; it overlaps nothing that Rust knows of.
-    let start = unsafe { mmap_anonymous(None, bytes, protection, flags) }.ok()?;
+    let start = unsafe { mmap_anonymous(None, bytes, (protection, flags)) }.ok()?;
     // SAFETY: mapped for reads and writes, never unmapped, aligned to a page, named nowhere else; zero is a V, as the
     // caller promises.
     Some(unsafe { start.cast().as_mut() })

@@ -1,9 +1,9 @@
 //! How much memory a segment may take: what the machine, the control groups and the limits of the user leave.
 
-use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
-use nix::sys::resource::{Resource, getrlimit};
+use aldis_sys::file::read_to_string;
+use aldis_sys::limits::{Resource, getrlimit};
 
 /// The largest file that the user may make, and so the largest segment, in bytes.
 pub(crate) fn file_bytes_max() -> u64 {

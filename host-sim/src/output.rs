@@ -1,4 +1,4 @@
-//! UNSAFE: looks at standard output before `main`. Where what a tool has to say goes: all of it arrives, or the tool fails.
+//! UNSAFE: runs before `main`. Where what a tool has to say goes: all of it arrives, or the tool fails.
 
 use core::error::Error;
 use core::fmt;
@@ -7,9 +7,9 @@ use std::ffi::OsString;
 use std::io::{self, Write, stdout};
 use std::process::ExitCode;
 
+use aldis_sys::Errno;
+use aldis_sys::file::{is_open, write_all};
 use clap::{ArgMatches, Command, Parser};
-use nix::errno::Errno;
-use nix::libc;
 
 /// Whether each standard output was closed when the process started. The standard library has put `/dev/null` there by `main`.
 static CLOSED: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
@@ -23,10 +23,8 @@ const OUT: usize = 1;
 static LOOK: extern "C" fn() = look;
 
 extern "C" fn look() {
-    for (closed, number) in CLOSED.iter().zip([libc::STDOUT_FILENO, libc::STDERR_FILENO]) {
-        // SAFETY: asks for flags; a number that is not open answers EBADF.
-        let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
-        closed.store(flags == -1, Ordering::Relaxed);
+    for (closed, number) in CLOSED.iter().zip(1..) {
+        closed.store(!is_open(number), Ordering::Relaxed);
     }
 }
 
@@ -64,7 +62,9 @@ impl From<Lost> for io::Error {
 pub fn print(text: impl fmt::Display) -> Result<(), Lost> {
     let mut out = stdout().lock();
     let open = check(OUT).map_err(io::Error::from);
-    open.and_then(|()| write!(out, "{text}")).and_then(|()| out.flush()).map_err(Lost)
+    // What others have printed comes first.
+    let flushed = open.and_then(|()| out.flush());
+    flushed.and_then(|()| write_all(&out, text.to_string().as_bytes())).map_err(Lost)
 }
 
 /// Tells why `program` fails; returns the exit code. It does not fail if somebody has stopped to read its output, who has read

@@ -5,10 +5,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use aldis_hal::{Activity, Instant, Platform};
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sched::{sched_getaffinity, sched_yield};
-use nix::time::{ClockId, clock_gettime};
-use nix::unistd::Pid;
+use aldis_sys::clock::{ClockId, clock_gettime, sleep};
+use aldis_sys::event::{PollFd, PollFlags, ppoll};
+use aldis_sys::process::{CpuSet, Pid, sched_getaffinity, sched_yield};
 
 use crate::board::Board;
 
@@ -22,7 +21,7 @@ pub fn monotonic_ns() -> u64 {
 pub fn allowed_cores() -> Vec<usize> {
     let set = sched_getaffinity(Pid::from_raw(0)).ok();
     let allowed = |core: &usize| set.is_some_and(|set| set.is_set(*core).unwrap_or(false));
-    (0..nix::sched::CpuSet::count()).filter(allowed).collect()
+    (0..CpuSet::count()).filter(allowed).collect()
 }
 
 /// When to stop spinning. Polls are those in a row that found nothing.
@@ -113,7 +112,7 @@ impl HostPlatform {
     fn sleep(&self, naps: u32) {
         let Some(bell) = &self.bell else {
             let us = NAP_US.saturating_mul(naps).min(self.patience.nap_us_max);
-            return std::thread::sleep(Duration::from_micros(us.into()));
+            return sleep(Duration::from_micros(us.into()));
         };
         // Who is woken by a signal sleeps less.
         let _ = ppoll(&mut [PollFd::new(bell.as_fd(), PollFlags::POLLIN)], Some(NAP_WITH_BELL.into()), None);

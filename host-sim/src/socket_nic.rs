@@ -2,10 +2,11 @@
 //! [switch](crate::switch), beside emulators whose `-netdev dgram` does the same.
 
 use std::io::{self, ErrorKind};
-use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
 use aldis_hal::nic::{Link, Mac, Nic, RxFrame, TxFrame};
+use aldis_sys::file::remove_file;
+use aldis_sys::socket::UnixDatagram;
 
 /// Bytes of the addresses and the EtherType, which an MTU does not count.
 const MAC_HEADER_BYTES: usize = 14;
@@ -70,7 +71,7 @@ impl SocketNic {
 impl Drop for SocketNic {
     fn drop(&mut self) {
         // Only a name is left if this fails, and nobody to tell.
-        let _ = std::fs::remove_file(&self.own);
+        let _ = remove_file(&self.own);
     }
 }
 

@@ -35,7 +35,7 @@ pub use message::{FromLauncher, FromRank, Node, Shape, TEXT_BYTES_MAX, TcpTerms,
 
 use core::fmt;
 
-use nix::errno::Errno;
+use aldis_sys::Errno;
 
 /// The environment variable with the number of the inherited socket.
 pub const SOCKET_VARIABLE: &str = "ALDIS_WIREUP_FD";

@@ -6,6 +6,8 @@ use core::cell::Cell;
 use core::ffi::{c_char, c_int};
 use std::time::Instant;
 
+use aldis_sys::limits::gethostname;
+
 use crate::abi::{
     Handle, MPI_ABI_SUBVERSION, MPI_ABI_VERSION, MPI_COMM_SELF, MPI_ERR_NO_MEM,
     MPI_MAX_LIBRARY_VERSION_STRING, MPI_MAX_PROCESSOR_NAME, MPI_SUBVERSION, MPI_THREAD_MULTIPLE,
@@ -84,7 +86,7 @@ mpi! { fn MPI_Get_library_version(text: Ptr<c_char>, len: Ptr<c_int>) on MPI_COM
 } }
 
 mpi! { fn MPI_Get_processor_name(text: Ptr<c_char>, len: Ptr<c_int>) on MPI_COMM_SELF => {
-    let name = nix::unistd::gethostname().map_or_else(|_| "localhost".into(), |name| name.to_string_lossy().into_owned());
+    let name = gethostname().map_or_else(|_| "localhost".into(), |name| name.to_string_lossy().into_owned());
     len.set(text.set_text(&name, MPI_MAX_PROCESSOR_NAME as usize)? as c_int)?;
 } }
 

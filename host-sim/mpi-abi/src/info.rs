@@ -23,8 +23,8 @@ static INFOS: Owned<RefCell<Table<Info>>> = unsafe { Owned::new(RefCell::new(Tab
 fn environment() -> Info {
     let mut arguments = std::env::args();
     let command = arguments.next().unwrap_or_default();
-    let folder =
-        std::env::current_dir().map_or_else(|_| String::new(), |folder| folder.display().to_string());
+    let folder = aldis_sys::process::current_dir()
+        .map_or_else(|_| String::new(), |folder| folder.display().to_string());
     let rest = arguments.collect::<Vec<_>>().join(" ");
     let known = [
         ("command", command),

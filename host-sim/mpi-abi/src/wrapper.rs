@@ -1,15 +1,15 @@
 //! What `aldis-mpicc` and `aldis-mpicxx` are: a compiler with the options that programs of MPI need.
 
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use aldis_host_sim::output;
+use aldis_sys::process::{Command, current_exe, exec};
 
 /// The folder that this program is installed in: it holds `bin`, `include` and `lib`.
 fn prefix() -> Option<PathBuf> {
-    let own = std::env::current_exe().ok()?.canonicalize().ok()?;
+    let own = current_exe().ok()?.canonicalize().ok()?;
     Some(own.parent()?.parent()?.to_owned())
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn run(name: &str, variable: &str, usual: &str) -> ExitCode {
         return said.map_or_else(|lost| output::failed(name, &lost), |()| ExitCode::SUCCESS);
     }
     let compiler = words.remove(0);
-    let error = Command::new(&compiler).args(words).exec();
+    let error = exec(Command::new(&compiler).args(words));
     eprintln!("{name}: cannot run {}: {error}; {variable} names another compiler", compiler.display());
     ExitCode::FAILURE
 }

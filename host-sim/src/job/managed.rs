@@ -11,13 +11,11 @@
 //! ```
 
 use core::time::Duration;
-use std::fs::{File, OpenOptions};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::Instant;
 
 use aldis_hal::PeerId;
-use nix::libc::O_NONBLOCK;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -25,6 +23,8 @@ use sha2::{Digest, Sha256};
 use aldis_coll::rules;
 use aldis_kernel::Memory;
 use aldis_protocols::card::{CARD_BYTES_MAX, Card};
+use aldis_sys::clock::sleep;
+use aldis_sys::file::{self, File, OFlag, OpenOptions, read_to_string};
 
 use super::{
     FAREWELL_LIMIT, GREETING_LIMIT, Job, LAST_WORD_LIMIT, Superior, TIMEOUT_VARIABLE, Terms, arena_bytes,
@@ -126,7 +126,7 @@ fn give_up(client: &mut Client, error: &JoinError) {
 /// Shows an error, and leaves the manager time to take it: Hydra drops what still is in its pipes when it ends a job.
 fn tell(text: &str) {
     eprintln!("{text}");
-    std::thread::sleep(TELLING);
+    sleep(TELLING);
 }
 
 /// Says a rank's last word. No manager shows what ranks say, and it ends this one too: an error is shown here, and first.
@@ -246,9 +246,9 @@ fn new_key() -> Result<(u64, [u8; KEY_BYTES]), NoEntropy> {
 /// What is the same for all that see each other's processes and have the same network: the machine since it was started, and
 /// the name spaces. A place of its own where `/proc` does not tell.
 fn place() -> String {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
+    let boot = read_to_string("/proc/sys/kernel/random/boot_id").ok();
     let space = |name: &str| {
-        let link = std::fs::read_link(format!("/proc/self/ns/{name}")).ok()?;
+        let link = file::read_link(format!("/proc/self/ns/{name}")).ok()?;
         link.to_str().map(str::to_owned)
     };
     let known = boot.zip(space("pid")).zip(space("net"));
@@ -341,8 +341,9 @@ fn node(rank: u32, all: &[Who], shares_memory: bool) -> Node {
 /// Opens and checks the segment of a rank of this node.
 fn open(rank: u32, held: Held, terms: &Terms) -> Result<&'static Segment, JoinError> {
     let path = format!("/proc/{}/fd/{}", held.process, held.descriptor);
-    let opened = OpenOptions::new().read(true).write(true).custom_flags(O_NONBLOCK).open(&path);
-    let file: File = opened.map_err(|error| {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).custom_flags(OFlag::O_NONBLOCK.bits());
+    let file: File = file::open(&path, &options).map_err(|error| {
         let text = format!("{path}: {error}; ALDIS_TRANSPORT=tcp reaches it without");
         JoinError::Apart { rank, text }
     })?;
@@ -488,7 +489,7 @@ mod tests {
         open(0, Held { process, descriptor: file.as_raw_fd() }, &terms).unwrap();
         let other = open(1, Held { process, descriptor: file.as_raw_fd() }, &terms).unwrap_err();
         assert!(other.to_string().contains("segment of rank 1: a segment of rank 0"), "{other}");
-        let null = File::open("/dev/null").unwrap();
+        let null = std::fs::File::open("/dev/null").unwrap();
         let error = open(0, Held { process, descriptor: null.as_raw_fd() }, &terms).unwrap_err();
         assert!(matches!(error, JoinError::Segment { .. }), "{error}");
         let gone = open(0, Held { process: u32::MAX, descriptor: 3 }, &terms).unwrap_err();

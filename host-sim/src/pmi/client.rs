@@ -3,9 +3,9 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Instant;
 
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{MsgFlags, recv, send};
+use aldis_sys::Errno;
+use aldis_sys::event::{PollFd, PollFlags, PollTimeout, poll};
+use aldis_sys::socket::{MsgFlags, recv, send};
 
 use super::error::{Fault, PmiError};
 use super::message::{Form, Message, MessageError};

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use nix::errno::Errno;
+use aldis_sys::Errno;
 
 use super::MESSAGE_BYTES_MAX;
 

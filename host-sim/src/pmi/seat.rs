@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use nix::sys::socket::SockType;
+use aldis_sys::socket::SockType;
 
 use super::{PmiError, Version};
 use crate::wireup::inherited;

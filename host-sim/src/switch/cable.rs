@@ -2,10 +2,11 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use aldis_drivers::serial::cobs::{self, Decoder};
+use aldis_sys::file::remove_file;
+use aldis_sys::socket::{UnixDatagram, UnixListener, UnixStream};
 use serde::Serialize;
 
 use super::FRAME_BYTES_MAX;
@@ -118,7 +119,7 @@ impl Cable {
 impl Drop for Cable {
     fn drop(&mut self) {
         // Only a name is left if this fails, and nobody to tell.
-        let _ = std::fs::remove_file(&self.own);
+        let _ = remove_file(&self.own);
     }
 }
 

@@ -4,9 +4,10 @@
 //! the frame for each, all numbers little-endian here, times in microseconds.
 
 use core::time::Duration;
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::time::SystemTime;
+
+use aldis_sys::file::File;
 
 /// What a file with times in microseconds begins with.
 const MAGIC: u32 = 0xA1B2_C3D4;

@@ -47,13 +47,13 @@ pub(crate) mod scratch;
 #[cfg(test)]
 mod tests;
 
-use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
 use aldis_hal::nic::Mac;
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
+use aldis_sys::Errno;
+use aldis_sys::event::{PollFd, PollFlags, TimeSpec, ppoll};
+use aldis_sys::file::File;
 
 use crate::platform::monotonic_ns;
 use capture::Capture;
@@ -160,7 +160,7 @@ impl Switch {
         let mut polled: Vec<PollFd<'_>> = self.ports.iter().flat_map(Port::interests).collect();
         polled.extend(others.iter().map(|other| PollFd::new(*other, PollFlags::POLLIN)));
         match ppoll(&mut polled, timeout, None) {
-            Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 
-use nix::poll::{PollFd, PollFlags};
+use aldis_sys::event::{PollFd, PollFlags};
 
 use super::cable::{Cable, Handed, Kind, Unreadable};
 use super::capture::Capture;

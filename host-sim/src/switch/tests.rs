@@ -1,6 +1,5 @@
 //! The switch with plain sockets as members.
 
-use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 

@@ -2,13 +2,13 @@
 
 use core::net::SocketAddr;
 use std::collections::VecDeque;
-use std::net::TcpListener;
 
 use aldis_hal::{Caps, Cause, Epoch, Features, Instant, Limits, PeerId, Sink, Token};
 use aldis_protocols::header::DATA_HEADER_BYTES;
 use aldis_protocols::stream::{self, Node, Setup, job_name};
-use nix::errno::Errno;
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use aldis_sys::event::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use aldis_sys::socket::TcpListener;
+use aldis_sys::{Errno, errno_of};
 
 use super::attention::Attention;
 use super::config::{Config, LINKS_MAX};
@@ -112,8 +112,8 @@ impl Engine {
         let networks = interfaces::select(&config.interfaces)?;
         for network in &networks {
             let listener = socket::listen_at(network.ip, &config.ports, &options)?;
-            let address = listener.local_addr();
-            addresses.push(address.map_err(|_| TcpError::system("getsockname")(Errno::last()))?);
+            let address = listener.local_addr().map_err(errno_of);
+            addresses.push(address.map_err(TcpError::system("getsockname"))?);
             epoll
                 .add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))
                 .map_err(TcpError::system("epoll_ctl"))?;

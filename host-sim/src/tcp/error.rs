@@ -3,7 +3,7 @@
 use core::fmt;
 use core::net::IpAddr;
 
-use nix::errno::Errno;
+use aldis_sys::Errno;
 
 use super::interfaces::Rejected;
 use super::tls::TlsError;

@@ -1,11 +1,11 @@
 //! How connections come about and end: what the machines of [`stream`](aldis_protocols::stream) ask for, done with sockets.
 
 use std::io::ErrorKind;
-use std::net::TcpStream;
 
 use aldis_hal::{Cause, Instant, PeerId, Resource};
 use aldis_protocols::stream::{Event, Handshake, Node, Refusal, chooses};
-use nix::errno::Errno;
+use aldis_sys::Errno;
+use aldis_sys::socket::TcpStream;
 
 use super::connection::{Connection, Link, Stage};
 use super::engine::{Engine, MESSAGE_BYTES_MAX};

@@ -4,9 +4,7 @@ use core::cmp::Reverse;
 use core::fmt;
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use nix::ifaddrs::{InterfaceAddress, getifaddrs};
-use nix::net::if_::InterfaceFlags;
-use nix::sys::socket::SockaddrStorage;
+use aldis_sys::socket::{InterfaceAddress, InterfaceFlags, SockaddrStorage, getifaddrs};
 use serde::{Deserialize, Serialize};
 
 use super::error::TcpError;

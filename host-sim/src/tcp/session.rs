@@ -1,9 +1,9 @@
 //! The bytes of one connection under TLS.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
 
 use aldis_protocols::stream::Refusal;
+use aldis_sys::socket::{Shutdown, TcpStream};
 use rustls::{Connection, Error};
 
 use super::wire::{Moved, is_momentary, uninterrupted};

@@ -3,13 +3,12 @@
 use core::net::{IpAddr, SocketAddr};
 use core::ops::RangeInclusive;
 use core::time::Duration;
-use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use nix::errno::Errno;
-use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, connect, listen, setsockopt, socket,
-    sockopt,
+use aldis_sys::Errno;
+use aldis_sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, TcpListener, TcpStream, bind, connect,
+    listen, setsockopt, socket, sockopt,
 };
 
 use super::error::TcpError;
@@ -107,7 +106,7 @@ pub(super) fn prepare(stream: &TcpStream, options: &Options) -> Result<(), Errno
 
 #[cfg(test)]
 mod tests {
-    use nix::sys::socket::getsockopt;
+    use aldis_sys::socket::getsockopt;
 
     use super::*;
 
@@ -139,14 +138,14 @@ mod tests {
     #[test]
     fn sockets_are_set_up() {
         let listener = listen_at(IpAddr::from([127, 0, 0, 1]), &(0..=0), &OPTIONS).unwrap();
-        let stream = begin(listener.local_addr().unwrap(), &OPTIONS).unwrap();
+        let mut stream = begin(listener.local_addr().unwrap(), &OPTIONS).unwrap();
         assert!(getsockopt(&stream, sockopt::TcpNoDelay).unwrap());
         assert!(getsockopt(&stream, sockopt::KeepAlive).unwrap());
         assert_eq!(getsockopt(&stream, sockopt::TcpKeepIdle), Ok(9));
         assert_eq!(getsockopt(&stream, sockopt::TcpUserTimeout), Ok(29_000));
         assert_eq!(getsockopt(&stream, sockopt::SndBuf), Ok(16_384), "the system doubles it");
         let mut end = [0];
-        let nothing = std::io::Read::read(&mut &stream, &mut end).unwrap_err();
+        let nothing = std::io::Read::read(&mut stream, &mut end).unwrap_err();
         assert_eq!(nothing.kind(), std::io::ErrorKind::WouldBlock);
     }
 }

@@ -5,12 +5,12 @@
 //! handshake within says and proves.
 
 use core::fmt;
-use std::fs;
 use std::io::ErrorKind;
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use aldis_sys::file::read_all;
+use aldis_sys::socket::TcpStream;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{Resumption, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::ring;
@@ -142,7 +142,7 @@ pub(super) struct Tls {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    fs::read(path).map_err(|error| TlsError::Read { path: path.into(), kind: error.kind() })
+    read_all(path).map_err(|error| TlsError::Read { path: path.into(), kind: error.kind() })
 }
 
 fn unusable(path: &Path) -> impl Fn(Error) -> TlsError {

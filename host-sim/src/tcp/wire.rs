@@ -1,9 +1,10 @@
 //! The bytes of one connection.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
-use std::net::{Shutdown, TcpStream};
 
 use aldis_protocols::stream::Refusal;
+use aldis_sys::Errno;
+use aldis_sys::socket::{Shutdown, TcpStream};
 
 use super::session::Session;
 use super::tls::Tls;
@@ -30,7 +31,7 @@ pub(super) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::R
 /// Whether a failure says nothing of the connection: another attempt may succeed, as when the system has memory again.
 pub(super) fn is_momentary(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
-        || matches!(error.raw_os_error(), Some(nix::libc::ENOBUFS | nix::libc::ENOMEM))
+        || matches!(error.raw_os_error().map(Errno::from_raw), Some(Errno::ENOBUFS | Errno::ENOMEM))
 }
 
 /// What became of an attempt to move bytes.

@@ -5,14 +5,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use nix::cmsg_space;
-use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::sockopt::SockType as SocketType;
-use nix::sys::socket::{
-    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, getsockopt, recvmsg,
-    sendmsg, socketpair,
+use aldis_sys::Errno;
+use aldis_sys::event::{PollFd, PollFlags, PollTimeout, poll};
+use aldis_sys::file::{FcntlArg, FdFlag, fcntl};
+use aldis_sys::socket::sockopt::SockType as SocketType;
+use aldis_sys::socket::{
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, cmsg_space, getsockopt,
+    recvmsg, sendmsg, socketpair,
 };
 use serde::{Deserialize, Serialize};
 
@@ -131,7 +130,8 @@ impl Channel {
         let rights = [ControlMessage::ScmRights(&numbers)];
         let beside = if numbers.is_empty() { &[][..] } else { &rights[..] };
         let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
-        match sendmsg::<()>(self.socket.as_raw_fd(), &bytes, beside, flags, None) {
+        match sendmsg(self.socket.as_raw_fd(), &bytes, beside, flags) {
+            Ok(sent) if sent < bytes[0].len() => Err(system("sendmsg")(Errno::EMSGSIZE)),
             Ok(_) => Ok(true),
             // Too many descriptors of this user are on their way at once; they arrive by and by.
             Err(Errno::EAGAIN | Errno::EINTR | Errno::ETOOMANYREFS) => Ok(false),
@@ -159,7 +159,7 @@ impl Channel {
         let mut room = [IoSliceMut::new(&mut received.bytes)];
         let mut beside = cmsg_space!([RawFd; DESCRIPTORS_MAX]);
         let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;
-        let answer = match recvmsg::<()>(self.socket.as_raw_fd(), &mut room, Some(&mut beside), flags) {
+        let answer = match recvmsg(self.socket.as_raw_fd(), &mut room, Some(&mut beside), flags) {
             Err(Errno::EAGAIN | Errno::EINTR) => return Ok(None),
             answer => answer.map_err(system("recvmsg"))?,
         };

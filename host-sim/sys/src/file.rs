@@ -1,11 +1,17 @@
-//! Files by their paths.
+//! This module holds `unsafe` code: a question about a number that may be of no file. Files and pipes.
 
+use core::ffi::c_int;
 use std::fs;
-use std::io::{self, ErrorKind};
-use std::os::fd::AsFd;
+pub use std::fs::OpenOptions;
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use nix::NixPath;
 use nix::errno::Errno;
+pub use nix::fcntl::{FcntlArg, FdFlag, OFlag};
+use nix::libc;
+pub use nix::unistd::AccessFlags;
 
 use crate::call::Call;
 use crate::fault::enter;
@@ -30,13 +36,84 @@ pub fn write(file: impl AsFd, bytes: &[u8]) -> Result<usize, Errno> {
     nix::unistd::write(file, fault.cut(bytes))
 }
 
+/// Writes all of `bytes`: `write(2)`, until nothing is left.
+///
+/// # Errors
+/// The system's; [`ErrorKind::WriteZero`] where it takes nothing.
+pub fn write_all(file: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match write(&file, bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
+            Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(())
+}
+
+/// `fcntl(2)`.
+///
+/// # Errors
+/// The system's.
+pub fn fcntl(file: impl AsFd, argument: FcntlArg<'_>) -> Result<c_int, Errno> {
+    let _fault = enter(Call::Fcntl)?;
+    nix::fcntl::fcntl(file, argument)
+}
+
+/// `dup(2)`; a program that is executed does not inherit the copy.
+///
+/// # Errors
+/// The system's.
+pub fn dup(file: impl AsFd) -> Result<OwnedFd, Errno> {
+    let _fault = enter(Call::Dup)?;
+    file.as_fd().try_clone_to_owned().map_err(crate::errno_of)
+}
+
 /// `open(2)`, by options of `std`.
 ///
 /// # Errors
 /// The system's.
-pub fn open(path: impl AsRef<Path>, options: &fs::OpenOptions) -> io::Result<fs::File> {
+pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> io::Result<File> {
     let _fault = enter(Call::Open)?;
-    options.open(path)
+    options.open(path).map(File)
+}
+
+/// An open file.
+#[derive(Debug)]
+pub struct File(fs::File);
+
+impl File {
+    /// `open(2)`, of a file that is made if it is not there, and is empty then.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
+        open(path, OpenOptions::new().write(true).create(true).truncate(true))
+    }
+}
+
+impl AsFd for File {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl From<File> for OwnedFd {
+    fn from(file: File) -> Self {
+        file.0.into()
+    }
+}
+
+impl Write for File {
+    /// `write(2)`.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(write(&self.0, bytes)?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Reads all of a file: `open(2)`, and `read(2)` until there is no more.
@@ -44,7 +121,7 @@ pub fn open(path: impl AsRef<Path>, options: &fs::OpenOptions) -> io::Result<fs:
 /// # Errors
 /// The system's.
 pub fn read_all(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
-    let file = open(path, fs::OpenOptions::new().read(true))?;
+    let file = open(path, OpenOptions::new().read(true))?;
     let (mut all, mut room) = (Vec::new(), [0; 4096]);
     loop {
         match read(&file, &mut room) {
@@ -65,6 +142,15 @@ pub fn read_to_string(path: impl AsRef<Path>) -> io::Result<String> {
     String::from_utf8(read_all(path)?).map_err(invalid)
 }
 
+/// `stat(2)`.
+///
+/// # Errors
+/// The system's.
+pub fn metadata(path: impl AsRef<Path>) -> io::Result<fs::Metadata> {
+    let _fault = enter(Call::Stat)?;
+    fs::metadata(path)
+}
+
 /// `readlink(2)`.
 ///
 /// # Errors
@@ -81,4 +167,28 @@ pub fn read_link(path: impl AsRef<Path>) -> io::Result<PathBuf> {
 pub fn remove_file(path: impl AsRef<Path>) -> io::Result<()> {
     let _fault = enter(Call::Unlink)?;
     fs::remove_file(path)
+}
+
+/// `access(2)`.
+///
+/// # Errors
+/// The system's.
+pub fn access<P: NixPath + ?Sized>(path: &P, mode: AccessFlags) -> Result<(), Errno> {
+    let _fault = enter(Call::Access)?;
+    nix::unistd::access(path, mode)
+}
+
+/// `chdir(2)`.
+///
+/// # Errors
+/// The system's.
+pub fn chdir<P: NixPath + ?Sized>(path: &P) -> Result<(), Errno> {
+    let _fault = enter(Call::Chdir)?;
+    nix::unistd::chdir(path)
+}
+
+/// `fcntl(2)`, `F_GETFD`: whether this number is of an open file.
+pub fn is_open(number: c_int) -> bool {
+    // SAFETY: asks for flags; a number that is not open answers EBADF.
+    unsafe { libc::fcntl(number, libc::F_GETFD) != -1 }
 }

@@ -13,17 +13,37 @@
 //! | [`fault`] | what a call asks before it happens |
 //! | [`file`] | files by their paths, reading and writing |
 //! | [`memory`] | shared memory and mappings |
-//! | [`process`] | other processes: their memory, signals, ends |
+//! | [`socket`] | sockets |
+//! | [`event`] | waiting for files and signals |
+//! | [`signal`] | signals, to this process and to others |
+//! | [`process`] | other processes: their memory, starts and ends; where this one runs |
+//! | [`clock`] | time |
+//! | [`random`] | random numbers |
+//! | [`limits`] | what the system lets a process have |
 //!
 //! Not here: `close`, since descriptors are closed by a drop, which has nobody to tell and on Linux frees the number whatever
-//! it answers; questions that cannot fail (`getpid`); what the allocator and the loader ask for.
+//! it answers; questions that cannot fail (`getpid`, `std`'s clocks); what the allocator and the loader ask for; a last word
+//! on standard error, whose loss nobody could be told; the calls of `libibverbs` and `librdmacm`, which have a
+//! fence of their own (`verbs/sys` of `aldis-host-sim`); the tools that make no part of a job: the files that the simulator's
+//! `aldis-sim`, `aldis-whatif` and `aldis-schedule` write their reports to.
 
 pub mod call;
+pub mod clock;
+pub mod event;
 pub mod fault;
 pub mod file;
+pub mod limits;
 pub mod memory;
 pub mod plan;
 pub mod process;
+pub mod random;
+pub mod signal;
+pub mod socket;
 
 pub use call::Call;
 pub use nix::errno::Errno;
+
+/// The number of an error of the system, as `std` has it; `EIO` if it is none of the system's.
+pub fn errno_of(error: std::io::Error) -> Errno {
+    error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
+}

@@ -9,14 +9,14 @@ use nix::NixPath;
 use nix::errno::Errno;
 pub use nix::fcntl::{FallocateFlags, SealFlag};
 pub use nix::libc::off_t;
+use nix::sys;
 pub use nix::sys::memfd::MFdFlags;
 pub use nix::sys::mman::{MapFlags, ProtFlags};
-pub use nix::sys::resource::Resource;
 pub use nix::sys::stat::{FileStat, Mode};
-use nix::{fcntl, sys};
 
 use crate::call::Call;
 use crate::fault::enter;
+use crate::file::{FcntlArg, fcntl};
 
 /// `memfd_create(2)`.
 ///
@@ -60,7 +60,7 @@ pub fn ftruncate(file: impl AsFd, length: off_t) -> Result<(), Errno> {
 /// The system's.
 pub fn fallocate(file: impl AsFd, flags: FallocateFlags, offset: off_t, length: off_t) -> Result<(), Errno> {
     let _fault = enter(Call::Fallocate)?;
-    fcntl::fallocate(file, flags, offset, length)
+    nix::fcntl::fallocate(file, flags, offset, length)
 }
 
 /// `fcntl(2)`, `F_ADD_SEALS`.
@@ -68,8 +68,7 @@ pub fn fallocate(file: impl AsFd, flags: FallocateFlags, offset: off_t, length: 
 /// # Errors
 /// The system's.
 pub fn add_seals(file: impl AsFd, seals: SealFlag) -> Result<(), Errno> {
-    let _fault = enter(Call::Fcntl)?;
-    fcntl::fcntl(file, fcntl::FcntlArg::F_ADD_SEALS(seals)).map(drop)
+    fcntl(file, FcntlArg::F_ADD_SEALS(seals)).map(drop)
 }
 
 /// `fcntl(2)`, `F_GET_SEALS`: their bits.
@@ -77,8 +76,7 @@ pub fn add_seals(file: impl AsFd, seals: SealFlag) -> Result<(), Errno> {
 /// # Errors
 /// The system's.
 pub fn seals(file: impl AsFd) -> Result<i32, Errno> {
-    let _fault = enter(Call::Fcntl)?;
-    fcntl::fcntl(file, fcntl::FcntlArg::F_GET_SEALS)
+    fcntl(file, FcntlArg::F_GET_SEALS)
 }
 
 /// `mmap(2)`, of a file.
@@ -127,13 +125,4 @@ pub unsafe fn munmap(start: NonNull<c_void>, bytes: usize) -> Result<(), Errno> 
     let _fault = enter(Call::Munmap)?;
     // SAFETY: as the caller promises.
     unsafe { sys::mman::munmap(start, bytes) }
-}
-
-/// `getrlimit(2)`: what counts now, and what it may be raised to.
-///
-/// # Errors
-/// The system's.
-pub fn getrlimit(resource: Resource) -> Result<(u64, u64), Errno> {
-    let _fault = enter(Call::Getrlimit)?;
-    sys::resource::getrlimit(resource)
 }

@@ -1,11 +1,17 @@
-//! This module holds `unsafe` code: it reads and writes memory of other processes. Other processes.
+//! This module holds `unsafe` code: it reads and writes memory of other processes. Other processes, and where this one runs.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+pub use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 
 use nix::errno::Errno;
 use nix::libc;
 pub use nix::libc::{iovec, pid_t};
-use nix::sys;
-pub use nix::sys::signal::Signal;
-pub use nix::unistd::{Pid, gettid};
+pub use nix::sched::CpuSet;
+use nix::sys::wait as ends;
+pub use nix::sys::wait::{Id, WaitPidFlag, WaitStatus};
+pub use nix::unistd::{Pid, getpid, getppid, gettid};
 
 use crate::call::Call;
 use crate::fault::enter;
@@ -44,13 +50,112 @@ pub unsafe fn process_vm_writev(pid: pid_t, local: iovec, remote: *const iovec) 
     Errno::result(moved).map(isize::unsigned_abs)
 }
 
-/// `kill(2)`.
+/// `fork(2)` and, in the child, `execve(2)`.
+///
+/// # Errors
+/// The system's, of either.
+pub fn spawn(command: &mut Command) -> io::Result<Child> {
+    let _fork = enter(Call::Fork)?;
+    let _execve = enter(Call::Execve)?;
+    command.spawn()
+}
+
+/// `execve(2)`: returns only if it fails.
+pub fn exec(command: &mut Command) -> io::Error {
+    match enter(Call::Execve) {
+        Ok(_fault) => command.exec(),
+        Err(errno) => errno.into(),
+    }
+}
+
+/// `waitpid(2)`.
 ///
 /// # Errors
 /// The system's.
-pub fn kill(process: Pid, signal: impl Into<Option<Signal>>) -> Result<(), Errno> {
+pub fn waitpid(process: Pid, flags: Option<WaitPidFlag>) -> Result<WaitStatus, Errno> {
+    let _fault = enter(Call::Waitpid)?;
+    ends::waitpid(process, flags)
+}
+
+/// `waitid(2)`.
+///
+/// # Errors
+/// The system's.
+pub fn waitid(id: Id<'_>, flags: WaitPidFlag) -> Result<WaitStatus, Errno> {
+    let _fault = enter(Call::Waitid)?;
+    ends::waitid(id, flags)
+}
+
+/// `waitpid(2)`, `WNOHANG`, of a child.
+///
+/// # Errors
+/// The system's.
+pub fn try_wait(child: &mut Child) -> io::Result<Option<ExitStatus>> {
+    let _fault = enter(Call::Waitpid)?;
+    child.try_wait()
+}
+
+/// `waitpid(2)`, of a child.
+///
+/// # Errors
+/// The system's.
+pub fn wait(child: &mut Child) -> io::Result<ExitStatus> {
+    let _fault = enter(Call::Waitpid)?;
+    child.wait()
+}
+
+/// `kill(2)`, `SIGKILL`, of a child.
+///
+/// # Errors
+/// The system's.
+pub fn kill_child(child: &mut Child) -> io::Result<()> {
     let _fault = enter(Call::Kill)?;
-    sys::signal::kill(process, signal)
+    child.kill()
+}
+
+/// `readlink(2)`: the path of this program.
+///
+/// # Errors
+/// The system's.
+pub fn current_exe() -> io::Result<PathBuf> {
+    let _fault = enter(Call::Readlink)?;
+    std::env::current_exe()
+}
+
+/// `getcwd(2)`.
+///
+/// # Errors
+/// The system's.
+pub fn current_dir() -> io::Result<PathBuf> {
+    let _fault = enter(Call::Getcwd)?;
+    std::env::current_dir()
+}
+
+/// `prctl(2)`, `PR_SET_PDEATHSIG`.
+///
+/// # Errors
+/// The system's.
+pub fn set_pdeathsig(signal: crate::signal::Signal) -> Result<(), Errno> {
+    let _fault = enter(Call::Prctl)?;
+    nix::sys::prctl::set_pdeathsig(signal)
+}
+
+/// `sched_getaffinity(2)`.
+///
+/// # Errors
+/// The system's.
+pub fn sched_getaffinity(process: Pid) -> Result<CpuSet, Errno> {
+    let _fault = enter(Call::SchedGetaffinity)?;
+    nix::sched::sched_getaffinity(process)
+}
+
+/// `sched_setaffinity(2)`.
+///
+/// # Errors
+/// The system's.
+pub fn sched_setaffinity(process: Pid, cores: &CpuSet) -> Result<(), Errno> {
+    let _fault = enter(Call::SchedSetaffinity)?;
+    nix::sched::sched_setaffinity(process, cores)
 }
 
 /// `sched_yield(2)`.

@@ -3,9 +3,10 @@
 
 use std::os::fd::AsFd;
 
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, poll};
-use nix::sys::signal::Signal;
+use aldis_sys::Errno;
+use aldis_sys::event::{PollFd, PollFlags, poll};
+use aldis_sys::file::dup;
+use aldis_sys::signal::Signal;
 
 use crate::error::{LaunchError, system};
 use crate::link::{Link, LinkError};
@@ -25,13 +26,8 @@ enum Source {
 /// Serves the launcher until it is gone; returns the exit code.
 pub(crate) fn run() -> Result<u8, LaunchError> {
     let signals = Signals::take_over().map_err(system("signalfd"))?;
-    let own = |file: std::io::Result<_>| {
-        file.map_err(|_| LaunchError::System { call: "dup", errno: Errno::last() })
-    };
-    let (input, output) = (
-        own(std::io::stdin().as_fd().try_clone_to_owned())?,
-        own(std::io::stdout().as_fd().try_clone_to_owned())?,
-    );
+    let input = dup(std::io::stdin()).map_err(system("dup"))?;
+    let output = dup(std::io::stdout()).map_err(system("dup"))?;
     let link = Link::new(input, output).map_err(system("fcntl"))?;
     let mut agent = Agent { signals, link, node: None, room: OUTPUT_WINDOW };
     match agent.serve() {

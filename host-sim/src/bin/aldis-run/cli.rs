@@ -281,7 +281,7 @@ impl Options {
         key: Option<[u8; KEY_BYTES]>,
     ) -> Order {
         let here = share.place == Place::Here;
-        let own = || std::env::current_dir().ok().filter(|_| !here);
+        let own = || aldis_sys::process::current_dir().ok().filter(|_| !here);
         Order {
             job,
             size: self.plan.ranks,

@@ -1,8 +1,7 @@
 //! Which core a rank is pinned to.
 
-use std::fs::read_to_string;
-
 use aldis_host_sim::platform::allowed_cores;
+use aldis_sys::file::read_to_string;
 
 /// The cores that the launcher may use, one hardware thread of every physical core first.
 pub(crate) fn in_order() -> Vec<usize> {

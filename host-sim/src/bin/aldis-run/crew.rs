@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
-use nix::poll::PollFlags;
+use aldis_sys::event::PollFlags;
 
 use crate::hosts::{Place, Share};
 use crate::link::LinkError;

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use aldis_host_sim::entropy::NoEntropy;
-use nix::errno::Errno;
+use aldis_sys::Errno;
 
 /// The launcher's own failures; those of ranks and hosts are verdicts.
 #[derive(Debug)]

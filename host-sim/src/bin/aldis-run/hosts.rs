@@ -49,7 +49,8 @@ pub(crate) fn list(text: &str) -> Result<Vec<Listed>, String> {
 
 /// Hosts of a file: one a line, `a`, `b:2` or `b slots=2`; `#` begins a comment.
 pub(crate) fn file(path: &Path) -> Result<Vec<Listed>, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let text =
+        aldis_sys::file::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let lines = (1..).zip(text.lines().map(|line| line.split('#').next().unwrap_or_default().trim()));
     let hosts = lines.filter(|(_, line)| !line.is_empty()).map(|(number, line)| {
         line_of_file(line).map_err(|error| format!("{}, line {number}: {error}", path.display()))

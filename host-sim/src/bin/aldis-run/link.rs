@@ -4,9 +4,8 @@
 use core::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::unistd::{read, write};
+use aldis_sys::Errno;
+use aldis_sys::file::{FcntlArg, OFlag, fcntl, read, write};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

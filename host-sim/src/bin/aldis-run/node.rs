@@ -4,17 +4,16 @@
 use core::time::Duration;
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
 use std::time::Instant;
 
 use aldis_host_sim::board::Label;
 use aldis_host_sim::segment::{self, BoardView, SegmentError};
 use aldis_host_sim::shape::Plan;
 use aldis_host_sim::wireup::{self, Channel};
-use nix::errno::Errno;
-use nix::poll::PollFlags;
-use nix::sys::signal::Signal;
-use nix::unistd::AccessFlags;
+use aldis_sys::Errno;
+use aldis_sys::event::PollFlags;
+use aldis_sys::file::{AccessFlags, access, chdir, metadata};
+use aldis_sys::signal::Signal;
 
 use crate::cores;
 use crate::pipes::{Came, Pipes};
@@ -104,12 +103,11 @@ impl Node {
             code: 1,
         };
         if let Some(folder) = &order.folder {
-            nix::unistd::chdir(folder.as_os_str()).map_err(|errno| refused(folder, errno))?;
+            chdir(folder.as_os_str()).map_err(|errno| refused(folder, errno))?;
         }
         for folder in order.programs.iter().filter_map(|program| program.folder.as_ref()) {
-            let access = AccessFlags::X_OK;
-            nix::unistd::access(folder.as_os_str(), access).map_err(|errno| refused(folder, errno))?;
-            if !Path::new(folder).is_dir() {
+            access(folder.as_os_str(), AccessFlags::X_OK).map_err(|errno| refused(folder, errno))?;
+            if !metadata(folder).is_ok_and(|data| data.is_dir()) {
                 return Err(refused(folder, Errno::ENOTDIR));
             }
         }

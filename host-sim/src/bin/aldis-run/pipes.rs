@@ -1,11 +1,9 @@
 //! What a node's ranks print, as it comes through their pipes.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use aldis_sys::Errno;
+use aldis_sys::file::{FcntlArg, OFlag, fcntl, read};
 
 use crate::talk::Kind;
 
@@ -18,7 +16,7 @@ struct Pipe {
     rank: u32,
     kind: Kind,
     /// `None` after the end.
-    file: Option<File>,
+    file: Option<OwnedFd>,
 }
 
 /// What came of a read.
@@ -41,7 +39,7 @@ impl Pipes {
     pub(crate) fn add(&mut self, rank: u32, out: OwnedFd, err: OwnedFd) -> Result<(), Errno> {
         for (kind, pipe) in [(Kind::Out, out), (Kind::Err, err)] {
             fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-            self.pipes.push(Pipe { rank, kind, file: Some(pipe.into()) });
+            self.pipes.push(Pipe { rank, kind, file: Some(pipe) });
         }
         Ok(())
     }
@@ -57,13 +55,11 @@ impl Pipes {
     /// Reads once from the pipe at `place`; closes it at its end.
     pub(crate) fn read(&mut self, place: usize) -> Came {
         let Some(pipe) = self.pipes.get_mut(place) else { return Came::Nothing };
-        let Some(file) = &mut pipe.file else { return Came::Nothing };
+        let Some(file) = &pipe.file else { return Came::Nothing };
         let mut bytes = vec![0; READ_BYTES_MAX];
-        let length = match file.read(&mut bytes) {
+        let length = match read(file, &mut bytes) {
             Ok(length) => length,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-                return Came::Nothing;
-            }
+            Err(Errno::EAGAIN | Errno::EINTR) => return Came::Nothing,
             Err(_) => 0,
         };
         bytes.truncate(length);

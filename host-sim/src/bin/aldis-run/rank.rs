@@ -2,10 +2,9 @@
 
 use aldis_host_sim::platform::monotonic_ns;
 use aldis_host_sim::segment::BoardView;
-use nix::errno::Errno;
-use nix::sys::signal::{Signal, killpg};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
-use nix::unistd::Pid;
+use aldis_sys::Errno;
+use aldis_sys::process::{Id, Pid, WaitPidFlag, WaitStatus, waitid, waitpid};
+use aldis_sys::signal::{Signal, killpg, sigrtmin};
 
 use crate::standing::{Exit, Standing};
 use crate::talk::Note;
@@ -66,7 +65,7 @@ impl Rank {
             Ok(WaitStatus::Exited(_, code)) => Some(Exit::Code(code)),
             Ok(WaitStatus::Signaled(_, signal, _)) => Some(Exit::Signal(signal as i32)),
             // The library has no name for real-time signals.
-            Err(Errno::EINVAL) => Some(Exit::Signal(nix::libc::SIGRTMIN())),
+            Err(Errno::EINVAL) => Some(Exit::Signal(sigrtmin())),
             Err(Errno::ECHILD) => Some(Exit::Unknown),
             _ => None,
         };

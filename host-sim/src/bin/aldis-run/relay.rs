@@ -1,11 +1,12 @@
 //! Carries what the ranks print to the launcher's own output, without waiting for a slow reader: while
 //! [`PENDING_BYTES_MAX`] bytes wait to be written, nodes are not asked for more and the ranks' pipes fill up.
 
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use aldis_host_sim::output;
-use nix::errno::Errno;
+use aldis_sys::file::{write, write_all};
+use aldis_sys::{Errno, errno_of};
 
 use crate::cli::Output;
 use crate::talk::Kind;
@@ -78,7 +79,7 @@ impl Outlet {
         let length = self.pending.len().min(WRITE_BYTES_MAX);
         let written = match self.absent {
             Some(errno) => Err(errno),
-            None => nix::unistd::write(to, self.pending.get(..length).unwrap_or_default()),
+            None => write(to, self.pending.get(..length).unwrap_or_default()),
         };
         match written {
             Ok(written) => drop(self.pending.drain(..written)),
@@ -88,13 +89,13 @@ impl Outlet {
     }
 
     /// Writes everything, however long the reader takes.
-    fn write_all(&mut self, to: &mut dyn Write) {
+    fn write_all(&mut self, to: BorrowedFd<'_>) {
         if self.pending.is_empty() {
             return;
         }
         let open = self.absent.map_or(Ok(()), |errno| Err(errno.into()));
-        if let Err(error) = open.and_then(|()| to.write_all(&self.pending)).and_then(|()| to.flush()) {
-            self.close(error.raw_os_error().map_or(Errno::EIO, Errno::from_raw));
+        if let Err(error) = open.and_then(|()| write_all(to, &self.pending)) {
+            self.close(errno_of(error));
         }
         self.pending.clear();
     }
@@ -197,8 +198,8 @@ impl Relay {
     }
 
     fn write_all(&mut self) {
-        self.out.write_all(&mut io::stdout().lock());
-        self.err.write_all(&mut io::stderr().lock());
+        self.out.write_all(io::stdout().as_fd());
+        self.err.write_all(io::stderr().as_fd());
     }
 }
 

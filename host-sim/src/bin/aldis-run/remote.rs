@@ -1,14 +1,17 @@
 //! An agent as the launcher sees it: a process, perhaps ssh, behind whose pipes a node of another place is.
 
 use std::ffi::OsString;
-use std::io::{self, ErrorKind, Read};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use aldis_sys::Errno;
+use aldis_sys::event::{PollFd, PollFlags, PollTimeout, poll};
+use aldis_sys::file::{FcntlArg, OFlag, fcntl, read};
+use aldis_sys::process::{
+    Child, ChildStderr, Command, ExitStatus, Stdio, current_exe, kill_child, spawn, try_wait, wait,
+};
 
 use crate::hosts::{Place, quoted};
 use crate::link::{Link, LinkError};
@@ -78,7 +81,7 @@ impl Agent {
         command.args(arguments).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let failed = |error: io::Error| format!("cannot start {program}: {error}");
-        let mut child = command.spawn().map_err(failed)?;
+        let mut child = spawn(&mut command).map_err(failed)?;
         let (to, from) = child.stdin.take().zip(child.stdout.take()).ok_or("no pipes")?;
         let link = Link::new(from.into(), to.into()).map_err(|errno| failed(errno.into()))?;
         let errors = child.stderr.take();
@@ -122,13 +125,13 @@ impl Agent {
     pub(crate) fn read_errors(&mut self) {
         let mut bytes = [0; SAID_BYTES_MAX];
         let Some(errors) = &mut self.errors else { return };
-        match errors.read(&mut bytes) {
+        match read(errors, &mut bytes) {
             Ok(length) if length > 0 => {
                 self.said.extend_from_slice(bytes.get(..length).unwrap_or_default());
                 let surplus = self.said.len().saturating_sub(SAID_BYTES_MAX);
                 self.said.drain(..surplus);
             }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(Errno::EAGAIN | Errno::EINTR) => {}
             _ => self.errors = None,
         }
     }
@@ -142,7 +145,7 @@ impl Agent {
 
     /// How its process has ended, if it has, and what it printed last.
     pub(crate) fn ended(&mut self) -> Option<String> {
-        let exit = match self.child.try_wait() {
+        let exit = match try_wait(&mut self.child) {
             Ok(status) => exit_of(status?),
             Err(_) => Exit::Unknown,
         };
@@ -165,8 +168,8 @@ impl Drop for Agent {
             let _ =
                 poll(&mut [PollFd::new(errors.as_fd(), PollFlags::empty())], PollTimeout::from(FAREWELL_MS));
         }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = kill_child(&mut self.child);
+        let _ = wait(&mut self.child);
     }
 }
 
@@ -189,7 +192,7 @@ fn exit_of(status: ExitStatus) -> Exit {
 
 /// This program, as another place is to find it.
 pub(crate) fn own_program() -> Result<String, String> {
-    let path = std::env::current_exe().map_err(|error| format!("no path of this program: {error}"))?;
+    let path = current_exe().map_err(|error| format!("no path of this program: {error}"))?;
     let path = OsString::from(path).into_string();
     path.map_err(|path| format!("{}: not a path in UTF-8; see --agent", path.display()))
 }

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use nix::sys::signal::Signal;
+use aldis_sys::signal::Signal;
 use serde::Serialize;
 
 use crate::crew::HostFault;

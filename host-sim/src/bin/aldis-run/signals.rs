@@ -2,9 +2,9 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use nix::errno::Errno;
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
+use aldis_sys::Errno;
+use aldis_sys::event::{SfdFlags, SignalFd};
+use aldis_sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
 
 use crate::spawn;
 
@@ -31,7 +31,7 @@ impl Signals {
     pub(crate) fn take_over() -> Result<Self, Errno> {
         spawn::keep_ends()?;
         let mask: SigSet = FORWARDED.into_iter().chain(JOB_CONTROL).chain([Signal::SIGCHLD]).collect();
-        mask.thread_block()?;
+        pthread_sigmask(SigmaskHow::SIG_BLOCK, &mask)?;
         let queue = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
         Ok(Self { queue })
     }

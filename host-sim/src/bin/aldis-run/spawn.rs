@@ -5,16 +5,15 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
 
 use aldis_host_sim::wireup::{Channel, SOCKET_VARIABLE};
-use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::sys::prctl::set_pdeathsig;
-use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
-use nix::unistd::{Pid, getpid, getppid};
+use aldis_sys::Errno;
+use aldis_sys::file::{FcntlArg, FdFlag, fcntl, metadata};
+use aldis_sys::process::{
+    Command, CpuSet, Pid, Stdio, getpid, getppid, sched_setaffinity, set_pdeathsig, spawn as start,
+};
+use aldis_sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, pthread_sigmask, signal};
 
 use crate::talk::{Input, Order};
 
@@ -53,17 +52,17 @@ impl SpawnError {
         let has_folder = Path::new(&program).components().count() > 1;
         let path = &Path::new(folder.unwrap_or_default()).join(&program);
         match error.kind() {
-            io::ErrorKind::NotFound if has_folder && path.exists() => {
+            io::ErrorKind::NotFound if has_folder && metadata(path).is_ok() => {
                 Self::NotExecutable { program, why: "its interpreter (first line) or loader is missing" }
             }
             io::ErrorKind::NotFound => {
                 let nearby = [".", "target/release", "target/release/examples", "target/debug/examples"];
-                let found =
-                    nearby.iter().map(|folder| Path::new(folder).join(path)).find(|one| one.is_file());
+                let is_file = |path: &PathBuf| metadata(path).is_ok_and(|data| data.is_file());
+                let found = nearby.iter().map(|folder| Path::new(folder).join(path)).find(is_file);
                 let hint = found.filter(|_| !has_folder).map(|one| format!("{}", one.display()));
                 Self::NotFound { program, hint }
             }
-            io::ErrorKind::PermissionDenied if path.is_dir() => {
+            io::ErrorKind::PermissionDenied if metadata(path).is_ok_and(|data| data.is_dir()) => {
                 Self::NotExecutable { program, why: "it is a folder" }
             }
             io::ErrorKind::PermissionDenied => {
@@ -153,7 +152,7 @@ pub(crate) fn spawn(plan: &Plan<'_>) -> Result<Spawned, SpawnError> {
             if getppid() != launcher {
                 return Err(Errno::ESRCH.into());
             }
-            SigSet::empty().thread_set_mask()?;
+            pthread_sigmask(SigmaskHow::SIG_SETMASK, &SigSet::empty())?;
             // A shell without job control starts `&` with these ignored, to spare a background job the terminal's. A
             // rank has a process group of its own and gets them from the launcher alone.
             for forwarded in [Signal::SIGINT, Signal::SIGQUIT] {
@@ -166,7 +165,7 @@ pub(crate) fn spawn(plan: &Plan<'_>) -> Result<Spawned, SpawnError> {
             Ok(())
         });
     }
-    let mut child = command.spawn().map_err(refused)?;
+    let mut child = start(&mut command).map_err(refused)?;
     let streams = child.stdout.take().zip(child.stderr.take());
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
     Ok(Spawned { pid, streams: streams.map(|(out, err)| (out.into(), err.into())) })

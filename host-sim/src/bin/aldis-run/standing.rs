@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use nix::sys::signal::Signal;
+use aldis_sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
 /// How far a rank has come.

@@ -6,9 +6,9 @@ use std::io::{self, IsTerminal, Write};
 use std::time::Instant;
 
 use aldis_host_sim::tcp::JobKey;
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{Signal, raise};
+use aldis_sys::Errno;
+use aldis_sys::event::{PollFd, PollFlags, PollTimeout, poll};
+use aldis_sys::signal::{Signal, raise};
 
 use crate::cli::Options;
 use crate::crew::{Host, HostFault, Ready};

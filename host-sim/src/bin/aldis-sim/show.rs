@@ -8,8 +8,8 @@ use std::io;
 use aldis_host_sim::output;
 use aldis_host_sim::sim::workloads::WORKLOADS;
 use aldis_host_sim::sim::{Finding, Profile, Report, Topology, Wire};
+use aldis_sys::limits::{UsageWho, getrusage};
 use indicatif::{ProgressBar, ProgressStyle};
-use nix::sys::resource::{UsageWho, getrusage};
 use serde_json::json;
 
 use crate::failure;

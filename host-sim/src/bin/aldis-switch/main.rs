@@ -4,18 +4,17 @@
 mod cli;
 mod show;
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use aldis_host_sim::output;
 use aldis_host_sim::platform::monotonic_ns;
 use aldis_host_sim::switch::{Faults, Kind, Switch};
+use aldis_sys::event::{PollFd, PollFlags, PollTimeout, SfdFlags, SignalFd, poll};
+use aldis_sys::file::{File, read};
+use aldis_sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
 use cli::Options;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 fn main() -> ExitCode {
     match output::parse().map(|options| run(&options)) {
@@ -49,7 +48,7 @@ fn run(options: &Options) -> io::Result<()> {
 /// What asks for the end comes as something to read, so that the last frames and figures are written in peace.
 fn take_over_signals() -> io::Result<SignalFd> {
     let mask: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();
-    mask.thread_block()?;
+    pthread_sigmask(SigmaskHow::SIG_BLOCK, &mask)?;
     Ok(SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?)
 }
 
@@ -61,12 +60,12 @@ fn is_over(signals: &SignalFd, until_eof: bool, until: Option<u64>) -> io::Resul
 
 /// Whether standard input has ended. What it says is read and not looked at.
 fn input_is_over() -> io::Result<bool> {
-    let mut input = io::stdin();
+    let input = io::stdin();
     let mut polled = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
     if poll(&mut polled, PollTimeout::ZERO)? == 0 {
         return Ok(false);
     }
-    Ok(input.read(&mut [0; 64])? == 0)
+    Ok(read(&input, &mut [0; 64])? == 0)
 }
 
 fn named(path: &std::path::Path, error: &io::Error) -> io::Error {

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::fd::AsFd;
 
 use aldis_hal::cause::Malformed;
 
@@ -13,7 +14,8 @@ fn socket(rank: &Rank) -> TcpStream {
     let engine = rank.tcp.engine.as_ref().unwrap();
     let slot =
         engine.peers.iter().find_map(|peer| peer.links.first().copied().filter(|slot| *slot != u32::MAX));
-    engine.connections.peek(slot.unwrap()).unwrap().wire.socket().try_clone().unwrap()
+    let socket = engine.connections.peek(slot.unwrap()).unwrap().wire.socket();
+    socket.as_fd().try_clone_to_owned().unwrap().into()
 }
 
 /// Two ranks that have talked, and the second one's socket.

@@ -1,13 +1,12 @@
 //! Faults by plan. Nothing here locks or allocates once the plan was read, so that calls between fork and exec may come here.
 
 use core::fmt::{self, Write};
-use core::mem;
 use core::ops::Deref;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 use std::env;
 use std::ffi::{CString, OsString};
-use std::io::IoSlice;
+use std::io::{IoSlice, IoSliceMut};
 use std::os::unix::ffi::OsStringExt;
 use std::sync::OnceLock;
 
@@ -204,14 +203,20 @@ impl Fault {
         pieces.iter().map(cut).collect::<Vec<_>>()
     }
 
-    /// Leaves of `room` the beginning that is asked for.
-    pub fn cut_all_mut(&self, room: &mut [&mut [u8]]) {
-        let mut left = self.len(room.iter().map(|piece| piece.len()).sum());
-        for piece in room {
-            let count = piece.len().min(left);
+    /// Calls `read` with the beginning of `rooms` that is asked for.
+    pub fn cut_all_mut<R>(
+        &self,
+        rooms: &mut [IoSliceMut<'_>],
+        read: impl FnOnce(&mut [IoSliceMut<'_>]) -> R,
+    ) -> R {
+        let mut left = self.len(rooms.iter().map(|room| room.len()).sum());
+        let mut cut = Vec::with_capacity(rooms.len());
+        for room in rooms {
+            let count = room.len().min(left);
             left -= count;
-            *piece = mem::take(piece).get_mut(..count).unwrap_or_default();
+            cut.push(IoSliceMut::new(room.get_mut(..count).unwrap_or_default()));
         }
+        read(&mut cut)
     }
 }
 

@@ -6,11 +6,11 @@ mod options;
 
 use std::ffi::OsString;
 use std::io::{Error, ErrorKind};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use aldis_host_sim::output;
+use aldis_sys::process::{Command, current_exe, exec};
 
 use crate::options::{Asked, Job};
 
@@ -42,7 +42,7 @@ Each is behind one dash or two. What else aldis-run --help has, aldis-run does.
 
 /// The folder that this program is installed in.
 fn prefix() -> Option<PathBuf> {
-    let own = std::env::current_exe().ok()?.canonicalize().ok()?;
+    let own = current_exe().ok()?.canonicalize().ok()?;
     Some(own.parent()?.parent()?.to_owned())
 }
 
@@ -96,6 +96,6 @@ fn run(job: Job) -> ExitCode {
         }
         command.args(program);
     }
-    let error = command.exec();
+    let error = exec(&mut command);
     output::failed(NAME, &Error::new(error.kind(), format!("cannot run {}: {error}", launcher.display())))
 }

@@ -23,9 +23,9 @@ fn a_call_that_is_to_fall_short_is_made_with_half_of_its_bytes_and_at_least_one(
         let lengths: Vec<usize> = short.cut_all(&all).iter().map(|piece| piece.len()).collect();
         assert_eq!(lengths, cut);
         let (mut one, mut other) = ([0; 8], [0; 8]);
-        let mut room = [&mut one[..pieces[0]], &mut other[..pieces[1]]];
-        short.cut_all_mut(&mut room);
-        assert_eq!(room.map(|piece| piece.len()), cut);
+        let mut rooms = [IoSliceMut::new(&mut one[..pieces[0]]), IoSliceMut::new(&mut other[..pieces[1]])];
+        let lengths = |rooms: &mut [IoSliceMut<'_>]| rooms.iter().map(|room| room.len()).collect::<Vec<_>>();
+        assert_eq!(short.cut_all_mut(&mut rooms, lengths), cut);
     }
 }
 
