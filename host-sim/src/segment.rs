@@ -34,6 +34,9 @@ pub const LEAST_BYTES: usize = BOARD_BYTES + STAND_BYTES;
 /// The seals that every segment carries.
 const SEALS: SealFlag = SealFlag::F_SEAL_SHRINK.union(SealFlag::F_SEAL_GROW);
 
+/// Signals that may interrupt the making of a segment.
+const INTERRUPTIONS: u32 = 100;
+
 /// Why a segment could not be made or was not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -44,6 +47,8 @@ pub enum SegmentError {
         need: u64,
         /// Bytes available.
         have: u64,
+        /// Why the system refused them; `None` if it was not asked.
+        refused: Option<Errno>,
     },
     /// The process may not have so many addresses.
     NoAddresses {
@@ -92,7 +97,10 @@ pub enum SegmentError {
 impl fmt::Display for SegmentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::NoMemory { need, have } => {
+            Self::NoMemory { need, have, refused } => {
+                if let Some(errno) = refused {
+                    write!(f, "fallocate failed: {}: ", errno.desc())?;
+                }
                 write!(f, "not enough memory: {need} bytes needed, {have} available")
             }
             Self::NoAddresses { need, have } => write!(
@@ -134,7 +142,7 @@ fn system(call: &'static str) -> impl Fn(Errno) -> SegmentError {
 /// [`SegmentError::NoMemory`] with both numbers.
 pub fn check_room(segments: u32, bytes: usize) -> Result<(), SegmentError> {
     let (need, have) = (u64::from(segments).saturating_mul(bytes as u64), available_bytes());
-    if have < need { Err(SegmentError::NoMemory { need, have }) } else { Ok(()) }
+    if have < need { Err(SegmentError::NoMemory { need, have, refused: None }) } else { Ok(()) }
 }
 
 /// Makes a segment of `bytes` bytes (board included): zeroed, backed by memory, sealed and labelled.
@@ -144,17 +152,22 @@ pub fn check_room(segments: u32, bytes: usize) -> Result<(), SegmentError> {
 pub fn create(label: Label, bytes: usize) -> Result<OwnedFd, SegmentError> {
     let need = bytes as u64;
     let have = available_bytes().min(file_bytes_max());
-    let length = off_t::try_from(bytes).map_err(|_| SegmentError::NoMemory { need, have })?;
+    let length = off_t::try_from(bytes).map_err(|_| SegmentError::NoMemory { need, have, refused: None })?;
     if have < need {
-        return Err(SegmentError::NoMemory { need, have });
+        return Err(SegmentError::NoMemory { need, have, refused: None });
     }
     let name = format!("aldis-{:016x}-{}", label.job, label.rank);
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
     let file = memfd_create(name.as_str(), flags).map_err(system("memfd_create"))?;
     fchmod(&file, Mode::S_IRUSR | Mode::S_IWUSR).map_err(system("fchmod"))?;
     ftruncate(&file, length).map_err(system("ftruncate"))?;
-    fallocate(&file, FallocateFlags::empty(), 0, length).map_err(|errno| match errno {
-        Errno::ENOSPC | Errno::ENOMEM | Errno::EFBIG => SegmentError::NoMemory { need, have },
+    let allocate = || fallocate(&file, FallocateFlags::empty(), 0, length);
+    // A signal interrupts it.
+    let allocated = (0..INTERRUPTIONS).map(|_| allocate()).find(|told| *told != Err(Errno::EINTR));
+    allocated.unwrap_or(Err(Errno::EINTR)).map_err(|errno| match errno {
+        Errno::ENOSPC | Errno::ENOMEM | Errno::EFBIG => {
+            SegmentError::NoMemory { need, have, refused: Some(errno) }
+        }
         errno => SegmentError::System { call: "fallocate", errno },
     })?;
     add_seals(&file, SEALS).map_err(system("fcntl(F_ADD_SEALS)"))?;
@@ -169,7 +182,11 @@ fn check_file(file: BorrowedFd<'_>, bytes: usize) -> Result<(), SegmentError> {
     if expected != found {
         return Err(SegmentError::Size { expected, found });
     }
-    let seals = seals(file).unwrap_or(-1);
+    let seals = match seals(file) {
+        // Of a file that cannot be sealed at all.
+        Err(Errno::EINVAL) => -1,
+        asked => asked.map_err(system("fcntl(F_GET_SEALS)"))?,
+    };
     if seals < 0 || !SealFlag::from_bits_truncate(seals).contains(SEALS) {
         return Err(SegmentError::Unsealed { expected: SEALS.bits(), found: seals });
     }

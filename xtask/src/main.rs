@@ -12,12 +12,15 @@ mod board;
 mod children;
 mod conformance;
 mod demo;
+mod dice;
 mod endian;
+mod faults;
 mod fences;
 mod firmware;
 mod fuzz;
 mod licences;
 mod limit;
+mod marked;
 mod mpi;
 mod provision;
 mod qemu;
@@ -49,6 +52,7 @@ enum Command {
     Conformance(conformance::Conformance),
     Demo(demo::Demo),
     Endian(endian::Endian),
+    Faults(faults::Faults),
     Fences(fences::Fences),
     Firmware(firmware::Firmware),
     Fuzz(fuzz::Fuzz),
@@ -72,6 +76,7 @@ fn main() -> ExitCode {
         Command::Conformance(conformance) => conformance.run(),
         Command::Demo(demo) => demo.run(),
         Command::Endian(endian) => endian.run(),
+        Command::Faults(faults) => faults.run(),
         Command::Fences(fences) => fences.run(),
         Command::Firmware(firmware) => firmware.run(),
         Command::Fuzz(fuzz) => fuzz.run(),

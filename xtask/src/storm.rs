@@ -73,7 +73,8 @@ impl Storm {
     /// Runs the jobs, also after one that failed; a tally for each kind.
     fn blow(&self) -> Result<[Tally; KINDS.len()]> {
         let workspace = Workspace::members()?;
-        build()?;
+        eprintln!("building aldis-run and the examples");
+        shell::run(&mut workspace::examples())?;
         let start = Instant::now();
         let jobs = self.jobs.or_else(|| self.seconds.is_none().then_some(JOBS)).unwrap_or(u64::MAX);
         let mut tallies: [Tally; KINDS.len()] = core::array::from_fn(|_| Tally::default());
@@ -129,13 +130,6 @@ impl Storm {
         }
         Ok(())
     }
-}
-
-fn build() -> Result<()> {
-    eprintln!("building aldis-run and the examples");
-    let mut cargo = workspace::cargo();
-    cargo.args(["build", "--locked", "--quiet", "-p", "aldis-host-sim", "--bin", "aldis-run", "--examples"]);
-    shell::run(&mut cargo)
 }
 
 /// A step of `cargo xtask test`: as many jobs as there is time for, from a [wild seed](Wild) on.

@@ -51,7 +51,7 @@ fn a_segment_is_private_backed_and_sealed() {
 fn too_little_memory_is_an_error_with_both_numbers() {
     let need = 1_usize << 50;
     match create(LABEL, need) {
-        Err(error @ SegmentError::NoMemory { need: told, have }) => {
+        Err(error @ SegmentError::NoMemory { need: told, have, refused: None }) => {
             assert_eq!(told, need as u64);
             assert!(have < told);
             assert!(error.to_string().contains("bytes needed"), "{error}");

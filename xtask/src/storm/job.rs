@@ -5,16 +5,16 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::Instant;
 
 use anyhow::Result;
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
 use super::plan::{KINDS, Pause, Plan, Victim};
 use crate::children::{Child, Folder, lines_of};
+use crate::marked::{Mark, Process, said};
 
 /// How long a job may go on after the last signal: many times what it needs on two cores that others use too.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
@@ -27,25 +27,18 @@ const WRONG: [&str; 4] = ["differs", "is wrong", "panicked", "instead of"];
 /// The variable by which the processes of a job are found.
 const MARK: &str = "ALDIS_STORM";
 
-/// A process of the job.
-struct Process {
-    pid: Pid,
-    /// It runs the program; others are agents, or not yet what they will be.
-    is_rank: bool,
-}
-
 /// A job that is under way.
 struct Job {
     launcher: Child,
-    mark: String,
+    mark: Mark,
 }
 
 /// Runs a job as planned; what was wrong with its end.
 pub(super) fn run(programs: &Path, plan: &Plan) -> Result<Option<String>> {
     let folder = Folder::new()?;
-    let mark = format!("{MARK}={}-{}", std::process::id(), plan.seed);
+    let mark = Mark::new(MARK, plan.seed);
     let mut command = Command::new("env");
-    command.arg(&mark).arg(format!("TMPDIR={}", folder.path().display()));
+    command.arg(mark.assignment()).arg(format!("TMPDIR={}", folder.path().display()));
     command.arg(programs.join("aldis-run")).args(["-n", &plan.ranks.to_string()]);
     command.args(KINDS[plan.kind].options);
     command.arg(programs.join("examples").join(plan.program[0])).args(&plan.program[1..]);
@@ -64,13 +57,13 @@ pub(super) fn run(programs: &Path, plan: &Plan) -> Result<Option<String>> {
         return Ok(Some(format!("not over {} s after the last signal", ENDS_WITHIN.as_secs())));
     };
     let until = Instant::now() + GONE_WITHIN;
-    while !job.processes().is_empty() && Instant::now() < until {
+    while !job.mark.processes().is_empty() && Instant::now() < until {
         thread::sleep(LOOK);
     }
     let said: Vec<String> = streams.iter().flat_map(|lines| said(lines, until)).collect();
     let left = fs::read_dir(folder.path())?.flatten().map(|entry| entry.path()).collect::<Vec<_>>();
-    let wrong = if !job.processes().is_empty() {
-        Some(format!("{} processes are left {} s later", job.processes().len(), GONE_WITHIN.as_secs()))
+    let wrong = if !job.mark.processes().is_empty() {
+        Some(format!("{} processes are left {} s later", job.mark.processes().len(), GONE_WITHIN.as_secs()))
     } else if !left.is_empty() {
         Some(format!("files are left: {left:?}"))
     } else {
@@ -101,21 +94,6 @@ fn judge(plan: &Plan, hit: Option<&Process>, status: ExitStatus, said: &[String]
     }
 }
 
-/// All lines of a stream; one that is held open past the limit ends there.
-fn said(lines: &Receiver<String>, until: Instant) -> Vec<String> {
-    let mut said = Vec::new();
-    loop {
-        match lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(line) => said.push(line),
-            Err(RecvTimeoutError::Disconnected) => return said,
-            Err(RecvTimeoutError::Timeout) => {
-                said.push("(the output is still held open)".into());
-                return said;
-            }
-        }
-    }
-}
-
 impl Job {
     /// Stops a process for a time. One that has ended meanwhile needs no more.
     fn pause(&mut self, pause: &Pause) {
@@ -128,6 +106,11 @@ impl Job {
         }
     }
 
+    /// The launcher.
+    fn itself(&self) -> Process {
+        Process { pid: self.launcher.pid(), is_rank: false, is_stopped: false }
+    }
+
     /// The victim, once there is one; `None` if the job is over.
     fn find(&mut self, victim: Victim) -> Option<Process> {
         let until = Instant::now() + ENDS_WITHIN;
@@ -136,9 +119,9 @@ impl Job {
                 return None;
             }
             match victim {
-                Victim::Launcher => return Some(Process { pid: self.launcher.pid(), is_rank: false }),
+                Victim::Launcher => return Some(self.itself()),
                 Victim::Other(number) => {
-                    let mut others = self.processes();
+                    let mut others = self.mark.processes();
                     others.retain(|process| process.pid != self.launcher.pid());
                     if !others.is_empty() {
                         let index = (number % others.len() as u64) as usize;
@@ -149,29 +132,12 @@ impl Job {
             thread::sleep(LOOK);
         }
     }
-
-    /// All processes of the job that have not ended, in the order of their ids.
-    fn processes(&self) -> Vec<Process> {
-        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).map(Pid::from_raw);
-        let mut found: Vec<Process> = pids.filter_map(|pid| self.process(pid)).collect();
-        found.sort_by_key(|process| process.pid);
-        found
-    }
-
-    /// The process, if it is one of the job's. One that has ended has no environment.
-    fn process(&self, pid: Pid) -> Option<Process> {
-        let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
-        let mut variables = environment.split(|byte| *byte == 0);
-        variables.find(|variable| *variable == self.mark.as_bytes())?;
-        let program = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
-        let is_rank = program.parent().is_some_and(|folder| folder.ends_with("examples"));
-        Some(Process { pid, is_rank })
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use nix::unistd::Pid;
+
     use super::*;
 
     /// A status as wait(2) tells it.
@@ -181,7 +147,7 @@ mod tests {
     fn judged(victim: Option<Victim>, is_rank: bool, status: i32, said: &str) -> Option<String> {
         let mut plan = Plan::draw(0, None);
         plan.kills = victim.map(|victim| (Duration::ZERO, victim));
-        let hit = Process { pid: Pid::from_raw(77), is_rank };
+        let hit = Process { pid: Pid::from_raw(77), is_rank, is_stopped: false };
         judge(&plan, victim.map(|_| &hit), ExitStatus::from_raw(status), &[said.to_owned()])
     }
 

@@ -3,6 +3,8 @@
 use core::fmt;
 use core::time::Duration;
 
+use crate::dice::Dice;
+
 /// A way for ranks to talk, and what tells the launcher so.
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
@@ -69,11 +71,11 @@ impl Plan {
         let drawn = dice.below(KINDS.len() as u64) as usize;
         let kind = KINDS.iter().position(|of| kind == Some(of.name)).unwrap_or(drawn);
         let ranks = 2 + dice.below(3);
-        let program = &PROGRAMS[dice.below(PROGRAMS.len() as u64) as usize];
+        let program = dice.one_of(&PROGRAMS);
         let is_killed = dice.below(4) > 0;
         let pauses = if is_killed { dice.below(3) } else { 1 + dice.below(3) };
-        let pauses = (0..pauses).map(|_| dice.pause()).collect();
-        let kills = is_killed.then(|| (dice.moment(300), dice.victim()));
+        let pauses = (0..pauses).map(|_| pause(&mut dice)).collect();
+        let kills = is_killed.then(|| (moment(&mut dice, 300), victim(&mut dice)));
         let mut words = program.arguments.to_vec();
         words.extend([program.length, if is_killed { ENDLESS } else { program.short }]);
         Self { seed, kind, ranks, program: words, pauses, kills }
@@ -94,32 +96,19 @@ impl fmt::Display for Plan {
     }
 }
 
-/// SplitMix64 (Steele, Lea and Flood 2014).
-struct Dice(u64);
+fn moment(dice: &mut Dice, ms_max: u64) -> Duration {
+    Duration::from_micros(dice.below(1000 * ms_max))
+}
 
-impl Dice {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut drawn = self.0;
-        drawn = (drawn ^ (drawn >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        drawn = (drawn ^ (drawn >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (drawn ^ (drawn >> 31)) % end
+fn victim(dice: &mut Dice) -> Victim {
+    match dice.below(6) {
+        0 => Victim::Launcher,
+        _ => Victim::Other(dice.below(1000)),
     }
+}
 
-    fn moment(&mut self, ms_max: u64) -> Duration {
-        Duration::from_micros(self.below(1000 * ms_max))
-    }
-
-    fn victim(&mut self) -> Victim {
-        match self.below(6) {
-            0 => Victim::Launcher,
-            _ => Victim::Other(self.below(1000)),
-        }
-    }
-
-    fn pause(&mut self) -> Pause {
-        Pause { after: self.moment(150), victim: self.victim(), time: self.moment(150) }
-    }
+fn pause(dice: &mut Dice) -> Pause {
+    Pause { after: moment(dice, 150), victim: victim(dice), time: moment(dice, 150) }
 }
 
 #[cfg(test)]

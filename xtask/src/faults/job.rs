@@ -1,0 +1,194 @@
+//! One job whose calls come to what a plan has, and whether it ends as it must.
+
+use core::time::Duration;
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+use std::sync::mpsc::Receiver;
+use std::thread;
+use std::time::Instant;
+
+use aldis_sys::Call;
+use aldis_sys::fault::{LOG_VARIABLE, PLAN_VARIABLE};
+use aldis_sys::plan::{Plan, Process};
+use anyhow::{Context, Result};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::outcomes;
+use super::scenario::Scenario;
+use crate::children::{Child, Folder, lines_of};
+use crate::marked::{Mark, said};
+
+/// How long a job may take: many times what it needs on two cores that others use too.
+const ENDS_WITHIN: Duration = Duration::from_secs(60);
+/// How long its processes may be there after the launcher's end.
+const GONE_WITHIN: Duration = Duration::from_secs(10);
+/// How long a process that has stopped itself stays so.
+const STOPPED_FOR: Duration = Duration::from_millis(300);
+/// How long between two looks at the processes.
+const LOOK: Duration = Duration::from_millis(20);
+/// What a program says of a result that is wrong, or Rust of a bug, or the launcher of a crash.
+const WRONG: [&str; 7] = ["differs", "is wrong", "panicked", "SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL"];
+/// The variable by which the processes of a job are found.
+const MARK: &str = "ALDIS_FAULTS_JOB";
+
+/// A use of a call by a process.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Use {
+    pub(super) process: Process,
+    pub(super) call: Call,
+    pub(super) number: u32,
+}
+
+/// How a job went.
+#[derive(Debug)]
+pub(super) struct End {
+    /// The uses that were noted.
+    pub(super) uses: Vec<Use>,
+    /// A call came to what the plan has.
+    pub(super) is_hit: bool,
+    /// It ended with the right result.
+    pub(super) is_right: bool,
+    /// What it must not have done.
+    pub(super) wrong: Option<String>,
+}
+
+/// Runs a job as planned.
+pub(super) fn run(programs: &Path, scenario: &Scenario, plan: &Plan) -> Result<End> {
+    let (folder, notes) = (Folder::new()?, Folder::new()?);
+    let log = notes.path().join("log");
+    let mark = Mark::new(MARK, 0);
+    let mut command = Command::new("env");
+    command.arg(mark.assignment()).arg(format!("TMPDIR={}", folder.path().display()));
+    command.arg(format!("{PLAN_VARIABLE}={plan}")).arg(format!("{LOG_VARIABLE}={}", log.display()));
+    if !scenario.options.is_empty() {
+        command.arg(programs.join("aldis-run")).args(scenario.options);
+    }
+    command.arg(programs.join("examples").join(scenario.program[0])).args(&scenario.program[1..]);
+    let mut launcher = Child::start(&command)?;
+    let streams: Vec<Receiver<String>> = launcher.streams().map(lines_of).collect();
+    let Some(status) = wait(&mut launcher, &mark) else {
+        let wrong = Some(format!("not over after {} s", ENDS_WITHIN.as_secs()));
+        return Ok(End { uses: Vec::new(), is_hit: true, is_right: false, wrong });
+    };
+    let until = Instant::now() + GONE_WITHIN;
+    while !mark.processes().is_empty() && Instant::now() < until {
+        thread::sleep(LOOK);
+    }
+    let said: Vec<String> = streams.iter().flat_map(|lines| said(lines, until)).collect();
+    let left = fs::read_dir(folder.path())?.flatten().map(|entry| entry.path()).collect::<Vec<_>>();
+    // There is none where no call was made.
+    let (uses, is_hit) = read(&fs::read_to_string(&log).unwrap_or_default())?;
+    let wrong = if !mark.processes().is_empty() {
+        Some(format!("{} processes are left {} s later", mark.processes().len(), GONE_WITHIN.as_secs()))
+    } else if !left.is_empty() && plan.rules.iter().all(|rule| rule.call != Call::Unlink) {
+        Some(format!("files are left: {left:?}"))
+    } else {
+        judge(plan, status, &said)
+    };
+    let wrong = wrong.map(|wrong| format!("{wrong}\n{}", said.join("\n")));
+    Ok(End { uses, is_hit, is_right: status.success(), wrong })
+}
+
+/// Waits for the launcher's end, and continues each process that has stopped itself for a time.
+fn wait(launcher: &mut Child, mark: &Mark) -> Option<ExitStatus> {
+    let until = Instant::now() + ENDS_WITHIN;
+    let mut stopped = HashMap::<Pid, Instant>::new();
+    loop {
+        let now = Instant::now();
+        if let Some(status) = launcher.wait(now + LOOK) {
+            return Some(status);
+        }
+        if now >= until {
+            return None;
+        }
+        for process in mark.processes().into_iter().filter(|process| process.is_stopped) {
+            if now.duration_since(*stopped.entry(process.pid).or_insert(now)) >= STOPPED_FOR {
+                // One that has ended meanwhile needs no more.
+                let _ = kill(process.pid, Signal::SIGCONT);
+                stopped.remove(&process.pid);
+            }
+        }
+    }
+}
+
+/// The uses that a log notes, and whether it notes a fault.
+fn read(log: &str) -> Result<(Vec<Use>, bool)> {
+    let mut is_hit = false;
+    let uses = log.lines().map(|line| {
+        let (noted, outcome) = line.split_once(" -> ").map_or((line, None), |(noted, of)| (noted, Some(of)));
+        is_hit |= outcome.is_some();
+        let words: Vec<&str> = noted.split(' ').collect();
+        let [process, _, call, number] = words[..] else { anyhow::bail!("the log of calls has {line:?}") };
+        let call = Call::named(call).with_context(|| format!("the log of calls has {line:?}"))?;
+        Ok(Use { process: process.parse()?, call, number: number.parse()? })
+    });
+    let uses = uses.collect::<Result<Vec<_>>>()?;
+    Ok((uses, is_hit))
+}
+
+/// What is wrong with how the launcher ended and what it and the ranks said.
+fn judge(plan: &Plan, status: ExitStatus, said: &[String]) -> Option<String> {
+    if let Some(words) = WRONG.iter().find(|words| said.iter().any(|line| line.contains(*words))) {
+        return Some(format!("something says {words:?}"));
+    }
+    if status.success() {
+        return None;
+    }
+    if let Some(signal) = status.signal() {
+        return Some(format!("the launcher was ended by signal {signal}"));
+    }
+    if plan.rules.iter().all(|rule| outcomes::is_harmless(rule.outcome)) {
+        return Some(format!("nothing has failed, and the launcher ended with {status}"));
+    }
+    let is_named = plan.rules.iter().any(|rule| said.iter().any(|line| names(line, rule.call.name())));
+    let calls = plan.rules.iter().map(|rule| rule.call.name()).collect::<Vec<_>>().join(", ");
+    (!is_named).then(|| format!("the launcher ended with {status}, and no line names {calls}"))
+}
+
+/// Returns true if the call's name is a word of the line.
+fn names(line: &str, call: &str) -> bool {
+    line.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').any(|word| {
+        word.strip_suffix("64").or(word.strip_suffix('1')).unwrap_or(word) == call || word == call
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Statuses as wait(2) tells them.
+    const KILLED: i32 = Signal::SIGKILL as i32;
+    const FAILED: i32 = 1 << 8;
+
+    fn judged(plan: &str, status: i32, said: &str) -> Option<String> {
+        judge(&plan.parse().unwrap(), ExitStatus::from_raw(status), &[said.to_owned()])
+    }
+
+    #[test]
+    fn each_end_that_must_not_be_is_told() {
+        let fails = "rank1:mmap@2=ENOMEM";
+        assert_eq!(judged(fails, 0, ""), None, "it has gone another way");
+        assert_eq!(judged(fails, FAILED, "mapping 4 MiB: mmap: out of memory"), None);
+        assert!(judged(fails, FAILED, "mapping 4 MiB: out of memory").is_some(), "no call is named");
+        assert!(judged(fails, FAILED, "mmaps: out of memory").is_some(), "another word");
+        assert!(judged(fails, KILLED, "mmap: out of memory").is_some());
+        assert!(judged(fails, 0, "digest 1 differs from 2").is_some());
+        assert!(judged(fails, FAILED, "mmap: rank 1 was killed by SIGSEGV").is_some());
+        for harmless in ["rank0:read@1=short", "rank0:read@1=EINTR", "read@1=stop", "read@1=late:5"] {
+            assert!(judged(harmless, FAILED, "read: failed").is_some(), "{harmless} fails nothing");
+        }
+    }
+
+    #[test]
+    fn a_log_is_read_with_its_faults() {
+        let (uses, is_hit) = read("rank1 77 recv 3\nlauncher 78 poll 1\n").unwrap();
+        let expected = Use { process: Process::Rank(1), call: Call::Recv, number: 3 };
+        assert!(uses.len() == 2 && uses[0] == expected && !is_hit);
+        assert!(read("rank1 77 recv 3 -> short\n").unwrap().1);
+        assert!(read("rank1 77 recv").is_err() && read("rank1 77 no_call 3").is_err());
+    }
+}

@@ -1,0 +1,71 @@
+//! Processes of a job, found by a variable in their environment, which each child inherits.
+
+use std::fs;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Instant;
+
+use nix::unistd::Pid;
+
+/// A variable of the environment that the processes of one job have, and no others.
+pub(crate) struct Mark(String);
+
+/// A process of the job.
+pub(crate) struct Process {
+    pub(crate) pid: Pid,
+    /// It runs the program; others are agents, or not yet what they will be.
+    pub(crate) is_rank: bool,
+    /// Somebody has stopped it.
+    pub(crate) is_stopped: bool,
+}
+
+impl Mark {
+    /// A mark for the job of this number; `name` is that of the chore.
+    pub(crate) fn new(name: &str, number: u64) -> Self {
+        Self(format!("{name}={}-{number}", std::process::id()))
+    }
+
+    /// The assignment, for `env`.
+    pub(crate) fn assignment(&self) -> &str {
+        &self.0
+    }
+
+    /// All processes of the job that have not ended, in the order of their ids.
+    pub(crate) fn processes(&self) -> Vec<Process> {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).map(Pid::from_raw);
+        let mut found: Vec<Process> = pids.filter_map(|pid| self.process(pid)).collect();
+        found.sort_by_key(|process| process.pid);
+        found
+    }
+
+    /// The process, if it is one of the job's. One that has ended has no environment.
+    fn process(&self, pid: Pid) -> Option<Process> {
+        let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+        let mut variables = environment.split(|byte| *byte == 0);
+        variables.find(|variable| *variable == self.0.as_bytes())?;
+        let program = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+        let is_rank = program.parent().is_some_and(|folder| folder.ends_with("examples"));
+        Some(Process { pid, is_rank, is_stopped: state(pid) == Some('T') })
+    }
+}
+
+/// The letter of proc(5) for the state of a process. Its name, which may hold anything, is in parentheses before.
+fn state(pid: Pid) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(')').next()?.trim_start().chars().next()
+}
+
+/// All lines of a stream; one that is held open past the limit ends there.
+pub(crate) fn said(lines: &Receiver<String>, until: Instant) -> Vec<String> {
+    let mut said = Vec::new();
+    loop {
+        match lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(line) => said.push(line),
+            Err(RecvTimeoutError::Disconnected) => return said,
+            Err(RecvTimeoutError::Timeout) => {
+                said.push("(the output is still held open)".into());
+                return said;
+            }
+        }
+    }
+}
