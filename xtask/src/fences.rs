@@ -1,5 +1,5 @@
 //! Unsafe code is fenced: a file that holds any says so in its first line, so that a reviewer finds all of it by
-//! looking at first lines. Tests are left out: they ship with nothing.
+//! looking at first lines. So are calls of the system: [`calls`]. Tests are left out: they ship with nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,13 @@ use clap::Args;
 use crate::steps::Outcome;
 use crate::workspace::checkout;
 
+mod calls;
 mod items;
 mod list;
 mod tokens;
 
-/// Checks that files with unsafe code say so, and that `docs/unsafe.md` lists what is unsafe in them.
+/// Checks that files with unsafe code say so, that `docs/unsafe.md` lists what is unsafe in them, and that the crates for
+/// Linux make their calls of the system through aldis-sys.
 #[derive(Args)]
 pub(crate) struct Fences {
     /// Write the list anew, keeping what attacks each item
@@ -56,7 +58,8 @@ pub(crate) fn check() -> Result<Outcome> {
     compare(false)
 }
 
-/// Fails with every file whose first line is silent about the unsafe code in it, and with what the list lacks.
+/// Fails with every file whose first line is silent about the unsafe code in it, with what the list lacks, and with calls of
+/// the system that pass by the layer.
 fn compare(bless: bool) -> Result<Outcome> {
     let mut files = Vec::new();
     for folder in FOLDERS {
@@ -75,9 +78,11 @@ fn compare(bless: bool) -> Result<Outcome> {
         bail!("unsafe code, and a first line that does not say so: {}", silent.join(", "));
     }
     let items = list::check(&files, bless)?;
+    let layered = calls::check(&files)?;
     let of = files.len();
     Ok(Outcome::Passed(format!(
-        "{fenced} of {of} files hold unsafe code and say so, {items} items are listed"
+        "{fenced} of {of} files hold unsafe code and say so, {items} items are listed; no call of the system passes by the \
+         layer in {layered}"
     )))
 }
 

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use aldis_host_sim::output;
+use aldis_sys::file::canonicalize;
 use aldis_sys::process::{Command, current_exe, exec};
 
 /// The folder that this program is installed in: it holds `bin`, `include` and `lib`.
 fn prefix() -> Option<PathBuf> {
-    let own = current_exe().ok()?.canonicalize().ok()?;
+    let own = canonicalize(current_exe().ok()?).ok()?;
     Some(own.parent()?.parent()?.to_owned())
 }
 

@@ -18,7 +18,7 @@ use std::rc::Rc;
 use aldis_hal::copy::copy;
 use aldis_hal::transport::Quiesce;
 use aldis_hal::{Again, Caps, Cause, Epoch, Features, Instant, Limits, PeerId, Post, Refusal};
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+use aldis_sys::event::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
 use self::direct::ORDERS;
 use self::due::Due;
@@ -153,7 +153,7 @@ impl Engine {
         let both = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).ok()?;
         both.add(device, EpollEvent::new(EpollFlags::EPOLLIN, 0)).ok()?;
         both.add(manager, EpollEvent::new(EpollFlags::EPOLLIN, 0)).ok()?;
-        Some(both.0)
+        Some(both.into())
     }
 
     pub(super) fn features(&self) -> Features {

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use nix::errno::Errno;
+use aldis_sys::Errno;
 
 /// What kept a rank from its RDMA device.
 #[derive(Clone, PartialEq, Eq, Debug)]

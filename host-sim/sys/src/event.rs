@@ -1,7 +1,7 @@
 //! Waiting for files and signals.
 
 use core::ffi::c_int;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use nix::errno::Errno;
 pub use nix::poll::{PollFd, PollFlags, PollTimeout};
@@ -79,9 +79,9 @@ impl Epoll {
     }
 }
 
-impl AsFd for Epoll {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.0.as_fd()
+impl From<Epoll> for OwnedFd {
+    fn from(set: Epoll) -> Self {
+        set.0.0
     }
 }
 

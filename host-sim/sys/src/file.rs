@@ -160,6 +160,15 @@ pub fn read_link(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     fs::read_link(path)
 }
 
+/// `readlink(2)`, of every part of a path.
+///
+/// # Errors
+/// The system's.
+pub fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
+    let _fault = enter(Call::Readlink)?;
+    fs::canonicalize(path)
+}
+
 /// `unlink(2)`.
 ///
 /// # Errors

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use aldis_hal::memory::{Access, Gather, Memory};
 use aldis_hal::transport::Remote;
 use aldis_hal::{Again, Caps, Cause, PeerId, Post, RegionId, Resource, Token};
-use nix::errno::Errno;
+use aldis_sys::Errno;
 
 use super::super::error::VerbsError;
 use super::super::sys::{Act, DirectPair, Key, Region, Span};

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use aldis_host_sim::output;
+use aldis_sys::file::canonicalize;
 use aldis_sys::process::{Command, current_exe, exec};
 
 use crate::options::{Asked, Job};
@@ -42,7 +43,7 @@ Each is behind one dash or two. What else aldis-run --help has, aldis-run does.
 
 /// The folder that this program is installed in.
 fn prefix() -> Option<PathBuf> {
-    let own = current_exe().ok()?.canonicalize().ok()?;
+    let own = canonicalize(current_exe().ok()?).ok()?;
     Some(own.parent()?.parent()?.to_owned())
 }
 
