@@ -163,6 +163,30 @@ static void errors(void) {
     MPI_Comm_free(&own);
 }
 
+/* Messages of no elements may be of no type, and so may those with no peer. */
+static void nothing(void) {
+    int to = (rank + 1) % size, from = (rank + size - 1) % size, count = -1, value = 7;
+    MPI_Request requests[2];
+    MPI_Status status;
+    MPI_Send(NULL, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL, 1, MPI_COMM_WORLD);
+    MPI_Recv(NULL, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL, 1, MPI_COMM_WORLD, &status);
+    CHECK(status.MPI_SOURCE == MPI_PROC_NULL && status.MPI_TAG == MPI_ANY_TAG);
+    MPI_Irecv(NULL, 0, MPI_DATATYPE_NULL, from, 2, MPI_COMM_WORLD, &requests[0]);
+    MPI_Issend(&value, 0, MPI_INT, to, 2, MPI_COMM_WORLD, &requests[1]);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    MPI_Isend(NULL, 0, MPI_DATATYPE_NULL, to, 3, MPI_COMM_WORLD, &requests[0]);
+    MPI_Recv(&value, 1, MPI_INT, from, 3, MPI_COMM_WORLD, &status);
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    MPI_Get_count(&status, MPI_INT, &count);
+    CHECK(count == 0 && value == 7);
+    MPI_Send_init(NULL, 0, MPI_DATATYPE_NULL, to, 4, MPI_COMM_WORLD, &requests[0]);
+    MPI_Recv_init(NULL, 0, MPI_DATATYPE_NULL, from, 4, MPI_COMM_WORLD, &requests[1]);
+    MPI_Startall(2, requests);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    MPI_Request_free(&requests[0]);
+    MPI_Request_free(&requests[1]);
+}
+
 /* The interface of tools has no variables, and its errors are not fatal. */
 static void tools(void) {
     int provided, count = -1;
@@ -192,6 +216,7 @@ int main(int argc, char **argv) {
     CHECK(length == (int)strlen(name));
     tools();
     messages();
+    nothing();
     collectives();
     communicators();
     errors();

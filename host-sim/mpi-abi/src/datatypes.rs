@@ -219,21 +219,31 @@ impl Data {
     pub(crate) unsafe fn new(address: Address, count: i64, datatype: Handle) -> Result<Self, Fault> {
         // Of bytes all is known: what would be looked up, and moved about, takes longer than a short message is under way.
         match isize::try_from(count) {
-            Ok(high @ 0..) if datatype == MPI_BYTE => Ok(Self {
-                address,
-                count: count.cast_unsigned(),
-                datatype: Basic::Byte.into(),
-                reach: (0, high),
-                bytes: high.cast_unsigned(),
-                is_dense: true,
-                is_raw: true,
-            }),
+            Ok(high @ 0..) if datatype == MPI_BYTE => Ok(Self::of_bytes(address, high.cast_unsigned())),
             _ => Self::described(address, count, datatype),
+        }
+    }
+
+    /// So many bytes.
+    #[inline(always)]
+    fn of_bytes(address: Address, bytes: usize) -> Self {
+        Self {
+            address,
+            count: bytes as u64,
+            datatype: Basic::Byte.into(),
+            reach: (0, bytes.cast_signed()),
+            bytes,
+            is_dense: true,
+            is_raw: true,
         }
     }
 
     #[inline(never)]
     fn described(address: Address, count: i64, datatype: Handle) -> Result<Self, Fault> {
+        if count == 0 && datatype == MPI_DATATYPE_NULL {
+            // Nothing is of any type: programs give it to messages of no elements, and to those with no peer.
+            return Ok(Self::of_bytes(address, 0));
+        }
         let Ok(number) = u64::try_from(count) else {
             return Err(Fault::new(MPI_ERR_COUNT, format!("a count of {count}")));
         };
