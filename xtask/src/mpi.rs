@@ -2,6 +2,7 @@
 //! and run with, and tests: programs in C, and mpi4py's own and the examples of rsmpi on a reference library and on Aldis.
 
 mod gaps;
+mod garbage;
 mod header;
 mod install;
 mod modules;

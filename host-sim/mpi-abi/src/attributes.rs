@@ -175,6 +175,7 @@ mpi! { fn MPI_Comm_set_attr(comm: Handle, number: c_int, value: Ptr<c_void>) on 
 
 mpi! { fn MPI_Comm_get_attr(comm: Handle, number: c_int, value: Ptr<c_void>, flag: Ptr<c_int>) on comm => {
     communicators::check(comm)?;
+    value.check_place()?;
     let found = match predefined(number) {
         Some(place) => Some(place),
         None => get(Of::Comm, comm, number)?,
@@ -202,6 +203,7 @@ mpi! { fn MPI_Type_set_attr(datatype: Handle, number: c_int, value: Ptr<c_void>)
 } }
 
 mpi! { fn MPI_Type_get_attr(datatype: Handle, number: c_int, value: Ptr<c_void>, flag: Ptr<c_int>) on MPI_COMM_SELF => {
+    value.check_place()?;
     let found = get(Of::Datatype, datatype, number)?;
     flag.set(found.is_some().into())?;
     // SAFETY: the program gives a place for an address (MPI 5.0, 7.7).

@@ -146,11 +146,19 @@ fn leave_alone(buffer: Buffer) -> Result<(), Fault> {
     })
 }
 
+#[cold]
+fn no_buffer(size: i64) -> Fault {
+    Fault::new(MPI_ERR_BUFFER, format!("a buffer of {size} bytes"))
+}
+
 mpi! { fn MPI_Comm_attach_buffer_c(comm: Handle, buffer: Address, size: i64) on comm => {
     communicators::check(comm)?;
     let is_automatic = buffer.address() == MPI_BUFFER_AUTOMATIC;
     if size < 0 && !is_automatic {
-        return Err(Fault::new(MPI_ERR_BUFFER, format!("a buffer of {size} bytes")));
+        return Err(no_buffer(size));
+    }
+    if size > 0 && buffer.is_null() {
+        return Err(Fault::new(MPI_ERR_BUFFER, "a null pointer where a buffer belongs"));
     }
     let mut all = OF_COMMUNICATORS.borrow_mut();
     if all.contains_key(&comm) {
@@ -161,6 +169,8 @@ mpi! { fn MPI_Comm_attach_buffer_c(comm: Handle, buffer: Address, size: i64) on 
 } }
 
 mpi! { fn MPI_Comm_detach_buffer_c(comm: Handle, place: Address, size: Ptr<i64>) on comm => {
+    place.check_place()?;
+    size.check_place()?;
     let (buffer, bytes) = detach_of(comm)?;
     // SAFETY: the program gives a place for an address (MPI 5.0, 3.6).
     unsafe { place.cast::<Ptr<c_void>>() }.set(buffer)?;
@@ -168,6 +178,8 @@ mpi! { fn MPI_Comm_detach_buffer_c(comm: Handle, place: Address, size: Ptr<i64>)
 } }
 
 mpi! { fn MPI_Comm_detach_buffer(comm: Handle, place: Address, size: Ptr<c_int>) on comm => {
+    place.check_place()?;
+    size.check_place()?;
     let (buffer, bytes) = detach_of(comm)?;
     // SAFETY: the program gives a place for an address (MPI 5.0, 3.6).
     unsafe { place.cast::<Ptr<c_void>>() }.set(buffer)?;
@@ -180,14 +192,16 @@ mpi! { fn MPI_Comm_flush_buffer(comm: Handle) on comm => {
 } }
 
 mpi! { fn MPI_Comm_iflush_buffer(comm: Handle, request: Ptr<Handle>) on comm => {
+    request.check_place()?;
     communicators::check(comm)?;
     let end = sent(comm);
     request.set(making::begin(comm, making::until(move || is_flushed(comm, end)))?)?;
 } }
 
 mpi! { fn MPI_Buffer_attach_c(buffer: Address, size: i64) on MPI_COMM_SELF => {
+    let len = usize::try_from(size).map_err(|_| no_buffer(size))?;
     // SAFETY: the program gives so many bytes, and leaves them alone until the buffer is detached (MPI 5.0, 3.6).
-    let region = unsafe { buffer.region(0, usize::try_from(size).unwrap_or(0)) }?;
+    let region = unsafe { buffer.region(0, len) }?;
     engine::with(|engine| {
         if engine.attached.is_some() {
             return Err(Fault::new(MPI_ERR_BUFFER, "a buffer is attached already"));
@@ -208,6 +222,8 @@ fn detach() -> Result<(Address, i64), Fault> {
 }
 
 mpi! { fn MPI_Buffer_detach_c(place: Address, size: Ptr<i64>) on MPI_COMM_SELF => {
+    place.check_place()?;
+    size.check_place()?;
     let (buffer, bytes) = detach()?;
     // SAFETY: the program gives a place for an address (MPI 5.0, 3.6).
     unsafe { place.cast::<Ptr<c_void>>() }.set(buffer)?;
@@ -215,6 +231,8 @@ mpi! { fn MPI_Buffer_detach_c(place: Address, size: Ptr<i64>) on MPI_COMM_SELF =
 } }
 
 mpi! { fn MPI_Buffer_detach(place: Address, size: Ptr<c_int>) on MPI_COMM_SELF => {
+    place.check_place()?;
+    size.check_place()?;
     let (buffer, bytes) = detach()?;
     // SAFETY: the program gives a place for an address (MPI 5.0, 3.6).
     unsafe { place.cast::<Ptr<c_void>>() }.set(buffer)?;
@@ -232,6 +250,7 @@ fn flush() -> Result<(), Fault> {
 }
 
 mpi! { fn MPI_Buffer_iflush(request: Ptr<Handle>) on MPI_COMM_SELF => {
+    request.check_place()?;
     let mut poster = making::poster()?;
     request.set(making::begin(MPI_COMM_SELF, making::until(move || Ok(poster.endpoint().is_buffer_flushed())))?)?;
 } }

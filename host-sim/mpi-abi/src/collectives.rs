@@ -17,10 +17,9 @@ use crate::abi::{
 use crate::communicators::{self, rank_in};
 use crate::datatypes::{self, Data, Piece};
 use crate::edge::{Address, Ptr, Region};
-use crate::engine;
 use crate::errors::Fault;
 use crate::requests::is_alone;
-use crate::used_types;
+use crate::{engine, info, used_types};
 
 mod across;
 mod blocks;
@@ -116,11 +115,11 @@ unsafe fn bcast(
         return unsafe { across::bcast(call, Given { address: data, count, datatype }, root) };
     }
     // SAFETY: the caller's promise.
-    let (root, data) = (call.root(root)?, unsafe { Data::new(data, count, datatype) }?);
+    let (root, data) = (call.root(root)?, unsafe { Data::new(data, count, datatype) }?.there()?);
     let bytes = match data.dense()? {
         Some(bytes) => bytes,
         None => {
-            let bytes = call.own(data.bytes);
+            let bytes = call.own(data.bytes)?;
             match call.comm.rank() == root {
                 true => call.before(bytes, move |stream| data.pack_into(Form::Native, stream, &mut 0)),
                 false => call.after(bytes, move |stream| data.unpack_from(Form::Native, stream, &mut 0)),
@@ -148,7 +147,7 @@ impl Given {
     unsafe fn data(self, argument: &str) -> Result<Data, Fault> {
         self.address.check(argument)?;
         // SAFETY: the caller's promise.
-        unsafe { Data::new(self.address, self.count, self.datatype) }
+        unsafe { Data::new(self.address, self.count, self.datatype) }?.there()
     }
 
     /// Nothing where the block is in its place.
@@ -160,7 +159,7 @@ impl Given {
             return Ok(None);
         }
         // SAFETY: the caller's promise.
-        unsafe { Data::new(self.address, self.count, self.datatype) }.map(Some)
+        unsafe { Data::new(self.address, self.count, self.datatype) }?.there().map(Some)
     }
 }
 
@@ -184,7 +183,7 @@ unsafe fn gather(
     if call.comm.rank() != root {
         // SAFETY: the caller's promise.
         let data = unsafe { own.data("sendbuf of a rank that is not the root") }?;
-        let bytes = call.own(data.bytes);
+        let bytes = call.own(data.bytes)?;
         call.before(bytes, move |stream| data.pack_into(Form::Native, stream, &mut 0));
         // Whether the others' blocks are of this length is for the root to know: it lists them.
         let list = call.own_blocks(vec![Block { start: 0, len: data.bytes }; call.comm.size() as usize]);
@@ -193,9 +192,10 @@ unsafe fn gather(
     }
     let blocks = Rc::new(blocks(call.comm.size())?.in_memory("recvbuf of the root")?);
     let list = blocks.listing(&mut call);
-    let bytes = call.own(blocks.bytes());
+    let bytes = call.own(blocks.bytes())?;
     // SAFETY: the caller's promise.
     let (apart, there) = (unsafe { own.apart() }?, Rc::clone(&blocks));
+    blocks.check_apart(apart)?;
     call.before(bytes, move |stream| match apart {
         Some(data) => put(stream, &there, me, data),
         None => there.pack(stream, |rank| rank == me),
@@ -225,7 +225,7 @@ unsafe fn scatter(
     if call.comm.rank() != root {
         // SAFETY: the caller's promise.
         let data = unsafe { own.data("recvbuf of a rank that is not the root") }?;
-        let bytes = call.own(data.bytes);
+        let bytes = call.own(data.bytes)?;
         let list = call.own_blocks(vec![Block { start: 0, len: data.bytes }; call.comm.size() as usize]);
         call.after(bytes, move |stream| data.unpack_from(Form::Native, stream, &mut 0));
         call.what = What::Scatter(bytes, list, root);
@@ -233,10 +233,11 @@ unsafe fn scatter(
     }
     let blocks = blocks(call.comm.size())?.in_memory("sendbuf of the root")?;
     let list = blocks.listing(&mut call);
-    let bytes = call.own(blocks.bytes());
+    let bytes = call.own(blocks.bytes())?;
     let Block { start, len } = list.get(me).copied().unwrap_or_default();
     // SAFETY: the caller's promise.
     let apart = unsafe { own.apart() }?;
+    blocks.check_apart(apart)?;
     if let Some(data) = apart.filter(|data| len > data.bytes) {
         return Err(Fault::new(MPI_ERR_TRUNCATE, format!("a block of {len} bytes into {}", data.bytes)));
     }
@@ -279,7 +280,7 @@ unsafe fn allgather(
         call.what = What::Allgather(bytes, list);
         return Ok(call);
     }
-    let bytes = call.own(blocks.bytes());
+    let bytes = call.own(blocks.bytes())?;
     call.before(bytes, move |stream| match apart {
         Some(data) => put(stream, &there, me, data),
         None => there.pack(stream, |rank| rank == me),
@@ -291,6 +292,7 @@ unsafe fn allgather(
 
 fn alltoall(given: Option<Blocks>, taken: Blocks, comm: Handle) -> Result<Call, Fault> {
     let mut call = Call::new(comm)?;
+    let given = given.map(|given| given.in_memory("sendbuf")).transpose()?;
     let taken = taken.in_memory("recvbuf")?;
     if call.comm.is_inter() {
         return across::alltoall(call, given, taken);
@@ -298,6 +300,7 @@ fn alltoall(given: Option<Blocks>, taken: Blocks, comm: Handle) -> Result<Call, 
     let taken = Rc::new(taken);
     // In place, what is given is where the rest goes: a copy of it.
     let given = given.map_or_else(|| (Rc::clone(&taken), true), |given| (Rc::new(given), false));
+    given.0.check_rooms(call.me(), &taken)?;
     let (from, to) = (given.0.list(&mut call), taken.list(&mut call));
     let input = given_of(&mut call, given)?;
     let bytes = taken_of(&mut call, taken, |_| true)?;
@@ -310,7 +313,7 @@ fn given_of(call: &mut Call, (given, is_copied): (Rc<Blocks>, bool)) -> Result<R
     if let (false, Some(bytes)) = (is_copied, given.in_place()?) {
         return Ok(bytes);
     }
-    let bytes = call.own(given.bytes());
+    let bytes = call.own(given.bytes())?;
     call.before(bytes, move |stream| given.pack(stream, |_| true));
     Ok(bytes)
 }
@@ -324,7 +327,7 @@ fn taken_of(
     if let Some(bytes) = taken.in_place()? {
         return Ok(bytes);
     }
-    let bytes = call.own(taken.bytes());
+    let bytes = call.own(taken.bytes())?;
     call.after(bytes, move |stream| taken.unpack(stream, &is_wanted));
     Ok(bytes)
 }
@@ -427,10 +430,13 @@ macro_rules! collective {
             if !unsafe { $at_once }? { unsafe { $call }?.run()?; }
         } }
         mpi! { fn $started($($arg: $kind,)* request: Ptr<Handle>) on $comm => {
+            request.check_place()?;
             // SAFETY: as above, and the program keeps the data there until the request is complete.
             used_types::of(|| unsafe { $call }).and_then(|(call, types)| call.using(types).begin(request))?;
         } }
-        mpi! { fn $kept($($arg: $kind,)* _info: Handle, request: Ptr<Handle>) on $comm => {
+        mpi! { fn $kept($($arg: $kind,)* info: Handle, request: Ptr<Handle>) on $comm => {
+            info::check(info)?;
+            request.check_place()?;
             // SAFETY: as above, and the program keeps the data there until the request is freed.
             used_types::of(|| unsafe { $call }).and_then(|(call, types)| call.using(types).keep(request))?;
         } }
@@ -441,10 +447,13 @@ macro_rules! collective {
             unsafe { $call }?.run()?;
         } }
         mpi! { fn $started($($arg: $kind,)* request: Ptr<Handle>) on $comm => {
+            request.check_place()?;
             // SAFETY: as above, and the program keeps the data there until the request is complete.
             used_types::of(|| unsafe { $call }).and_then(|(call, types)| call.using(types).begin(request))?;
         } }
-        mpi! { fn $kept($($arg: $kind,)* _info: Handle, request: Ptr<Handle>) on $comm => {
+        mpi! { fn $kept($($arg: $kind,)* info: Handle, request: Ptr<Handle>) on $comm => {
+            info::check(info)?;
+            request.check_place()?;
             // SAFETY: as above, and the program keeps the data there until the request is freed.
             used_types::of(|| unsafe { $call }).and_then(|(call, types)| call.using(types).keep(request))?;
         } }

@@ -253,6 +253,7 @@ mpi! { fn MPI_Comm_rank(comm: Handle, rank: Ptr<c_int>) on comm => { rank.set(of
 mpi! { fn MPI_Comm_size(comm: Handle, size: Ptr<c_int>) on comm => { size.set(of(comm)?.size() as c_int)?; } }
 
 mpi! { fn MPI_Comm_remote_size(comm: Handle, size: Ptr<c_int>) on comm => {
+    size.check_place()?;
     let of = of(comm)?;
     if !of.is_inter() { return Err(Fault::new(MPI_ERR_COMM, "not an intercommunicator")); }
     size.set(of.remote_size() as c_int)?;
@@ -273,30 +274,38 @@ mpi! { fn MPI_Comm_group(comm: Handle, group: Ptr<Handle>) on comm => {
 } }
 
 mpi! { fn MPI_Comm_remote_group(comm: Handle, group: Ptr<Handle>) on comm => {
+    group.check_place()?;
     let of = of(comm)?;
     let processes = engine::with(|engine| Ok(engine.endpoint().remote_group(&of)?.processes().collect()))?;
     group.set(groups::insert(processes)?)?;
 } }
 
 mpi! { fn MPI_Comm_dup(comm: Handle, made: Ptr<Handle>) on comm => {
+    made.check_place()?;
     made.set(making::complete(comm, duplicate(comm, None)?)?)?;
 } }
 
 mpi! { fn MPI_Comm_dup_with_info(comm: Handle, hints: Handle, made: Ptr<Handle>) on comm => {
+    made.check_place()?;
     made.set(making::complete(comm, duplicate(comm, Some(info::of_communicator(hints)?))?)?)?;
 } }
 
 mpi! { fn MPI_Comm_idup(comm: Handle, made: Ptr<Handle>, request: Ptr<Handle>) on comm => {
+    made.check_place()?;
+    request.check_place()?;
     let copy = duplicate(comm, None)?;
     request.set(making::begin(comm, async move { made.set(copy.await?) })?)?;
 } }
 
 mpi! { fn MPI_Comm_idup_with_info(comm: Handle, hints: Handle, made: Ptr<Handle>, request: Ptr<Handle>) on comm => {
+    made.check_place()?;
+    request.check_place()?;
     let copy = duplicate(comm, Some(info::of_communicator(hints)?))?;
     request.set(making::begin(comm, async move { made.set(copy.await?) })?)?;
 } }
 
 mpi! { fn MPI_Comm_create(comm: Handle, group: Handle, new: Ptr<Handle>) on comm => {
+    new.check_place()?;
     let processes = groups::processes(group)?;
     let created = made(comm, async move |poster, of| {
         let mut memory = groups::pieces(processes.len());
@@ -310,6 +319,7 @@ mpi! { fn MPI_Comm_create(comm: Handle, group: Handle, new: Ptr<Handle>) on comm
 } }
 
 mpi! { fn MPI_Comm_create_group(comm: Handle, group: Handle, tag: c_int, new: Ptr<Handle>) on comm => {
+    new.check_place()?;
     let tag = tag_of_number(tag)?;
     let processes = groups::processes(group)?;
     let me = engine::with(|engine| Ok(engine.endpoint().process()))?;
@@ -326,6 +336,7 @@ mpi! { fn MPI_Comm_create_group(comm: Handle, group: Handle, tag: c_int, new: Pt
 } }
 
 mpi! { fn MPI_Comm_split(comm: Handle, colour: c_int, key: c_int, new: Ptr<Handle>) on comm => {
+    new.check_place()?;
     let colour = match colour {
         MPI_UNDEFINED => None,
         colour => Some(u32::try_from(colour).map_err(|_| Fault::new(MPI_ERR_ARG, format!("colour {colour}")))?),
@@ -343,6 +354,7 @@ mpi! { fn MPI_Comm_split(comm: Handle, colour: c_int, key: c_int, new: Ptr<Handl
 /// Whether a type of split asks for the ranks that share memory, the one kind of resource that is known here; with any other nobody
 /// gets a communicator (MPI 5.0, 7.4.2: its name may be in `info`, and there may be nothing smaller).
 fn is_by_memory(kind: c_int, info: Handle) -> Result<bool, Fault> {
+    info::check(info)?;
     match kind {
         MPI_COMM_TYPE_SHARED => Ok(true),
         MPI_COMM_TYPE_HW_GUIDED | MPI_COMM_TYPE_RESOURCE_GUIDED => {
@@ -357,6 +369,7 @@ fn is_by_memory(kind: c_int, info: Handle) -> Result<bool, Fault> {
 }
 
 mpi! { fn MPI_Comm_split_type(comm: Handle, kind: c_int, key: c_int, info: Handle, new: Ptr<Handle>) on comm => {
+    new.check_place()?;
     let is_by_memory = is_by_memory(kind, info)?;
     let near: Vec<bool> = engine::with(|engine| {
         let world = engine.endpoint().world().size();
@@ -374,6 +387,7 @@ mpi! { fn MPI_Comm_split_type(comm: Handle, kind: c_int, key: c_int, info: Handl
 } }
 
 mpi! { fn MPI_Intercomm_create(local: Handle, leader: c_int, peer: Handle, remote: c_int, tag: c_int, new: Ptr<Handle>) on local => {
+    new.check_place()?;
     let own = of(local)?;
     let leader = rank_in(leader, own.size(), MPI_ERR_RANK)?;
     let is_leader = own.rank() == leader;
@@ -389,6 +403,7 @@ mpi! { fn MPI_Intercomm_create(local: Handle, leader: c_int, peer: Handle, remot
 } }
 
 mpi! { fn MPI_Intercomm_merge(comm: Handle, high: c_int, new: Ptr<Handle>) on comm => {
+    new.check_place()?;
     let merged = made(comm, async move |poster, of| Ok(inter::imerge(poster, &of, high != 0).await?))?;
     new.set(insert(merged, comm)?)?;
 } }

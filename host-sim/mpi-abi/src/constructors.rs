@@ -356,7 +356,8 @@ mpi! { fn MPI_Type_dup(of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
     let element = look(of, |known| known.element)?;
     Arguments::new(MPI_COMBINER_DUP, false).make(&[of], made, |types, parts| types.duplicate(first(parts)?))?;
     change(made.get()?, |new| {
-        (new.attributes, new.is_committed, new.element) = (copies, is_committed, element);
+        (new.attributes, new.element) = (copies, element);
+        new.set_committed(is_committed);
     })?;
 } }
 

@@ -15,12 +15,12 @@ use crate::abi::{
 };
 use crate::attributes::{self, Attributes, Of};
 use crate::constructors::Contents;
-use crate::edge::{Address, Owned, Ptr, Region};
+use crate::edge::{Address, Owned, Ptr, Region, too_many};
 use crate::engine;
 use crate::errors::Fault;
 use crate::handles::{Kind, Table, to_int};
 use crate::predefined::{self, Element};
-use crate::used_types;
+use crate::{spare, used_types};
 
 /// A datatype, with what is asked for often.
 #[derive(Clone, Debug)]
@@ -31,6 +31,8 @@ pub(crate) struct Type {
     pub(crate) is_committed: bool,
     /// Elements follow each other without a gap, and their parts in the order in which they are sent.
     pub(crate) is_dense: bool,
+    /// Committed and dense, with so few bytes that data of it are a [`Piece`].
+    pub(crate) makes_pieces: bool,
     pub(crate) size: i64,
     pub(crate) lower_bound: i64,
     pub(crate) extent: i64,
@@ -59,11 +61,12 @@ impl Type {
         // Of two elements, so that it is known how one follows the other.
         let two = Convertor::new(types, committed, 2, Form::Native);
         let run = two.and_then(|two| two.contiguous(types)).ok().flatten();
-        Ok(Self {
+        let mut made = Self {
             datatype,
             committed,
             is_dense: size == bounds.extent && run.is_some_and(|run| run.start == 0),
-            is_committed: contents.is_none(),
+            is_committed: false,
+            makes_pieces: false,
             size,
             lower_bound: bounds.lower_bound,
             extent: bounds.extent,
@@ -74,7 +77,15 @@ impl Type {
             attributes: Attributes::new(),
             users: 0,
             contents,
-        })
+        };
+        made.set_committed(made.contents.is_none());
+        Ok(made)
+    }
+
+    /// Says whether the program has said that it is fit for communication.
+    pub(crate) fn set_committed(&mut self, is_committed: bool) {
+        self.is_committed = is_committed;
+        self.makes_pieces = is_committed && self.is_dense && self.size <= PIECE_TYPE_BYTES_MAX;
     }
 }
 
@@ -114,6 +125,11 @@ fn missing(handle: Handle) -> Fault {
     }
 }
 
+#[cold]
+pub(crate) fn uncommitted() -> Fault {
+    Fault::new(MPI_ERR_TYPE, "a datatype that was not committed")
+}
+
 /// Looks at a type.
 #[inline]
 pub(crate) fn look<R>(handle: Handle, look: impl FnOnce(&Type) -> R) -> Result<R, Fault> {
@@ -149,6 +165,13 @@ pub(crate) fn insert(made: Type) -> Result<Handle, Fault> {
     TYPES.borrow_mut().insert(made).ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many datatypes"))
 }
 
+/// More elements than this, and types of more bytes, are no [`Piece`]: so its length needs no check.
+const PIECE_COUNT_MAX: i64 = i32::MAX as i64;
+const PIECE_TYPE_BYTES_MAX: i64 = 0xFFFF;
+
+/// More than any process has addresses for.
+const MEMORY_BYTES_MAX: i64 = 1 << 48;
+
 /// Data of the program's in one piece, as most are.
 pub(crate) enum Piece {
     /// Bytes: they match whatever types a message was sent as.
@@ -163,30 +186,27 @@ pub(crate) enum Piece {
 /// As for [`Data::new`].
 #[inline(always)]
 pub(crate) unsafe fn piece(address: Address, count: i64, datatype: Handle) -> Result<Option<Piece>, Fault> {
-    match usize::try_from(count) {
-        Ok(len) if is_raw(datatype) => {
+    match count {
+        0..=PIECE_COUNT_MAX if is_raw(datatype) => {
             // SAFETY: the caller's promise.
-            unsafe { address.region(0, len) }.map(|bytes| Some(Piece::Bytes(bytes)))
+            unsafe { address.region(0, count as usize) }.map(|bytes| Some(Piece::Bytes(bytes)))
         }
         // SAFETY: as above.
-        Ok(count) => unsafe { elements(address, count, datatype) },
-        Err(_) => Ok(None),
+        0..=PIECE_COUNT_MAX => unsafe { elements(address, count, datatype) },
+        _ => Ok(None),
     }
 }
 
-/// The piece that so many elements of a datatype are.
+/// The piece that so many elements of a datatype are, of which there are at most [`PIECE_COUNT_MAX`].
 ///
 /// # Safety
 /// As for [`Data::new`].
 #[inline(never)]
-unsafe fn elements(address: Address, count: usize, datatype: Handle) -> Result<Option<Piece>, Fault> {
-    let found = look(datatype, |known| {
-        (known.is_committed && known.is_dense).then_some((known.size as isize, known.committed))
-    });
+unsafe fn elements(address: Address, count: i64, datatype: Handle) -> Result<Option<Piece>, Fault> {
+    let found = look(datatype, |known| known.makes_pieces.then_some((known.size, known.committed)));
     let Ok(Some((size, committed))) = found else { return Ok(None) };
-    let Some(len) = count.cast_signed().checked_mul(size) else { return Ok(None) };
     // SAFETY: the caller's promise.
-    let memory = unsafe { address.region(0, len.cast_unsigned()) };
+    let memory = unsafe { address.region(0, count.wrapping_mul(size) as usize) };
     memory.map(|memory| Some(Piece::Elements(memory, count as u64, committed)))
 }
 
@@ -218,8 +238,8 @@ impl Data {
     #[inline(always)]
     pub(crate) unsafe fn new(address: Address, count: i64, datatype: Handle) -> Result<Self, Fault> {
         // Of bytes all is known: what would be looked up, and moved about, takes longer than a short message is under way.
-        match isize::try_from(count) {
-            Ok(high @ 0..) if datatype == MPI_BYTE => Ok(Self::of_bytes(address, high.cast_unsigned())),
+        match count {
+            0..=PIECE_COUNT_MAX if datatype == MPI_BYTE => Ok(Self::of_bytes(address, count as usize)),
             _ => Self::described(address, count, datatype),
         }
     }
@@ -252,19 +272,22 @@ impl Data {
         }
         look(datatype, |known| {
             if !known.is_committed {
-                return Err(Fault::new(MPI_ERR_TYPE, "a datatype that was not committed"));
+                return Err(uncommitted());
             }
             let last = (count - 1).max(0).saturating_mul(known.extent);
             let low = known.true_lower_bound.saturating_add(last.min(0));
             let high = known.true_lower_bound.saturating_add(known.true_extent).saturating_add(last.max(0));
             let reach = if count == 0 || known.size == 0 { (0, 0) } else { (low as isize, high as isize) };
-            let bytes = (count.saturating_mul(known.size)) as usize;
+            let bytes = count.saturating_mul(known.size);
+            if bytes.max(high.saturating_sub(low)) > MEMORY_BYTES_MAX && bytes > 0 {
+                return Err(too_many());
+            }
             Ok(Self {
                 address,
                 count: number,
                 datatype: known.committed,
                 reach,
-                bytes,
+                bytes: bytes as usize,
                 is_dense: known.is_dense,
                 is_raw: is_raw(datatype),
             })
@@ -284,6 +307,16 @@ impl Data {
         self.address.check("a buffer of a message or of what is packed")?;
         // SAFETY: `new`'s caller promised that the elements are there.
         unsafe { self.address.region(low, high.saturating_sub(low) as usize) }
+    }
+
+    /// As it is, if there is memory where there are data.
+    pub(crate) fn there(self) -> Result<Self, Fault> {
+        self.memory().map(|_| self)
+    }
+
+    /// Whether the two are in one piece each, and have a byte in common.
+    pub(crate) fn overlaps(&self, other: &Self) -> Result<bool, Fault> {
+        Ok(self.is_dense && other.is_dense && self.memory()?.overlaps(other.memory()?))
     }
 
     /// To be sent.
@@ -321,7 +354,7 @@ impl Data {
     /// A copy in memory of its own, gaps and all.
     pub(crate) fn copied(&self) -> Result<(Vec<u8>, Self), Fault> {
         // SAFETY: `new`'s caller promised that nothing writes them.
-        let mut memory = unsafe { self.memory()?.shown() }.to_vec();
+        let mut memory = spare::copy(unsafe { self.memory()?.shown() })?;
         let start = memory.as_mut_ptr().expose_provenance().wrapping_sub(self.reach.0.cast_unsigned());
         // Where no byte is, no address is needed: that of an empty vector is `MPI_IN_PLACE`.
         let address = if memory.is_empty() { Address::NULL } else { Address::of(start) };
@@ -330,7 +363,7 @@ impl Data {
 
     /// A copy of its bytes in one piece.
     pub(crate) fn packed(&self) -> Result<Vec<u8>, Fault> {
-        let mut stream = vec![0; self.bytes];
+        let mut stream = spare::cleared(self.bytes)?;
         self.pack_into(Form::Native, &mut stream, &mut 0)?;
         Ok(stream)
     }
@@ -346,7 +379,7 @@ impl Data {
         }
         // By way of a copy, as no two references may lie over each other.
         // SAFETY: the caller's promise.
-        let mut copy = unsafe { stream.shown() }.to_vec();
+        let mut copy = spare::copy(unsafe { stream.shown() })?;
         self.pack_into(form, &mut copy, position)?;
         // SAFETY: as above.
         unsafe { stream.bytes() }.copy_from_slice(&copy);
@@ -369,7 +402,7 @@ impl Data {
         }
         // By way of a copy, as no two references may lie over each other.
         // SAFETY: the caller's promise.
-        let copy = unsafe { stream.shown() }.to_vec();
+        let copy = spare::copy(unsafe { stream.shown() })?;
         self.unpack_from(form, &copy, position)
     }
 
@@ -470,13 +503,16 @@ fn elements_in(status: Ptr<Status>, datatype: Handle) -> Result<i64, Fault> {
 
 fn set_elements(status: Ptr<Status>, datatype: Handle, count: i64) -> Result<(), Fault> {
     let size = look(datatype, |known| known.size)?;
+    if count < 0 {
+        return Err(Fault::new(MPI_ERR_COUNT, format!("a count of {count}")));
+    }
     let mut changed = status.get()?;
     changed.set_bytes(count.saturating_mul(size).max(0).cast_unsigned());
     status.set(changed)
 }
 
 mpi! { fn MPI_Type_commit(datatype: Ptr<Handle>) on MPI_COMM_SELF => {
-    change(datatype.get()?, |known| known.is_committed = true)?;
+    change(datatype.get()?, |known| known.set_committed(true))?;
 } }
 
 mpi! { fn MPI_Type_free(datatype: Ptr<Handle>) on MPI_COMM_SELF => {

@@ -84,6 +84,12 @@ impl<T> Ptr<T> {
         Fault::new(MPI_ERR_ARG, "a null pointer where a result or an array belongs")
     }
 
+    /// Refuses a null pointer before anything is done that has a result.
+    #[inline]
+    pub(crate) fn check_place(self) -> Result<(), Fault> {
+        if self.is_null() { Err(Self::missing()) } else { Ok(()) }
+    }
+
     /// Writes a result.
     #[inline]
     pub(crate) fn set(self, value: T) -> Result<(), Fault> {

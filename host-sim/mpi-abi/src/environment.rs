@@ -16,7 +16,7 @@ use crate::abi::{
 use crate::edge::{Address, Owned, Ptr, memory};
 use crate::engine::Phase;
 use crate::errors::Fault;
-use crate::{buffers, collectives, communicators, datatypes, engine, threads};
+use crate::{buffers, collectives, communicators, datatypes, engine, info, threads};
 
 /// The thread level that was granted.
 // SAFETY: only calls of MPI use it.
@@ -99,7 +99,9 @@ fn seconds() -> f64 {
 mpi! { unlocked fn MPI_Wtime() -> f64 { seconds() } }
 mpi! { unlocked fn MPI_Wtick() -> f64 { 1e-9 } }
 
-mpi! { fn MPI_Alloc_mem(size: isize, _info: Handle, place: Address) on MPI_COMM_SELF => {
+mpi! { fn MPI_Alloc_mem(size: isize, info: Handle, place: Address) on MPI_COMM_SELF => {
+    info::check(info)?;
+    place.check_place()?;
     let made = memory::allocate(usize::try_from(size).unwrap_or(usize::MAX));
     if made.is_null() {
         return Err(Fault::new(MPI_ERR_NO_MEM, format!("no {size} bytes")));

@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 use aldis_hal::{Cause, Resource};
 
 use crate::abi::{
-    Handle, MPI_COMM_SELF, MPI_ERR_ARG, MPI_ERR_BUFFER, MPI_ERR_COMM, MPI_ERR_ERRHANDLER, MPI_ERR_LASTCODE,
-    MPI_ERR_NO_MEM, MPI_ERR_OTHER, MPI_ERR_PROC_ABORTED, MPI_ERR_RANK, MPI_ERR_REQUEST, MPI_ERR_TAG,
-    MPI_ERR_TRUNCATE, MPI_ERR_TYPE, MPI_ERR_UNSUPPORTED_OPERATION, MPI_ERRHANDLER_NULL, MPI_ERRORS_ABORT,
-    MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_MAX_ERROR_STRING, MPI_SUCCESS,
+    Handle, MPI_COMM_SELF, MPI_ERR_ARG, MPI_ERR_BUFFER, MPI_ERR_COMM, MPI_ERR_COUNT, MPI_ERR_ERRHANDLER,
+    MPI_ERR_LASTCODE, MPI_ERR_NO_MEM, MPI_ERR_OTHER, MPI_ERR_PROC_ABORTED, MPI_ERR_RANK, MPI_ERR_REQUEST,
+    MPI_ERR_TAG, MPI_ERR_TRUNCATE, MPI_ERR_TYPE, MPI_ERR_UNSUPPORTED_OPERATION, MPI_ERRHANDLER_NULL,
+    MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_MAX_ERROR_STRING, MPI_SUCCESS,
 };
 use crate::edge::{Owned, Ptr, callback};
 use crate::handles::{Kind, Table, to_int};
@@ -91,7 +91,11 @@ fn class_of(cause: Cause) -> c_int {
         Cause::RankOutOfRange { .. } | Cause::DuplicateRank { .. } => MPI_ERR_RANK,
         Cause::TagOutOfRange { .. } => MPI_ERR_TAG,
         Cause::Truncated { .. } | Cause::UnlikeLength { .. } => MPI_ERR_TRUNCATE,
+        Cause::TooBig { .. } => MPI_ERR_COUNT,
         Cause::LengthMismatch { .. } | Cause::BadStride { .. } | Cause::Predefined => MPI_ERR_ARG,
+        Cause::Partitions { .. } | Cause::PartitionOutOfRange { .. } | Cause::PartitionReady { .. } => {
+            MPI_ERR_ARG
+        }
         Cause::Inactive => MPI_ERR_REQUEST,
         Cause::PeerDead | Cause::PeerLeft | Cause::PeerAborted { .. } | Cause::Aborted { .. } => {
             MPI_ERR_PROC_ABORTED
@@ -134,9 +138,16 @@ static KEPT: Owned<RefCell<Kept>> = unsafe { Owned::new(RefCell::new(Kept { text
 static ADDED: Owned<RefCell<BTreeMap<c_int, (c_int, String)>>> =
     unsafe { Owned::new(RefCell::new(BTreeMap::new())) };
 
-/// Error handlers of the program: their functions.
+/// An error handler of the program. It stays when its handle is freed: a communicator may have it.
+#[derive(Clone, Copy)]
+struct Handler {
+    function: usize,
+    /// Handles that the program has been given and has not freed.
+    handles: u32,
+}
+
 // SAFETY: only calls of MPI use it.
-static HANDLERS: Owned<RefCell<Table<usize>>> =
+static HANDLERS: Owned<RefCell<Table<Handler>>> =
     unsafe { Owned::new(RefCell::new(Table::new(Kind::Errhandler))) };
 
 /// Gives a fault of `function` to the error handler of `comm`; the code that the function returns.
@@ -175,7 +186,7 @@ fn handle(function: &str, (comm, handler): (Handle, Handle), code: c_int, text: 
             let known = HANDLERS.borrow().get(handler).copied();
             if let Some(known) = known {
                 // SAFETY: the program gave it as such a function, or null.
-                unsafe { callback::on_error(known, comm, code) };
+                unsafe { callback::on_error(known.function, comm, code) };
             }
         }
     }
@@ -306,7 +317,7 @@ mpi! { fn MPI_Error_string(code: c_int, text: Ptr<c_char>, len: Ptr<c_int>) on M
 mpi! { fn MPI_Add_error_class(class: Ptr<c_int>) on MPI_COMM_SELF => { class.set(add(None))?; } }
 
 mpi! { fn MPI_Add_error_code(class: c_int, code: Ptr<c_int>) on MPI_COMM_SELF => {
-    if class > TEXT_CLASSES { added(class)?; }
+    if !(MPI_SUCCESS..=TEXT_CLASSES).contains(&class) { added(class)?; }
     code.set(add(Some(class)))?;
 } }
 
@@ -333,12 +344,16 @@ mpi! { fn MPI_Remove_error_string(code: c_int) on MPI_COMM_SELF => {
 
 pub(crate) fn check_handler(handler: Handle) -> Result<Handle, Fault> {
     let is_there = matches!(handler, MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT | MPI_ERRORS_RETURN)
-        || HANDLERS.borrow().get(handler).is_some();
+        || HANDLERS.borrow().get(handler).is_some_and(|known| known.handles > 0);
     if is_there { Ok(handler) } else { Err(Fault::handle(MPI_ERR_ERRHANDLER, "error handler", handler)) }
 }
 
 mpi! { fn MPI_Comm_create_errhandler(function: usize, handler: Ptr<Handle>) on MPI_COMM_SELF => {
-    let made = HANDLERS.borrow_mut().insert(function);
+    if function == 0 {
+        return Err(Fault::new(MPI_ERR_ARG, "a null pointer where a function belongs"));
+    }
+    handler.check_place()?;
+    let made = HANDLERS.borrow_mut().insert(Handler { function, handles: 1 });
     handler.set(made.ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many error handlers"))?)?;
 } }
 
@@ -349,13 +364,21 @@ mpi! { fn MPI_Comm_set_errhandler(comm: Handle, handler: Handle) on comm => {
 
 mpi! { fn MPI_Comm_get_errhandler(comm: Handle, handler: Ptr<Handle>) on comm => {
     communicators::check(comm)?;
-    handler.set(communicators::handler_of(comm))?;
+    handler.check_place()?;
+    let own = communicators::handler_of(comm);
+    if let Some(known) = HANDLERS.borrow_mut().get_mut(own) {
+        known.handles = known.handles.saturating_add(1);
+    }
+    handler.set(own)?;
 } }
 
 mpi! {
-    /// The function lives on while a communicator has it: its handle is another object's too, so it is kept.
+    /// The function lives on while a communicator has it.
     fn MPI_Errhandler_free(handler: Ptr<Handle>) on MPI_COMM_SELF => {
-        check_handler(handler.get()?)?;
+        let own = check_handler(handler.get()?)?;
+        if let Some(known) = HANDLERS.borrow_mut().get_mut(own) {
+            known.handles = known.handles.saturating_sub(1);
+        }
         handler.set(MPI_ERRHANDLER_NULL)?;
     }
 }

@@ -97,12 +97,17 @@ fn rank(number: c_int) -> Result<Rank, Fault> {
     }
 }
 
+/// How many of something a list has.
+fn many(count: c_int, what: &str) -> Result<usize, Fault> {
+    usize::try_from(count).map_err(|_| Fault::new(MPI_ERR_ARG, format!("{count} {what}")))
+}
+
 /// A list of ranks.
 ///
 /// # Safety
 /// There are so many, unless it is null.
 unsafe fn ranks(count: c_int, list: Ptr<c_int>) -> Result<Vec<Rank>, Fault> {
-    let count = usize::try_from(count).map_err(|_| Fault::new(MPI_ERR_ARG, format!("{count} ranks")))?;
+    let count = many(count, "ranks")?;
     // SAFETY: the caller's promise.
     unsafe { list.array(count) }?.iter().map(rank).collect()
 }
@@ -112,7 +117,7 @@ unsafe fn ranks(count: c_int, list: Ptr<c_int>) -> Result<Vec<Rank>, Fault> {
 /// # Safety
 /// There are so many, unless it is null.
 unsafe fn ranges(count: c_int, list: Ptr<c_int>) -> Result<Vec<RankRange>, Fault> {
-    let count = usize::try_from(count).map_err(|_| Fault::new(MPI_ERR_ARG, format!("{count} ranges")))?;
+    let count = many(count, "ranges")?;
     // SAFETY: the caller's promise.
     let list = unsafe { list.array(3 * count) }?.to_vec();
     let (ranges, _) = list.as_chunks::<3>();
@@ -139,7 +144,7 @@ mpi! { fn MPI_Group_compare(one: Handle, other: Handle, result: Ptr<c_int>) on M
 
 mpi! { fn MPI_Group_translate_ranks(one: Handle, count: c_int, given: Ptr<c_int>, other: Handle, found: Ptr<c_int>) on MPI_COMM_SELF => {
     let (one, other) = (processes(one)?, processes(other)?);
-    let count = usize::try_from(count).unwrap_or(0);
+    let count = many(count, "ranks")?;
     // SAFETY: the program gives so many, and room for as many (MPI 5.0, 7.3.1).
     let (given, found) = unsafe { (given.array(count)?, found.array(count)?) };
     for (index, number) in given.iter().enumerate() {

@@ -44,6 +44,14 @@ pub(crate) fn of(handle: Handle) -> Result<Info, Fault> {
     }
 }
 
+/// Refuses what is no info object, for a function that looks for no hints in it.
+pub(crate) fn check(handle: Handle) -> Result<(), Fault> {
+    match handle {
+        MPI_INFO_NULL | MPI_INFO_ENV => Ok(()),
+        handle => look(handle, |_| ()),
+    }
+}
+
 /// Hints for communicators that are known (MPI 5.0, 7.4.4); others are ignored, and so not given back.
 const OF_COMMUNICATORS: [&str; 4] = [
     "mpi_assert_no_any_tag",
@@ -142,10 +150,11 @@ mpi! { fn MPI_Info_get_nthkey(info: Handle, number: c_int, name: Ptr<c_char>) on
 
 mpi! { fn MPI_Info_get(info: Handle, name: Ptr<c_char>, room: c_int, text: Ptr<c_char>, flag: Ptr<c_int>) on MPI_COMM_SELF => {
     let key = key(name)?;
+    let room = usize::try_from(room).map_err(|_| Fault::new(MPI_ERR_ARG, format!("room for {room} bytes")))?;
     let found = look(info, |info| value(info, &key))?;
     flag.set(found.is_some().into())?;
     if let Some(found) = found {
-        text.set_text(&found, usize::try_from(room).unwrap_or(0) + 1)?;
+        text.set_text(&found, room + 1)?;
     }
 } }
 

@@ -107,6 +107,16 @@ impl Sending {
         if self.mode == Mode::Standard { self.data.raw() } else { Ok(None) }
     }
 
+    /// # Errors
+    /// What is refused when it is sent, of what is sent again and again.
+    fn check(&self) -> Result<(), Fault> {
+        let ranks = if self.comm.is_inter() { self.comm.remote_size() } else { self.comm.size() };
+        if self.to != Rank::NULL && self.to.0 >= ranks {
+            return Err(Fault::new(MPI_ERR_RANK, format!("rank {} of a communicator of {ranks}", self.to.0)));
+        }
+        self.data.there().map(|_| ())
+    }
+
     /// Sends it out of a buffer.
     fn buffer(&self) -> Result<(), Fault> {
         let copied = |data| Self { data, mode: Mode::Standard, ..*self }.request();
@@ -278,6 +288,7 @@ macro_rules! sends {
             }
         } }
         mpi! { fn $started(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
+            request.check_place()?;
             let is_standard = matches!(Mode::$mode, Mode::Standard);
             // SAFETY: the arguments are the program's, which keeps the data there until this is over (MPI 5.0, 3.7).
             let quick = if is_standard { unsafe { send_started(data, count, datatype, to, tag, comm) }? } else { None };
@@ -288,6 +299,7 @@ macro_rules! sends {
             })?;
         } }
         mpi! { fn $kept(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
+            request.check_place()?;
             // SAFETY: the arguments are the program's, which keeps the data there until the request is freed (MPI 5.0, 3.9).
             let data = unsafe { Data::new(data, count, datatype) }?;
             request.set(Sending::new(Mode::$mode, data, to, tag, comm)?.keep()?)?;
@@ -308,6 +320,7 @@ mpi! { fn MPI_Bsend_c(data: Address, count: i64, datatype: Handle, to: c_int, ta
 } }
 
 mpi! { fn MPI_Ibsend_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
+    request.check_place()?;
     // SAFETY: the arguments are the program's (MPI 5.0, 3.7).
     let data = unsafe { Data::new(data, count, datatype) }?;
     request.set(Sending::new(Mode::Buffered, data, to, tag, comm)?.start()?)?;
@@ -316,7 +329,9 @@ mpi! { fn MPI_Ibsend_c(data: Address, count: i64, datatype: Handle, to: c_int, t
 mpi! { fn MPI_Bsend_init_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
     // SAFETY: the arguments are the program's, which keeps the data there until the request is freed (MPI 5.0, 3.9).
     let make = || Sending::new(Mode::Buffered, unsafe { Data::new(data, count, datatype) }?, to, tag, comm);
+    request.check_place()?;
     let (sending, types) = used_types::of(make)?;
+    sending.check()?;
     let send = move || {
         // They belong to what works by them.
         let _types = &types;
@@ -337,6 +352,7 @@ mpi! { fn MPI_Recv_c(data: Address, count: i64, datatype: Handle, from: c_int, t
 } }
 
 mpi! { fn MPI_Irecv_c(data: Address, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
+    request.check_place()?;
     // SAFETY: the arguments are the program's, which keeps the data there until this is over (MPI 5.0, 3.7).
     let quick = unsafe { receive_started(data, count, datatype, from, tag, comm) }?;
     request.set(match quick {
@@ -347,6 +363,7 @@ mpi! { fn MPI_Irecv_c(data: Address, count: i64, datatype: Handle, from: c_int, 
 } }
 
 mpi! { fn MPI_Recv_init_c(data: Address, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
+    request.check_place()?;
     // SAFETY: the arguments are the program's, which keeps the data there until the request is freed (MPI 5.0, 3.9).
     let data = unsafe { Data::new(data, count, datatype) }?;
     request.set(Receiving::new(data, from, tag, comm)?.keep()?)?;
@@ -405,6 +422,7 @@ mpi! { fn MPI_Isendrecv_c(
     data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int,
     into: Address, room: i64, kind: Handle, from: c_int, from_tag: c_int, comm: Handle, request: Ptr<Handle>,
 ) on comm => {
+    request.check_place()?;
     // SAFETY: the arguments are the program's, which keeps the data there until this is over (MPI 5.0, 3.7).
     let (data, into) = unsafe { (Data::new(data, count, datatype)?, Data::new(into, room, kind)?) };
     let sending = Sending::new(Mode::Standard, data, to, tag, comm)?;
@@ -413,6 +431,7 @@ mpi! { fn MPI_Isendrecv_c(
 } }
 
 mpi! { fn MPI_Isendrecv_replace_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, from: c_int, from_tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
+    request.check_place()?;
     // SAFETY: the arguments are the program's, which keeps the data there until this is over (MPI 5.0, 3.7).
     let place = unsafe { Data::new(data, count, datatype) }?;
     let (memory, copy) = place.copied()?;
@@ -469,6 +488,7 @@ fn take_matched(message: Ptr<Handle>) -> Result<Option<(Handle, Matched)>, Fault
 }
 
 mpi! { fn MPI_Mprobe(from: c_int, tag: c_int, comm: Handle, message: Ptr<Handle>, status: Ptr<Status>) on comm => {
+    message.check_place()?;
     let (of, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(tag)?);
     let matched = match is_alone() {
         true => engine::with(|engine| Ok(engine.endpoint().mprobe(&of, from, tag)?))?,
@@ -478,6 +498,8 @@ mpi! { fn MPI_Mprobe(from: c_int, tag: c_int, comm: Handle, message: Ptr<Handle>
 } }
 
 mpi! { fn MPI_Improbe(from: c_int, tag: c_int, comm: Handle, flag: Ptr<c_int>, message: Ptr<Handle>, status: Ptr<Status>) on comm => {
+    flag.check_place()?;
+    message.check_place()?;
     let (of, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(tag)?);
     requests::poll()?;
     let matched = engine::with(|engine| Ok(engine.endpoint().improbe(&of, from, tag)?))?;
@@ -501,7 +523,7 @@ fn take_up(scope: &mut Lasting, matched: Matched, data: &Data) -> Result<Request
 
 mpi! { fn MPI_Mrecv_c(data: Address, count: i64, datatype: Handle, message: Ptr<Handle>, status: Ptr<Status>) on MPI_COMM_SELF => {
     // SAFETY: the arguments are the program's, which keeps the data there until this is over (MPI 5.0, 3.7).
-    let data = unsafe { Data::new(data, count, datatype) }?;
+    let data = unsafe { Data::new(data, count, datatype) }?.there()?;
     let found = match take_matched(message)? {
         None => from_nobody(),
         Some((comm, matched)) => {
@@ -513,8 +535,9 @@ mpi! { fn MPI_Mrecv_c(data: Address, count: i64, datatype: Handle, message: Ptr<
 } }
 
 mpi! { fn MPI_Imrecv_c(data: Address, count: i64, datatype: Handle, message: Ptr<Handle>, request: Ptr<Handle>) on MPI_COMM_SELF => {
+    request.check_place()?;
     // SAFETY: the arguments are the program's, which keeps the data there until this is over (MPI 5.0, 3.7).
-    let data = unsafe { Data::new(data, count, datatype) }?;
+    let data = unsafe { Data::new(data, count, datatype) }?.there()?;
     let handle = match take_matched(message)? {
         None => requests::of_done(MPI_COMM_SELF, from_nobody())?,
         Some((comm, matched)) => {

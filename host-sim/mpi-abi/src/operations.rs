@@ -13,12 +13,12 @@ use aldis_coll::op::{
 use aldis_coll::schedule::Order;
 
 use crate::abi::{
-    Handle, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_COMM_SELF, MPI_ERR_NO_MEM, MPI_ERR_OP, MPI_LAND, MPI_LOR,
-    MPI_LXOR, MPI_MAX, MPI_MAXLOC, MPI_MIN, MPI_MINLOC, MPI_NO_OP, MPI_OP_NULL, MPI_PROD, MPI_REPLACE,
-    MPI_SUM,
+    Handle, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_COMM_SELF, MPI_ERR_ARG, MPI_ERR_NO_MEM, MPI_ERR_OP, MPI_LAND,
+    MPI_LOR, MPI_LXOR, MPI_MAX, MPI_MAXLOC, MPI_MIN, MPI_MINLOC, MPI_NO_OP, MPI_OP_NULL, MPI_PROD,
+    MPI_REPLACE, MPI_SUM,
 };
 use crate::collectives::Operand;
-use crate::datatypes::look;
+use crate::datatypes::{look, uncommitted};
 use crate::edge::{Address, Owned, Ptr, callback};
 use crate::errors::Fault;
 use crate::handles::{Kind, Table, to_int};
@@ -82,7 +82,9 @@ pub(crate) fn kernel(op: Handle, datatype: Handle) -> Result<Kernel, Fault> {
 
 fn refused(op: Handle, datatype: Handle) -> Fault {
     let name = NAMES.iter().find(|(known, _)| *known == op).map(|(_, name)| *name);
+    let is_committed = look(datatype, |known| known.is_committed).unwrap_or(true);
     match name {
+        Some(_) if !is_committed => uncommitted(),
         Some(name) => {
             Fault::new(MPI_ERR_OP, format!("{name} is no operation for the datatype {datatype:#x}"))
         }
@@ -175,6 +177,9 @@ const NAMES: [(Handle, &str); 14] = [
 ];
 
 fn create(own: Own, op: Ptr<Handle>) -> Result<(), Fault> {
+    if own.function == 0 {
+        return Err(Fault::new(MPI_ERR_ARG, "a null pointer where a function belongs"));
+    }
     let made = OPS.borrow_mut().insert(own);
     op.set(made.ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many operations"))?)
 }
@@ -211,7 +216,7 @@ mpi! { fn MPI_Reduce_local_c(input: Address, into: Address, count: i64, datatype
     let operand = Operand::new(count, datatype)?;
     // SAFETY: the arguments are the program's (MPI 5.0, 6.9.7).
     let (input, into) = unsafe { (operand.data(input)?, operand.data(into)?) };
-    let (mut given, mut result) = (Spare::new(operand.bytes()), Spare::new(operand.bytes()));
+    let (mut given, mut result) = (Spare::new(operand.bytes())?, Spare::new(operand.bytes())?);
     operand.read(&input, given.bytes())?;
     operand.read(&into, result.bytes())?;
     kernel.run(result.bytes(), given.as_bytes(), Order::FromFirst)?;

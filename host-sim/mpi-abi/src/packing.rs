@@ -6,7 +6,7 @@ use core::ffi::{c_char, c_int};
 
 use aldis_kernel::datatype::Form;
 
-use crate::abi::{Handle, MPI_COMM_SELF, MPI_ERR_ARG, MPI_ERR_TRUNCATE};
+use crate::abi::{Handle, MPI_COMM_SELF, MPI_ERR_ARG, MPI_ERR_COUNT, MPI_ERR_TRUNCATE};
 use crate::datatypes::{Data, look, small};
 use crate::edge::{Address, Ptr};
 use crate::errors::Fault;
@@ -75,6 +75,9 @@ unsafe fn unpack(
 }
 
 fn packed_size(count: i64, datatype: Handle, form: Form) -> Result<i64, Fault> {
+    if count < 0 {
+        return Err(Fault::new(MPI_ERR_COUNT, format!("a count of {count}")));
+    }
     if form == Form::Native {
         return Ok(look(datatype, |known| known.size)?.saturating_mul(count));
     }

@@ -8,6 +8,7 @@
 use core::ffi::c_int;
 use core::ops::Range;
 
+use aldis_hal::Cause;
 use aldis_kernel::Rank;
 use aldis_kernel::protocols::partitioned::PARTITIONS_MAX;
 
@@ -18,7 +19,7 @@ use crate::edge::{Address, Ptr};
 use crate::engine;
 use crate::errors::Fault;
 use crate::messages::{rank, tag};
-use crate::requests;
+use crate::{info, requests};
 
 /// Parts of a message that go together.
 pub(crate) struct Bundles {
@@ -127,14 +128,18 @@ impl Parts {
     }
 }
 
-mpi! { fn MPI_Psend_init_c(address: Address, partitions: c_int, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, _info: Handle, request: Ptr<Handle>) on comm => {
+mpi! { fn MPI_Psend_init_c(address: Address, partitions: c_int, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, info: Handle, request: Ptr<Handle>) on comm => {
+    info::check(info)?;
+    request.check_place()?;
     // SAFETY: the arguments are the program's (MPI 5.0, 4.2).
     request.set(unsafe { Parts { address, partitions, count, datatype, comm }.keep(to, tag, true) }?)?;
 } }
 
 mpi! { fn MPI_Psend_init(address: Address, partitions: c_int, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, info: Handle, request: Ptr<Handle>) as MPI_Psend_init_c(address, partitions, count, datatype, to, tag, comm, info, request) }
 
-mpi! { fn MPI_Precv_init_c(address: Address, partitions: c_int, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, _info: Handle, request: Ptr<Handle>) on comm => {
+mpi! { fn MPI_Precv_init_c(address: Address, partitions: c_int, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, info: Handle, request: Ptr<Handle>) on comm => {
+    info::check(info)?;
+    request.check_place()?;
     // SAFETY: the arguments are the program's (MPI 5.0, 4.2).
     request.set(unsafe { Parts { address, partitions, count, datatype, comm }.keep(from, tag, false) }?)?;
 } }
@@ -145,16 +150,26 @@ fn partition(number: c_int) -> Result<u32, Fault> {
     u32::try_from(number).map_err(|_| Fault::new(MPI_ERR_ARG, format!("partition {number}")))
 }
 
+/// Of an error of a part: a request of another kind of operation is none of a message in parts.
+fn of_part(error: aldis_kernel::Error) -> Fault {
+    match error.cause {
+        Cause::Stale => Fault::new(MPI_ERR_REQUEST, "no request of a partitioned message of this direction"),
+        _ => error.into(),
+    }
+}
+
 fn ready(handle: Handle, partitions: Range<u32>) -> Result<(), Fault> {
     let is_active = requests::is_under_way(handle);
     requests::with_parts(handle, |scope, request, bundles| {
-        let Some(bundles) = bundles else { return Ok(scope.pready_range(request, partitions)?) };
+        let Some(bundles) = bundles else {
+            return scope.pready_range(request, partitions).map_err(of_part);
+        };
         if !is_active {
             return Err(Fault::new(MPI_ERR_REQUEST, "a request that has not been started"));
         }
         for part in partitions {
             if let Some(bundle) = bundles.declare(part)? {
-                scope.pready(request, bundle)?;
+                scope.pready(request, bundle).map_err(of_part)?;
             }
         }
         Ok(())
@@ -167,7 +182,11 @@ mpi! { fn MPI_Pready(number: c_int, request: Handle) on MPI_COMM_SELF => {
 } }
 
 mpi! { fn MPI_Pready_range(low: c_int, high: c_int, request: Handle) on MPI_COMM_SELF => {
-    ready(request, partition(low)?..partition(high)?.saturating_add(1))?;
+    let (first, last) = (partition(low)?, partition(high)?);
+    if last < first {
+        return Err(Fault::new(MPI_ERR_ARG, format!("partitions {low} to {high}")));
+    }
+    ready(request, first..last.saturating_add(1))?;
 } }
 
 mpi! { fn MPI_Pready_list(len: c_int, list: Ptr<c_int>, request: Handle) on MPI_COMM_SELF => {
@@ -183,7 +202,7 @@ mpi! { fn MPI_Parrived(request: Handle, number: c_int, flag: Ptr<c_int>) on MPI_
     let number = partition(number)?;
     let is_there = requests::with_parts(request, |scope, request, bundles| {
         let part = bundles.map_or(Ok(number), |bundles| bundles.bundle(number))?;
-        Ok(scope.parrived(request, part)?)
+        scope.parrived(request, part).map_err(of_part)
     })?;
     flag.set(is_there.into())?;
 } }

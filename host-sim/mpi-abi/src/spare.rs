@@ -3,11 +3,15 @@
 //! Memory of the library's own that operations work on. What is given back is kept for the next operation: memory that is got anew
 //! for each is cleared for each, and that of long data is mapped for each.
 
+use core::alloc::Layout;
 use core::cell::RefCell;
+use std::alloc::alloc_zeroed;
 
 use zerocopy::IntoBytes;
 
+use crate::abi::MPI_ERR_NO_MEM;
 use crate::edge::{Address, Owned, Region};
+use crate::errors::Fault;
 
 /// Pieces that are kept, and the words of the longest.
 const KEPT: usize = 8;
@@ -25,7 +29,10 @@ pub(crate) struct Spare {
 
 impl Spare {
     /// So many bytes: the shortest kept piece that has them, else the longest, made longer.
-    pub(crate) fn new(len: usize) -> Self {
+    ///
+    /// # Errors
+    /// The system has not so many.
+    pub(crate) fn new(len: usize) -> Result<Self, Fault> {
         let need = len.div_ceil(size_of::<u64>());
         let mut spare = SPARE.borrow_mut();
         let enough = |words: &Vec<u64>| (words.len() < need, words.len().abs_diff(need));
@@ -33,9 +40,9 @@ impl Spare {
         let mut words = best.map(|at| spare.swap_remove(at)).unwrap_or_default();
         if words.len() < need {
             // Nothing of the old words is wanted: they need not be moved.
-            words = vec![0; need];
+            words = zeroed(need).ok_or_else(|| no_memory(len))?;
         }
-        Self { words, len }
+        Ok(Self { words, len })
     }
 
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
@@ -55,6 +62,50 @@ impl Spare {
     }
 }
 
+#[cold]
+fn no_memory(bytes: usize) -> Fault {
+    Fault::new(MPI_ERR_NO_MEM, format!("the system has no memory of {bytes} bytes"))
+}
+
+/// Words that are zero, which the system clears; `None` if it has not so many.
+fn zeroed(words: usize) -> Option<Vec<u64>> {
+    let layout = Layout::array::<u64>(words).ok()?;
+    if layout.size() == 0 {
+        return Some(Vec::new());
+    }
+    // SAFETY: the layout is not empty.
+    let start = unsafe { alloc_zeroed(layout) }.cast::<u64>();
+    // SAFETY: it is of the allocator that vectors are of, of this layout, and all zero, which is what a word may be.
+    (!start.is_null()).then(|| unsafe { Vec::from_raw_parts(start, words, words) })
+}
+
+/// Memory for so many bytes, and none in it.
+fn room<T>(count: usize) -> Result<Vec<T>, Fault> {
+    let mut room = Vec::new();
+    room.try_reserve_exact(count).map_err(|_| no_memory(count.saturating_mul(size_of::<T>())))?;
+    Ok(room)
+}
+
+/// A copy of bytes.
+///
+/// # Errors
+/// The system has no memory for it.
+pub(crate) fn copy(bytes: &[u8]) -> Result<Vec<u8>, Fault> {
+    let mut copy = room(bytes.len())?;
+    copy.extend_from_slice(bytes);
+    Ok(copy)
+}
+
+/// So many zeroes.
+///
+/// # Errors
+/// The system has no memory for them.
+pub(crate) fn cleared(len: usize) -> Result<Vec<u8>, Fault> {
+    let mut cleared = room(len)?;
+    cleared.resize(len, 0);
+    Ok(cleared)
+}
+
 impl Drop for Spare {
     fn drop(&mut self) {
         let words = core::mem::take(&mut self.words);
@@ -72,18 +123,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn more_than_there_is_is_refused() {
+        for bytes in [usize::MAX, isize::MAX as usize, 1 << 48] {
+            assert!(Spare::new(bytes).is_err(), "{bytes}");
+        }
+        assert!(cleared(1 << 48).is_err());
+    }
+
+    #[test]
     fn what_is_given_back_is_taken_again() {
         let place = |spare: &mut Spare| spare.bytes().as_ptr().addr();
-        let (mut short, mut long) = (Spare::new(10), Spare::new(1000));
+        let (mut short, mut long) = (Spare::new(10).unwrap(), Spare::new(1000).unwrap());
         let places = [place(&mut short), place(&mut long)];
         assert_eq!((short.bytes().len(), long.as_bytes().len(), places.map(|at| at % 8)), (10, 1000, [0, 0]));
         drop((short, long));
-        let (mut long, mut short) = (Spare::new(900), Spare::new(16));
+        let (mut long, mut short) = (Spare::new(900).unwrap(), Spare::new(16).unwrap());
         assert_eq!([place(&mut short), place(&mut long)], places);
-        assert!(Spare::new(0).bytes().is_empty());
+        assert!(Spare::new(0).unwrap().bytes().is_empty());
         // And no more is kept than is bounded.
-        drop((0..2 * KEPT).map(|_| Spare::new(8)).collect::<Vec<_>>());
-        drop(Spare::new((WORDS_KEPT + 1) * 8));
+        drop((0..2 * KEPT).map(|_| Spare::new(8).unwrap()).collect::<Vec<_>>());
+        drop(Spare::new((WORDS_KEPT + 1) * 8).unwrap());
         let spare = SPARE.borrow();
         assert!(spare.len() <= KEPT && spare.iter().all(|words| words.len() <= WORDS_KEPT));
     }

@@ -20,6 +20,7 @@ use crate::collectives;
 use crate::communicators::{self, made, rank_in};
 use crate::edge::{Ptr, lasting, lasting_ref};
 use crate::errors::Fault;
+use crate::info;
 use crate::making::Poster;
 
 /// What a topology is made of.
@@ -208,6 +209,7 @@ fn number(rank: Rank) -> c_int {
 }
 
 fn create(parent: Handle, lists: Lists, new: Ptr<Handle>) -> Result<(), Fault> {
+    new.check_place()?;
     let created = made(parent, async move |poster, comm| Topo::create(poster, &comm, lists).await)?;
     new.set(match created {
         Some((comm, topology)) => communicators::insert_with(comm, parent, topology)?,
@@ -308,6 +310,7 @@ mpi! { fn MPI_Cart_shift(comm: Handle, direction: c_int, distance: c_int, source
 } }
 
 mpi! { fn MPI_Cart_sub(comm: Handle, remain: Ptr<c_int>, new: Ptr<Handle>) on comm => {
+    new.check_place()?;
     let topology = communicators::topology(comm)?;
     let dimensions = topology.grid()?.dimensions().len();
     // SAFETY: the program gives one for each dimension (MPI 5.0, 8.5.7).
@@ -410,8 +413,9 @@ unsafe fn neighbours(count: c_int, ranks: Ptr<c_int>, weighing: Ptr<c_int>) -> R
 
 mpi! { fn MPI_Dist_graph_create_adjacent(
     parent: Handle, indegree: c_int, sources: Ptr<c_int>, source_weights: Ptr<c_int>,
-    outdegree: c_int, destinations: Ptr<c_int>, destination_weights: Ptr<c_int>, _info: Handle, _reorder: c_int, made: Ptr<Handle>,
+    outdegree: c_int, destinations: Ptr<c_int>, destination_weights: Ptr<c_int>, info: Handle, _reorder: c_int, made: Ptr<Handle>,
 ) on parent => {
+    info::check(info)?;
     let is_weighted = source_weights.address() != MPI_UNWEIGHTED;
     // SAFETY: the program gives so many (MPI 5.0, 8.5.4).
     let sources = unsafe { neighbours(indegree, sources, source_weights) }?;
@@ -452,8 +456,10 @@ unsafe fn told_edges(
 
 mpi! { fn MPI_Dist_graph_create(
     parent: Handle, count: c_int, sources: Ptr<c_int>, degrees: Ptr<c_int>, destinations: Ptr<c_int>, weights: Ptr<c_int>,
-    _info: Handle, _reorder: c_int, new: Ptr<Handle>,
+    info: Handle, _reorder: c_int, new: Ptr<Handle>,
 ) on parent => {
+    info::check(info)?;
+    new.check_place()?;
     let is_weighted = weights.address() != MPI_UNWEIGHTED;
     // SAFETY: the program gives so many (MPI 5.0, 8.5.4).
     let edges = unsafe { told_edges(count, sources, degrees, destinations, weights) }?;

@@ -7,8 +7,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use super::folder;
 use super::table::functions;
+use super::{folder, garbage};
 use crate::shell;
 
 /// Seconds that a program may take.
@@ -60,6 +60,7 @@ const FAILURES: [Failure; 4] = [
 pub(super) fn run(prefix: &Path, into: &Path) -> Result<String> {
     fs::create_dir_all(into)?;
     let functions = every_function(prefix, into)?;
+    let calls = garbage_calls(prefix, into)?;
     let mut runs = 0;
     for &(name, ranks, transports) in PROGRAMS {
         let program =
@@ -79,7 +80,7 @@ pub(super) fn run(prefix: &Path, into: &Path) -> Result<String> {
     }
     let hydra = under_hydra(into, &program)?;
     Ok(format!(
-        "{functions} functions in C and C++, {} programs in {runs} runs, {} errors said once; {hydra}",
+        "{functions} functions in C and C++, {calls} with garbage; {} programs in {runs} runs, {} errors said once; {hydra}",
         PROGRAMS.len(),
         FAILURES.len()
     ))
@@ -121,7 +122,8 @@ fn under_hydra(into: &Path, errors: &Path) -> Result<String> {
 fn compile(prefix: &Path, compiler: &str, source: &Path, into: &Path) -> Result<PathBuf> {
     let program = into.join(source.file_stem().context("a source has a name")?);
     let mut command = Command::new(prefix.join("bin").join(compiler));
-    command.args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program).arg(source).arg("-lm");
+    command.args(["-O2", "-Wall", "-Wextra", "-Werror", "-I"]).arg(into);
+    command.arg("-o").arg(&program).arg(source).arg("-lm");
     shell::output(&mut command)?;
     Ok(program)
 }
@@ -149,6 +151,21 @@ fn every_function(prefix: &Path, into: &Path) -> Result<usize> {
     }
     println!("mpi.h: {} functions by two names, in C and C++", functions.len());
     Ok(functions.len())
+}
+
+/// Calls of every function with arguments that are garbage, each of which is to be refused as the standard has it; how many.
+fn garbage_calls(prefix: &Path, into: &Path) -> Result<String> {
+    let listed = fs::read_to_string(folder().join("table/functions.txt"))?;
+    let functions = functions(&listed).map_err(|error| anyhow!(error))?;
+    fs::write(into.join("garbage_calls.h"), garbage::calls(&functions))?;
+    let program = compile(prefix, "aldis-mpicc", &folder().join("programs/garbage.c"), into)?;
+    let (is_good, said) = shell::capture(&mut Command::new(program))?;
+    let last = said.lines().last().unwrap_or_default();
+    println!("garbage: {last}");
+    match last.strip_prefix("ok, ").filter(|_| is_good) {
+        Some(calls) => Ok(calls.to_owned()),
+        None => bail!("arguments that are garbage are not refused as they are to be:\n{said}"),
+    }
 }
 
 impl Failure {

@@ -68,29 +68,29 @@ pub(super) fn no_place(call: &Call, address: Address) -> Result<(), Fault> {
 unsafe fn given(call: &mut Call, given: Given) -> Result<Region, Fault> {
     // SAFETY: the caller's promise.
     let data = unsafe { given.data("sendbuf of an intercommunicator") }?;
-    let bytes = call.own(data.bytes);
+    let bytes = call.own(data.bytes)?;
     call.before(bytes, move |stream| data.pack_into(Form::Native, stream, &mut 0));
     Ok(bytes)
 }
 
 /// Where it gets what comes.
-fn taken(call: &mut Call, data: Data) -> Region {
-    let bytes = call.own(data.bytes);
+fn taken(call: &mut Call, data: Data) -> Result<Region, Fault> {
+    let bytes = call.own(data.bytes)?;
     call.after(bytes, move |stream| data.unpack_from(Form::Native, stream, &mut 0));
-    bytes
+    Ok(bytes)
 }
 
 /// The same in blocks.
-fn given_blocks(call: &mut Call, blocks: Blocks) -> Region {
-    let bytes = call.own(blocks.bytes());
+fn given_blocks(call: &mut Call, blocks: Blocks) -> Result<Region, Fault> {
+    let bytes = call.own(blocks.bytes())?;
     call.before(bytes, move |stream| blocks.pack(stream, |_| true));
-    bytes
+    Ok(bytes)
 }
 
-fn taken_blocks(call: &mut Call, blocks: Blocks) -> Region {
-    let bytes = call.own(blocks.bytes());
+fn taken_blocks(call: &mut Call, blocks: Blocks) -> Result<Region, Fault> {
+    let bytes = call.own(blocks.bytes())?;
     call.after(bytes, move |stream| blocks.unpack(stream, |_| true));
-    bytes
+    Ok(bytes)
 }
 
 /// The part of a rank beside the root in a reduction, for which nothing that it says of data and operation counts.
@@ -119,7 +119,7 @@ pub(super) unsafe fn bcast(mut call: Call, own: Given, to: c_int) -> Result<Call
         // SAFETY: the caller's promise.
         Root::This => unsafe { given(&mut call, own) }?,
         // SAFETY: as above.
-        Root::Remote(_) => taken(&mut call, unsafe { own.data("buffer") }?),
+        Root::Remote(_) => taken(&mut call, unsafe { own.data("buffer") }?)?,
         Root::Beside => Region::NONE,
     };
     // SAFETY: it is memory of the call, which nothing else touches while the collective is under way.
@@ -142,7 +142,7 @@ pub(super) unsafe fn gather(
         Root::This => {
             let blocks = blocks(call.comm.remote_size())?.in_memory("recvbuf of the root")?;
             let list = blocks.listing(&mut call);
-            (taken_blocks(&mut call, blocks), list)
+            (taken_blocks(&mut call, blocks)?, list)
         }
         // SAFETY: the caller's promise.
         Root::Remote(_) => (unsafe { given(&mut call, own) }?, &[]),
@@ -168,11 +168,11 @@ pub(super) unsafe fn scatter(
         Root::This => {
             let blocks = blocks(call.comm.remote_size())?.in_memory("sendbuf of the root")?;
             let list = blocks.listing(&mut call);
-            (given_blocks(&mut call, blocks), list)
+            (given_blocks(&mut call, blocks)?, list)
         }
         Root::Remote(_) => {
             // SAFETY: the caller's promise.
-            (taken(&mut call, unsafe { own.data("recvbuf") }?), &[])
+            (taken(&mut call, unsafe { own.data("recvbuf") }?)?, &[])
         }
         Root::Beside => (Region::NONE, &[]),
     };
@@ -194,7 +194,7 @@ pub(super) unsafe fn allgather(
     let input = unsafe { given(&mut call, own) }?;
     let blocks = blocks(call.comm.remote_size())?.in_memory("recvbuf")?;
     let list = blocks.listing(&mut call);
-    let bytes = taken_blocks(&mut call, blocks);
+    let bytes = taken_blocks(&mut call, blocks)?;
     // SAFETY: both are memory of the call, each its own, which nothing else touches while the collective is under way.
     call.what = across(move || unsafe { inter::allgatherv(input.shown(), bytes.bytes(), list) });
     Ok(call)
@@ -208,8 +208,8 @@ pub(super) fn alltoall(mut call: Call, given: Option<Blocks>, taken: Blocks) -> 
         ));
     };
     let (from, to) = (given.listing(&mut call), taken.listing(&mut call));
-    let input = given_blocks(&mut call, given);
-    let bytes = taken_blocks(&mut call, taken);
+    let input = given_blocks(&mut call, given)?;
+    let bytes = taken_blocks(&mut call, taken)?;
     // SAFETY: as in `allgather`.
     call.what = across(move || unsafe { inter::alltoallv(input.shown(), from, bytes.bytes(), to) });
     Ok(call)

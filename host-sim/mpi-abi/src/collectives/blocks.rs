@@ -7,7 +7,7 @@ use aldis_kernel::datatype::Form;
 
 use super::Call;
 use crate::abi::{Handle, MPI_ERR_BUFFER, MPI_ERR_TRUNCATE};
-use crate::datatypes::{Data, look};
+use crate::datatypes::{Data, aliased, look};
 use crate::edge::{Address, Region, too_many};
 use crate::errors::Fault;
 
@@ -87,9 +87,30 @@ impl Blocks {
         Self { parts: vec![block], is_even: true, address }
     }
 
-    /// As they are, unless the buffer is `MPI_IN_PLACE`.
+    /// As they are, unless the buffer is `MPI_IN_PLACE`, or there is no memory where there are data.
     pub(super) fn in_memory(self, argument: &str) -> Result<Self, Fault> {
-        self.address.check(argument).map(|()| self)
+        self.address.check(argument)?;
+        self.parts.iter().try_for_each(|part| part.there().map(|_| ()))?;
+        Ok(self)
+    }
+
+    /// # Errors
+    /// A block has a byte of `data`, and both are in one piece.
+    pub(super) fn check_apart(&self, data: Option<Data>) -> Result<(), Fault> {
+        let Some(data) = data else { return Ok(()) };
+        for part in &self.parts {
+            if part.overlaps(&data)? {
+                return Err(aliased());
+            }
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// What a rank gives to itself is longer than its room for it.
+    pub(super) fn check_rooms(&self, rank: usize, taken: &Self) -> Result<(), Fault> {
+        let (given, room) = (self.own(rank)?.bytes, taken.own(rank)?.bytes);
+        if given > room { Err(too_long(given, room)) } else { Ok(()) }
     }
 
     pub(super) fn own(&self, rank: usize) -> Result<Data, Fault> {
@@ -157,12 +178,17 @@ impl Blocks {
     }
 }
 
+#[cold]
+fn too_long(bytes: usize, room: usize) -> Fault {
+    Fault::new(MPI_ERR_TRUNCATE, format!("{bytes} bytes into a block of {room}"))
+}
+
 /// Puts `data` into its place among `blocks`, both packed.
 pub(super) fn put(stream: &mut [u8], blocks: &Blocks, rank: usize, data: Data) -> Result<(), Fault> {
     let start: usize = blocks.parts.iter().take(rank).map(|part| part.bytes).sum();
     let own = blocks.own(rank)?.bytes;
     if data.bytes > own {
-        return Err(Fault::new(MPI_ERR_TRUNCATE, format!("{} bytes into a block of {own}", data.bytes)));
+        return Err(too_long(data.bytes, own));
     }
     let place = stream.get_mut(start..start + data.bytes).unwrap_or_default();
     data.pack_into(Form::Native, place, &mut 0)

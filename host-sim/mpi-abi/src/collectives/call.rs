@@ -108,11 +108,11 @@ impl Call {
     }
 
     /// Memory for the call, aligned as any element is. Nobody knows what is in it.
-    pub(super) fn own(&mut self, bytes: usize) -> Region {
-        let mut spare = Spare::new(bytes);
+    pub(super) fn own(&mut self, bytes: usize) -> Result<Region, Fault> {
+        let mut spare = Spare::new(bytes)?;
         let region = spare.region();
         self.memory.push(spare);
-        region
+        Ok(region)
     }
 
     /// What is to be done with memory of the collective each time before it begins.

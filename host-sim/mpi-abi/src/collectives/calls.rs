@@ -1,7 +1,7 @@
 // The calls: each blocking, nonblocking and persistent, with counts of either width.
 mpi! { fn MPI_Barrier(comm: Handle) on comm => { if !barrier_at_once(comm)? { barrier(comm)?.run()?; } } }
-mpi! { fn MPI_Ibarrier(comm: Handle, request: Ptr<Handle>) on comm => { barrier(comm)?.begin(request)?; } }
-mpi! { fn MPI_Barrier_init(comm: Handle, _info: Handle, request: Ptr<Handle>) on comm => { barrier(comm)?.keep(request)?; } }
+mpi! { fn MPI_Ibarrier(comm: Handle, request: Ptr<Handle>) on comm => { request.check_place()?; barrier(comm)?.begin(request)?; } }
+mpi! { fn MPI_Barrier_init(comm: Handle, info: Handle, request: Ptr<Handle>) on comm => { info::check(info)?; request.check_place()?; barrier(comm)?.keep(request)?; } }
 collective! { MPI_Bcast_c MPI_Ibcast_c MPI_Bcast_init_c(data: Address, count: i64, datatype: Handle, root: c_int, comm: Handle) on comm => bcast_at_once(data, count, datatype, root, comm), else bcast(data, count, datatype, root, comm) }
 collective! { MPI_Reduce_c MPI_Ireduce_c MPI_Reduce_init_c(input: Address, into: Address, count: i64, datatype: Handle, op: Handle, root: c_int, comm: Handle) on comm => reduce_at_once(Operation::Reduce, Reduction { input, into, count, datatype, op, comm }, Some(root)), else reduce(Operation::Reduce, Reduction { input, into, count, datatype, op, comm }, Some(root)) }
 collective! { MPI_Allreduce_c MPI_Iallreduce_c MPI_Allreduce_init_c(input: Address, into: Address, count: i64, datatype: Handle, op: Handle, comm: Handle) on comm => reduce_at_once(Operation::Allreduce, Reduction { input, into, count, datatype, op, comm }, None), else reduce(Operation::Allreduce, Reduction { input, into, count, datatype, op, comm }, None) }

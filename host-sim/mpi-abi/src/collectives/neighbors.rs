@@ -12,7 +12,7 @@ use crate::abi::Handle;
 use crate::communicators;
 use crate::edge::{Address, Ptr};
 use crate::errors::Fault;
-use crate::used_types;
+use crate::{info, used_types};
 
 /// Sources and destinations.
 fn degrees(comm: Handle) -> Result<[u32; 2], Fault> {

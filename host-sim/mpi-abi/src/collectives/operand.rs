@@ -51,7 +51,7 @@ impl Operand {
     /// As for [`Data::new`].
     pub(crate) unsafe fn data(&self, at: Address) -> Result<Data, Fault> {
         // SAFETY: the caller's promise.
-        unsafe { Data::new(at, self.count, self.datatype) }
+        unsafe { Data::new(at, self.count, self.datatype) }?.there()
     }
 
     /// Copies the program's into `memory`, which has room for them.

@@ -57,7 +57,7 @@ impl Reduction {
         };
         let given = if input.is_in_place() { into } else { input };
         let operand = Operand::new(count, datatype)?;
-        let (data, scratch) = (call.own(operand.bytes()), call.own(operand.bytes()));
+        let (data, scratch) = (call.own(operand.bytes())?, call.own(operand.bytes())?);
         if place.gives() {
             across::no_place(&call, input)?;
             // SAFETY: the caller's promise.
@@ -148,7 +148,7 @@ impl Piece {
         let Self { what, given, result, .. } = self;
         let mut call = Call::new(comm)?;
         let len = given.map_or(0, Region::len);
-        let data = result.unwrap_or_else(|| call.own(len));
+        let data = result.map_or_else(|| call.own(len), Ok)?;
         if let Some(given) = given {
             call.before(data, move |data| {
                 // SAFETY: it is apart from `data`, and the program leaves it as it is until the operation is over.
@@ -156,7 +156,7 @@ impl Piece {
                 Ok(())
             });
         }
-        let scratch = call.own(data.len());
+        let scratch = call.own(data.len())?;
         call.what = What::Reduce(what, data, scratch);
         Ok(call)
     }
@@ -164,7 +164,7 @@ impl Piece {
     /// Carries it out.
     fn run(self) -> Result<(), Fault> {
         let Self { comm, what, given, result } = self;
-        let mut own = Spare::new(if result.is_none() { given.map_or(0, Region::len) } else { 0 });
+        let mut own = Spare::new(if result.is_none() { given.map_or(0, Region::len) } else { 0 })?;
         let data = match result {
             // SAFETY: the program leaves it alone until the call is over; what is given is apart.
             Some(result) => unsafe { result.bytes() },
@@ -174,7 +174,7 @@ impl Piece {
             // SAFETY: the program leaves it as it is until the call is over.
             data.copy_from_slice(unsafe { given.shown() });
         }
-        let mut scratch = Spare::new(data.len());
+        let mut scratch = Spare::new(data.len())?;
         let options = Options::default();
         engine::with(|engine| Ok(options.reduce_by(engine.endpoint(), &comm, what, data, scratch.bytes())?))
     }

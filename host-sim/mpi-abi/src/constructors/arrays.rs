@@ -34,7 +34,12 @@ fn subarray(
     let way = way(order)?;
     let mut slices = Vec::new();
     for ((size, count), start) in sizes.iter().zip(counts).zip(starts) {
-        slices.push(Slice { size: natural(*size)?, count: natural(*count)?, start: natural(*start)? });
+        let slice = Slice { size: natural(*size)?, count: natural(*count)?, start: natural(*start)? };
+        if slice.count == 0 || slice.count > slice.size || slice.start > slice.size - slice.count {
+            let why = format!("{count} elements from {start} on of a dimension of {size}");
+            return Err(Fault::new(MPI_ERR_ARG, why));
+        }
+        slices.push(slice);
     }
     let (dimensions, order) = (sizes.len() as i64, i64::from(order));
     let all = sizes.iter().chain(counts).chain(starts).copied();
@@ -57,6 +62,9 @@ impl Grid<'_> {
         for (whole, ((distribution, argument), processes)) in sizes.iter().zip(ways) {
             let is_default = *argument == i64::from(MPI_DISTRIBUTE_DFLT_DARG);
             let each = if is_default { None } else { Some(natural(*argument)?) };
+            if each == Some(0) {
+                return Err(Fault::new(MPI_ERR_ARG, "a distribution of no elements at a time"));
+            }
             let distribution = match c_int::try_from(*distribution) {
                 Ok(MPI_DISTRIBUTE_NONE) => Distribution::None,
                 Ok(MPI_DISTRIBUTE_BLOCK) => Distribution::Block(each),

@@ -183,7 +183,7 @@ unsafe fn some(
         function,
         count_of(count).and_then(|count| {
             // SAFETY: the caller's promise.
-            let handles = unsafe { requests.array(count) }?;
+            let (handles, indices) = unsafe { (requests.array(count)?, indices.array(count)?) };
             let active: Vec<usize> =
                 (0..count).filter(|index| handles.get(*index).is_some_and(is_active)).collect();
             if active.is_empty() {
@@ -195,8 +195,7 @@ unsafe fn some(
             let done: Vec<usize> =
                 active.iter().zip(over).filter(|(_, over)| *over).map(|(index, _)| *index).collect();
             found.set(done.len() as c_int)?;
-            // SAFETY: as above: there is room for all requests.
-            unsafe { indices.array(done.len()) }?.fill(done.iter().map(|index| *index as c_int));
+            indices.fill(done.iter().map(|index| *index as c_int));
             // SAFETY: as above.
             let told = if statuses.is_null() { Array::NONE } else { unsafe { statuses.array(done.len()) }? };
             let mut next = 0;
@@ -270,10 +269,11 @@ mpi! { fn MPI_Request_get_status_any(count: c_int, requests: Ptr<Handle>, index:
 mpi! { fn MPI_Request_get_status_some(count: c_int, requests: Ptr<Handle>, found: Ptr<c_int>, indices: Ptr<c_int>, statuses: Ptr<Status>) on MPI_COMM_SELF => {
     // SAFETY: the program gives so many (MPI 5.0, 3.7.6).
     let handles = unsafe { requests.array(count_of(count)?) }?;
+    // SAFETY: there is room for all requests (MPI 5.0, 3.7.6).
+    let indices = unsafe { indices.array(handles.len()) }?;
     let Some(over) = over_of_active(handles)? else { return found.set(MPI_UNDEFINED) };
     found.set(over.len() as c_int)?;
-    // SAFETY: there is room for all requests (MPI 5.0, 3.7.6).
-    unsafe { indices.array(over.len()) }?.fill(over.iter().map(|at| *at as c_int));
+    indices.fill(over.iter().map(|at| *at as c_int));
     // SAFETY: as above.
     let places = if statuses.is_null() { Array::NONE } else { unsafe { statuses.array(over.len()) }? };
     for (index, at) in over.iter().enumerate() {

@@ -56,6 +56,7 @@ impl General {
 }
 
 mpi! { fn MPI_Grequest_start(query: usize, free: usize, cancel: usize, extra: Ptr<c_void>, request: Ptr<Handle>) on MPI_COMM_SELF => {
+    request.check_place()?;
     let general = General { query, free, cancel, extra, is_complete: false, is_freed: false };
     request.set(started(MPI_COMM_SELF, Work::General(general))?)?;
 } }
@@ -66,6 +67,9 @@ mpi! { fn MPI_Grequest_complete(request: Handle) on MPI_COMM_SELF => {
     let (Stage::Active, Work::General(general)) = (&operated.stage, &mut operated.work) else {
         return Err(Fault::new(MPI_ERR_REQUEST, "no generalized request that is under way"));
     };
+    if general.is_complete {
+        return Err(Fault::new(MPI_ERR_REQUEST, "a generalized request that is complete already"));
+    }
     general.is_complete = true;
     let general = *general;
     if general.is_freed {
