@@ -18,6 +18,8 @@ pub enum Planted {
     ReorderFragments,
     /// A receive without wildcards is preferred to an older one with wildcards.
     ForgetPostingOrder,
+    /// A scope that ends early does not let go of the memory of its requests.
+    KeepMemory,
 }
 
 #[cfg(feature = "planted-bugs")]

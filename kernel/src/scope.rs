@@ -67,6 +67,7 @@ use crate::endpoint::Endpoint;
 use crate::engine::{Engine, Started};
 use crate::error::{Error, Failed, Failure};
 use crate::list::List;
+use crate::planted::{self, Planted};
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
 use crate::request::{InScope, Requests};
 
@@ -125,6 +126,9 @@ impl<T: Transport, P: Platform> Drop for Scope<'_, '_, '_, T, P> {
             self.within.endpoint.abandon_lines();
         }
         self.take_detached_back();
+        if planted::is(Planted::KeepMemory) {
+            return;
+        }
         let endpoint = &mut *self.within.endpoint;
         while let Some(index) = self.requests.front() {
             self.requests.remove(&mut endpoint.engine.requests, index);

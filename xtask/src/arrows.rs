@@ -48,6 +48,7 @@ const HOUSE: &[Floor] = &[
     ("aldis-firmware", ALL),
     ("aldis-fuzz", ALL),
     ("aldis-board", ALL),
+    ("aldis-trials", &["aldis-hal", "aldis-drivers", "aldis-kernel"]),
     ("xtask", &[]),
 ];
 

@@ -33,7 +33,7 @@ impl Fences {
 }
 
 /// Where the workspace keeps what ships or is measured.
-const FOLDERS: [&str; 13] = [
+const FOLDERS: [&str; 14] = [
     "hal/src",
     "protocols/src",
     "drivers/src",
@@ -46,6 +46,7 @@ const FOLDERS: [&str; 13] = [
     "tests/board/src",
     "tests/firmware/src",
     "tests/programs/src",
+    "tests/trials/src",
     "xtask/src",
 ];
 

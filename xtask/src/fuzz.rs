@@ -92,7 +92,7 @@ impl Fuzzer {
     fn build() -> Result<Self> {
         eprintln!("building the fuzz targets with libFuzzer");
         let folder = Workspace::members()?.target.join("fuzz");
-        let host = host()?;
+        let host = workspace::host()?;
         let mut cargo = workspace::cargo();
         // A target of its own name, so that what runs while building is not watched.
         cargo.args(["build", "--locked", "--quiet", "-p", "aldis-fuzz", "--target", &host]);
@@ -164,13 +164,6 @@ fn targets() -> Result<Vec<(String, String)>> {
     let said = shell::output(&mut cargo)?;
     let lines = said.lines().filter_map(|line| line.split_once(' '));
     Ok(lines.map(|(name, about)| (name.into(), about.trim().into())).collect())
-}
-
-/// The name of this machine's target.
-fn host() -> Result<String> {
-    let said = shell::output(std::process::Command::new("rustc").arg("-vV"))?;
-    let host = said.lines().find_map(|line| line.strip_prefix("host: "));
-    Ok(host.context("rustc does not tell its host")?.to_owned())
 }
 
 /// A seed of the commit.

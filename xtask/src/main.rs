@@ -24,6 +24,7 @@ mod marked;
 mod mpi;
 mod provision;
 mod qemu;
+mod sanitizers;
 mod schedule;
 mod shell;
 mod sim;

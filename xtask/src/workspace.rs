@@ -72,6 +72,13 @@ pub(crate) fn parse_version(text: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
+/// The name of this machine's target.
+pub(crate) fn host() -> Result<String> {
+    let said = shell::output(Command::new("rustc").arg("-vV"))?;
+    let host = said.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.context("rustc does not tell its host")?.to_owned())
+}
+
 /// The checkout that this xtask was built from.
 pub(crate) fn checkout() -> &'static Path {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,0 +1,190 @@
+//! Homes for the trials of "safe means sound": endpoints over memory that the trials own, alone or in pairs, in one thread
+//! or in two. No trial can say `unsafe`, so whatever goes wrong is the fault of the crates under trial; the tests say what
+//! each trial tries. They run as tests, and under the sanitizers and Miri, which see more than a test can.
+#![forbid(unsafe_code)]
+
+use core::cell::Cell;
+use std::rc::Rc;
+use std::thread;
+use std::time;
+
+use aldis_drivers::shm::{Cores, Geometry, Lane};
+use aldis_drivers::{Loopback, Shm};
+use aldis_hal::transport::{Quiesce, Sink};
+use aldis_hal::{Caps, Cause, Cost, Epoch, Features, Instant, PeerId, Platform, Post, Refusal, Transport};
+use aldis_kernel::{Composite, Config, Endpoint, Scope, Storage, storage_type};
+
+/// 24 requests, 256 bytes a block; two ranks at most.
+type Room = storage_type!(2, 24, 4, 8, 2, 256, 3, 16);
+
+/// The endpoint of a job of one.
+pub type Alone<'m> = Endpoint<'m, Loopback<'m>, Clock>;
+
+/// The endpoint of one of two ranks.
+pub type Mate<'m> = Endpoint<'m, Composite<Loopback<'m>, Shm<'m>>, Clock>;
+
+/// A scope of one of two ranks.
+pub type MateScope<'scope, 'env, 's, 'm> = Scope<'scope, 'env, 's, Composite<Loopback<'m>, Shm<'m>>, Clock>;
+
+/// The machine's clock, and patience that lets other threads run.
+#[derive(Clone, Debug)]
+pub struct Clock(time::Instant);
+
+impl Clock {
+    /// A clock that starts now.
+    #[expect(clippy::new_without_default, reason = "a clock starts; it has no default")]
+    pub fn new() -> Self {
+        Self(time::Instant::now())
+    }
+}
+
+impl Platform for Clock {
+    fn now(&self) -> Instant {
+        Instant(self.0.elapsed().as_nanos() as u64)
+    }
+    fn relax(&mut self, _: u32) {
+        thread::yield_now();
+    }
+    fn entropy(&mut self) -> u64 {
+        1
+    }
+}
+
+/// The memory of an endpoint that talks to itself.
+pub struct Home {
+    room: Box<Room>,
+    frames: Vec<u8>,
+}
+
+/// Bytes of the longest message of a loopback.
+const FRAME_BYTES: u32 = 512;
+
+const fn config(me: u32, size: u32) -> Config {
+    Config { me: PeerId(me), size, epoch: Epoch(1) }
+}
+
+impl Home {
+    /// Memory that nothing has used.
+    #[expect(clippy::new_without_default, reason = "it is large, and made where it stays")]
+    pub fn new() -> Self {
+        Self { room: Box::new(Storage::new()), frames: vec![0; 4096] }
+    }
+
+    /// An endpoint on it.
+    pub fn endpoint(&mut self) -> Alone<'_> {
+        let transport = Loopback::new(PeerId(0), &mut self.frames, FRAME_BYTES).unwrap();
+        Endpoint::new(self.room.memory(), transport, Clock::new(), config(0, 1)).unwrap()
+    }
+
+    /// An endpoint, and by what its transport and its platform are made to panic.
+    pub fn fragile(&mut self) -> (FragileEnd<'_>, [Rc<Cell<bool>>; 2]) {
+        let [posts, rests] = [(); 2].map(|()| Rc::new(Cell::new(false)));
+        let inside = Loopback::new(PeerId(0), &mut self.frames, FRAME_BYTES).unwrap();
+        let transport = Fragile { inside, breaks: Rc::clone(&posts) };
+        let endpoint =
+            Endpoint::new(self.room.memory(), transport, Restless(Rc::clone(&rests)), config(0, 1));
+        (endpoint.unwrap(), [posts, rests])
+    }
+}
+
+/// The memory of two ranks that reach each other by rings.
+pub struct Pair {
+    homes: [Home; 2],
+    memory: Vec<u8>,
+    lanes: Vec<Lane>,
+}
+
+const GEOMETRY: Geometry = Geometry { peers: 2, slots: 8, blocks: 4, block_bytes: 512, sets: 0 };
+
+impl Pair {
+    /// Memory that nothing has used.
+    #[expect(clippy::new_without_default, reason = "it is large, and made where it stays")]
+    pub fn new() -> Self {
+        Self {
+            homes: [Home::new(), Home::new()],
+            memory: vec![0; Cores::memory_bytes(&GEOMETRY)],
+            lanes: (0..Cores::lanes(&GEOMETRY)).map(|_| Lane::EMPTY).collect(),
+        }
+    }
+
+    /// Two endpoints that know each other.
+    pub fn endpoints(&mut self) -> [Mate<'_>; 2] {
+        let cost = Cost { overhead_ns: 40, latency_ns: 100, per_kib_ns: 100 };
+        let mut cores = Cores::new(&mut self.memory, &mut self.lanes, GEOMETRY, Epoch(1), cost).unwrap();
+        let mut ranks = 0..2;
+        let mut made = self.homes.each_mut().map(|home| {
+            let (me, end) = (ranks.next().unwrap(), cores.next().unwrap().unwrap());
+            let own = Loopback::new(PeerId(me), &mut home.frames, FRAME_BYTES).unwrap();
+            let transport = Composite::new(own, end);
+            Endpoint::new(home.room.memory(), transport, Clock::new(), config(me, 2)).unwrap()
+        });
+        let [one, two] = &mut made;
+        one.connect(&two.card()).unwrap();
+        two.connect(&one.card()).unwrap();
+        made
+    }
+}
+
+/// Waits for threads by their handles. ThreadSanitizer sees that, where it does not see how the end of a scope of threads
+/// waits, as that is in a library that it did not instrument.
+pub fn join<R, const N: usize>(threads: [thread::ScopedJoinHandle<'_, R>; N]) {
+    for thread in threads {
+        assert!(thread.join().is_ok(), "a thread has panicked");
+    }
+}
+
+/// A loopback whose posts panic while they are told to.
+pub struct Fragile<'m> {
+    inside: Loopback<'m>,
+    breaks: Rc<Cell<bool>>,
+}
+
+impl<'m> Transport for Fragile<'m> {
+    type Slot<'a>
+        = <Loopback<'m> as Transport>::Slot<'a>
+    where
+        Self: 'a;
+
+    fn name(&self) -> &'static str {
+        self.inside.name()
+    }
+    fn reach(&self, peer: PeerId) -> Result<&Caps, Cause> {
+        self.inside.reach(peer)
+    }
+    fn short(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post {
+        assert!(!self.breaks.get(), "in the transport");
+        self.inside.short(peer, header, payload)
+    }
+    fn reserve(&mut self, peer: PeerId, len: usize) -> Result<Self::Slot<'_>, Refusal> {
+        assert!(!self.breaks.get(), "in the transport");
+        self.inside.reserve(peer, len)
+    }
+    fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause> {
+        self.inside.quiesce(what)
+    }
+    fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
+        self.inside.poll(budget, now, sink)
+    }
+    fn features(&self) -> Features {
+        self.inside.features()
+    }
+}
+
+/// A platform whose rest panics while it is told to.
+#[derive(Clone)]
+pub struct Restless(Rc<Cell<bool>>);
+
+impl Platform for Restless {
+    fn now(&self) -> Instant {
+        Instant(0)
+    }
+    fn relax(&mut self, _: u32) {
+        assert!(!self.0.get(), "in the platform");
+    }
+    fn entropy(&mut self) -> u64 {
+        1
+    }
+}
+
+/// An endpoint that is made to panic.
+pub type FragileEnd<'m> = Endpoint<'m, Fragile<'m>, Restless>;

@@ -1,0 +1,137 @@
+//! Panics in transports, platforms and the program's own functions: whatever is unwound has let go of its memory.
+
+use core::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
+
+use aldis_kernel::{Error, Rank, Tag};
+use aldis_trials::{FragileEnd, Home, Pair};
+
+/// What comes with tag 1, if anything does, after everything has moved: a message that is sent now goes behind it.
+fn left_behind(endpoint: &mut FragileEnd<'_>) -> Option<Vec<u8>> {
+    let world = endpoint.world();
+    let mut into = vec![0; 300];
+    let found = endpoint.scope(|scope| {
+        let mut end = scope.isend(&world, &[7u8; 100], Rank(0), Tag(2))?;
+        while scope.poll(64) > 0 {}
+        let found = scope.iprobe(&world, Rank(0), Tag(1))?.is_some();
+        let mut first = if found {
+            scope.irecv(&world, &mut into[..200], Rank(0), Tag(1))?
+        } else {
+            scope.irecv(&world, &mut into[..100], Rank(0), Tag(2))?
+        };
+        scope.wait_for(&mut first)?;
+        if !found {
+            scope.wait_for(&mut end)?;
+        }
+        Ok(found)
+    });
+    found.unwrap_or(true).then_some(into)
+}
+
+/// A call that is unwound has let go of what it was to send, whichever it is: what is written there later is not sent.
+#[test]
+fn a_transport_that_panics_keeps_no_memory_of_the_call() {
+    type Call = fn(&mut FragileEnd<'_>, &[u8]) -> Result<(), Error>;
+    let calls: [(&str, Call); 4] = [
+        ("ssend", |end, data| end.ssend(&end.world(), data, Rank(0), Tag(1)).map(drop)),
+        ("send", |end, data| end.send(&end.world(), data, Rank(0), Tag(1)).map(drop)),
+        ("issend", |end, data| {
+            let world = end.world();
+            end.scope(|scope| scope.issend(&world, data, Rank(0), Tag(1)).map(drop))
+        }),
+        ("sendrecv", |end, data| {
+            let (world, mut into) = (end.world(), [0u8; 200]);
+            end.sendrecv(&world, data, Rank(0), Tag(1), &mut into, Rank(0), Tag(9)).map(drop)
+        }),
+    ];
+    for (name, call) in calls {
+        for len in [8, 100, 200] {
+            let mut home = Home::new();
+            let (mut end, [posts, _]) = home.fragile();
+            let mut data = vec![1u8; len];
+            posts.set(true);
+            let caught = catch_unwind(AssertUnwindSafe(|| call(&mut end, &data)));
+            posts.set(false);
+            assert!(caught.is_err(), "{name} of {len}: nothing was posted");
+            data.fill(9);
+            assert_eq!(left_behind(&mut end), None, "{name} of {len} was sent after it had ended");
+            assert_eq!(end.requests_in_use(), 0, "{name} of {len}");
+        }
+    }
+}
+
+/// A receive whose wait is unwound has let go of its buffer.
+#[test]
+fn a_platform_that_panics_keeps_no_memory_of_the_call() {
+    for len in [8, 100, 300] {
+        let mut home = Home::new();
+        let (mut end, [_, rests]) = home.fragile();
+        let (world, mut buffer) = (end.world(), vec![0u8; len]);
+        rests.set(true);
+        let caught =
+            catch_unwind(AssertUnwindSafe(|| end.recv(&world, &mut buffer, Rank(0), Tag(1)).map(drop)));
+        rests.set(false);
+        let (out, mut into) = (vec![5u8; len], vec![0u8; len]);
+        assert!(caught.is_err());
+        end.scope(|scope| {
+            let going = scope.isend(&world, &out, Rank(0), Tag(1))?;
+            let coming = scope.irecv(&world, &mut into, Rank(0), Tag(1))?;
+            scope.wait_all(&mut [going, coming])
+        })
+        .unwrap();
+        assert_eq!((buffer, into), (vec![0; len], vec![5; len]));
+    }
+}
+
+/// A function of the program that is given memory of a scope may panic, with requests under way beside it.
+#[test]
+fn a_function_that_panics_in_a_scope_ends_what_is_under_way() {
+    let mut pair = Pair::new();
+    let [mut one, mut two] = pair.endpoints();
+    let (here, there) = (one.world(), two.world());
+    let (mut memory, mut other) = (vec![0u8; 2000], vec![0u8; 2000]);
+    let caught = catch_unwind(AssertUnwindSafe(|| {
+        one.scope(|outer| {
+            let loan = outer.lend(&mut memory);
+            let receiving = outer.irecv_part(&here, loan, 0..1000, Rank(1), Tag(1))?;
+            two.scope(|inner| {
+                let shown = inner.lend(&mut other);
+                let sending = inner.isend_part(&there, shown, 0..1000, Rank(0), Tag(1))?;
+                (0..3).for_each(|_| assert!(outer.poll(2) + inner.poll(2) < 5));
+                outer.combine((loan, 1000..2000), (loan, 0..0), |_, _| panic!("in the program"))?;
+                inner.wait(sending).map(drop)
+            })?;
+            outer.wait(receiving).map(drop)
+        })
+    }));
+    assert!(caught.is_err());
+    drop((memory, other));
+    for _ in 0..32 {
+        one.poll(64);
+        two.poll(64);
+    }
+    assert_eq!((one.requests_in_use(), one.queue_depths().0), (0, 0));
+}
+
+/// Whoever makes up the numbers of a wait may panic too.
+#[test]
+fn a_wait_that_panics_ends_what_is_under_way() {
+    let mut home = Home::new();
+    let mut end = home.endpoint();
+    let (world, mut memory) = (end.world(), vec![0u8; 300]);
+    let caught = catch_unwind(AssertUnwindSafe(|| {
+        end.scope(|scope| {
+            let mut requests = [scope.irecv(&world, &mut memory, Rank(0), Tag(1))?];
+            let _sending = scope.isend(&world, &[1u8; 8], Rank(0), Tag(2))?;
+            scope.test_some(&mut requests, |_, _| ());
+            scope.wait_until(aldis_hal::Activity::default(), |_| panic!("in the check"))
+        })
+    }));
+    let caught: Result<Result<(), Error>, _> = caught;
+    assert!(caught.is_err());
+    drop(memory);
+    while end.poll(64) > 0 {}
+    let _ = end.within(core::time::Duration::ZERO).send(&world, &[2u8; 300], Rank(0), Tag(1));
+    while end.poll(64) > 0 {}
+    assert_eq!(end.queue_depths().0, 0, "nothing is posted");
+}

@@ -1,0 +1,136 @@
+//! The step `sanitizers`: the trials of "safe means sound" under AddressSanitizer and ThreadSanitizer, and a planted defect
+//! that each of them has to find. The stable toolchain has both at hand: their runtimes come with it.
+//!
+//! The standard library is the toolchain's own, which is not instrumented, so that no source of it is needed. What it does
+//! to memory that it is given is seen all the same, and threads that are joined; the trials join theirs.
+
+use core::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::shell;
+use crate::steps::Outcome;
+use crate::workspace::{self, Workspace};
+
+/// What one compiler flag lets find.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sanitizer {
+    Address,
+    Thread,
+}
+
+impl fmt::Display for Sanitizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Address => "AddressSanitizer",
+            Self::Thread => "ThreadSanitizer",
+        })
+    }
+}
+
+/// Races that are none: the harness of tests waits in a library that is not instrumented.
+const SUPPRESSIONS: &str = "race:test::event::CompletedTest\n";
+
+impl Sanitizer {
+    /// What the compiler calls it.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Address => "address",
+            Self::Thread => "thread",
+        }
+    }
+
+    /// The file name of its runtime ends so.
+    const fn runtime(self) -> &'static str {
+        match self {
+            Self::Address => "_rt.asan.a",
+            Self::Thread => "_rt.tsan.a",
+        }
+    }
+
+    /// The planted trial that it has to find, and what it says of it.
+    const fn planted(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Address => ("planted_use_after_free", "AddressSanitizer: heap-use-after-free"),
+            Self::Thread => ("planted_race", "ThreadSanitizer: data race"),
+        }
+    }
+
+    fn flags(self) -> String {
+        // The library's functions have another notion of what is instrumented; they are called as ever.
+        let other = if self == Self::Thread { " -Cunsafe-allow-abi-mismatch=sanitizer" } else { "" };
+        format!("-Zsanitizer={}{other}", self.name())
+    }
+}
+
+/// A step of `cargo xtask test`.
+pub(crate) fn step(workspace: &Workspace) -> Result<Outcome> {
+    let (mut ran, mut missing) = (Vec::new(), String::new());
+    for sanitizer in [Sanitizer::Address, Sanitizer::Thread] {
+        if !has_runtime(sanitizer)? {
+            missing += &format!(", no {sanitizer}: the toolchain has no runtime of it for this machine");
+            continue;
+        }
+        let trials = Trials { sanitizer, folder: workspace.target.join("sanitizers").join(sanitizer.name()) };
+        trials.pass()?;
+        trials.find_planted()?;
+        ran.push(sanitizer.to_string());
+    }
+    let ran = if ran.is_empty() { "nothing".into() } else { ran.join(", ") };
+    Ok(Outcome::Passed(format!("{ran}, with a planted defect each{missing}")))
+}
+
+fn has_runtime(sanitizer: Sanitizer) -> Result<bool> {
+    let sysroot = shell::output(Command::new("rustc").args(["--print", "sysroot"]))?;
+    let libraries = Path::new(sysroot.trim()).join("lib/rustlib").join(workspace::host()?).join("lib");
+    let files = fs::read_dir(libraries).into_iter().flatten().flatten();
+    Ok(files.map(|file| file.file_name()).any(|name| name.to_string_lossy().ends_with(sanitizer.runtime())))
+}
+
+/// The trials, built for a sanitizer in a folder of their own.
+struct Trials {
+    sanitizer: Sanitizer,
+    folder: PathBuf,
+}
+
+impl Trials {
+    /// The command that builds and runs those that `filter` lets through.
+    fn cargo(&self, filter: &[&str]) -> Result<Command> {
+        fs::create_dir_all(&self.folder).with_context(|| self.folder.display().to_string())?;
+        let suppressions = self.folder.join("suppressions");
+        fs::write(&suppressions, SUPPRESSIONS).with_context(|| suppressions.display().to_string())?;
+        let mut cargo = workspace::cargo();
+        cargo.args(["test", "--quiet", "--locked", "-p", "aldis-trials", "--features", "planted-bugs"]);
+        // A target of its own name, so that build scripts and macros are not instrumented.
+        cargo.args(["--test", "safe", "--target", &workspace::host()?, "--target-dir"]).arg(&self.folder);
+        // One at a time, so that the harness has no threads.
+        cargo.args(["--", "--test-threads=1"]).args(filter);
+        cargo.env("RUSTFLAGS", self.sanitizer.flags()).env_remove("CARGO_ENCODED_RUSTFLAGS");
+        // A flag of the unstable kind on the stable toolchain.
+        cargo.env("RUSTC_BOOTSTRAP", "1").env("RUST_BACKTRACE", "0");
+        // The trials leak what they can.
+        cargo.env("ASAN_OPTIONS", "detect_leaks=0");
+        cargo.env("TSAN_OPTIONS", format!("suppressions={}", suppressions.display()));
+        Ok(cargo)
+    }
+
+    fn pass(&self) -> Result<()> {
+        eprintln!("  the trials under {}", self.sanitizer);
+        shell::run(&mut self.cargo(&[])?)
+    }
+
+    /// Fails unless the planted defect is found.
+    fn find_planted(&self) -> Result<()> {
+        let (trial, finding) = self.sanitizer.planted();
+        let mut cargo = self.cargo(&["--ignored", trial])?;
+        let output = cargo.output().with_context(|| shell::spell(&cargo))?;
+        let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
+        if output.status.success() || !said.iter().any(|said| said.contains(finding)) {
+            bail!("{} does not find `{trial}`:\n{}", self.sanitizer, said.join("\n"));
+        }
+        Ok(())
+    }
+}
