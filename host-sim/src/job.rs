@@ -115,8 +115,8 @@ impl Job {
             }
             Err(error) => {
                 let text = error.to_string();
-                let word =
-                    FromRank::Failed { text: bounded(&text), consequence: error == WireError::Closed.into() };
+                let consequence = matches!(error, JoinError::Wire(error) if error.is_end());
+                let word = FromRank::Failed { text: bounded(&text), consequence };
                 // A launcher that is gone has nothing to be told.
                 let _ = channel.send(&word, Instant::now() + LAST_WORD_LIMIT);
                 Err(error)

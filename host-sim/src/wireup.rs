@@ -55,6 +55,13 @@ pub const DESCRIPTORS_MAX: usize = 64;
 pub enum WireError {
     /// The other side closed the socket.
     Closed,
+    /// A call found that the other side has closed the socket.
+    Cut {
+        /// The system call.
+        call: &'static str,
+        /// How it told.
+        errno: Errno,
+    },
     /// Nothing came before the deadline.
     TimedOut,
     /// A message longer than [`MESSAGE_BYTES_MAX`], or with more descriptors than [`DESCRIPTORS_MAX`].
@@ -89,10 +96,20 @@ pub enum WireError {
     },
 }
 
+impl WireError {
+    /// Returns true if the other side is gone, which has a reason of its own.
+    pub const fn is_end(self) -> bool {
+        matches!(self, Self::Closed | Self::Cut { .. })
+    }
+}
+
 impl fmt::Display for WireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Closed => f.write_str("the wire-up socket was closed by the other side"),
+            Self::Cut { call, errno } => {
+                write!(f, "the wire-up socket was closed by the other side: {call} failed: {}", errno.desc())
+            }
             Self::TimedOut => f.write_str("nothing came over the wire-up socket before the deadline"),
             Self::TooLong => write!(f, "a wire-up message longer than {MESSAGE_BYTES_MAX} bytes"),
             Self::Malformed { bytes } => write!(f, "a wire-up message of {bytes} bytes that does not decode"),

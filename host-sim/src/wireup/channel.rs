@@ -10,18 +10,18 @@ use aldis_sys::event::{PollFd, PollFlags, PollTimeout, poll};
 use aldis_sys::file::{FcntlArg, FdFlag, fcntl};
 use aldis_sys::socket::sockopt::SockType as SocketType;
 use aldis_sys::socket::{
-    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, cmsg_space, getsockopt,
-    recvmsg, sendmsg, socketpair,
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, Shutdown, SockFlag, SockType, cmsg_space,
+    getsockopt, recvmsg, sendmsg, shutdown, socketpair,
 };
 use serde::{Deserialize, Serialize};
 
 use super::message::{decode, encode};
 use super::{DESCRIPTORS_MAX, MESSAGE_BYTES_MAX, SOCKET_VARIABLE, WireError};
 
-/// Names the call that failed; a broken connection is [`WireError::Closed`].
+/// Names the call that failed; a broken connection is [`WireError::Cut`].
 fn system(call: &'static str) -> impl Fn(Errno) -> WireError {
     move |errno| match errno {
-        Errno::EPIPE | Errno::ECONNRESET => WireError::Closed,
+        Errno::EPIPE | Errno::ECONNRESET => WireError::Cut { call, errno },
         errno => WireError::System { call, errno },
     }
 }
@@ -115,7 +115,7 @@ impl Channel {
     /// Sends a message with descriptors beside it. Returns false, with nothing sent, when the socket is full now.
     ///
     /// # Errors
-    /// [`WireError::Closed`], [`WireError::TooLong`], or the system call that failed.
+    /// [`WireError::Cut`], [`WireError::TooLong`], or the system call that failed.
     pub fn try_send<M: Serialize>(
         &self,
         message: &M,
@@ -150,10 +150,16 @@ impl Channel {
         Ok(())
     }
 
+    /// Says that nothing more will be sent: the other side hears the end. What it says can still be received.
+    pub fn end(&self) {
+        // A socket that is shut already needs no more.
+        let _ = shutdown(self.socket.as_raw_fd(), Shutdown::Write);
+    }
+
     /// Takes the next message if one is there.
     ///
     /// # Errors
-    /// [`WireError::Closed`] at the end of the stream, [`WireError::TooLong`], or the system call that failed.
+    /// [`WireError::Closed`] or [`WireError::Cut`] at the end of the stream, [`WireError::TooLong`], or the system call that failed.
     pub fn try_receive(&self) -> Result<Option<Received>, WireError> {
         let mut received = Received { bytes: [0; MESSAGE_BYTES_MAX], length: 0, descriptors: Vec::new() };
         let mut room = [IoSliceMut::new(&mut received.bytes)];
@@ -248,7 +254,18 @@ mod tests {
         assert!(Instant::now() >= deadline);
         drop(launcher);
         assert_eq!(rank.receive(soon()).unwrap_err(), WireError::Closed);
-        assert_eq!(rank.send(&FromRank::Leave, soon()), Err(WireError::Closed));
+        let cut = WireError::Cut { call: "sendmsg", errno: Errno::EPIPE };
+        assert_eq!(rank.send(&FromRank::Leave, soon()), Err(cut));
+        assert!(cut.to_string().ends_with("sendmsg failed: Broken pipe") && cut.is_end());
+    }
+
+    #[test]
+    fn whoever_says_no_more_still_hears() {
+        let (launcher, rank) = Channel::pair().unwrap();
+        launcher.end();
+        assert_eq!(rank.receive(soon()).unwrap_err(), WireError::Closed);
+        rank.send(&FromRank::Leave, soon()).unwrap();
+        assert_eq!(launcher.receive(soon()).unwrap().message(), Ok(FromRank::Leave));
     }
 
     #[test]

@@ -140,6 +140,20 @@ pub fn sendmsg(
     socket::sendmsg::<()>(socket, &fault.cut_all(pieces), beside, flags, None)
 }
 
+/// `shutdown(2)`.
+///
+/// # Errors
+/// The system's.
+pub fn shutdown(socket: RawFd, how: Shutdown) -> Result<(), Errno> {
+    let _fault = enter(Call::Shutdown)?;
+    let how = match how {
+        Shutdown::Read => socket::Shutdown::Read,
+        Shutdown::Write => socket::Shutdown::Write,
+        Shutdown::Both => socket::Shutdown::Both,
+    };
+    socket::shutdown(socket, how)
+}
+
 /// `getifaddrs(3)`: the addresses of this machine.
 ///
 /// # Errors

@@ -25,7 +25,7 @@ enum Source {
 
 /// Serves the launcher until it is gone; returns the exit code.
 pub(crate) fn run() -> Result<u8, LaunchError> {
-    let signals = Signals::take_over().map_err(system("signalfd"))?;
+    let signals = Signals::take_over()?;
     let input = dup(std::io::stdin()).map_err(system("dup"))?;
     let output = dup(std::io::stdout()).map_err(system("dup"))?;
     let link = Link::new(input, output).map_err(system("fcntl"))?;
@@ -35,7 +35,7 @@ pub(crate) fn run() -> Result<u8, LaunchError> {
         // The launcher has seen the end, or is gone.
         Err(LinkError::Closed) => Ok(0),
         Err(LinkError::Malformed) => Err(LaunchError::Nonsense),
-        Err(LinkError::System(errno)) => Err(LaunchError::System { call: "the launcher's pipe", errno }),
+        Err(LinkError::System { call, errno }) => Err(LaunchError::System { call, errno }),
     }
 }
 
@@ -91,7 +91,7 @@ impl Agent {
         let (sources, mut files): (Vec<_>, Vec<_>) = watched.into_iter().unzip();
         match poll(&mut files, patience) {
             Ok(_) | Err(Errno::EINTR) => {}
-            Err(errno) => return Err(LinkError::System(errno)),
+            Err(errno) => return Err(LinkError::System { call: "poll", errno }),
         }
         let ready = sources.into_iter().zip(files).filter(|(_, file)| file.any().unwrap_or(false));
         Ok(ready.map(|(source, _)| source).collect())

@@ -177,7 +177,7 @@ impl Host {
             (Seat::There(agent), Ready::Link) => match agent.hear() {
                 Ok(events) => return self.heard(events),
                 Err(LinkError::Malformed) => self.lose(HostFault::Foreign),
-                Err(LinkError::Closed | LinkError::System(_)) => self.closed = Some(Instant::now()),
+                Err(LinkError::Closed | LinkError::System { .. }) => self.closed = Some(Instant::now()),
             },
             (Seat::There(agent), Ready::Errors) => agent.read_errors(),
             _ => {}

@@ -22,8 +22,8 @@ pub(crate) enum LinkError {
     Closed,
     /// What came is no message.
     Malformed,
-    /// The system refused.
-    System(Errno),
+    /// The system refused, or has nobody to pass it on to (`EPIPE`).
+    System { call: &'static str, errno: Errno },
 }
 
 /// One end. Hears messages of `I`, says any.
@@ -71,8 +71,7 @@ impl<I: DeserializeOwned> Link<I> {
                 Ok(written) => drop(self.unsaid.drain(..written)),
                 Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => break,
-                Err(Errno::EPIPE) => return Err(LinkError::Closed),
-                Err(errno) => return Err(LinkError::System(errno)),
+                Err(errno) => return Err(LinkError::System { call: "write", errno }),
             }
         }
         Ok(())
@@ -88,7 +87,7 @@ impl<I: DeserializeOwned> Link<I> {
                 Ok(())
             }
             Err(Errno::EINTR | Errno::EAGAIN) => Ok(()),
-            Err(errno) => Err(LinkError::System(errno)),
+            Err(errno) => Err(LinkError::System { call: "read", errno }),
         }
     }
 
@@ -172,6 +171,7 @@ mod tests {
         }
         assert!(taken > 300_000);
         drop(from);
-        assert_eq!(link.say(&message), Err(LinkError::Closed));
+        let nobody = LinkError::System { call: "write", errno: Errno::EPIPE };
+        assert_eq!(link.say(&message), Err(nobody));
     }
 }

@@ -81,12 +81,13 @@ impl Agent {
         command.args(arguments).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let failed = |error: io::Error| format!("cannot start {program}: {error}");
-        let mut child = spawn(&mut command).map_err(failed)?;
+        let mut child = spawn(&mut command).map_err(|error| failed(error) + " (fork, execve)")?;
         let (to, from) = child.stdin.take().zip(child.stdout.take()).ok_or("no pipes")?;
-        let link = Link::new(from.into(), to.into()).map_err(|errno| failed(errno.into()))?;
+        let link = Link::new(from.into(), to.into()).map_err(|errno| failed(errno.into()) + " (fcntl)")?;
         let errors = child.stderr.take();
         if let Some(errors) = &errors {
-            fcntl(errors, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|errno| failed(errno.into()))?;
+            let flags = FcntlArg::F_SETFL(OFlag::O_NONBLOCK);
+            fcntl(errors, flags).map_err(|errno| failed(errno.into()) + " (fcntl)")?;
         }
         Ok(Self { child, link: Some(link), errors, said: Vec::new(), program: program.clone() })
     }
@@ -115,8 +116,11 @@ impl Agent {
     pub(crate) fn hear(&mut self) -> Result<Vec<FromNode>, LinkError> {
         let Some(link) = &mut self.link else { return Ok(Vec::new()) };
         let heard = listen(link);
-        if heard.is_err() {
+        if let Err(error) = heard {
             self.link = None;
+            if let LinkError::System { call, errno } = error {
+                self.said.extend(format!("the launcher's {call} failed: {}\n", errno.desc()).into_bytes());
+            }
         }
         heard
     }

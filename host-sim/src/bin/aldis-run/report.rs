@@ -100,7 +100,7 @@ impl Cause {
             Self::Rank { fault: Fault::NeverLeft, .. } => "never-left",
             Self::Rank { fault: Fault::Aborted { .. }, .. } => "aborted",
             Self::Rank { fault: Fault::Failed { .. }, .. } => "failed",
-            Self::Rank { fault: Fault::Wire { .. }, .. } => "wire-up",
+            Self::Rank { fault: Fault::Wire { .. } | Fault::Cut { .. }, .. } => "wire-up",
             Self::Host { fault: HostFault::Refused(_), .. } => "not-started",
             Self::Host { fault: HostFault::Lost { .. }, .. } => "host-lost",
             Self::Host { .. } => "host-unreachable",

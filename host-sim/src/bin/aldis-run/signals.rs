@@ -2,10 +2,10 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use aldis_sys::Errno;
 use aldis_sys::event::{SfdFlags, SignalFd};
 use aldis_sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
 
+use crate::error::{LaunchError, system};
 use crate::spawn;
 
 /// What is passed on to the ranks as it is.
@@ -28,11 +28,12 @@ pub(crate) struct Signals {
 
 impl Signals {
     /// Takes over the signals of this process. Children must clear their mask (they do, in `spawn`).
-    pub(crate) fn take_over() -> Result<Self, Errno> {
-        spawn::keep_ends()?;
+    pub(crate) fn take_over() -> Result<Self, LaunchError> {
+        spawn::keep_ends().map_err(system("sigaction"))?;
         let mask: SigSet = FORWARDED.into_iter().chain(JOB_CONTROL).chain([Signal::SIGCHLD]).collect();
-        pthread_sigmask(SigmaskHow::SIG_BLOCK, &mask)?;
-        let queue = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+        pthread_sigmask(SigmaskHow::SIG_BLOCK, &mask).map_err(system("sigprocmask"))?;
+        let queue = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC);
+        let queue = queue.map_err(system("signalfd"))?;
         Ok(Self { queue })
     }
 

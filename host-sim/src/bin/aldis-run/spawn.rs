@@ -26,6 +26,9 @@ pub(crate) struct Spawned {
     pub(crate) streams: Option<(OwnedFd, OwnedFd)>,
 }
 
+/// The calls that start a process, by their order.
+const CALLS: &str = "fork, prctl, sigprocmask, sigaction, sched_setaffinity, fcntl or execve";
+
 /// Why PROGRAM could not be started.
 #[derive(Debug)]
 pub(crate) enum SpawnError {
@@ -65,7 +68,8 @@ impl SpawnError {
             io::ErrorKind::PermissionDenied if metadata(path).is_ok_and(|data| data.is_dir()) => {
                 Self::NotExecutable { program, why: "it is a folder" }
             }
-            io::ErrorKind::PermissionDenied => {
+            // And not EPERM, which another call says.
+            _ if error.raw_os_error() == Some(Errno::EACCES as i32) => {
                 Self::NotExecutable { program, why: "no execute permission; try chmod +x" }
             }
             _ if error.raw_os_error() == Some(Errno::ENOEXEC as i32) => {
@@ -90,10 +94,11 @@ impl fmt::Display for SpawnError {
                 }
             }
             Self::NotExecutable { program, why } => {
-                write!(f, "cannot start {}: {why}", program.display())
+                write!(f, "cannot start {}: execve: {why}", program.display())
             }
             Self::System { program, error } => {
-                write!(f, "cannot start {}: {error}", program.display())
+                // The system does not say which of the calls it was.
+                write!(f, "cannot start {}: {error} ({CALLS})", program.display())
             }
         }
     }

@@ -86,6 +86,8 @@ pub(crate) enum Fault {
     Failed { text: String },
     /// It broke the wire-up protocol.
     Wire { text: String },
+    /// It ended by itself, before it had joined or without leaving, and a call to talk to it had failed.
+    Cut { exit: Exit, text: String },
 }
 
 impl fmt::Display for Fault {
@@ -98,6 +100,7 @@ impl fmt::Display for Fault {
             Self::Aborted { code, text } => write!(f, "aborted the job with code {code}: {text}"),
             Self::Failed { text } => write!(f, "failed: {text}"),
             Self::Wire { text } => write!(f, "could not be brought into the job: {text}"),
+            Self::Cut { exit, text } => write!(f, "{exit} after the launcher's {text}"),
         }
     }
 }
@@ -113,6 +116,8 @@ pub(crate) struct Standing {
     pub(crate) word: Option<LastWord>,
     /// What it did wrong in its wire-up.
     pub(crate) error: Option<String>,
+    /// The call by which it was found that it neither hears nor says any more.
+    pub(crate) cut: Option<String>,
     /// How its process ended.
     pub(crate) exit: Option<Exit>,
 }
@@ -120,7 +125,7 @@ pub(crate) struct Standing {
 impl Standing {
     /// Of a rank whose process is `pid`.
     pub(crate) const fn new(pid: u32) -> Self {
-        Self { stage: Stage::Started, pid, word: None, error: None, exit: None }
+        Self { stage: Stage::Started, pid, word: None, error: None, cut: None, exit: None }
     }
 
     /// What is wrong with it, and whether that only came of another rank's failure.
@@ -131,12 +136,18 @@ impl Standing {
                 return primary(Fault::Aborted { code: *code, text: text.clone() });
             }
             Some(LastWord::Failed { text, consequence }) => {
-                return Some((Fault::Failed { text: text.clone() }, *consequence));
+                let cut = self.cut.as_ref().map(|cut| format!("; before that the launcher's {cut}"));
+                return Some((Fault::Failed { text: text.clone() + &cut.unwrap_or_default() }, *consequence));
             }
             Some(LastWord::Left) | None => {}
         }
         if let Some(text) = &self.error {
             return primary(Fault::Wire { text: text.clone() });
+        }
+        if let (Some(exit @ Exit::Code(code)), Some(text)) = (self.exit, &self.cut)
+            && (self.stage < Stage::Joined || code == 0 && self.stage < Stage::Done)
+        {
+            return primary(Fault::Cut { exit, text: text.clone() });
         }
         match self.exit? {
             exit @ Exit::Code(_) if self.stage < Stage::Joined => primary(Fault::NeverJoined(exit)),
@@ -161,6 +172,23 @@ mod tests {
         assert_eq!(Exit::Unknown.code(), 1);
         assert_eq!(Exit::Signal(40).code(), 168);
         assert_eq!(Exit::Signal(40).to_string(), "was killed by a real-time signal (40)");
+    }
+
+    #[test]
+    fn a_call_that_cut_a_rank_off_is_named() {
+        let text = "sendmsg failed: Broken pipe".to_owned();
+        let mut rank = Standing { stage: Stage::Greeted, cut: Some(text.clone()), ..Standing::new(7) };
+        assert_eq!(rank.fault(), None, "it may still say why");
+        let exit = Exit::Code(1);
+        rank.exit = Some(exit);
+        assert_eq!(rank.fault(), Some((Fault::Cut { exit, text: text.clone() }, false)));
+        rank.word = Some(LastWord::Failed { text: "nobody speaks".into(), consequence: true });
+        let Some((Fault::Failed { text: told }, true)) = rank.fault() else { panic!("its own word counts") };
+        assert_eq!(told, format!("nobody speaks; before that the launcher's {text}"));
+        (rank.word, rank.exit) = (None, Some(Exit::Signal(9)));
+        assert_eq!(rank.fault(), Some((Fault::Ended(Exit::Signal(9)), false)), "that is why it is gone");
+        (rank.stage, rank.exit) = (Stage::Done, Some(Exit::Code(0)));
+        assert_eq!(rank.fault(), None);
     }
 
     #[test]

@@ -38,7 +38,7 @@ const UNREAD: u8 = 128 + Signal::SIGPIPE as u8;
 
 /// Runs the job; returns the exit code.
 pub(crate) fn run(options: &Options) -> Result<u8, LaunchError> {
-    let signals = Signals::take_over().map_err(system("signalfd"))?;
+    let signals = Signals::take_over()?;
     let mut supervisor = Supervisor::new(options, signals)?;
     // A host whose agent cannot be started at all.
     supervisor.judge();
@@ -454,7 +454,10 @@ impl<'a> Supervisor<'a> {
     fn exit_code(&self) -> u8 {
         let Some(verdict) = &self.verdict else { return 0 };
         let code = match &verdict.cause {
-            Cause::Rank { fault: Fault::Ended(exit) | Fault::NeverJoined(exit), .. } => exit.code(),
+            Cause::Rank {
+                fault: Fault::Ended(exit) | Fault::NeverJoined(exit) | Fault::Cut { exit, .. },
+                ..
+            } => exit.code(),
             Cause::Rank { fault: Fault::Aborted { code, .. }, .. } => Exit::Code(*code).code(),
             Cause::Rank { rank, fault: Fault::Failed { .. } } => {
                 let exit = self.members.get(*rank as usize).and_then(|one| one.standing.as_ref()?.exit);

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::standing::Standing;
 
 /// The version of these messages; launcher and agent are one program and must be of one build.
-pub(crate) const VERSION: u16 = 3;
+pub(crate) const VERSION: u16 = 4;
 
 /// Output that a node may have sent and not yet been granted again, in bytes.
 pub(crate) const OUTPUT_WINDOW: u32 = 256 << 10;

@@ -79,12 +79,10 @@ impl Conversation {
                     received.message().and_then(|message| self.take(&message, standing, job))
                 }
                 Ok(None) => return,
-                // What the end of the stream means is judged when the process ends.
-                Err(WireError::Closed) => Err(WireError::Closed),
                 Err(error) => Err(error),
             };
             if let Err(error) = heard {
-                standing.error = (error != WireError::Closed).then(|| error.to_string());
+                note(standing, error);
                 if !matches!(error, WireError::Version { .. }) {
                     self.channel = None;
                 }
@@ -141,8 +139,9 @@ impl Conversation {
                 Ok(false) => return,
                 Err(error) => {
                     self.outbox.clear();
-                    // A rank that is gone is noticed by its end.
-                    standing.error = (error != WireError::Closed).then(|| error.to_string());
+                    note(standing, error);
+                    // A rank that is there all the same ends at once, and not when its time to join is up.
+                    channel.end();
                 }
             }
         }
@@ -179,6 +178,15 @@ impl Conversation {
             deadline_ms: u32::try_from(left.as_millis()).unwrap_or(u32::MAX),
             tcp: job.tcp.clone(),
         }
+    }
+}
+
+/// Notes why the conversation is over. What its end means is judged when the process ends.
+fn note(standing: &mut Standing, error: WireError) {
+    match error {
+        WireError::Closed => {}
+        WireError::Cut { call, errno } => standing.cut = Some(format!("{call} failed: {}", errno.desc())),
+        error => standing.error = Some(error.to_string()),
     }
 }
 
