@@ -86,10 +86,10 @@ fn a_split_goes_by_colour_and_key() {
     }
 }
 
-/// Four agreements: that all can, who goes where, on a context, and that all have it. Where what is free is not the same on all
+/// Three agreements: that all can and on a context, who goes where, and that all have it. Where what is free is not the same on all
 /// of them, a generation is agreed upon besides.
 #[test]
-fn a_split_takes_four_agreements() {
+fn a_split_takes_three_agreements() {
     for (ranks, rounds) in [(2, 1), (4, 2), (5, 3)] {
         run(ranks, |endpoint| {
             let (world, me) = (endpoint.world(), endpoint.process().0);
@@ -102,13 +102,13 @@ fn a_split_takes_four_agreements() {
                 own
             };
             for _ in 0..3 {
-                let half = split_costs(endpoint, 4);
+                let half = split_costs(endpoint, 3);
                 free(endpoint, half).unwrap();
             }
             // One of them has a communicator of its own where the others have a free slot.
             let itself = endpoint.itself();
             let alone = (world.rank() == Rank(0)).then(|| dup(endpoint, &itself).unwrap());
-            let half = split_costs(endpoint, 5);
+            let half = split_costs(endpoint, 4);
             roll_call(endpoint, &half, &(me % 2..ranks).step_by(2).collect::<Vec<_>>());
             free(endpoint, half).unwrap();
             if let Some(alone) = alone {

@@ -211,3 +211,54 @@ fn any_number_is_made_in_any_order() {
         assert_eq!(report.failure, None, "seed {seed}: {report}");
     }
 }
+
+/// How many messages this rank sends for what is made alone.
+fn cost<'f, 's, T: Transport, P: Platform>(
+    endpoint: &RefCell<&mut Endpoint<'s, T, P>>,
+    making: Making<'f>,
+    random: &mut Random,
+) -> Result<(u64, Option<Comm>), Error> {
+    let before = endpoint.borrow().counters().messages_sent;
+    let made = together(endpoint, vec![making], random)?;
+    let sent = endpoint.borrow().counters().messages_sent - before;
+    Ok((sent, made.first().copied().flatten()))
+}
+
+/// Where all ranks have the same first free slot, the first agreement is on that; else there is a second one when all have begun.
+fn alone(endpoint: &mut SimEndpoint<'_>) -> Outcome {
+    endpoint.attach_buffer(Box::leak(vec![0; BUFFER_BYTES].into_boxed_slice()))?;
+    let (world, itself, mut random) = (endpoint.world(), endpoint.itself(), Random::new(1, 1));
+    let mut scratch = vec![Choice::NONE; world.size() as usize];
+    let rounds = u64::from(u32::BITS - (world.size() - 1).leading_zeros());
+    let odd = world.rank().0 == 1;
+    let cell = RefCell::new(endpoint);
+    for agreements in [2, 2, 3] {
+        // In the last round one rank has a communicator of its own in the slot that is the first one of the others.
+        let own = (odd && agreements == 3).then(|| dup(&mut **cell.borrow_mut(), &itself)).transpose()?;
+        let extra = if agreements == 3 { 1 } else { 0 };
+        let mut post = Post(&cell);
+        let making = Box::pin(async { idup(&mut post, &world).await.map(Some) });
+        let (sent, made) = cost(&cell, making, &mut random)?;
+        if sent != (agreements + extra) * rounds {
+            return Err(format!("a duplicate took {sent} messages").into());
+        }
+        let mut post = Post(&cell);
+        let making = Box::pin(async { isplit(&mut post, &world, Some(0), 0, &mut scratch).await });
+        let (sent, split) = cost(&cell, making, &mut random)?;
+        if sent != (agreements + extra + 1) * rounds {
+            return Err(format!("a split took {sent} messages").into());
+        }
+        for comm in [made, split, own].into_iter().flatten() {
+            aldis_coll::comm::free(&mut **cell.borrow_mut(), comm)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_made_alone_takes_no_agreement_on_its_turn() {
+    for ranks in [2, 4, 5] {
+        let report = simulate(&Config::new(7, ranks), alone).unwrap();
+        assert_eq!(report.failure, None, "{ranks} ranks: {report}");
+    }
+}

@@ -49,14 +49,55 @@ where
         Ok(None) => (None, None),
         Err(cause) => (None, Some(cause)),
     };
-    let mut turn = Turn { order: UNKNOWN, held: false };
+    let mut turn = Turn::NONE;
     let slot = agree_on_slot(messenger, party, &mut turn, members.is_some(), objection).await;
     let made = match slot {
         Ok(slot) => install_in(messenger, party, slot, members, install).await,
         Err(error) => Err(error),
     };
-    messenger.endpoint().end_context_turn(turn.order, turn.held);
-    let Some(made) = made? else {
+    turn.end(messenger);
+    settle(messenger, party, made?).await
+}
+
+/// Makes a communicator of members who are listed once there is a slot for it: `is_member` tells whether this rank will be one of
+/// them, and `objection` why it cannot go on.
+pub(super) async fn make_listed<'s, T, P, I, M>(
+    messenger: &mut M,
+    party: &impl Party,
+    (is_member, objection): (bool, Option<Cause>),
+    list: impl AsyncFnOnce(&mut M) -> Result<Members<I>, Error>,
+) -> Result<Option<Comm>, Error>
+where
+    T: Transport,
+    P: Platform,
+    I: Iterator<Item = PeerId> + Clone,
+    M: Messenger<'s, T, P>,
+{
+    let mut turn = Turn::NONE;
+    let listed = match agree_on_slot(messenger, party, &mut turn, is_member, objection).await {
+        Ok(slot) => list(messenger).await.map(|members| (slot, members)),
+        Err(error) => Err(error),
+    };
+    let made = match listed {
+        Ok((slot, members)) => {
+            let install = |endpoint: &mut Endpoint<'s, T, P>, slot, generation, members: &Members<I>| {
+                endpoint.install(slot, generation, members)
+            };
+            install_in(messenger, party, slot, is_member.then_some(members), install).await
+        }
+        Err(error) => Err(error),
+    };
+    turn.end(messenger);
+    settle(messenger, party, made?).await
+}
+
+/// Waits until every member has the communicator in its table; if one has not, none keeps it.
+async fn settle<'s, T: Transport, P: Platform>(
+    messenger: &mut impl Messenger<'s, T, P>,
+    party: &impl Party,
+    made: Option<Result<Comm, Cause>>,
+) -> Result<Option<Comm>, Error> {
+    let Some(made) = made else {
         party.meet(messenger, None).await?;
         return Ok(None);
     };
@@ -122,6 +163,24 @@ struct AgreedSlot {
 struct Turn {
     order: u32,
     held: bool,
+    /// A slot is promised to it before.
+    early: bool,
+}
+
+impl Turn {
+    const NONE: Self = Self { order: UNKNOWN, held: false, early: false };
+
+    /// Gives back what it has.
+    fn end<'s, T: Transport, P: Platform>(mut self, messenger: &mut impl Messenger<'s, T, P>) {
+        self.end_early(messenger);
+        messenger.endpoint().end_context_turn(self.order, self.held);
+    }
+
+    fn end_early<'s, T: Transport, P: Platform>(&mut self, messenger: &mut impl Messenger<'s, T, P>) {
+        if core::mem::take(&mut self.early) {
+            messenger.endpoint().end_context_promise();
+        }
+    }
 }
 
 /// No order: not all ranks are known to have begun the call.
@@ -130,8 +189,11 @@ const UNKNOWN: u32 = u32::MAX;
 /// In an offer's flags: there are more slots behind those that are offered.
 const MORE: u64 = 1;
 
-/// In an offer's flags: it is one, made in this process's turn.
+/// In an offer's flags: it is one, made in this process's turn or before.
 const OFFERED: u64 = 2;
+
+/// In an offer's flags: it is of all free slots, as far as they go.
+const WHOLE: u64 = 4;
 
 /// The lower half of a word.
 const LOW: u64 = u32::MAX as u64;
@@ -152,10 +214,61 @@ fn combine_offers(index: usize, mine: u64, theirs: u64) -> u64 {
     }
 }
 
+/// What a rank offers in one agreement.
+struct Offer {
+    flags: u64,
+    free: [u64; CONTEXT_WORDS],
+    /// The first slot of those, and above its last generation the slot once more.
+    first: (u64, u64),
+}
+
+impl Offer {
+    /// Of those who are no members: they leave the choice to them.
+    const ANY: Self =
+        Self { flags: MORE | OFFERED | WHOLE, free: [u64::MAX; CONTEXT_WORDS], first: (LOW, 0) };
+
+    /// Nothing, since it is not the call's turn.
+    const NONE: Self = Self { flags: 0, free: [0; CONTEXT_WORDS], first: (LOW, 0) };
+
+    /// What a member offers, once it has its turn.
+    fn in_turn<'s, T: Transport, P: Platform>(messenger: &mut impl Messenger<'s, T, P>, base: u32) -> Self {
+        let offer = messenger.endpoint().context_offer(base);
+        let flags = OFFERED | WHOLE | if offer.more { MORE } else { 0 };
+        Self { flags, free: offer.free, ..Self::NONE }.with_first(messenger, base)
+    }
+
+    /// The slot that is promised to the call before its turn.
+    fn early<'s, T: Transport, P: Platform>(messenger: &mut impl Messenger<'s, T, P>, slot: u32) -> Self {
+        let mut free = [0; CONTEXT_WORDS];
+        if let Some(word) = free.get_mut(slot as usize / 64) {
+            *word = 1 << (slot % 64);
+        }
+        Self { flags: OFFERED, free, ..Self::NONE }.with_first(messenger, 0)
+    }
+
+    fn with_first<'s, T: Transport, P: Platform>(
+        self,
+        messenger: &mut impl Messenger<'s, T, P>,
+        base: u32,
+    ) -> Self {
+        let Some(slot) = first_of(&self.free, base) else { return self };
+        let newest = messenger.endpoint().context_generation(slot);
+        Self { first: (slot.into(), u64::from(slot) << GENERATION_BITS | u64::from(newest)), ..self }
+    }
+
+    fn words(&self, objection: u64, order: u32) -> [u64; OFFER_WORDS] {
+        let mut words = [0; OFFER_WORDS];
+        let [own, place, offered, slots @ ..] = &mut words;
+        (*own, *place) = (objection, self.first.0 << 32 | u64::from(order));
+        (*offered, *slots) = (self.first.1 << 32 | self.flags, self.free);
+        words
+    }
+}
+
 /// The first slot that is free on all members: everybody's free slots, combined by and, 256 at a time (as MPICH does it:
 /// Gropp and Thakur, "Thread-safety in an MPI implementation", 2007). Those who are no members leave the choice to them. Where
-/// it is not this call's turn, all try again. Who does other things meanwhile offers nothing at first: his turn would last until
-/// the last rank has begun the call, which may wait for another one.
+/// it is not this call's turn, all try again. Who does other things meanwhile offers one slot at first, if none of its calls has
+/// the turn: the turn would last until the last rank has begun the call, which may wait for another one.
 async fn agree_on_slot<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
     party: &impl Party,
@@ -171,31 +284,27 @@ async fn agree_on_slot<'s, T: Transport, P: Platform>(
         if is_ready && !turn.held && !messenger.waits() {
             own = own.or(Some(Cause::Busy));
         }
-        let (mut flags, mut free, mut first) = (MORE | OFFERED, [u64::MAX; CONTEXT_WORDS], (LOW, 0));
-        if is_member && !turn.held {
-            (flags, free) = (0, [0; CONTEXT_WORDS]);
-        } else if is_member {
-            let offer = messenger.endpoint().context_offer(base);
-            (flags, free) = (OFFERED | if offer.more { MORE } else { 0 }, offer.free);
-            if let Some(slot) = first_of(&free, base) {
-                let newest = messenger.endpoint().context_generation(slot);
-                first = (slot.into(), u64::from(slot) << GENERATION_BITS | u64::from(newest));
-            }
-        }
-        let mut words = [0; OFFER_WORDS];
-        let [objection, order, offered, slots @ ..] = &mut words;
-        (*objection, *order) = (party.objection(own), first.0 << 32 | u64::from(party.order()));
-        (*offered, *slots) = (first.1 << 32 | flags, free);
+        let promised = if is_member && !is_ready { messenger.endpoint().promise_context() } else { None };
+        turn.early = promised.is_some();
+        let offer = match promised {
+            _ if !is_member => Offer::ANY,
+            _ if turn.held => Offer::in_turn(messenger, base),
+            Some(slot) => Offer::early(messenger, slot),
+            None => Offer::NONE,
+        };
+        let mut words = offer.words(party.objection(own), party.order());
         party.agree(messenger, &mut words, combine_offers).await?;
         let [objection, order, flags, free @ ..] = words;
         party.heed(objection, own).inspect_err(|error| party.raise(messenger, *error))?;
-        if flags & OFFERED == 0 {
+        let found = first_of(&free, base);
+        if flags & OFFERED == 0 || (found.is_none() && flags & WHOLE == 0) {
             turn.order = order as u32;
+            turn.end_early(messenger);
             messenger.endpoint().put_off_context_turn(turn.order, core::mem::take(&mut turn.held));
             rest().await;
             continue;
         }
-        if let Some(slot) = first_of(&free, base) {
+        if let Some(slot) = found {
             // If it is the first that is free on every member, that with its greatest generation is the greatest there is.
             let (least, greatest) = ((order >> 32) as u32, (flags >> 32) as u32);
             let is_everybodys = least == slot && greatest >> GENERATION_BITS == slot;
@@ -228,6 +337,7 @@ mod tests {
             (1, word(7, 9), word(LOW, 3), word(7, 3)),
             (2, word(5, OFFERED | MORE), word(4, OFFERED), word(5, OFFERED)),
             (2, word(5, OFFERED), word(6, 0), word(6, 0)),
+            (2, word(5, OFFERED | WHOLE), word(5, OFFERED), word(5, OFFERED)),
             (3, word(7, 9), word(1, 3), word(1, 1)),
         ] {
             for (mine, theirs) in [(mine, theirs), (theirs, mine), (both, mine), (both, theirs)] {

@@ -5,9 +5,8 @@ use aldis_kernel::{Comm, Error, Members, Rank};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::circle::Circle;
-use super::making::make;
+use super::making::make_listed;
 use super::messenger::{Blocking, Messenger, now};
-use super::party::Party;
 use crate::caller::Caller;
 
 /// What a rank has chosen in a split. A split needs one for each rank, as scratch.
@@ -78,17 +77,16 @@ pub async fn isplit<'s, T: Transport, P: Platform>(
     scratch: &mut [Choice],
 ) -> Result<Option<Comm>, Error> {
     let circle = Circle::of_all(messenger, comm, Operation::Split)?;
-    let (size, have) = (comm.size() as usize, scratch.len() as u32);
-    let Some(choices) = scratch.get_mut(..size) else {
-        let (what, need) = (Resource::Scratch, comm.size());
-        circle.meet(messenger, Some(Cause::TooSmall { what, need, have })).await?;
-        return Ok(None);
-    };
-    circle.meet(messenger, None).await?;
     let own = Choice::new(colour, key, comm.rank(), messenger.endpoint().process());
-    gather(messenger, &circle, own, choices).await?;
-    let mine = select(choices, &own);
-    make(messenger, &circle, Ok(own.is_in().then_some(Members::These(processes(mine))))).await
+    let (what, need, have) = (Resource::Scratch, comm.size(), scratch.len() as u32);
+    let choices = scratch.get_mut(..need as usize).ok_or(Cause::TooSmall { what, need, have });
+    let objection = choices.as_ref().err().copied();
+    let list = async |messenger: &mut _| {
+        let choices = choices.map_err(|cause| Error::new(Operation::Split, cause))?;
+        gather(messenger, &circle, own, choices).await?;
+        Ok(Members::These(processes(select(choices, &own))))
+    };
+    make_listed(messenger, &circle, (own.is_in(), objection), list).await
 }
 
 /// Splits `comm` into groups of ranks that share something - memory, a node, a board: what, `shares` tells for each

@@ -163,12 +163,28 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         self.engine.comms.turns.end(order, held);
     }
 
-    /// For those who implement the making of communicators: free slots from `base` on.
+    /// For the same: the first free slot, if it is among those from zero on that an offer has, for a call whose order is not agreed
+    /// yet; no other call is offered it before the promise [ends](Self::end_context_promise). None while another call has one or
+    /// has offered all.
+    pub fn promise_context(&mut self) -> Option<u32> {
+        let comms = &mut self.engine.comms;
+        let first = (0..CONTEXT_WORDS as u32 * 64).find(|&slot| comms.is_free(slot))?;
+        comms.turns.promise(u16::try_from(first).ok()?).then_some(first)
+    }
+
+    /// For the same: the promised slot is in the table, or will not be.
+    pub const fn end_context_promise(&mut self) {
+        self.engine.comms.turns.end_promise();
+    }
+
+    /// For those who implement the making of communicators: free slots from `base` on, but for one that is promised to another call.
     pub fn context_offer(&self, base: u32) -> ContextOffer {
         let mut offer = ContextOffer { free: [0; CONTEXT_WORDS], more: false };
         for (word, first) in offer.free.iter_mut().zip((base..).step_by(64)) {
             for bit in 0..64 {
-                *word |= u64::from(self.engine.comms.is_free(first.saturating_add(bit))) << bit;
+                let slot = first.saturating_add(bit);
+                let comms = &self.engine.comms;
+                *word |= u64::from(comms.is_free(slot) && !comms.turns.is_promised(slot)) << bit;
             }
         }
         let end = base.saturating_add(CONTEXT_WORDS as u32 * 64);

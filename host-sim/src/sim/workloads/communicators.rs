@@ -94,16 +94,18 @@ impl Model {
             let pieces = pieces(group);
             pieces > 0 && group.iter().any(|&process| !self.has_pieces(process, pieces))
         };
-        let due = match self.free_slot(&all) {
-            _ if groups.iter().any(lacks) => Err(Resource::GroupPieces),
-            None if !all.is_empty() => Err(Resource::Communicators),
-            slot => Ok(slot.unwrap_or(0)),
-        };
+        let slot = self.free_slot(&all);
+        // Where both are lacking, a split looks for a slot first, and other calls for pieces.
+        let lacking = [
+            groups.iter().any(lacks).then_some(Resource::GroupPieces),
+            (slot.is_none() && !all.is_empty()).then_some(Resource::Communicators),
+        ];
+        let due = if lacking == [None; 2] { Ok(slot.unwrap_or(0)) } else { Err(lacking) };
         let slot = match (due, result) {
             (Ok(slot), Ok(_)) => slot,
             (Err(_), Ok(_)) if !is_in_call => return Ok(()),
-            (Err(due), Err(Error { cause: Cause::Full(what) | Cause::TooSmall { what, .. }, .. }))
-                if due == what =>
+            (Err(lacking), Err(Error { cause: Cause::Full(what) | Cause::TooSmall { what, .. }, .. }))
+                if lacking.contains(&Some(what)) =>
             {
                 return Ok(());
             }
