@@ -164,7 +164,10 @@ impl fmt::Display for JoinError {
             }
             Self::Entropy(error) => error.fmt(f),
             Self::NoStorage { need, have } => {
-                write!(f, "no memory for this rank's tables: {need} bytes needed, {have} left (ulimit -v)")
+                write!(
+                    f,
+                    "no memory for this rank's tables: mmap failed: {need} bytes needed, {have} left (ulimit -v)"
+                )
             }
             Self::StorageTaken => f.write_str("the default storage is in use; a process joins once"),
             Self::Endpoint(error) => error.fmt(f),

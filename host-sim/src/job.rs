@@ -3,6 +3,7 @@
 mod managed;
 
 use core::time::Duration;
+use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
@@ -199,9 +200,11 @@ impl Job {
     fn say(&mut self, word: &FromRank<'_>) {
         match &mut self.superior {
             Superior::None => {}
-            // Its ranks die with it.
             Superior::Launcher(channel) => {
-                let _ = channel.send(word, Instant::now() + LAST_WORD_LIMIT);
+                if let Err(error) = channel.send(word, Instant::now() + LAST_WORD_LIMIT) {
+                    // Ranks die with their launcher, so it is there and will wonder.
+                    let _ = writeln!(std::io::stderr(), "the launcher cannot be told the last word: {error}");
+                }
             }
             Superior::Manager(client) => managed::say(client, word),
         }

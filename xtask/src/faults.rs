@@ -73,6 +73,12 @@ pub(crate) struct Faults {
     json: bool,
 }
 
+/// A job as it is without a fault.
+struct Known {
+    uses: Vec<Use>,
+    lines: usize,
+}
+
 /// How many jobs of a kind there were.
 #[derive(Default)]
 struct Tally {
@@ -124,20 +130,21 @@ impl Faults {
 }
 
 impl Campaign<'_> {
-    /// The uses of calls that a job makes as it is. It has to end well.
-    fn learn(&self, scenario: &Scenario) -> Result<Vec<Use>> {
-        let end = job::run(&self.programs, scenario, &Plan::default())?;
+    /// The uses of calls that a job makes as it is, and the lines that it prints. It has to end well.
+    fn learn(&self, scenario: &Scenario) -> Result<Known> {
+        let end = job::run(&self.programs, scenario, &Plan::default(), None)?;
         if let Some(wrong) = end.wrong {
             bail!("{} without a fault: {wrong}", scenario.name);
         }
-        Ok(end.uses.into_iter().filter(|of| self.options.wants(of)).collect())
+        let uses = end.uses.into_iter().filter(|of| self.options.wants(of)).collect();
+        Ok(Known { uses, lines: end.lines })
     }
 
     fn list(&self) -> Result<()> {
         let mut table = Table::new(["job", "process", "calls and their uses"]);
         for scenario in self.options.scenarios() {
             let mut processes = BTreeMap::<String, BTreeMap<Call, u32>>::new();
-            for Use { process, call, number } in self.learn(scenario)? {
+            for Use { process, call, number } in self.learn(scenario)?.uses {
                 let uses = processes.entry(process.to_string()).or_default().entry(call).or_default();
                 *uses = number.max(*uses);
             }
@@ -162,22 +169,24 @@ impl Campaign<'_> {
     fn fight(&mut self) -> Result<()> {
         let scenarios = self.options.scenarios();
         if let Some(plan) = &self.options.plan {
-            return self.run(scenarios.first().context("no job of that name")?, plan);
+            let scenario = scenarios.first().context("no job of that name")?;
+            return self.run(scenario, plan, self.learn(scenario)?.lines);
         }
         if self.options.all {
             for scenario in scenarios {
-                let plans = campaign::all(&self.learn(scenario)?);
+                let Known { uses, lines } = self.learn(scenario)?;
+                let plans = campaign::all(&uses);
                 eprintln!("{}: {} plans", scenario.name, plans.len());
                 for plan in &plans {
                     if self.is_over(u64::MAX) {
                         return Ok(());
                     }
-                    self.run(scenario, plan)?;
+                    self.run(scenario, plan, lines)?;
                 }
             }
             return Ok(());
         }
-        let mut known = BTreeMap::<_, Vec<Use>>::new();
+        let mut known = BTreeMap::<_, Known>::new();
         let end = if self.options.seconds.is_some() { u64::MAX } else { JOBS };
         while !self.is_over(end) {
             let mut dice = Dice(self.options.seed.wrapping_add(self.jobs));
@@ -185,10 +194,10 @@ impl Campaign<'_> {
             if !known.contains_key(scenario.name) {
                 known.insert(scenario.name, self.learn(scenario)?);
             }
-            let uses = &known[scenario.name];
+            let Known { uses, lines } = &known[scenario.name];
             // A program that is no job makes none.
             let plan = if uses.is_empty() { Plan::default() } else { campaign::draw(&mut dice, uses) };
-            self.run(scenario, &plan)?;
+            self.run(scenario, &plan, *lines)?;
         }
         Ok(())
     }
@@ -200,9 +209,9 @@ impl Campaign<'_> {
     }
 
     /// Runs a job and counts it.
-    fn run(&mut self, scenario: &Scenario, plan: &Plan) -> Result<()> {
+    fn run(&mut self, scenario: &Scenario, plan: &Plan, lines: usize) -> Result<()> {
         let began = Instant::now();
-        let End { is_hit, is_right, wrong, .. } = job::run(&self.programs, scenario, plan)?;
+        let End { is_hit, is_right, wrong, .. } = job::run(&self.programs, scenario, plan, Some(lines))?;
         let tally = self.tallies.entry(scenario.name).or_default();
         tally.jobs += 1;
         tally.hit += u64::from(is_hit);

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 
 use aldis_sys::socket::SockType;
 
-use super::{PmiError, Version};
+use super::{Fault, PmiError, Version};
 use crate::wireup::inherited;
 
 /// The variable with the number of the inherited socket.
@@ -65,7 +65,9 @@ impl Seat {
             expected: "the number of an open socket to the process manager",
         };
         // SAFETY: by the convention of managers the number is of a descriptor that is this process's own.
-        let socket = unsafe { inherited(socket, SockType::Stream) }.ok_or_else(unsound)?;
+        let socket = unsafe { inherited(socket, SockType::Stream) };
+        let failed = |(call, errno)| Fault::System { call, errno }.of("the taking over of its socket");
+        let socket = socket.map_err(failed)?.ok_or_else(unsound)?;
         Ok(Some(Self { socket, rank, size, version, job }))
     }
 }

@@ -34,21 +34,31 @@ static TAKEN: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
 ///
 /// # Safety
 /// Nothing else in this process owns what the number names: it is what a launcher says in the environment.
-pub(crate) unsafe fn inherited(number: RawFd, kind: SockType) -> Option<OwnedFd> {
+///
+/// # Errors
+/// The call that failed, if the system does not say what it is.
+pub(crate) unsafe fn inherited(
+    number: RawFd,
+    kind: SockType,
+) -> Result<Option<OwnedFd>, (&'static str, Errno)> {
     if number <= 2 {
-        return None;
+        return Ok(None);
     }
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     if taken.contains(&number) {
-        return None;
+        return Ok(None);
     }
     // SAFETY: borrowed only to ask what it is; a number that is not open answers EBADF.
     let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
-    getsockopt(&borrowed, SocketType).ok().filter(|found| *found == kind)?;
-    fcntl(borrowed, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).ok()?;
+    match getsockopt(&borrowed, SocketType) {
+        Ok(found) if found == kind => {}
+        Ok(_) | Err(Errno::EBADF | Errno::ENOTSOCK) => return Ok(None),
+        Err(errno) => return Err(("getsockopt", errno)),
+    }
+    fcntl(borrowed, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).map_err(|errno| ("fcntl", errno))?;
     taken.push(number);
     // SAFETY: open, the caller's to close, and taken over this once.
-    Some(unsafe { OwnedFd::from_raw_fd(number) })
+    Ok(Some(unsafe { OwnedFd::from_raw_fd(number) }))
 }
 
 /// One end of the socket.
@@ -94,10 +104,12 @@ impl Channel {
     /// Nothing else in this process owns what the number names: it is what the launcher says in [`SOCKET_VARIABLE`].
     ///
     /// # Errors
-    /// [`WireError::NoSocket`] when the number is not that of a message-keeping local socket, or was taken over before.
+    /// [`WireError::NoSocket`] when the number is not that of a message-keeping local socket, or was taken over before, or the
+    /// system call that failed.
     pub unsafe fn inherited(number: RawFd) -> Result<Self, WireError> {
         // SAFETY: as the caller promises.
-        let socket = unsafe { inherited(number, SockType::SeqPacket) }.ok_or(WireError::NoSocket)?;
+        let socket = unsafe { inherited(number, SockType::SeqPacket) };
+        let socket = socket.map_err(|(call, errno)| system(call)(errno))?.ok_or(WireError::NoSocket)?;
         Ok(Self { socket })
     }
 

@@ -77,6 +77,7 @@ calls! {
         Munmap "munmap"
         Nanosleep "nanosleep"
         Open "open"
+        Pipe2 "pipe2"
         Poll "poll"
         Ppoll "ppoll"
         Prctl "prctl"

@@ -61,6 +61,15 @@ pub fn fcntl(file: impl AsFd, argument: FcntlArg<'_>) -> Result<c_int, Errno> {
     nix::fcntl::fcntl(file, argument)
 }
 
+/// `pipe2(2)`: its end to read, which never waits, and its end to write. A program that is executed inherits neither.
+///
+/// # Errors
+/// The system's.
+pub fn pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
+    let _fault = enter(Call::Pipe2)?;
+    nix::unistd::pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)
+}
+
 /// `dup(2)`; a program that is executed does not inherit the copy.
 ///
 /// # Errors

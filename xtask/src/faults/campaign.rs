@@ -48,7 +48,7 @@ pub(super) fn draw(dice: &mut Dice, uses: &[Use]) -> Plan {
     let outcome = *dice.one_of(&outcomes::of(call));
     let step = match dice.below(4) {
         // A call that stops its process each time, or is interrupted each time, is no failure of anybody.
-        0 if !outcomes::is_harmless(outcome) => Some(NonZeroU32::MIN),
+        0 if !outcomes::is_harmless(call, outcome) => Some(NonZeroU32::MIN),
         1 => Some(first(2 + dice.below(8) as u32)),
         _ => None,
     };

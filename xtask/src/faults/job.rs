@@ -10,9 +10,9 @@ use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::Instant;
 
-use aldis_sys::Call;
 use aldis_sys::fault::{LOG_VARIABLE, PLAN_VARIABLE};
-use aldis_sys::plan::{Plan, Process};
+use aldis_sys::plan::{Outcome, Plan, Process, Rule};
+use aldis_sys::{Call, Errno};
 use anyhow::{Context, Result};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -32,6 +32,8 @@ const STOPPED_FOR: Duration = Duration::from_millis(300);
 const LOOK: Duration = Duration::from_millis(20);
 /// What a program says of a result that is wrong, or Rust of a bug, or the launcher of a crash.
 const WRONG: [&str; 7] = ["differs", "is wrong", "panicked", "SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL"];
+/// What the launcher ends with when nobody reads its output.
+const UNREAD: i32 = 128 + Signal::SIGPIPE as i32;
 /// The variable by which the processes of a job are found.
 const MARK: &str = "ALDIS_FAULTS_JOB";
 
@@ -52,12 +54,15 @@ pub(super) struct End {
     pub(super) is_hit: bool,
     /// It ended with the right result.
     pub(super) is_right: bool,
+    /// Lines that the program has printed.
+    pub(super) lines: usize,
     /// What it must not have done.
     pub(super) wrong: Option<String>,
 }
 
 /// Runs a job as planned.
-pub(super) fn run(programs: &Path, scenario: &Scenario, plan: &Plan) -> Result<End> {
+/// `lines` are those that the program prints if nothing fails.
+pub(super) fn run(programs: &Path, scenario: &Scenario, plan: &Plan, lines: Option<usize>) -> Result<End> {
     let (folder, notes) = (Folder::new()?, Folder::new()?);
     let log = notes.path().join("log");
     let mark = Mark::new(MARK, 0);
@@ -72,13 +77,15 @@ pub(super) fn run(programs: &Path, scenario: &Scenario, plan: &Plan) -> Result<E
     let streams: Vec<Receiver<String>> = launcher.streams().map(lines_of).collect();
     let Some(status) = wait(&mut launcher, &mark) else {
         let wrong = Some(format!("not over after {} s", ENDS_WITHIN.as_secs()));
-        return Ok(End { uses: Vec::new(), is_hit: true, is_right: false, wrong });
+        return Ok(End { uses: Vec::new(), is_hit: true, is_right: false, lines: 0, wrong });
     };
     let until = Instant::now() + GONE_WITHIN;
     while !mark.processes().is_empty() && Instant::now() < until {
         thread::sleep(LOOK);
     }
-    let said: Vec<String> = streams.iter().flat_map(|lines| said(lines, until)).collect();
+    let said: Vec<Vec<String>> = streams.iter().map(|lines| said(lines, until)).collect();
+    let printed = said.first().map_or(0, Vec::len);
+    let said = said.concat();
     let left = fs::read_dir(folder.path())?.flatten().map(|entry| entry.path()).collect::<Vec<_>>();
     // There is none where no call was made.
     let (uses, is_hit) = read(&fs::read_to_string(&log).unwrap_or_default())?;
@@ -86,11 +93,13 @@ pub(super) fn run(programs: &Path, scenario: &Scenario, plan: &Plan) -> Result<E
         Some(format!("{} processes are left {} s later", mark.processes().len(), GONE_WITHIN.as_secs()))
     } else if !left.is_empty() && plan.rules.iter().all(|rule| rule.call != Call::Unlink) {
         Some(format!("files are left: {left:?}"))
+    } else if status.success() && lines.is_some_and(|lines| lines != printed) {
+        Some(format!("{printed} lines of output, and exit code 0"))
     } else {
         judge(plan, status, &said)
     };
     let wrong = wrong.map(|wrong| format!("{wrong}\n{}", said.join("\n")));
-    Ok(End { uses, is_hit, is_right: status.success(), wrong })
+    Ok(End { uses, is_hit, is_right: status.success(), lines: printed, wrong })
 }
 
 /// Waits for the launcher's end, and continues each process that has stopped itself for a time.
@@ -132,16 +141,22 @@ fn read(log: &str) -> Result<(Vec<Use>, bool)> {
 
 /// What is wrong with how the launcher ended and what it and the ranks said.
 fn judge(plan: &Plan, status: ExitStatus, said: &[String]) -> Option<String> {
-    if let Some(words) = WRONG.iter().find(|words| said.iter().any(|line| line.contains(*words))) {
+    let says = |words: &str| said.iter().any(|line| line.contains(words));
+    // Once nobody reads what it prints, a program in Rust panics, as one in C is ended by SIGPIPE.
+    let is_unread = says("failed printing to std");
+    let mut wrong = WRONG.iter().filter(|words| !(is_unread && **words == "panicked"));
+    if let Some(words) = wrong.find(|words| says(words)) {
         return Some(format!("something says {words:?}"));
     }
-    if status.success() {
+    // Nobody reads the output: ended in silence, as by SIGPIPE.
+    let is_unread = |rule: &Rule| rule.outcome == Outcome::Fails(Errno::EPIPE) && rule.call == Call::Write;
+    if status.success() || status.code() == Some(UNREAD) && plan.rules.iter().any(is_unread) {
         return None;
     }
     if let Some(signal) = status.signal() {
         return Some(format!("the launcher was ended by signal {signal}"));
     }
-    if plan.rules.iter().all(|rule| outcomes::is_harmless(rule.outcome)) {
+    if plan.rules.iter().all(|rule| outcomes::is_harmless(rule.call, rule.outcome)) {
         return Some(format!("nothing has failed, and the launcher ended with {status}"));
     }
     let is_named = plan.rules.iter().any(|rule| said.iter().any(|line| names(line, rule.call.name())));

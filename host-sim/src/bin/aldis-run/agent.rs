@@ -39,6 +39,10 @@ pub(crate) fn run() -> Result<u8, LaunchError> {
     }
 }
 
+fn signals_failed(errno: Errno) -> LinkError {
+    LinkError::System { call: "read of signals", errno }
+}
+
 struct Agent {
     signals: Signals,
     link: Link<ToNode>,
@@ -59,7 +63,7 @@ impl Agent {
             for source in sources {
                 match source {
                     Source::Signals => {
-                        if let Some(signal) = self.take_signals() {
+                        if let Some(signal) = self.take_signals()? {
                             return Ok(128 + signal as i32 as u8);
                         }
                     }
@@ -98,15 +102,15 @@ impl Agent {
     }
 
     /// Looks after ended ranks; returns a signal that ends the agent itself.
-    fn take_signals(&mut self) -> Option<Signal> {
-        while let Some(signal) = self.signals.next() {
+    fn take_signals(&mut self) -> Result<Option<Signal>, LinkError> {
+        while let Some(signal) = self.signals.next().map_err(signals_failed)? {
             if signal == Signal::SIGCHLD {
                 self.node.iter_mut().for_each(Node::look_after);
             } else if ends_a_job(signal) {
-                return Some(signal);
+                return Ok(Some(signal));
             }
         }
-        None
+        Ok(None)
     }
 
     fn listen(&mut self) -> Result<(), LinkError> {

@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
+use aldis_sys::Errno;
 use aldis_sys::event::PollFlags;
 
 use crate::hosts::{Place, Share};
@@ -177,6 +178,9 @@ impl Host {
             (Seat::There(agent), Ready::Link) => match agent.hear() {
                 Ok(events) => return self.heard(events),
                 Err(LinkError::Malformed) => self.lose(HostFault::Foreign),
+                Err(LinkError::System { call, errno }) if errno != Errno::EPIPE => {
+                    self.lose(HostFault::Lost { why: format!("{call} failed: {}", errno.desc()) });
+                }
                 Err(LinkError::Closed | LinkError::System { .. }) => self.closed = Some(Instant::now()),
             },
             (Seat::There(agent), Ready::Errors) => agent.read_errors(),

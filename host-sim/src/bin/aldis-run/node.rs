@@ -161,9 +161,22 @@ impl Node {
 
     /// Reads from a rank's pipe that is ready.
     pub(crate) fn read(&mut self, place: usize) {
-        if let Came::Output { rank, kind, bytes } = self.pipes.read(place) {
-            self.events.push(FromNode::Output { rank, kind, bytes });
+        let came = self.pipes.read(place);
+        self.take(came);
+    }
+
+    /// Passes on what came through a pipe; returns false if nothing did.
+    fn take(&mut self, came: Came) -> bool {
+        match came {
+            Came::Output { rank, kind, bytes } => self.events.push(FromNode::Output { rank, kind, bytes }),
+            Came::Lost { rank, errno } => {
+                let text =
+                    format!("read of what rank {rank} prints failed: {}; the rest is lost", errno.desc());
+                self.events.push(FromNode::Unheard { text });
+            }
+            Came::Nothing => return false,
         }
+        true
     }
 
     /// Does what the launcher says.
@@ -225,11 +238,9 @@ impl Node {
     fn drain(&mut self, room: impl Fn(Kind) -> bool) {
         let ready = self.pipes.open().filter(|(_, kind, _)| room(*kind)).map(|(place, ..)| place);
         for place in ready.collect::<Vec<_>>() {
-            match self.pipes.read(place) {
-                Came::Output { rank, kind, bytes } => {
-                    self.events.push(FromNode::Output { rank, kind, bytes });
-                }
-                Came::Nothing => self.pipes.close(place),
+            let came = self.pipes.read(place);
+            if !self.take(came) {
+                self.pipes.close(place);
             }
         }
         if self.pipes.open().next().is_none() {

@@ -26,6 +26,8 @@ pub(crate) enum Came {
     Output { rank: u32, kind: Kind, bytes: Vec<u8> },
     /// Nothing now.
     Nothing,
+    /// The system does not give what the rank prints; what was in the pipe is lost.
+    Lost { rank: u32, errno: Errno },
 }
 
 /// All pipes of a node.
@@ -60,7 +62,10 @@ impl Pipes {
         let length = match read(file, &mut bytes) {
             Ok(length) => length,
             Err(Errno::EAGAIN | Errno::EINTR) => return Came::Nothing,
-            Err(_) => 0,
+            Err(errno) => {
+                pipe.file = None;
+                return Came::Lost { rank: pipe.rank, errno };
+            }
         };
         bytes.truncate(length);
         if bytes.is_empty() {

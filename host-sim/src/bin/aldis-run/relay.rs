@@ -113,6 +113,8 @@ pub(crate) struct Relay {
     streams: Vec<Stream>,
     out: Outlet,
     err: Outlet,
+    /// What never came here.
+    missed: Vec<String>,
 }
 
 impl Relay {
@@ -123,7 +125,7 @@ impl Relay {
         let streams = (0..ranks).flat_map(both).collect();
         let outlet =
             |number| Outlet { pending: Vec::new(), absent: output::check(number).err(), fault: None };
-        Self { mode, streams, out: outlet(1), err: outlet(2) }
+        Self { mode, streams, out: outlet(1), err: outlet(2), missed: Vec::new() }
     }
 
     /// Whether more of this kind is welcome now.
@@ -163,6 +165,16 @@ impl Relay {
             Output::Plain => outlet.pending.append(&mut stream.held),
             Output::Group => {}
         }
+    }
+
+    /// Something that a rank has printed is lost before it came here; `text` says what.
+    pub(crate) fn miss(&mut self, text: String) {
+        self.missed.push(text);
+    }
+
+    /// All that is lost so.
+    pub(crate) fn missed(&self) -> &[String] {
+        &self.missed
     }
 
     /// Takes a line of the launcher's own.

@@ -196,7 +196,8 @@ fn exit_of(status: ExitStatus) -> Exit {
 
 /// This program, as another place is to find it.
 pub(crate) fn own_program() -> Result<String, String> {
-    let path = current_exe().map_err(|error| format!("no path of this program: {error}"))?;
+    let path = current_exe()
+        .map_err(|error| format!("no path of this program: readlink of /proc/self/exe failed: {error}"))?;
     let path = OsString::from(path).into_string();
     path.map_err(|path| format!("{}: not a path in UTF-8; see --agent", path.display()))
 }

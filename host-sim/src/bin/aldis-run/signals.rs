@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use aldis_sys::Errno;
 use aldis_sys::event::{SfdFlags, SignalFd};
 use aldis_sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
 
@@ -38,9 +39,16 @@ impl Signals {
     }
 
     /// The next signal, if there is one. A child's end is `SIGCHLD`; which child it was is asked of each child.
-    pub(crate) fn next(&self) -> Option<Signal> {
-        let info = self.queue.read_signal().ok().flatten()?;
-        i32::try_from(info.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok())
+    ///
+    /// # Errors
+    /// The system's, of `read`.
+    pub(crate) fn next(&self) -> Result<Option<Signal>, Errno> {
+        let info = match self.queue.read_signal() {
+            Err(Errno::EINTR) => None,
+            info => info?,
+        };
+        let number = info.and_then(|info| i32::try_from(info.ssi_signo).ok());
+        Ok(number.and_then(|number| Signal::try_from(number).ok()))
     }
 }
 

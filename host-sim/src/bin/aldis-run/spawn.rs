@@ -3,17 +3,17 @@
 use core::fmt;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
 use aldis_host_sim::wireup::{Channel, SOCKET_VARIABLE};
-use aldis_sys::Errno;
-use aldis_sys::file::{FcntlArg, FdFlag, fcntl, metadata};
+use aldis_sys::file::{FcntlArg, FdFlag, fcntl, metadata, pipe, read, write};
 use aldis_sys::process::{
     Command, CpuSet, Pid, Stdio, getpid, getppid, sched_setaffinity, set_pdeathsig, spawn as start,
 };
 use aldis_sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, pthread_sigmask, signal};
+use aldis_sys::{Call, Errno};
 
 use crate::talk::{Input, Order};
 
@@ -26,9 +26,6 @@ pub(crate) struct Spawned {
     pub(crate) streams: Option<(OwnedFd, OwnedFd)>,
 }
 
-/// The calls that start a process, by their order.
-const CALLS: &str = "fork, prctl, sigprocmask, sigaction, sched_setaffinity, fcntl or execve";
-
 /// Why PROGRAM could not be started.
 #[derive(Debug)]
 pub(crate) enum SpawnError {
@@ -37,7 +34,7 @@ pub(crate) enum SpawnError {
     /// It is there and cannot be executed.
     NotExecutable { program: OsString, why: &'static str },
     /// The system refused.
-    System { program: OsString, error: io::Error },
+    System { program: OsString, call: &'static str, error: io::Error },
 }
 
 impl SpawnError {
@@ -50,6 +47,7 @@ impl SpawnError {
         }
     }
 
+    /// The reason why fork or execve failed.
     fn new(program: &OsString, folder: Option<&OsStr>, error: io::Error) -> Self {
         let program = program.clone();
         let has_folder = Path::new(&program).components().count() > 1;
@@ -75,7 +73,7 @@ impl SpawnError {
             _ if error.raw_os_error() == Some(Errno::ENOEXEC as i32) => {
                 Self::NotExecutable { program, why: "neither a binary of this machine nor a script with #!" }
             }
-            _ => Self::System { program, error },
+            _ => Self::System { program, call: "fork or execve", error },
         }
     }
 }
@@ -94,11 +92,10 @@ impl fmt::Display for SpawnError {
                 }
             }
             Self::NotExecutable { program, why } => {
-                write!(f, "cannot start {}: execve: {why}", program.display())
+                write!(f, "cannot start {} (execve): {why}", program.display())
             }
-            Self::System { program, error } => {
-                // The system does not say which of the calls it was.
-                write!(f, "cannot start {}: {error} ({CALLS})", program.display())
+            Self::System { program, call, error } => {
+                write!(f, "cannot start {}: {call} failed: {error}", program.display())
             }
         }
     }
@@ -131,6 +128,7 @@ pub(crate) fn spawn(plan: &Plan<'_>) -> Result<Spawned, SpawnError> {
         return Err(SpawnError::NotFound { program: OsString::new(), hint: None });
     };
     let refused = |error| SpawnError::new(program, own.folder.as_deref(), error);
+    let failed = |call, error| SpawnError::System { program: program.clone(), call, error };
     let mut command = Command::new(program);
     command.args(arguments).process_group(0);
     let socket = plan.socket.as_fd().as_raw_fd();
@@ -146,34 +144,54 @@ pub(crate) fn spawn(plan: &Plan<'_>) -> Result<Spawned, SpawnError> {
     if order.pipes {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
     }
-    let core = plan.core.map(core_set).transpose().map_err(|errno| refused(errno.into()))?;
+    let core = plan.core.map(core_set).transpose().map_err(|errno| failed("CPU_SET", errno.into()))?;
     let (launcher, socket) = (getpid(), plan.socket.as_fd());
+    let (told, tell) = pipe().map_err(|errno| failed("pipe2", errno.into()))?;
     // SAFETY: the closure makes only system calls that are safe between fork and exec, allocates nothing, and the
     // socket it names stays open until `spawn` below has returned.
     unsafe {
-        let socket = std::os::fd::BorrowedFd::borrow_raw(socket.as_raw_fd());
+        let socket = BorrowedFd::borrow_raw(socket.as_raw_fd());
         command.pre_exec(move || {
-            set_pdeathsig(Signal::SIGKILL)?;
-            if getppid() != launcher {
-                return Err(Errno::ESRCH.into());
-            }
-            pthread_sigmask(SigmaskHow::SIG_SETMASK, &SigSet::empty())?;
-            // A shell without job control starts `&` with these ignored, to spare a background job the terminal's. A
-            // rank has a process group of its own and gets them from the launcher alone.
-            for forwarded in [Signal::SIGINT, Signal::SIGQUIT] {
-                signal(forwarded, SigHandler::SigDfl)?;
-            }
-            if let Some(core) = &core {
-                sched_setaffinity(Pid::from_raw(0), core)?;
-            }
-            fcntl(socket, FcntlArg::F_SETFD(FdFlag::empty()))?;
-            Ok(())
+            prepare(launcher, socket, core.as_ref()).map_err(|(call, errno)| {
+                // If that fails too, it is told of the program alone.
+                let _ = write(&tell, &[call as u8]);
+                errno.into()
+            })
         });
     }
-    let mut child = start(&mut command).map_err(refused)?;
+    let mut child = start(&mut command).map_err(|error| {
+        let mut number = [0];
+        let call = read(&told, &mut number).ok().filter(|length| *length > 0);
+        match call.and_then(|_| Call::ALL.get(usize::from(number[0]))) {
+            Some(call) => failed(call.name(), error),
+            None => refused(error),
+        }
+    })?;
     let streams = child.stdout.take().zip(child.stderr.take());
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
     Ok(Spawned { pid, streams: streams.map(|(out, err)| (out.into(), err.into())) })
+}
+
+/// Makes the child what a rank is to be. Makes only calls that are safe between fork and exec, and allocates nothing.
+fn prepare(launcher: Pid, socket: BorrowedFd<'_>, core: Option<&CpuSet>) -> Result<(), (Call, Errno)> {
+    let at = |call| move |errno| (call, errno);
+    set_pdeathsig(Signal::SIGKILL).map_err(at(Call::Prctl))?;
+    if getppid() != launcher {
+        // It has ended before it was to take this process with it.
+        return Err((Call::Prctl, Errno::ESRCH));
+    }
+    pthread_sigmask(SigmaskHow::SIG_SETMASK, &SigSet::empty()).map_err(at(Call::Sigprocmask))?;
+    // A shell without job control starts `&` with these ignored, to spare a background job the terminal's. A
+    // rank has a process group of its own and gets them from the launcher alone.
+    for forwarded in [Signal::SIGINT, Signal::SIGQUIT] {
+        // SAFETY: the default action runs no code of this process.
+        unsafe { signal(forwarded, SigHandler::SigDfl) }.map_err(at(Call::Sigaction))?;
+    }
+    if let Some(core) = core {
+        sched_setaffinity(Pid::from_raw(0), core).map_err(at(Call::SchedSetaffinity))?;
+    }
+    fcntl(socket, FcntlArg::F_SETFD(FdFlag::empty())).map_err(at(Call::Fcntl))?;
+    Ok(())
 }
 
 fn core_set(core: usize) -> Result<CpuSet, Errno> {

@@ -136,7 +136,7 @@ impl<'a> Supervisor<'a> {
         }
         for source in sources {
             match source {
-                Source::Signals => self.take_signals(),
+                Source::Signals => self.take_signals().map_err(system("read of signals"))?,
                 Source::Host(place, ready) => {
                     let events = self.hosts.get_mut(place).map(|host| host.take(ready)).unwrap_or_default();
                     self.hear(place, events);
@@ -209,8 +209,8 @@ impl<'a> Supervisor<'a> {
         timeout_until(next, refused || self.hosts.iter().any(|host| host.hurries(&self.relay)))
     }
 
-    fn take_signals(&mut self) {
-        while let Some(signal) = self.signals.next() {
+    fn take_signals(&mut self) -> Result<(), Errno> {
+        while let Some(signal) = self.signals.next()? {
             match signal {
                 Signal::SIGCHLD => self.hosts.iter_mut().for_each(Host::look_after),
                 Signal::SIGTSTP => {
@@ -221,6 +221,7 @@ impl<'a> Supervisor<'a> {
                 signal => self.signal_all(signal),
             }
         }
+        Ok(())
     }
 
     /// The first request to end is the ranks' to answer for as long as `--kill-after`; the second is not.
@@ -270,6 +271,7 @@ impl<'a> Supervisor<'a> {
                     self.of(place, rank).into_iter().for_each(|member| member.card = Some(bytes.clone()));
                 }
                 FromNode::Output { rank, kind, bytes } => self.relay.take(rank, kind, &bytes),
+                FromNode::Unheard { text } => self.relay.miss(text),
                 FromNode::Notes(moment, notes) => {
                     let own = self.members.iter_mut().filter(|member| member.host == place);
                     own.zip(notes).for_each(|(member, note)| member.take_note(moment, note));
@@ -438,13 +440,21 @@ impl<'a> Supervisor<'a> {
     fn tell_lost(&self, code: u8) -> u8 {
         let lost = [(Kind::Out, "output"), (Kind::Err, "error")];
         let lost = lost.into_iter().filter_map(|(kind, name)| Some((self.relay.fault(kind)?, name)));
-        lost.fold(code, |code, (errno, name)| {
+        let unheard = self.relay.missed().iter().fold(code, |code, text| {
+            // Said in vain where standard error is closed.
+            let _ = complain(&format_args!("aldis-run: {text}"));
+            code.max(1)
+        });
+        lost.fold(unheard, |code, (errno, name)| {
             let own = if errno == Errno::EPIPE {
                 UNREAD
             } else {
                 let what = "what the ranks have printed there is lost";
                 // Said in vain where it is of the errors themselves.
-                let _ = complain(&format_args!("aldis-run: standard {name}: {}; {what}", errno.desc()));
+                let _ = complain(&format_args!(
+                    "aldis-run: write to standard {name} failed: {}; {what}",
+                    errno.desc()
+                ));
                 1
             };
             if code == 0 { own } else { code }

@@ -147,6 +147,11 @@ pub(crate) enum FromNode {
         /// What.
         bytes: Vec<u8>,
     },
+    /// Something that a rank has printed is lost.
+    Unheard {
+        /// Whose it was, and why.
+        text: String,
+    },
     /// The answer to [`ToNode::Note`]: one note for each rank of the node, in order.
     Notes(Moment, Vec<Note>),
     /// All ranks and whatever they have started have ended, and their output has been told.
