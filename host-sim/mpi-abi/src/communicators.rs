@@ -32,6 +32,8 @@ use crate::{buffers, engine, freed_comms, groups, requests};
 pub(crate) struct Communicator {
     pub(crate) comm: Comm,
     handler: Handle,
+    /// The program has given it the handler.
+    is_handler_given: bool,
     name: String,
     pub(crate) attributes: Attributes,
     info: Info,
@@ -42,7 +44,8 @@ pub(crate) struct Communicator {
 impl Communicator {
     fn new(comm: Comm, handler: Handle, name: &str) -> Self {
         let (attributes, info) = (Attributes::new(), Info::new());
-        Self { comm, handler, name: name.to_owned(), attributes, info, topology: None }
+        let is_handler_given = false;
+        Self { comm, handler, is_handler_given, name: name.to_owned(), attributes, info, topology: None }
     }
 }
 
@@ -105,7 +108,18 @@ pub(crate) fn handler_of(handle: Handle) -> Handle {
 }
 
 pub(crate) fn set_handler(handle: Handle, handler: Handle) -> Result<(), Fault> {
-    change(handle, |data| data.handler = handler)
+    change(handle, |data| (data.handler, data.is_handler_given) = (handler, true))
+}
+
+/// The communicator whose error handler hears of an error on this one. Errors of no communicator are those of `MPI_COMM_SELF` (MPI
+/// 5.0, 9.3); they were those of `MPI_COMM_WORLD` before MPI 4, and a program that has given a handler to that one alone means it.
+pub(crate) fn judge_of(handle: Handle) -> Handle {
+    let comms = COMMS.borrow();
+    let is_given = |handle| comms.get(handle).is_some_and(|data| data.is_handler_given);
+    if handle == MPI_COMM_SELF && !is_given(MPI_COMM_SELF) && is_given(MPI_COMM_WORLD) {
+        return MPI_COMM_WORLD;
+    }
+    handle
 }
 
 #[cold]
@@ -281,12 +295,12 @@ mpi! { fn MPI_Comm_remote_group(comm: Handle, group: Ptr<Handle>) on comm => {
 } }
 
 mpi! { fn MPI_Comm_dup(comm: Handle, made: Ptr<Handle>) on comm => {
-    made.check_place()?;
+    made.set(MPI_COMM_NULL)?;
     made.set(making::complete(comm, duplicate(comm, None)?)?)?;
 } }
 
 mpi! { fn MPI_Comm_dup_with_info(comm: Handle, hints: Handle, made: Ptr<Handle>) on comm => {
-    made.check_place()?;
+    made.set(MPI_COMM_NULL)?;
     made.set(making::complete(comm, duplicate(comm, Some(info::of_communicator(hints)?))?)?)?;
 } }
 
@@ -305,7 +319,7 @@ mpi! { fn MPI_Comm_idup_with_info(comm: Handle, hints: Handle, made: Ptr<Handle>
 } }
 
 mpi! { fn MPI_Comm_create(comm: Handle, group: Handle, new: Ptr<Handle>) on comm => {
-    new.check_place()?;
+    new.set(MPI_COMM_NULL)?;
     let processes = groups::processes(group)?;
     let created = made(comm, async move |poster, of| {
         let mut memory = groups::pieces(processes.len());
@@ -319,7 +333,7 @@ mpi! { fn MPI_Comm_create(comm: Handle, group: Handle, new: Ptr<Handle>) on comm
 } }
 
 mpi! { fn MPI_Comm_create_group(comm: Handle, group: Handle, tag: c_int, new: Ptr<Handle>) on comm => {
-    new.check_place()?;
+    new.set(MPI_COMM_NULL)?;
     let tag = tag_of_number(tag)?;
     let processes = groups::processes(group)?;
     let me = engine::with(|engine| Ok(engine.endpoint().process()))?;
@@ -336,7 +350,7 @@ mpi! { fn MPI_Comm_create_group(comm: Handle, group: Handle, tag: c_int, new: Pt
 } }
 
 mpi! { fn MPI_Comm_split(comm: Handle, colour: c_int, key: c_int, new: Ptr<Handle>) on comm => {
-    new.check_place()?;
+    new.set(MPI_COMM_NULL)?;
     let colour = match colour {
         MPI_UNDEFINED => None,
         colour => Some(u32::try_from(colour).map_err(|_| Fault::new(MPI_ERR_ARG, format!("colour {colour}")))?),
@@ -369,7 +383,7 @@ fn is_by_memory(kind: c_int, info: Handle) -> Result<bool, Fault> {
 }
 
 mpi! { fn MPI_Comm_split_type(comm: Handle, kind: c_int, key: c_int, info: Handle, new: Ptr<Handle>) on comm => {
-    new.check_place()?;
+    new.set(MPI_COMM_NULL)?;
     let is_by_memory = is_by_memory(kind, info)?;
     let near: Vec<bool> = engine::with(|engine| {
         let world = engine.endpoint().world().size();
@@ -387,7 +401,7 @@ mpi! { fn MPI_Comm_split_type(comm: Handle, kind: c_int, key: c_int, info: Handl
 } }
 
 mpi! { fn MPI_Intercomm_create(local: Handle, leader: c_int, peer: Handle, remote: c_int, tag: c_int, new: Ptr<Handle>) on local => {
-    new.check_place()?;
+    new.set(MPI_COMM_NULL)?;
     let own = of(local)?;
     let leader = rank_in(leader, own.size(), MPI_ERR_RANK)?;
     let is_leader = own.rank() == leader;
@@ -403,7 +417,7 @@ mpi! { fn MPI_Intercomm_create(local: Handle, leader: c_int, peer: Handle, remot
 } }
 
 mpi! { fn MPI_Intercomm_merge(comm: Handle, high: c_int, new: Ptr<Handle>) on comm => {
-    new.check_place()?;
+    new.set(MPI_COMM_NULL)?;
     let merged = made(comm, async move |poster, of| Ok(inter::imerge(poster, &of, high != 0).await?))?;
     new.set(insert(merged, comm)?)?;
 } }

@@ -15,7 +15,7 @@ use crate::abi::{
     Handle, MPI_COMM_SELF, MPI_ERR_ARG, MPI_ERR_BUFFER, MPI_ERR_COMM, MPI_ERR_COUNT, MPI_ERR_ERRHANDLER,
     MPI_ERR_LASTCODE, MPI_ERR_NO_MEM, MPI_ERR_OTHER, MPI_ERR_PROC_ABORTED, MPI_ERR_RANK, MPI_ERR_REQUEST,
     MPI_ERR_TAG, MPI_ERR_TRUNCATE, MPI_ERR_TYPE, MPI_ERR_UNSUPPORTED_OPERATION, MPI_ERRHANDLER_NULL,
-    MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_MAX_ERROR_STRING, MPI_SUCCESS,
+    MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_MAX_ERROR_STRING, MPI_SUCCESS, Status,
 };
 use crate::edge::{Owned, Ptr, callback};
 use crate::handles::{Kind, Table, to_int};
@@ -31,11 +31,13 @@ struct Reason {
     text: String,
     /// It would not be, had another rank not ended.
     is_consequence: bool,
+    /// What is known of the message that it befell.
+    status: Status,
 }
 
 impl Fault {
     pub(crate) fn new(class: c_int, text: impl Into<String>) -> Self {
-        Self(Box::new(Reason { class, text: text.into(), is_consequence: false }))
+        Self(Box::new(Reason { class, text: text.into(), is_consequence: false, status: Status::EMPTY }))
     }
 
     /// Of a function that nobody carries out.
@@ -64,16 +66,26 @@ impl Fault {
         &self.0.text
     }
 
+    /// The status of the message that failed, as far as it is known; the error in it is none.
+    pub(crate) fn status(&self) -> Status {
+        self.0.status
+    }
+
     fn of(cause: Cause, text: String) -> Self {
         let is_consequence =
             matches!(cause, Cause::Aborted { .. } | Cause::PeerAborted { .. } | Cause::PeerDead);
-        Self(Box::new(Reason { class: class_of(cause), text, is_consequence }))
+        Self(Box::new(Reason { class: class_of(cause), text, is_consequence, status: Status::EMPTY }))
     }
 }
 
 impl From<aldis_kernel::Error> for Fault {
     fn from(error: aldis_kernel::Error) -> Self {
-        Self::of(error.cause, error.to_string())
+        let mut fault = Self::of(error.cause, error.to_string());
+        let status = &mut fault.0.status;
+        status.source = error.peer().map_or(status.source, |peer| peer.0.cast_signed());
+        status.tag = error.tag().map_or(status.tag, |tag| tag.0.cast_signed());
+        status.set_bytes(error.bytes_done);
+        fault
     }
 }
 
@@ -156,7 +168,7 @@ pub(crate) fn raise(function: &str, comm: Handle, fault: &Fault) -> c_int {
     // A freed one hears of what is left on it, and not of a use of its handle.
     let is_freed = fault.0.class == MPI_ERR_COMM && communicators::check(comm).is_err();
     let is_known = !is_freed && communicators::known_handler(comm).is_some();
-    let comm = if is_known { comm } else { MPI_COMM_SELF };
+    let comm = communicators::judge_of(if is_known { comm } else { MPI_COMM_SELF });
     raise_to(function, (comm, communicators::handler_of(comm)), fault)
 }
 

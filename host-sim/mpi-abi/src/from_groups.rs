@@ -107,7 +107,9 @@ fn ended(function: &str, handler: Handle, result: Result<(), Fault>) -> c_int {
 }
 
 mpi! { fn MPI_Comm_create_from_group(group: Handle, name: Ptr<c_char>, hints: Handle, handler: Handle, new: Ptr<Handle>) -> c_int {
-    let made = errors::check_handler(handler)
+    let made = new
+        .set(MPI_COMM_NULL)
+        .and_then(|()| errors::check_handler(handler))
         .and_then(|handler| from_group(group, name, hints, handler))
         .and_then(|made| new.set(made));
     ended("MPI_Comm_create_from_group", handler, made)
@@ -115,6 +117,7 @@ mpi! { fn MPI_Comm_create_from_group(group: Handle, name: Ptr<c_char>, hints: Ha
 
 mpi! { fn MPI_Intercomm_create_from_groups(local: Handle, leader: c_int, remote: Handle, remote_leader: c_int, name: Ptr<c_char>, hints: Handle, handler: Handle, new: Ptr<Handle>) -> c_int {
     let make = || {
+        new.set(MPI_COMM_NULL)?;
         let (handler, hints) = (errors::check_handler(handler)?, info::of_communicator(hints)?);
         let local = Side::new(own_group(local)?, leader)?;
         let remote = Side::new(groups::processes(remote)?, remote_leader)?;

@@ -245,6 +245,7 @@ mpi! { fn MPI_Dims_create(nodes: c_int, count: c_int, dims: Ptr<c_int>) on MPI_C
 } }
 
 mpi! { fn MPI_Cart_create(parent: Handle, count: c_int, dims: Ptr<c_int>, periods: Ptr<c_int>, _reorder: c_int, made: Ptr<Handle>) on parent => {
+    made.set(MPI_COMM_NULL)?;
     // SAFETY: the program gives so many (MPI 5.0, 8.5.1).
     let dimensions = unsafe { dimensions(count, dims, periods) }?;
     create(parent, Lists::Grid(dimensions), made)?;
@@ -310,7 +311,7 @@ mpi! { fn MPI_Cart_shift(comm: Handle, direction: c_int, distance: c_int, source
 } }
 
 mpi! { fn MPI_Cart_sub(comm: Handle, remain: Ptr<c_int>, new: Ptr<Handle>) on comm => {
-    new.check_place()?;
+    new.set(MPI_COMM_NULL)?;
     let topology = communicators::topology(comm)?;
     let dimensions = topology.grid()?.dimensions().len();
     // SAFETY: the program gives one for each dimension (MPI 5.0, 8.5.7).
@@ -344,6 +345,7 @@ unsafe fn graph_lists(
 }
 
 mpi! { fn MPI_Graph_create(parent: Handle, nodes: c_int, index: Ptr<c_int>, edges: Ptr<c_int>, _reorder: c_int, made: Ptr<Handle>) on parent => {
+    made.set(MPI_COMM_NULL)?;
     // SAFETY: the program gives so many (MPI 5.0, 8.5.3).
     let (index, edges) = unsafe { graph_lists(nodes, index, edges) }?;
     create(parent, Lists::Graph { index, edges }, made)?;
@@ -415,6 +417,7 @@ mpi! { fn MPI_Dist_graph_create_adjacent(
     parent: Handle, indegree: c_int, sources: Ptr<c_int>, source_weights: Ptr<c_int>,
     outdegree: c_int, destinations: Ptr<c_int>, destination_weights: Ptr<c_int>, info: Handle, _reorder: c_int, made: Ptr<Handle>,
 ) on parent => {
+    made.set(MPI_COMM_NULL)?;
     info::check(info)?;
     let is_weighted = source_weights.address() != MPI_UNWEIGHTED;
     // SAFETY: the program gives so many (MPI 5.0, 8.5.4).
@@ -458,8 +461,8 @@ mpi! { fn MPI_Dist_graph_create(
     parent: Handle, count: c_int, sources: Ptr<c_int>, degrees: Ptr<c_int>, destinations: Ptr<c_int>, weights: Ptr<c_int>,
     info: Handle, _reorder: c_int, new: Ptr<Handle>,
 ) on parent => {
+    new.set(MPI_COMM_NULL)?;
     info::check(info)?;
-    new.check_place()?;
     let is_weighted = weights.address() != MPI_UNWEIGHTED;
     // SAFETY: the program gives so many (MPI 5.0, 8.5.4).
     let edges = unsafe { told_edges(count, sources, degrees, destinations, weights) }?;

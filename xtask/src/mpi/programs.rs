@@ -28,6 +28,7 @@ const PROGRAMS: &[(&str, &[u32], &[&str])] = &[
     ("freeing", &[1, 2, 3], &["shm", "tcp"]),
     ("misplaced", &[1, 2, 3], &["shm"]),
     ("topologies", &[1, 2, 4], &["shm", "tcp"]),
+    ("handlers", &[1, 2, 3], &["shm", "tcp"]),
     ("intercomm", &[2, 3, 4, 5], &["shm"]),
     ("requests", &[1, 2, 3], &["shm", "tcp"]),
     ("groups", &[1, 2, 3, 4], &["shm", "tcp"]),

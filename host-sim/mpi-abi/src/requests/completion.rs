@@ -14,15 +14,14 @@ fn finish_one(function: &str, request: Ptr<Handle>, status: Ptr<Status>) -> Resu
     let mut handle = request.get()?;
     let (comm, result) = take(&mut handle);
     request.set(handle)?;
+    // The error stays as the program has it (MPI 5.0, 3.2.5).
+    if !status.is_null() {
+        let error = status.get()?.error;
+        let found = result.as_ref().map_or_else(Fault::status, |found| *found);
+        status.set(Status { error, ..found })?;
+    }
     match result {
-        Ok(found) => {
-            // The error stays as the program has it (MPI 5.0, 3.2.5).
-            if !status.is_null() {
-                let error = status.get()?.error;
-                status.set(Status { error, ..found })?;
-            }
-            Ok(MPI_SUCCESS)
-        }
+        Ok(_) => Ok(MPI_SUCCESS),
         Err(fault) => Ok(crate::errors::raise(function, comm, &fault)),
     }
 }
@@ -42,7 +41,7 @@ fn finish_several(
         match result {
             Ok(status) => tell(index, Status { error: MPI_SUCCESS, ..status }),
             Err(fault) => {
-                tell(index, Status { error: fault.code(), ..Status::EMPTY });
+                tell(index, Status { error: fault.code(), ..fault.status() });
                 failed = failed.or(Some((comm, fault)));
             }
         }

@@ -1,0 +1,85 @@
+/* Who hears of errors, and what a call that fails leaves behind. The last line of a good run is "ok". */
+#include <mpi.h>
+#include <stdio.h>
+
+#include "check.h"
+
+static int heard;
+static MPI_Comm by;
+
+static void hear(MPI_Comm *comm, int *code, ...) {
+    (void)code;
+    by = *comm;
+    heard++;
+}
+
+static int class_of(int code) {
+    int class;
+    MPI_Error_class(code, &class);
+    return class;
+}
+
+/* A message longer than its buffer, which the right rank and tag are told of. */
+static void truncated(void) {
+    int data[2] = {1, 2}, into[4] = {0}, left = (rank + size - 1) % size, right = (rank + 1) % size, count, done;
+    MPI_Request requests[3];
+    MPI_Status statuses[3];
+    MPI_Irecv(&into[0], 1, MPI_INT, left, 10, MPI_COMM_WORLD, &requests[0]);
+    MPI_Irecv(&into[1], 1, MPI_INT, MPI_ANY_SOURCE, 11, MPI_COMM_WORLD, &requests[1]);
+    MPI_Irecv(&into[2], 1, MPI_INT, left, 12, MPI_COMM_WORLD, &requests[2]);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Send(data, 1, MPI_INT, right, 10, MPI_COMM_WORLD);
+    MPI_Send(data, 2, MPI_INT, right, 11, MPI_COMM_WORLD);
+    MPI_Send(data, 2, MPI_INT, right, 12, MPI_COMM_WORLD);
+    /* Which of them are over at a time is nobody's promise. */
+    for (int i = 0; i < 3; i++) statuses[i].MPI_ERROR = MPI_ERR_PENDING;
+    CHECK(class_of(MPI_Waitall(2, requests, statuses)) == MPI_ERR_IN_STATUS);
+    CHECK(statuses[0].MPI_SOURCE == left && statuses[0].MPI_TAG == 10 && statuses[0].MPI_ERROR == MPI_SUCCESS);
+    MPI_Get_count(&statuses[0], MPI_INT, &count);
+    CHECK(count == 1);
+    CHECK(statuses[1].MPI_SOURCE == left && statuses[1].MPI_TAG == 11 && class_of(statuses[1].MPI_ERROR) == MPI_ERR_TRUNCATE);
+    CHECK(requests[0] == MPI_REQUEST_NULL && requests[1] == MPI_REQUEST_NULL);
+    CHECK(class_of(MPI_Waitany(1, &requests[2], &done, &statuses[2])) == MPI_ERR_TRUNCATE);
+    CHECK(statuses[2].MPI_SOURCE == left && statuses[2].MPI_TAG == 12 && requests[2] == MPI_REQUEST_NULL);
+}
+
+/* A communicator that is not made is none. */
+static void nothing_made(void) {
+    MPI_Comm made[5] = {MPI_COMM_WORLD, MPI_COMM_WORLD, MPI_COMM_WORLD, MPI_COMM_WORLD, MPI_COMM_WORLD};
+    int dims[1] = {size + 1}, periods[1] = {0};
+    CHECK(MPI_Comm_split(MPI_COMM_WORLD, -7, 0, &made[0]) != MPI_SUCCESS && made[0] == MPI_COMM_NULL);
+    CHECK(MPI_Cart_create(MPI_COMM_WORLD, 1, dims, periods, 0, &made[1]) != MPI_SUCCESS && made[1] == MPI_COMM_NULL);
+    CHECK(MPI_Comm_create(MPI_COMM_WORLD, MPI_GROUP_NULL, &made[2]) != MPI_SUCCESS && made[2] == MPI_COMM_NULL);
+    CHECK(MPI_Intercomm_merge(MPI_COMM_WORLD, 0, &made[3]) != MPI_SUCCESS && made[3] == MPI_COMM_NULL);
+    CHECK(MPI_Comm_split_type(MPI_COMM_WORLD, 12345, 0, MPI_INFO_NULL, &made[4]) != MPI_SUCCESS && made[4] == MPI_COMM_NULL);
+}
+
+int main(void) {
+    int all = 0;
+    MPI_Errhandler own;
+    MPI_Comm freed;
+    MPI_Init(NULL, NULL);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    /* World's handler alone is given: it hears of errors of no communicator. */
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    CHECK(class_of(MPI_Type_contiguous(-1, MPI_INT, &(MPI_Datatype){MPI_DATATYPE_NULL})) == MPI_ERR_COUNT);
+    CHECK(class_of(MPI_Group_size(MPI_GROUP_NULL, &all)) == MPI_ERR_GROUP);
+    CHECK(class_of(MPI_Barrier(MPI_COMM_NULL)) == MPI_ERR_COMM);
+    MPI_Comm_dup(MPI_COMM_WORLD, &freed);
+    MPI_Comm copy = freed;
+    MPI_Comm_free(&freed);
+    CHECK(class_of(MPI_Barrier(copy)) == MPI_ERR_COMM);
+    truncated();
+    nothing_made();
+    /* Once self has one that was given, it is that. */
+    MPI_Comm_create_errhandler(hear, &own);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, own);
+    CHECK(class_of(MPI_Group_size(MPI_GROUP_NULL, &all)) == MPI_ERR_GROUP && heard == 1 && by == MPI_COMM_SELF);
+    CHECK(class_of(MPI_Send(&all, 1, MPI_INT, size, 0, MPI_COMM_WORLD)) == MPI_ERR_RANK && heard == 1);
+    MPI_Errhandler_free(&own);
+    MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (rank == 0) printf(all == 0 ? "ok\n" : "%d checks failed\n", all);
+    MPI_Finalize();
+    return all != 0;
+}
