@@ -15,7 +15,8 @@
 //! let access = unsafe { Mapped::new(0x3F00_0000, Layout::Ecam, 16) };
 //! let mut root = PciRoot::new(access);
 //! let mut window = Window::new(0x1000_0000, 0x2EFF_0000);
-//! let card = virtio::find_pci(&mut root, 1, &mut window)?;
+//! // SAFETY: it has nothing else at the addresses of that window.
+//! let card = unsafe { virtio::find_pci(&mut root, 1, &mut window) }?;
 //! # Ok(())
 //! # }
 //! ```

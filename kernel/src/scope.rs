@@ -122,9 +122,6 @@ pub struct Scope<'scope, 'env: 'scope, 's, T: Transport, P: Platform> {
 
 impl<T: Transport, P: Platform> Drop for Scope<'_, '_, '_, T, P> {
     fn drop(&mut self) {
-        if T::HAS_LINES && self.lined {
-            self.within.endpoint.abandon_lines();
-        }
         self.take_detached_back();
         if planted::is(Planted::KeepMemory) {
             return;
@@ -135,6 +132,10 @@ impl<T: Transport, P: Platform> Drop for Scope<'_, '_, '_, T, P> {
             if let Some(handle) = endpoint.engine.requests.handle(index) {
                 endpoint.abandon(handle);
             }
+        }
+        // Last: a transport's lines may panic, the requests have let go by then.
+        if T::HAS_LINES && self.lined {
+            endpoint.abandon_lines();
         }
     }
 }

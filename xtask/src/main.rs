@@ -21,6 +21,7 @@ mod fuzz;
 mod licences;
 mod limit;
 mod marked;
+mod miri;
 mod mpi;
 mod provision;
 mod qemu;

@@ -17,8 +17,8 @@ use crate::table::Table;
 use crate::wild::Wild;
 use crate::workspace::{self, Workspace};
 use crate::{
-    arrows, bench, conformance, endian, faults, fences, fuzz, licences, mpi, qemu, sanitizers, shell, sim,
-    size, storm, verbs,
+    arrows, bench, conformance, endian, faults, fences, fuzz, licences, miri, mpi, qemu, sanitizers, shell,
+    sim, size, storm, verbs,
 };
 
 /// Runs everything that proves the project and says plainly what it skipped and how to enable it.
@@ -26,13 +26,13 @@ use crate::{
 /// Formatting, dependency arrows, fences of unsafe code, licences, clippy for each package and feature, documentation, unit and
 /// integration tests, bugs planted for them; then, unless skipped as slow, a campaign of the simulator, the conformance suite
 /// on 300 seeds, a storm of signals, calls of the system that fail, programs in C, mpi4py's tests and rsmpi's examples over its interface of MPI, a job with an
-/// emulated big-endian machine, the loom models, trials of soundness under the sanitizers, fuzz targets, a check for firmware targets, the firmware's size and contents, jobs of firmware in emulators, RDMA in emulated machines,
+/// emulated big-endian machine, the loom models, trials of soundness under the sanitizers and Miri, fuzz targets, a check for firmware targets, the firmware's size and contents, jobs of firmware in emulators, RDMA in emulated machines,
 /// and a short run of the benchmark against the peers. Steps that only build and compute run beside the others at low
 /// priority, and tell at their end. A step that does not come to its end is ended, and what it ran is told. Needs no root and no
 /// package.
 #[derive(Args)]
 pub(crate) struct Test {
-    /// Leave out the simulator, conformance, the storm, faults, programs in C, mpi4py, rsmpi, loom, sanitizers, fuzz, firmware, size, endian,
+    /// Leave out the simulator, conformance, the storm, faults, programs in C, mpi4py, rsmpi, loom, sanitizers, Miri, fuzz, firmware, size, endian,
     /// emulators, RDMA and the peers
     #[arg(long)]
     skip_slow: bool,
@@ -64,7 +64,7 @@ enum When {
     Aside,
 }
 
-const STEPS: [Step; 25] = {
+const STEPS: [Step; 26] = {
     use When::{Always, Aside, Slow};
     const fn step(name: &'static str, when: When, work: fn(&Workspace) -> Result<Outcome>) -> Step {
         Step { name, when, work }
@@ -88,6 +88,7 @@ const STEPS: [Step; 25] = {
         step("endian", Slow, endian::step),
         step("loom", Aside, loom),
         step("sanitizers", Aside, sanitizers::step),
+        step("miri", Aside, miri::step),
         step("fuzz", Aside, |_| fuzz::step()),
         step("firmware", Aside, firmware::step),
         step("size", Aside, size::check),

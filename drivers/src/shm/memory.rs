@@ -1,6 +1,6 @@
 //! This module holds `unsafe` code: what stands in shared memory, and how message bytes get in and out of it.
 
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 use core::arch::asm;
 use core::slice;
 
@@ -62,16 +62,16 @@ impl Credit {
 pub(super) fn ask_for(slot: *const Slot) {
     let at = slot.addr();
     // SAFETY: a prefetch reads and writes nothing and does not fault.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     unsafe {
         asm!("prefetcht0 [{}]", in(reg) at, options(nomem, nostack, preserves_flags));
     }
     // SAFETY: as above.
-    #[cfg(target_arch = "aarch64")]
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
     unsafe {
         asm!("prfm pldl1keep, [{}]", in(reg) at, options(nomem, nostack, preserves_flags));
     }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
     let _ = at;
 }
 

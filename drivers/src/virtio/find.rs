@@ -42,7 +42,21 @@ pub unsafe fn find_mmio(slots: Slots) -> Option<MmioTransport<'static>> {
 ///
 /// # Errors
 /// As [`pci::enable`]; [`Cause::Device`] for a device that is not as VIRTIO 1.2, 4.1, wants it.
-pub fn find_pci<C: ConfigurationAccess>(
+///
+/// # Safety
+/// Where the devices say that their registers are, and what `window` has, there are such registers, mapped as device memory
+/// where they are, and nobody else uses them as long as the transport lives. Any access that a program makes up can say
+/// otherwise:
+///
+/// ```compile_fail,E0133
+/// use aldis_drivers::pci::{ConfigurationAccess, PciRoot, Window};
+/// use aldis_drivers::virtio::find_pci;
+///
+/// fn registers_wherever<C: ConfigurationAccess>(made_up: C) {
+///     let _ = find_pci(&mut PciRoot::new(made_up), 1, &mut Window::new(0x1000, 0x1000));
+/// }
+/// ```
+pub unsafe fn find_pci<C: ConfigurationAccess>(
     root: &mut PciRoot<C>,
     buses: u8,
     window: &mut Window,
