@@ -4,10 +4,10 @@
 mod campaign;
 mod job;
 mod outcomes;
+mod programs;
 mod scenario;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Instant;
 
 use aldis_sys::Call;
@@ -18,13 +18,12 @@ use clap::builder::PossibleValuesParser;
 use serde_json::json;
 
 use self::job::{End, Use};
+use self::programs::Programs;
 use self::scenario::{SCENARIOS, Scenario};
 use crate::dice::Dice;
-use crate::shell;
 use crate::steps::Outcome;
 use crate::table::Table;
 use crate::wild::Wild;
-use crate::workspace::{self, Workspace};
 
 /// Jobs of a campaign that is bound by nothing else.
 const JOBS: u64 = 100;
@@ -92,7 +91,7 @@ struct Tally {
 /// What has been done so far.
 struct Campaign<'a> {
     options: &'a Faults,
-    programs: PathBuf,
+    programs: Programs,
     start: Instant,
     tallies: BTreeMap<&'static str, Tally>,
     jobs: u64,
@@ -111,17 +110,15 @@ impl Faults {
     }
 
     fn campaign(&self) -> Result<Campaign<'_>> {
-        let programs = Workspace::members()?.target.join("debug");
-        eprintln!("building aldis-run and the examples");
-        shell::run(&mut workspace::examples())?;
+        let programs = Programs::build()?;
         let (start, tallies) = (Instant::now(), BTreeMap::new());
         Ok(Campaign { options: self, programs, start, tallies, jobs: 0, failed: 0 })
     }
 
-    /// The jobs that are asked for.
-    fn scenarios(&self) -> Vec<&'static Scenario> {
+    /// The jobs that are asked for and can be run here.
+    fn scenarios(&self, programs: &Programs) -> Vec<&'static Scenario> {
         let is_asked = |scenario: &&Scenario| self.job.as_deref().is_none_or(|job| job == scenario.name);
-        SCENARIOS.iter().filter(is_asked).collect()
+        SCENARIOS.iter().filter(is_asked).filter(|scenario| programs.have(scenario)).collect()
     }
 
     fn wants(&self, of: &Use) -> bool {
@@ -142,7 +139,7 @@ impl Campaign<'_> {
 
     fn list(&self) -> Result<()> {
         let mut table = Table::new(["job", "process", "calls and their uses"]);
-        for scenario in self.options.scenarios() {
+        for scenario in self.options.scenarios(&self.programs) {
             let mut processes = BTreeMap::<String, BTreeMap<Call, u32>>::new();
             for Use { process, call, number } in self.learn(scenario)?.uses {
                 let uses = processes.entry(process.to_string()).or_default().entry(call).or_default();
@@ -167,7 +164,7 @@ impl Campaign<'_> {
 
     /// Runs the jobs, also after one that failed.
     fn fight(&mut self) -> Result<()> {
-        let scenarios = self.options.scenarios();
+        let scenarios = self.options.scenarios(&self.programs);
         if let Some(plan) = &self.options.plan {
             let scenario = scenarios.first().context("no job of that name")?;
             return self.run(scenario, plan, self.learn(scenario)?.lines);

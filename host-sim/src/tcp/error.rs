@@ -70,9 +70,9 @@ impl TcpError {
 impl fmt::Display for TcpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoPort { ip, first: 0, last: 0 } => write!(f, "no port of {ip} is free"),
+            Self::NoPort { ip, first: 0, last: 0 } => write!(f, "bind: no port of {ip} is free"),
             Self::NoPort { ip, first, last } => {
-                write!(f, "no port from {first} to {last} is free at {ip}: give a larger range")
+                write!(f, "bind: no port from {first} to {last} is free at {ip}: give a larger range")
             }
             Self::Descriptors { call } => {
                 write!(

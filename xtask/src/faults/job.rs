@@ -4,7 +4,6 @@ use core::time::Duration;
 use std::collections::HashMap;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::mpsc::Receiver;
 use std::thread;
@@ -18,6 +17,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::outcomes;
+use super::programs::Programs;
 use super::scenario::Scenario;
 use crate::children::{Child, Folder, lines_of};
 use crate::marked::{Mark, said};
@@ -31,7 +31,8 @@ const STOPPED_FOR: Duration = Duration::from_millis(300);
 /// How long between two looks at the processes.
 const LOOK: Duration = Duration::from_millis(20);
 /// What a program says of a result that is wrong, or Rust of a bug, or the launcher of a crash.
-const WRONG: [&str; 7] = ["differs", "is wrong", "panicked", "SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL"];
+const WRONG: [&str; 8] =
+    ["differs", "is wrong", "checks failed", "panicked", "SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL"];
 /// What the launcher ends with when nobody reads its output.
 const UNREAD: i32 = 128 + Signal::SIGPIPE as i32;
 /// The variable by which the processes of a job are found.
@@ -62,7 +63,12 @@ pub(super) struct End {
 
 /// Runs a job as planned.
 /// `lines` are those that the program prints if nothing fails.
-pub(super) fn run(programs: &Path, scenario: &Scenario, plan: &Plan, lines: Option<usize>) -> Result<End> {
+pub(super) fn run(
+    programs: &Programs,
+    scenario: &Scenario,
+    plan: &Plan,
+    lines: Option<usize>,
+) -> Result<End> {
     let (folder, notes) = (Folder::new()?, Folder::new()?);
     let log = notes.path().join("log");
     let mark = Mark::new(MARK, 0);
@@ -70,9 +76,9 @@ pub(super) fn run(programs: &Path, scenario: &Scenario, plan: &Plan, lines: Opti
     command.arg(mark.assignment()).arg(format!("TMPDIR={}", folder.path().display()));
     command.arg(format!("{PLAN_VARIABLE}={plan}")).arg(format!("{LOG_VARIABLE}={}", log.display()));
     if !scenario.options.is_empty() {
-        command.arg(programs.join("aldis-run")).args(scenario.options);
+        command.arg(programs.debug.join("aldis-run")).args(scenario.options);
     }
-    command.arg(programs.join("examples").join(scenario.program[0])).args(&scenario.program[1..]);
+    command.arg(programs.path(scenario)).args(&scenario.program[1..]);
     let mut launcher = Child::start(&command)?;
     let streams: Vec<Receiver<String>> = launcher.streams().map(lines_of).collect();
     let Some(status) = wait(&mut launcher, &mark) else {

@@ -5,7 +5,7 @@ pub(super) struct Scenario {
     pub(super) name: &'static str,
     /// Options of `aldis-run`; none for a program that is no job.
     pub(super) options: &'static [&'static str],
-    /// The example and its arguments.
+    /// The example and its arguments; in C, the file in `host-sim/mpi-abi/programs`.
     pub(super) program: &'static [&'static str],
 }
 
@@ -25,8 +25,16 @@ const TCP_3: &[&str] = &["-n", "3", "--transport", "tcp"];
 const HOSTS: &[&str] = &["-n", "2", "--host", "local:a,local:b"];
 const HOSTS_TCP: &[&str] = &["-n", "3", "--transport", "tcp", "--host", "local:a,local:b"];
 
-/// Each example stands here at least once; each verifies what it has received, or its result.
-pub(super) const SCENARIOS: [Scenario; 23] = [
+impl Scenario {
+    /// The file of a program in C.
+    pub(super) fn in_c(&self) -> Option<&'static str> {
+        self.program.first().copied().filter(|program| program.ends_with(".c"))
+    }
+}
+
+/// Each example stands here at least once, and some programs over the interface of MPI; each verifies what it has received, or
+/// its result.
+pub(super) const SCENARIOS: [Scenario; 26] = [
     scenario("ring-shm", SHM, &["ring", "--laps", "50"]),
     // Above 4 MiB a shared copy is offered more than once.
     scenario("ring-shm-long", SHM, &["ring", "--laps", "3", "--words", "600000"]),
@@ -50,5 +58,8 @@ pub(super) const SCENARIOS: [Scenario; 23] = [
     scenario("pingpong", SHM, &["pingpong", "--millis", "5", "--max-bytes", "65536"]),
     scenario("samplesort", TCP_3, &["samplesort", "--numbers", "2000"]),
     scenario("stencil", SHM_3, &["stencil", "--steps", "10"]),
+    scenario("c-requests", SHM, &["requests.c"]),
+    scenario("c-basics", SHM_3, &["basics.c"]),
+    scenario("c-basics-tcp", TCP, &["basics.c"]),
     scenario("transpose", TCP, &["transpose", "--rows", "64", "--rounds", "2"]),
 ];

@@ -1,0 +1,73 @@
+//! The programs of the jobs, built so that calls of the system can be made to fail in them.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::scenario::{SCENARIOS, Scenario};
+use crate::shell;
+use crate::workspace::{self, Workspace};
+
+/// The name by which programs in C find the library.
+const LIBRARY: &str = "libmpi_abi.so.1";
+
+/// Where they are.
+pub(super) struct Programs {
+    /// Those of cargo.
+    pub(super) debug: PathBuf,
+    /// Those in C, if there is a compiler.
+    in_c: Option<PathBuf>,
+}
+
+impl Programs {
+    /// Builds them.
+    pub(super) fn build() -> Result<Self> {
+        let target = Workspace::members()?.target;
+        eprintln!("building aldis-run, the examples and the library for C");
+        shell::run(workspace::examples().arg("--lib"))?;
+        let mut programs = Self { debug: target.join("debug"), in_c: None };
+        if shell::all_in_path("cc").is_empty() {
+            eprintln!("  without programs in C: no cc");
+        } else {
+            programs.in_c = Some(target.join("faults"));
+            programs.compile()?;
+        }
+        Ok(programs)
+    }
+
+    /// Compiles the programs in C, into the folder in which they find the library.
+    fn compile(&self) -> Result<()> {
+        let folder = self.in_c.as_ref().context("no folder for programs in C")?;
+        fs::create_dir_all(folder)?;
+        let library = folder.join(LIBRARY);
+        fs::copy(self.debug.join("libmpi_abi.so"), &library).context("copying the library for C")?;
+        let interface = workspace::checkout().join("host-sim/mpi-abi");
+        let mut sources: Vec<&str> = SCENARIOS.iter().filter_map(Scenario::in_c).collect();
+        sources.dedup();
+        for source in sources {
+            let mut cc = Command::new("cc");
+            cc.args(["-O2", "-I"]).arg(interface.join("include"));
+            cc.arg(interface.join("programs").join(source))
+                .arg("-o")
+                .arg(folder.join(source.trim_end_matches(".c")));
+            cc.arg(&library).arg(format!("-Wl,-rpath,{}", folder.display())).arg("-lm");
+            shell::run(&mut cc)?;
+        }
+        Ok(())
+    }
+
+    /// Returns true if the scenario's program could be built.
+    pub(super) fn have(&self, scenario: &Scenario) -> bool {
+        scenario.in_c().is_none() || self.in_c.is_some()
+    }
+
+    /// The scenario's program.
+    pub(super) fn path(&self, scenario: &Scenario) -> PathBuf {
+        match (scenario.in_c(), &self.in_c) {
+            (Some(source), Some(folder)) => folder.join(source.trim_end_matches(".c")),
+            _ => self.debug.join("examples").join(scenario.program[0]),
+        }
+    }
+}
