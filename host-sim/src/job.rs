@@ -174,7 +174,7 @@ impl Job {
     pub fn leave(mut self, endpoint: &mut HostEndpoint) -> Result<(), aldis_kernel::Error> {
         self.board.enter(Phase::Leaving);
         if let Err(error) = endpoint.leave(LEAVE_LIMIT) {
-            self.fail(&error.to_string(), false);
+            self.fail(&(error.to_string() + &transport::failures(endpoint)), false);
             return Err(error);
         }
         self.board.enter(Phase::Left);

@@ -43,7 +43,7 @@ pub struct Lost(io::Error);
 
 impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "standard output: {}", self.0)
+        write!(f, "standard output: {} (write failed)", self.0)
     }
 }
 

@@ -13,7 +13,7 @@ use aldis_kernel::Memory;
 use crate::error::JoinError;
 use crate::job::Job;
 use crate::storage;
-use crate::transport::HostEndpoint;
+use crate::transport::{HostEndpoint, failures};
 
 /// Exit code of a Rust program that panicked.
 const PANIC_CODE: u8 = 101;
@@ -88,10 +88,10 @@ fn run_joined(
         None => match result {
             Ok(()) => match job.leave(&mut endpoint) {
                 Ok(()) => return ExitCode::SUCCESS,
-                Err(error) => (error.to_string(), 1),
+                Err(error) => (error.to_string() + &failures(&endpoint), 1),
             },
             Err(error) => {
-                let text = chain(&*error);
+                let text = chain(&*error) + &failures(&endpoint);
                 // A program may have put the kernel's error into one of its own that does not tell its source.
                 job.fail(&text, is_consequence(&*error) || is_consequence(endpoint.failure()));
                 (text, 1)
@@ -139,7 +139,9 @@ fn is_consequence(error: &(dyn Error + 'static)) -> bool {
             | Cause::PeerLeft
             | Cause::PeerAborted { .. }
             | Cause::Aborted { .. }
-            | Cause::Withdrawn,
+            | Cause::Withdrawn
+            // It may be on the other side that a connection cannot be made.
+            | Cause::Unreachable,
         ) = cause
         {
             return true;

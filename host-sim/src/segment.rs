@@ -111,7 +111,10 @@ impl fmt::Display for SegmentError {
                 write!(f, "truncated or of another layout: {expected} bytes expected, {found} found")
             }
             Self::Unsealed { expected, found } => {
-                write!(f, "not sealed against shrinking: seals {expected:#x} expected, {found:#x} found")
+                write!(
+                    f,
+                    "not sealed against shrinking: seals {expected:#x} expected, {found:#x} found by fcntl"
+                )
             }
             Self::Foreign { expected, found } => {
                 write!(

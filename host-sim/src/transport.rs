@@ -86,6 +86,15 @@ pub(crate) fn over_verbs(me: PeerId, epoch: Epoch, ranks: u32) -> Result<Reached
     Ok(Reached { far: Composite::new(Tcp::vacant(me), verbs), address, bell })
 }
 
+/// What a rank's report of a failure adds to it: the calls of the system that have failed here, for each peer the last.
+pub fn failures(endpoint: &HostEndpoint) -> String {
+    let far = endpoint.transport().second().second();
+    #[cfg(feature = "verbs")]
+    let far = far.first();
+    let told = |(peer, failure)| format!("; for {peer}, {failure}");
+    far.failures().map(told).collect()
+}
+
 /// Bytes of a loopback frame and how many there are.
 pub(crate) const FRAME_BYTES: u32 = 32 << 10;
 const FRAMES: usize = 8;

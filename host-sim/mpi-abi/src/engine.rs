@@ -13,6 +13,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use std::process;
 
 use aldis_hal::{Activity, Operation};
+use aldis_host_sim::transport::failures;
 use aldis_host_sim::{HostEndpoint, Job, lazy};
 use aldis_kernel::datatype::{TypeTable, Types};
 use aldis_kernel::{Comm, Request};
@@ -197,21 +198,23 @@ pub(crate) fn finish() -> Result<(), Fault> {
 
 /// Ends the job with a message, said once: by the launcher, or here without one.
 pub(crate) fn abort(code: c_int, text: &str) -> ! {
-    end(code, text, |job, endpoint| job.abort(endpoint, code, text))
+    end(code, text, |job, endpoint, text| job.abort(endpoint, code, text))
 }
 
 /// Ends this rank because another has ended, which is the one to be heard.
 pub(crate) fn follow(code: c_int, text: &str) -> ! {
-    end(code, text, |job, _| job.fail(text, true))
+    end(code, text, |job, _, text| job.fail(text, true))
 }
 
-fn end(code: c_int, text: &str, last_word: impl FnOnce(Job, &mut HostEndpoint)) -> ! {
+fn end(code: c_int, text: &str, last_word: impl FnOnce(Job, &mut HostEndpoint, &str)) -> ! {
     if PHASE.swap(Phase::Aborting as u8, Ordering::Relaxed) != Phase::Aborting as u8 {
         let told = ENGINE.get().is_some_and(|engine| {
             let Ok(mut engine) = engine.try_borrow_mut() else { return false };
             let Some(job) = engine.job.take() else { return false };
             let is_launched = job.is_launched();
-            last_word(job, engine.endpoint());
+            let endpoint = engine.endpoint();
+            let text = text.to_owned() + &failures(endpoint);
+            last_word(job, endpoint, &text);
             is_launched
         });
         if !told {

@@ -1,7 +1,8 @@
 //! Connections, in a table whose places are used again.
 
-use aldis_hal::PeerId;
+use aldis_hal::{Instant, PeerId};
 use aldis_protocols::stream::{Farewell, Handshake};
+use aldis_sys::Failure;
 
 use super::incoming::{Incoming, READ_BYTES};
 use super::landing::Landing;
@@ -23,6 +24,29 @@ pub(super) struct Connection {
     pub(super) at_end: bool,
     /// It stands in the line of those to be read.
     pub(super) queued: bool,
+    /// The last call of it that failed.
+    pub(super) failed: Option<Failure>,
+    pub(super) denial: Denial,
+}
+
+/// Whether the system refuses to move bytes of a connection that is in order otherwise.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Denial {
+    /// It did since the last look.
+    is_new: bool,
+    /// Since when it does at every look.
+    since: Option<Instant>,
+}
+
+impl Denial {
+    /// How long it may.
+    const LIMIT_NS: u64 = 10_000_000_000;
+
+    /// A look, before which whatever was refused was tried again; whether it has lasted too long.
+    pub(super) fn is_too_long(&mut self, now: Instant) -> bool {
+        self.since = core::mem::take(&mut self.is_new).then(|| self.since.unwrap_or(now));
+        self.since.is_some_and(|since| now.since(since) >= Self::LIMIT_NS)
+    }
 }
 
 /// How far a connection has come.
@@ -76,6 +100,15 @@ impl Link {
 }
 
 impl Connection {
+    /// Notes that a call has failed for now.
+    #[cold]
+    pub(super) fn deny(&mut self, failure: Failure) {
+        self.failed = Some(failure);
+        self.denial.is_new = true;
+        // The system will not say when it no longer refuses.
+        self.is_assumed = true;
+    }
+
     /// The link, once it carries messages.
     #[inline]
     pub(super) const fn link(&mut self) -> Option<&mut Link> {
@@ -101,7 +134,15 @@ impl Connection {
                     link.read_bytes = READ_BYTES.min(8 * link.read_bytes);
                 }
             }
-            Moved::Blocked | Moved::Broken => self.may_read = false,
+            Moved::Blocked => self.may_read = false,
+            Moved::Denied(failure) => {
+                self.may_read = false;
+                self.deny(failure);
+            }
+            Moved::Broken(failure) => {
+                self.may_read = false;
+                self.failed = self.failed.or(failure);
+            }
         }
         moved
     }

@@ -8,7 +8,7 @@ use aldis_protocols::header::DATA_HEADER_BYTES;
 use aldis_protocols::stream::{self, Node, Setup, job_name};
 use aldis_sys::event::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use aldis_sys::socket::TcpListener;
-use aldis_sys::{Errno, errno_of};
+use aldis_sys::{Call, Errno, Failure, errno_of};
 
 use super::attention::Attention;
 use super::config::{Config, LINKS_MAX};
@@ -85,6 +85,8 @@ pub(super) struct Engine {
     /// The connection that is read at every poll and that the system does not look after meanwhile.
     pub(super) alone: Option<u32>,
     pub(super) counters: Counters,
+    /// The last call that failed here for a peer that is not known, or for all.
+    pub(super) failed: Option<Failure>,
 }
 
 impl Engine {
@@ -153,6 +155,7 @@ impl Engine {
             doubted: Instant(0),
             alone: None,
             counters: Counters::default(),
+            failed: None,
         })
     }
 
@@ -326,9 +329,12 @@ impl Engine {
     fn look(&mut self, now: Instant) {
         self.counters.looks += 1;
         let answer = self.epoll.wait(&mut self.events[..], EpollTimeout::ZERO);
+        if let Err(errno) = answer {
+            self.failed = Some(Failure { call: Call::EpollWait, errno });
+        }
         if answer.is_err() || now.since(self.doubted) >= DOUBT_NS {
             self.doubted = now;
-            self.doubt(answer.is_err());
+            self.doubt(now, answer.is_err());
         }
         let count = answer.unwrap_or(0);
         for at in 0..count.min(EVENTS) {
@@ -347,9 +353,13 @@ impl Engine {
     /// Tries connections without having been told that they are ready: those of which it was only assumed that they are not,
     /// those in their handshake, or all if the system does not answer. A call that moved less than it could have, for whatever reason, thus costs time and no more.
     #[cold]
-    fn doubt(&mut self, is_blind: bool) {
+    fn doubt(&mut self, now: Instant, is_blind: bool) {
         for slot in 0..self.connections.slots() {
             let Some(connection) = self.connections.get(slot) else { continue };
+            if connection.denial.is_too_long(now) {
+                self.give_up(slot);
+                continue;
+            }
             let is_greeting = matches!(connection.stage, Stage::Greeting(_));
             if core::mem::take(&mut connection.is_assumed) || is_greeting || is_blind {
                 connection.may_read = true;
@@ -385,7 +395,10 @@ impl Engine {
     /// Takes a connection into the table, under the system's eyes. `None`: the system does not take it.
     pub(super) fn admit(&mut self, connection: Connection) -> Option<u32> {
         let slot = self.connections.next_slot();
-        watch(&self.epoll, slot, &connection).ok()?;
+        if let Err(errno) = watch(&self.epoll, slot, &connection) {
+            self.failed = Some(Failure { call: Call::EpollCtl, errno });
+            return None;
+        }
         self.attention.forget(slot);
         Some(self.connections.insert(connection))
     }

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::net::IpAddr;
 
-use aldis_sys::Errno;
+use aldis_sys::{Errno, Failure};
 
 use super::interfaces::Rejected;
 use super::tls::TlsError;
@@ -64,6 +64,12 @@ impl TcpError {
             Errno::EMFILE | Errno::ENFILE => Self::Descriptors { call },
             errno => Self::System { call, errno },
         }
+    }
+}
+
+impl From<Failure> for TcpError {
+    fn from(Failure { call, errno }: Failure) -> Self {
+        Self::system(call.name())(errno)
     }
 }
 

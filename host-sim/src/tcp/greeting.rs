@@ -4,10 +4,10 @@ use std::io::ErrorKind;
 
 use aldis_hal::{Cause, Instant, PeerId, Resource};
 use aldis_protocols::stream::{Event, Handshake, Node, Refusal, chooses};
-use aldis_sys::Errno;
 use aldis_sys::socket::TcpStream;
+use aldis_sys::{Call, Errno, Failure, errno_of};
 
-use super::connection::{Connection, Link, Stage};
+use super::connection::{Connection, Denial, Link, Stage};
 use super::engine::{Engine, MESSAGE_BYTES_MAX};
 use super::peer::{NONE, Presence};
 use super::socket;
@@ -66,11 +66,13 @@ impl Engine {
                     self.begin(stream, handshake);
                 }
             }
-            Err(Errno::EMFILE | Errno::ENFILE) => {
+            Err(failure @ Failure { errno: Errno::EMFILE | Errno::ENFILE, .. }) => {
                 self.counters.crowded += 1;
+                self.blame(peer, Some(failure));
                 self.lose(peer, Cause::Full(Resource::Descriptors));
             }
-            Err(_) => {
+            Err(failure) => {
+                self.blame(peer, Some(failure));
                 if let Some(mut handshake) =
                     Handshake::dial(key, &mut self.node(), (peer, number), nonce, now())
                 {
@@ -116,6 +118,8 @@ impl Engine {
             is_assumed: false,
             at_end: false,
             queued: false,
+            failed: None,
+            denial: Denial::default(),
         };
         if let Some(slot) = self.admit(connection) {
             self.greetings.push(slot);
@@ -135,8 +139,9 @@ impl Engine {
                 match listener.accept() {
                     Ok((stream, _)) => self.accepted(stream),
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                    Err(_) => {
+                    Err(error) => {
                         self.counters.crowded += 1;
+                        self.failed = Some(Failure { call: Call::Accept, errno: errno_of(error) });
                         break;
                     }
                 }
@@ -146,8 +151,11 @@ impl Engine {
 
     fn accepted(&mut self, stream: TcpStream) {
         self.counters.accepted += 1;
-        if stream.set_nonblocking(true).is_err() || socket::prepare(&stream, &self.options).is_err() {
+        let failed = |error| Failure { call: Call::Ioctl, errno: errno_of(error) };
+        let set = stream.set_nonblocking(true).map_err(failed);
+        if let Err(failure) = set.and_then(|()| socket::prepare(&stream, &self.options)) {
             self.counters.crowded += 1;
+            self.failed = Some(failure);
             return;
         }
         self.make_room();
@@ -186,19 +194,26 @@ impl Engine {
     pub(super) fn greet(&mut self, slot: u32) -> u32 {
         let Self { connections, setup, key, ways, .. } = self;
         let mut node = Node { setup, mac: key, links: ways };
-        let Some(Connection { wire, stage: Stage::Greeting(handshake), may_read, .. }) =
+        let Some(Connection { wire, stage: Stage::Greeting(handshake), may_read, failed, .. }) =
             connections.get(slot)
         else {
             return 0;
         };
         let mut bytes = [0; GREETING_READ_BYTES];
-        let moved = match speak(wire, handshake) {
-            Moved::Broken => Moved::Broken,
+        let spoken = speak(wire, handshake);
+        if let Moved::Denied(failure) = spoken {
+            *failed = Some(failure);
+        }
+        let moved = match spoken {
+            broken @ Moved::Broken(_) => broken,
             _ if !*may_read => return 0,
             _ => wire.receive(&mut bytes),
         };
         let (rest, event) = match moved {
-            Moved::Blocked => {
+            Moved::Blocked | Moved::Denied(_) => {
+                if let Moved::Denied(failure) = moved {
+                    *failed = Some(failure);
+                }
                 *may_read = false;
                 return 0;
             }
@@ -206,7 +221,10 @@ impl Engine {
                 let (used, event) = handshake.handle(&mut node, &bytes[..count], now());
                 (&bytes[used..count], event)
             }
-            Moved::Bytes(_) | Moved::Broken => {
+            Moved::Bytes(_) | Moved::Broken(_) => {
+                if let Moved::Broken(failure) = moved {
+                    *failed = failure.or(*failed);
+                }
                 let event = match wire.refusal() {
                     Some(why) => handshake.refuse(&mut node, why, now()),
                     None => handshake.hang_up(&mut node, now()),
@@ -242,7 +260,11 @@ impl Engine {
         self.counters.refused[why.index()] += 1;
         let dialled = self.handshake(slot).filter(|handshake| handshake.is_dialled());
         let claim = dialled.and_then(Handshake::claim);
+        let failed = self.connections.peek(slot).and_then(|connection| connection.failed);
         self.close(slot);
+        if let Some((peer, _)) = claim {
+            self.blame(peer, failed);
+        }
         if let Some((peer, _)) = claim
             && !why.is_ordinary()
         {
@@ -320,6 +342,8 @@ impl Engine {
         self.part(peer, cause);
         if let Some(row) = self.peers.get_mut(peer.index()) {
             row.lost = true;
+            // Perhaps it was a connection of this peer that could not be taken.
+            row.failed = row.failed.or(self.failed);
         }
         self.announce(peer);
     }

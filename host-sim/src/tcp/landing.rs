@@ -82,9 +82,14 @@ impl Connection {
                 link.incoming.read(bytes.saturating_sub(asked));
                 bytes == full || *at_end
             }
-            Moved::Blocked | Moved::Broken => false,
+            Moved::Blocked | Moved::Denied(_) | Moved::Broken(_) => false,
         };
         *is_assumed = !*may_read;
+        match moved {
+            Moved::Denied(failure) => self.deny(failure),
+            Moved::Broken(failure) => self.failed = self.failed.or(failure),
+            Moved::Bytes(_) | Moved::Blocked => {}
+        }
         Some(moved)
     }
 

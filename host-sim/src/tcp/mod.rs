@@ -57,6 +57,7 @@ mod wire;
 use core::net::SocketAddr;
 
 use aldis_hal::{Cost, Epoch, PeerId};
+use aldis_sys::Failure;
 
 use self::engine::Engine;
 
@@ -112,6 +113,12 @@ impl Tcp {
     /// The rank that it is of.
     pub const fn me(&self) -> PeerId {
         self.me
+    }
+
+    /// The peers for which a call of the system has failed here, each with the last one: what may be behind their loss.
+    pub fn failures(&self) -> impl Iterator<Item = (PeerId, Failure)> {
+        let peers = self.engine.as_ref().map(|engine| &engine.peers[..]).unwrap_or_default();
+        (0..).zip(peers).filter_map(|(rank, row)| Some((PeerId(rank), row.failed?)))
     }
 
     /// What it has seen; `None` if it is vacant.

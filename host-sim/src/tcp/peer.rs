@@ -3,6 +3,7 @@
 use core::net::SocketAddr;
 
 use aldis_hal::{Cause, Epoch};
+use aldis_sys::Failure;
 
 /// Whether a peer can be talked to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +28,8 @@ pub(super) struct Peer {
     pub(super) addresses: Vec<SocketAddr>,
     /// Which of them is tried next.
     pub(super) next: usize,
+    /// The last call for it that failed here.
+    pub(super) failed: Option<Failure>,
     /// How many in a row have said that it is not there.
     pub(super) denied: usize,
     /// The connection of each link that is open, or [`NONE`].
@@ -54,6 +57,7 @@ impl Peer {
             epoch: Epoch(0),
             addresses: Vec::new(),
             next: 0,
+            failed: None,
             denied: 0,
             links: vec![NONE; links.into()],
             turn: 0,

@@ -3,6 +3,7 @@
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, PeerId, Sink};
 use aldis_protocols::stream::{End, Frame as Kind};
+use aldis_sys::Failure;
 
 use super::connection::{Connection, Stage};
 use super::engine::Engine;
@@ -115,8 +116,8 @@ impl Engine {
             match moved {
                 Moved::Bytes(0) => return Turn::Ended { reset: false },
                 Moved::Bytes(bytes) => counters.bytes_received += bytes as u64,
-                Moved::Broken => return Turn::Ended { reset: true },
-                Moved::Blocked => {
+                Moved::Broken(_) => return Turn::Ended { reset: true },
+                Moved::Blocked | Moved::Denied(_) => {
                     counters.empty_receives += 1;
                     return Turn::Idle;
                 }
@@ -155,6 +156,22 @@ impl Engine {
         }
     }
 
+    /// Keeps for a peer the call for it that has failed, if any has.
+    #[cold]
+    pub(super) fn blame(&mut self, peer: PeerId, failure: Option<Failure>) {
+        if let Some(row) = self.peers.get_mut(peer.index()) {
+            row.failed = failure.or(row.failed);
+        }
+    }
+
+    /// A link is over, as the system has refused to move its bytes for too long.
+    #[cold]
+    pub(super) fn give_up(&mut self, slot: u32) {
+        let Some(link) = self.connections.get(slot).and_then(Connection::link) else { return };
+        let peer = link.peer;
+        self.over(slot, peer, &Turn::Ended { reset: true });
+    }
+
     /// A link is over, and so is its peer.
     #[cold]
     fn over(&mut self, slot: u32, peer: PeerId, turn: &Turn) {
@@ -178,6 +195,8 @@ impl Engine {
             _ => (&mut counters.cut, Cause::PeerDead),
         };
         *counter += 1;
+        let failed = self.connections.peek(slot).and_then(|connection| connection.failed);
+        self.blame(peer, failed);
         self.lose(peer, cause);
     }
 }

@@ -5,6 +5,7 @@ use std::io::IoSlice;
 
 use aldis_hal::memory::Gather;
 use aldis_hal::{Again, Cause, PeerId, Post, Refusal, RegionId, Token};
+use aldis_sys::Failure;
 
 use super::connection::{Connection, Link, Stage};
 use super::counters::Counters;
@@ -255,13 +256,17 @@ impl Connection {
                     counters.sent(sent, all);
                     link.outgoing.taken(sent, done);
                 }
-                Moved::Blocked => {
+                Moved::Blocked | Moved::Denied(_) => {
                     counters.sent(0, all);
                     link.blocked = true;
+                    if let Moved::Denied(failure) = moved {
+                        self.deny(failure);
+                        return true;
+                    }
                     break;
                 }
-                Moved::Broken => {
-                    self.break_off();
+                Moved::Broken(failure) => {
+                    self.break_off(failure);
                     return false;
                 }
             }
@@ -273,23 +278,28 @@ impl Connection {
     fn send_parts(&mut self, parts: [&[u8]; 2], counters: &mut Counters) -> bool {
         let Stage::Open(link) = &mut self.stage else { return false };
         let all = parts[0].len() + parts[1].len();
-        let sent = match self.wire.send_both(parts[0], parts[1]) {
+        let moved = self.wire.send_both(parts[0], parts[1]);
+        let sent = match moved {
             Moved::Bytes(sent) => sent,
-            Moved::Blocked => 0,
-            Moved::Broken => {
-                self.break_off();
+            Moved::Blocked | Moved::Denied(_) => 0,
+            Moved::Broken(failure) => {
+                self.break_off(failure);
                 return false;
             }
         };
         counters.sent(sent, all);
         link.outgoing.keep(parts, sent);
         link.blocked = sent < all;
-        link.blocked
+        if let Moved::Denied(failure) = moved {
+            self.deny(failure);
+        }
+        sent < all
     }
 
     /// The socket takes nothing any more. What came before its end is still to be read, and then tells why.
     #[cold]
-    fn break_off(&mut self) {
+    fn break_off(&mut self, failure: Option<Failure>) {
+        self.failed = failure.or(self.failed);
         // Not every failure is the connection's end: without this, the read that is to tell why may find nothing for ever.
         self.wire.cut();
         self.may_read = true;

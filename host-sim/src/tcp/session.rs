@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 
 use aldis_protocols::stream::Refusal;
 use aldis_sys::socket::{Shutdown, TcpStream};
+use aldis_sys::{Call, Failure, errno_of};
 use rustls::{Connection, Error};
 
 use super::wire::{Moved, is_momentary, uninterrupted};
@@ -55,13 +56,11 @@ impl Session {
 
     /// Sends the parts, one behind the other, as far as the socket takes them.
     pub(super) fn send(&mut self, parts: [&[u8]; 2]) -> Moved {
-        self.try_send(parts).map_or_else(
-            |_| Moved::Broken,
-            |taken| match taken {
-                0 if parts.iter().any(|part| !part.is_empty()) => Moved::Blocked,
-                taken => Moved::Bytes(taken),
-            },
-        )
+        match self.try_send(parts) {
+            Ok(0) if parts.iter().any(|part| !part.is_empty()) => Moved::Blocked,
+            Ok(taken) => Moved::Bytes(taken),
+            Err(error) => Moved::Broken(failure(Call::Writev, error)),
+        }
     }
 
     fn try_send(&mut self, parts: [&[u8]; 2]) -> io::Result<usize> {
@@ -95,36 +94,36 @@ impl Session {
                 // The end, with or without a word of TLS: ranks have a farewell of their own.
                 Ok(_) => break,
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => break,
-                Err(error) if !is_momentary(&error) => return Moved::Broken,
+                Err(error) if !is_momentary(&error) => return Moved::Broken(None),
                 Err(_) => match self.decrypt() {
                     Ok(true) => {}
                     Ok(false) if filled == 0 => return Moved::Blocked,
                     Ok(false) => break,
                     Err(_) if filled > 0 => break,
-                    Err(_) => return Moved::Broken,
+                    Err(failure) => return Moved::Broken(failure),
                 },
             }
         }
         Moved::Bytes(filled)
     }
 
-    /// Takes in what has come over the socket; false if there was nothing.
-    fn decrypt(&mut self) -> Result<bool, ErrorKind> {
+    /// Takes in what has come over the socket; false if there was nothing. Fails with the call that failed, if any did.
+    fn decrypt(&mut self) -> Result<bool, Option<Failure>> {
         if self.refusal.is_some() {
-            return Err(ErrorKind::InvalidData);
+            return Err(None);
         }
         match uninterrupted(|| self.connection.read_tls(&mut self.socket)) {
-            Ok(0) if self.ended => return Err(ErrorKind::UnexpectedEof),
+            Ok(0) if self.ended => return Err(None),
             Ok(count) => self.ended = count == 0,
             Err(error) if is_momentary(&error) => return Ok(false),
-            Err(error) => return Err(error.kind()),
+            Err(error) => return Err(failure(Call::Recv, error)),
         }
         let processed = self.connection.process_new_packets();
         // An answer is due within the handshake, and a last word if it has failed.
-        let flushed = self.flush().map_err(|error| error.kind());
+        let flushed = self.flush().map_err(|error| failure(Call::Writev, error));
         if let Err(error) = processed {
             self.refusal = Some(reason(&error));
-            return Err(ErrorKind::InvalidData);
+            return Err(None);
         }
         flushed.map(|_| true)
     }
@@ -136,6 +135,11 @@ impl Session {
         let _ = self.flush();
         let _ = self.socket.shutdown(Shutdown::Write);
     }
+}
+
+/// The failure of this call, if the system has refused.
+fn failure(call: Call, error: io::Error) -> Option<Failure> {
+    error.raw_os_error().map(|_| Failure { call, errno: errno_of(error) })
 }
 
 /// Whether the other side is not trusted or trusts not, or does not speak TLS.

@@ -3,13 +3,13 @@
 use core::net::{IpAddr, SocketAddr};
 use core::ops::RangeInclusive;
 use core::time::Duration;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use aldis_sys::Errno;
 use aldis_sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, TcpListener, TcpStream, bind, connect,
-    listen, setsockopt, socket, sockopt,
+    AddressFamily, Backlog, SetSockOpt, SockFlag, SockType, SockaddrStorage, TcpListener, TcpStream, bind,
+    connect, listen, setsockopt, socket, sockopt,
 };
+use aldis_sys::{Call, Errno, Failure};
 
 use super::error::TcpError;
 
@@ -28,16 +28,21 @@ pub(super) struct Options {
     pub(super) keep_alive: Option<Duration>,
 }
 
+/// Sets an option.
+fn set<O: SetSockOpt>(socket: &impl AsFd, option: O, value: &O::Val) -> Result<(), Failure> {
+    setsockopt(socket, option, value).map_err(Failure::of(Call::Setsockopt))
+}
+
 /// A socket of the family of `ip`, which does not block, with the sizes that must be known before it is connected.
-fn open(ip: IpAddr, options: &Options) -> Result<OwnedFd, Errno> {
+fn open(ip: IpAddr, options: &Options) -> Result<OwnedFd, Failure> {
     let family = if ip.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
-    let file = socket(family, SockType::Stream, flags, None)?;
+    let file = socket(family, SockType::Stream, flags, None).map_err(Failure::of(Call::Socket))?;
     if let Some(bytes) = options.send_buffer {
-        setsockopt(&file, sockopt::SndBuf, &bytes)?;
+        set(&file, sockopt::SndBuf, &bytes)?;
     }
     if let Some(bytes) = options.receive_buffer {
-        setsockopt(&file, sockopt::RcvBuf, &bytes)?;
+        set(&file, sockopt::RcvBuf, &bytes)?;
     }
     Ok(file)
 }
@@ -52,10 +57,10 @@ pub(super) fn listen_at(
     options: &Options,
 ) -> Result<TcpListener, TcpError> {
     for port in ports.clone() {
-        let file = open(ip, options).map_err(TcpError::system("socket"))?;
-        setsockopt(&file, sockopt::ReuseAddr, &true).map_err(TcpError::system("setsockopt"))?;
+        let file = open(ip, options)?;
+        set(&file, sockopt::ReuseAddr, &true)?;
         if ip.is_ipv6() {
-            setsockopt(&file, sockopt::Ipv6V6Only, &true).map_err(TcpError::system("setsockopt"))?;
+            set(&file, sockopt::Ipv6V6Only, &true)?;
         }
         match bind(file.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(ip, port))) {
             Ok(()) => {}
@@ -76,11 +81,11 @@ pub(super) fn listen_at(
 ///
 /// # Errors
 /// The system's.
-pub(super) fn begin(to: SocketAddr, options: &Options) -> Result<TcpStream, Errno> {
+pub(super) fn begin(to: SocketAddr, options: &Options) -> Result<TcpStream, Failure> {
     let file = open(to.ip(), options)?;
     match connect(file.as_raw_fd(), &SockaddrStorage::from(to)) {
         Ok(()) | Err(Errno::EINPROGRESS) => {}
-        Err(errno) => return Err(errno),
+        Err(errno) => return Err(Failure { call: Call::Connect, errno }),
     }
     let stream = TcpStream::from(file);
     prepare(&stream, options)?;
@@ -91,17 +96,17 @@ pub(super) fn begin(to: SocketAddr, options: &Options) -> Result<TcpStream, Errn
 ///
 /// # Errors
 /// The system's.
-pub(super) fn prepare(stream: &TcpStream, options: &Options) -> Result<(), Errno> {
-    setsockopt(stream, sockopt::TcpNoDelay, &true)?;
+pub(super) fn prepare(stream: &TcpStream, options: &Options) -> Result<(), Failure> {
+    set(stream, sockopt::TcpNoDelay, &true)?;
     let Some(idle) = options.keep_alive else { return Ok(()) };
     let idle_seconds = u32::try_from(idle.as_secs()).unwrap_or(u32::MAX).clamp(1, 32_767);
     let patience = Duration::from_secs(u64::from(idle_seconds + PROBE_SECONDS * PROBES));
-    setsockopt(stream, sockopt::KeepAlive, &true)?;
-    setsockopt(stream, sockopt::TcpKeepIdle, &idle_seconds)?;
-    setsockopt(stream, sockopt::TcpKeepInterval, &PROBE_SECONDS)?;
-    setsockopt(stream, sockopt::TcpKeepCount, &PROBES)?;
+    set(stream, sockopt::KeepAlive, &true)?;
+    set(stream, sockopt::TcpKeepIdle, &idle_seconds)?;
+    set(stream, sockopt::TcpKeepInterval, &PROBE_SECONDS)?;
+    set(stream, sockopt::TcpKeepCount, &PROBES)?;
     // What has been sent may stay unanswered for as long as silence may last.
-    setsockopt(stream, sockopt::TcpUserTimeout, &(patience.as_millis() as u32))
+    set(stream, sockopt::TcpUserTimeout, &(patience.as_millis() as u32))
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 
 use aldis_protocols::stream::Refusal;
-use aldis_sys::Errno;
 use aldis_sys::socket::{Shutdown, TcpStream};
+use aldis_sys::{Call, Errno, Failure, errno_of};
 
 use super::session::Session;
 use super::tls::Tls;
@@ -41,17 +41,28 @@ pub(super) enum Moved {
     Bytes(usize),
     /// The socket has nothing, or takes nothing, now.
     Blocked,
-    /// The connection is over, or never came about.
-    Broken,
+    /// The system refuses now and may not later. It does not tell when.
+    Denied(Failure),
+    /// The connection is over, or never came about, by a call that failed if the system ended it.
+    Broken(Option<Failure>),
 }
 
-impl From<io::Result<usize>> for Moved {
+impl Moved {
+    /// What a call came to.
     #[inline]
-    fn from(result: io::Result<usize>) -> Self {
+    pub(super) fn by(call: Call, result: io::Result<usize>) -> Self {
         match result {
             Ok(bytes) => Self::Bytes(bytes),
-            Err(error) if is_momentary(&error) => Self::Blocked,
-            Err(_) => Self::Broken,
+            Err(error) => Self::not(call, error),
+        }
+    }
+
+    #[cold]
+    fn not(call: Call, error: io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::WouldBlock => Self::Blocked,
+            _ if is_momentary(&error) => Self::Denied(Failure { call, errno: errno_of(error) }),
+            _ => Self::Broken(Some(Failure { call, errno: errno_of(error) })),
         }
     }
 }
@@ -93,7 +104,7 @@ impl Wire {
     #[inline]
     pub(super) fn send(&mut self, bytes: &[u8]) -> Moved {
         match self {
-            Self::Plain(socket) => uninterrupted(|| socket.write(bytes)).into(),
+            Self::Plain(socket) => Moved::by(Call::Send, uninterrupted(|| socket.write(bytes))),
             Self::Encrypted(session) => session.send([bytes, &[]]),
         }
     }
@@ -103,7 +114,8 @@ impl Wire {
     pub(super) fn send_both(&mut self, head: &[u8], body: &[u8]) -> Moved {
         match self {
             Self::Plain(socket) => {
-                uninterrupted(|| socket.write_vectored(&[IoSlice::new(head), IoSlice::new(body)])).into()
+                let parts = [IoSlice::new(head), IoSlice::new(body)];
+                Moved::by(Call::Writev, uninterrupted(|| socket.write_vectored(&parts)))
             }
             Self::Encrypted(session) => session.send([head, body]),
         }
@@ -112,7 +124,9 @@ impl Wire {
     /// As [`send`](Self::send), of several pieces by one call.
     pub(super) fn send_all(&mut self, pieces: &[IoSlice<'_>]) -> Moved {
         match (self, pieces) {
-            (Self::Plain(socket), _) => uninterrupted(|| socket.write_vectored(pieces)).into(),
+            (Self::Plain(socket), _) => {
+                Moved::by(Call::Writev, uninterrupted(|| socket.write_vectored(pieces)))
+            }
             (Self::Encrypted(session), [first, ..]) => session.send([first, &[]]),
             (Self::Encrypted(_), []) => Moved::Bytes(0),
         }
@@ -145,7 +159,7 @@ impl Wire {
     #[inline]
     pub(super) fn receive(&mut self, room: &mut [u8]) -> Moved {
         match self {
-            Self::Plain(socket) => uninterrupted(|| socket.read(room)).into(),
+            Self::Plain(socket) => Moved::by(Call::Recv, uninterrupted(|| socket.read(room))),
             Self::Encrypted(session) => session.receive(room),
         }
     }
@@ -156,12 +170,12 @@ impl Wire {
         match self {
             Self::Plain(socket) => {
                 let mut rooms = [IoSliceMut::new(room), IoSliceMut::new(behind)];
-                uninterrupted(|| socket.read_vectored(&mut rooms)).into()
+                Moved::by(Call::Readv, uninterrupted(|| socket.read_vectored(&mut rooms)))
             }
             Self::Encrypted(session) => match session.receive(room) {
                 Moved::Bytes(bytes) if bytes == room.len() => match session.receive(behind) {
                     Moved::Bytes(more) => Moved::Bytes(bytes + more),
-                    Moved::Blocked | Moved::Broken => Moved::Bytes(bytes),
+                    _ => Moved::Bytes(bytes),
                 },
                 moved => moved,
             },

@@ -1,6 +1,8 @@
-//! Names of the calls.
+//! Names of the calls, and of their failures.
 
 use core::fmt;
+
+use nix::errno::Errno;
 
 /// Declares the calls: those that move bytes, which can fall short, and the others.
 macro_rules! calls {
@@ -113,6 +115,30 @@ impl fmt::Display for Call {
         f.write_str(self.name())
     }
 }
+
+/// A call that failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// Which.
+    pub call: Call,
+    /// How.
+    pub errno: Errno,
+}
+
+impl Failure {
+    /// The failure of this call, for `map_err`.
+    pub fn of(call: Call) -> impl Fn(Errno) -> Self {
+        move |errno| Self { call, errno }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} failed: {}", self.call, self.errno.desc())
+    }
+}
+
+impl core::error::Error for Failure {}
 
 #[cfg(test)]
 mod tests {

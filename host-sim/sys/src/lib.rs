@@ -8,7 +8,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`call`] | the names |
+//! | [`call`] | the names, and failures by them |
 //! | [`plan`] | the grammar of a plan |
 //! | [`fault`] | what a call asks before it happens |
 //! | [`file`] | files by their paths, reading and writing |
@@ -40,7 +40,7 @@ pub mod random;
 pub mod signal;
 pub mod socket;
 
-pub use call::Call;
+pub use call::{Call, Failure};
 pub use nix::errno::Errno;
 
 /// The number of an error of the system, as `std` has it; `EIO` if it is none of the system's.

@@ -19,6 +19,7 @@ mod managers;
 mod namespaces;
 mod nodes;
 mod output;
+mod plans;
 mod rules;
 mod signals;
 mod slurm;

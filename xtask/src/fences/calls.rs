@@ -149,7 +149,7 @@ fn path(tokens: &[Token<'_>], prefix: &str, found: &mut Vec<String>) -> usize {
                     && path.split_once(&format!("::{to}")).is_some_and(|(_, rest)| whole(rest))
         }
     };
-    if PATHS.iter().any(|to| leads(to)) {
+    if PATHS.iter().any(leads) {
         found.push(path);
     }
     at.max(1)

@@ -1,0 +1,109 @@
+//! Jobs in which calls of the system fail, fall short or stall by a plan: the result is right, or the error names the call.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use aldis_sys::fault::{LOG_VARIABLE, PLAN_VARIABLE};
+
+use crate::harness::{Ended, launch, program};
+use crate::hosts::folder;
+
+/// A job of two ranks with a plan, and the log of the calls that it makes.
+struct Trial {
+    command: Command,
+    log: PathBuf,
+}
+
+impl Trial {
+    fn new(name: &str, plan: &str, options: &[&str]) -> Self {
+        let log = folder(name).join("log");
+        let mut command = Command::new(program("aldis-run"));
+        command.env(PLAN_VARIABLE, plan).env(LOG_VARIABLE, &log).args(["-n", "2"]).args(options);
+        Self { command, log }
+    }
+
+    /// The ring, whose ranks check every token.
+    fn ring(name: &str, plan: &str, options: &[&str]) -> (Ended, String) {
+        let mut trial = Self::new(name, plan, options);
+        trial.command.arg(program("examples").join("ring")).args(["--laps", "20"]);
+        trial.run()
+    }
+
+    /// How it ends, and its log.
+    fn run(self) -> (Ended, String) {
+        let ended = launch(self.command).wait();
+        (ended, fs::read_to_string(self.log).unwrap_or_default())
+    }
+}
+
+/// The plan was for something that happened, and all the same the result is right.
+#[track_caller]
+fn is_right((ended, log): (Ended, String), fault: &str) {
+    assert!(log.contains(fault), "{fault:?} is missing in {log}");
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert!(ended.out.contains("every token verified"), "{ended:#?}");
+}
+
+/// The plan was for something that happened, and the job fails soon with these words.
+#[track_caller]
+fn says((ended, log): (Ended, String), fault: &str, words: &[&str]) {
+    assert!(log.contains(fault), "{fault:?} is missing in {log}");
+    ended.says(1, words);
+}
+
+#[test]
+fn calls_that_fall_short_stall_or_are_interrupted_change_no_result() {
+    let short = "recv@5..=short; send@5..=short; write@2..+3=short; readv@1..=short; writev@1..+2=short";
+    is_right(Trial::ring("short-tcp", short, &["--transport", "tcp"]), " -> short");
+    let files = "read@1..=short; write@1..+2=short";
+    is_right(Trial::ring("short-shm", files, &["--transport", "shm"]), " -> short");
+    is_right(Trial::ring("short-agents", short, &["--host", "local:a,local:b"]), "agent");
+    let late = "rank1:sendmsg@2=stall:100; launcher:recvmsg@3=late:100; rank0:mmap@1=stall:50";
+    is_right(Trial::ring("late", late, &["--transport", "shm"]), "-> stall:100");
+    let again = "recv@2..+2=EINTR; poll@1..+2=EINTR; sendmsg@1..+2=EINTR; read@1..+2=EINTR";
+    is_right(Trial::ring("again", again, &["--transport", "tcp"]), "-> EINTR");
+}
+
+#[test]
+fn a_rank_that_cannot_map_says_so() {
+    let ended = Trial::ring("map", "rank1:mmap@2=ENOMEM", &["--transport", "shm"]);
+    says(ended, "rank1", &["rank 1 ", "cannot join the job", "mmap failed: "]);
+}
+
+/// What the launcher or the rank at its end finds out is told at once, not when the time to join is up.
+#[test]
+fn a_conversation_that_breaks_is_told_at_once_with_the_call() {
+    let forever = ["--transport", "shm", "--join-timeout", "600"];
+    for (name, plan, call) in [
+        ("launcher-sends", "launcher:sendmsg@2=EPIPE", "sendmsg failed: Broken pipe"),
+        ("launcher-hears", "launcher:recvmsg@2=ECONNRESET", "recvmsg failed: Connection reset"),
+        ("rank-sends", "rank1:sendmsg@2=EPIPE", "sendmsg failed: Broken pipe"),
+        ("cut-off", "launcher:sendmsg@2=short", "sendmsg failed: Message too long"),
+    ] {
+        let (_, call_and_use) = plan.split_once(':').unwrap();
+        let fault = call_and_use.replace('@', " ").replace('=', " -> ");
+        says(Trial::ring(name, plan, &forever), &fault, &[call]);
+    }
+}
+
+#[test]
+fn a_connection_that_breaks_is_told_with_the_call() {
+    for (name, plan, call) in [
+        ("received", "rank1:recv@20=ECONNRESET", "for rank 0, recv failed: Connection reset by peer"),
+        ("option", "rank1:setsockopt@1..=ENOBUFS", "setsockopt: ENOBUFS"),
+        ("name", "rank1:getsockname@1=ENOBUFS", "getsockname: ENOBUFS"),
+    ] {
+        let (_, call_and_use) = plan.split_once(':').unwrap();
+        let (first, _) = call_and_use.split_once('@').unwrap();
+        says(Trial::ring(name, plan, &["--transport", "tcp"]), first, &[call]);
+    }
+}
+
+#[test]
+fn a_start_that_fails_names_the_call() {
+    let ended = Trial::ring("fork", "launcher:fork@2=EAGAIN", &["--transport", "shm"]);
+    says(ended, "fork 2 -> EAGAIN", &["cannot start ", "fork or execve failed: Resource temporarily"]);
+    let ended = Trial::ring("mask", "launcher:sigprocmask@1=EINVAL", &["--transport", "shm"]);
+    says(ended, "sigprocmask 1 -> EINVAL", &["sigprocmask failed: Invalid argument"]);
+}
