@@ -46,6 +46,8 @@ static void alone(MPI_Errhandler own) {
     int flag, compared, room = sizeof value;
     MPI_Info_create(&hints);
     MPI_Info_set(hints, "mpi_assert_no_any_tag", "true");
+    MPI_Info_set(hints, "mpi_assert_strict_persistent_collective_ordering", "true");
+    MPI_Info_set(hints, "of_nobody", "true");
     for (int round = 0; round < 20; round++) {
         MPI_Comm_create_from_group(all, "aldis://all", hints, own, &comms[0]);
         MPI_Comm_create_from_group(half, "aldis://half", MPI_INFO_NULL, MPI_ERRORS_RETURN, &comms[1]);
@@ -61,6 +63,8 @@ static void alone(MPI_Errhandler own) {
         MPI_Comm_get_info(comms[0], &kept);
         MPI_Info_get_string(kept, "mpi_assert_no_any_tag", &room, value, &flag);
         CHECK(flag && value[0] == 't');
+        MPI_Info_get_nkeys(kept, &flag);
+        CHECK(flag == 2);
         MPI_Info_free(&kept);
         heard = 0;
         MPI_Send(&rank, 1, MPI_INT, size, 0, comms[0]);

@@ -70,6 +70,9 @@ int main(void) {
     MPI_Comm copy = freed;
     MPI_Comm_free(&freed);
     CHECK(class_of(MPI_Barrier(copy)) == MPI_ERR_COMM);
+    int data[3] = {1, 2, 3};
+    CHECK(class_of(MPI_Reduce_local(data, &data[1], 2, MPI_INT, MPI_SUM)) == MPI_ERR_BUFFER && data[1] == 2);
+    CHECK(MPI_Reduce_local(data, &data[1], 1, MPI_INT, MPI_SUM) == MPI_SUCCESS && data[1] == 3);
     truncated();
     nothing_made();
     /* Once self has one that was given, it is that. */

@@ -53,11 +53,12 @@ pub(crate) fn check(handle: Handle) -> Result<(), Fault> {
 }
 
 /// Hints for communicators that are known (MPI 5.0, 7.4.4); others are ignored, and so not given back.
-const OF_COMMUNICATORS: [&str; 4] = [
+const OF_COMMUNICATORS: [&str; 5] = [
     "mpi_assert_no_any_tag",
     "mpi_assert_no_any_source",
     "mpi_assert_exact_length",
     "mpi_assert_allow_overtaking",
+    "mpi_assert_strict_persistent_collective_ordering",
 ];
 
 /// Those of a copy of an info object that a communicator takes.

@@ -18,7 +18,7 @@ use crate::abi::{
     MPI_REPLACE, MPI_SUM,
 };
 use crate::collectives::Operand;
-use crate::datatypes::{look, uncommitted};
+use crate::datatypes::{aliased, look, uncommitted};
 use crate::edge::{Address, Owned, Ptr, callback};
 use crate::errors::Fault;
 use crate::handles::{Kind, Table, to_int};
@@ -216,6 +216,9 @@ mpi! { fn MPI_Reduce_local_c(input: Address, into: Address, count: i64, datatype
     let operand = Operand::new(count, datatype)?;
     // SAFETY: the arguments are the program's (MPI 5.0, 6.9.7).
     let (input, into) = unsafe { (operand.data(input)?, operand.data(into)?) };
+    if input.overlaps(&into)? {
+        return Err(aliased());
+    }
     let (mut given, mut result) = (Spare::new(operand.bytes())?, Spare::new(operand.bytes())?);
     operand.read(&input, given.bytes())?;
     operand.read(&into, result.bytes())?;
