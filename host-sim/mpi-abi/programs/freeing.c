@@ -277,6 +277,49 @@ static void handlers(void) {
     CHECK(told == 1);
 }
 
+static int deleted;
+
+/* Frees the key that it is of, as whoever made it may. */
+static int delete_key(MPI_Comm comm, int key, void *value, void *extra) {
+    (void)comm, (void)value, (void)extra;
+    deleted++;
+    return MPI_Comm_free_keyval(&key);
+}
+
+static int refuse_type(MPI_Datatype type, int key, void *extra, void *value, void *copy, int *flag) {
+    (void)type, (void)key, (void)extra, (void)value, (void)copy, (void)flag;
+    return MPI_ERR_OTHER;
+}
+
+/* A key that objects have is freed by several, and goes with the last of its attributes. */
+static void keys(void) {
+    int key, same, value = 7, flag, *found;
+    MPI_Comm one, other;
+    MPI_Datatype type, copy = MPI_INT;
+    MPI_Comm_dup(WORLD, &one);
+    MPI_Comm_dup(WORLD, &other);
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, delete_key, &key, NULL);
+    same = key;
+    MPI_Comm_set_attr(one, key, &value);
+    MPI_Comm_set_attr(other, key, &value);
+    MPI_Comm_free(&one);
+    CHECK(deleted == 1);
+    MPI_Comm_get_attr(other, same, &found, &flag);
+    CHECK(flag && found == &value);
+    CHECK(MPI_Comm_free_keyval(&key) == MPI_SUCCESS && key == MPI_KEYVAL_INVALID);
+    CHECK(MPI_Comm_free_keyval(&same) == MPI_SUCCESS && same == MPI_KEYVAL_INVALID);
+    MPI_Comm_free(&other);
+    CHECK(deleted == 2);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Type_create_keyval(refuse_type, MPI_TYPE_NULL_DELETE_FN, &key, NULL);
+    MPI_Type_contiguous(2, MPI_INT, &type);
+    MPI_Type_set_attr(type, key, &value);
+    CHECK(MPI_Type_dup(type, &copy) != MPI_SUCCESS && copy == MPI_DATATYPE_NULL);
+    MPI_Type_free(&type);
+    MPI_Type_free_keyval(&key);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+}
+
 int main(int argc, char **argv) {
     int total;
     MPI_Init(&argc, &argv);
@@ -292,6 +335,7 @@ int main(int argc, char **argv) {
     ahead();
     behind();
     handlers();
+    keys();
     MPI_Allreduce(&failures, &total, 1, MPI_INT, MPI_SUM, WORLD);
     if (rank == 0 && total == 0) printf("ok\n");
     MPI_Finalize();

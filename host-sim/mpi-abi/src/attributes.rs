@@ -32,6 +32,8 @@ struct Key {
     delete: usize,
     extra: Ptr<c_void>,
     is_freed: bool,
+    /// It has been given to an object: whoever comes by it there may free it too, as delete functions do.
+    is_shared: bool,
 }
 
 /// The attributes of an object, in the order in which they were set.
@@ -57,7 +59,7 @@ fn key(number: c_int, of: Of) -> Result<Key, Fault> {
 
 fn create(of: Of, copy: usize, delete: usize, extra: Ptr<c_void>) -> c_int {
     let mut keys = KEYS.borrow_mut();
-    keys.push(Key { of, copy, delete, extra, is_freed: false });
+    keys.push(Key { of, copy, delete, extra, is_freed: false, is_shared: false });
     FIRST + keys.len() as c_int - 1
 }
 
@@ -65,7 +67,7 @@ fn free(number: Ptr<c_int>, of: Of) -> Result<(), Fault> {
     let place = number.get()?;
     let known = key(place, of)?;
     let gone = || Fault::new(MPI_ERR_KEYVAL, "an attribute key that was freed before");
-    if known.is_freed {
+    if known.is_freed && !known.is_shared {
         return Err(gone());
     }
     let mut keys = KEYS.borrow_mut();
@@ -121,7 +123,11 @@ fn set(of: Of, object: Handle, number: c_int, value: usize) -> Result<(), Fault>
     attributes(of, object, |list| {
         list.retain(|(known, _)| *known != number);
         list.push((number, value));
-    })
+    })?;
+    if let Some(key) = KEYS.borrow_mut().get_mut((number - FIRST) as usize) {
+        key.is_shared = true;
+    }
+    Ok(())
 }
 
 fn get(of: Of, object: Handle, number: c_int) -> Result<Option<usize>, Fault> {

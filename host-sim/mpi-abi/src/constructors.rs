@@ -10,8 +10,8 @@ use aldis_kernel::datatype::{Block, Datatype, Field, Types};
 use crate::abi::{
     Handle, MPI_COMBINER_CONTIGUOUS, MPI_COMBINER_DUP, MPI_COMBINER_HINDEXED, MPI_COMBINER_HINDEXED_BLOCK,
     MPI_COMBINER_HVECTOR, MPI_COMBINER_INDEXED, MPI_COMBINER_INDEXED_BLOCK, MPI_COMBINER_NAMED,
-    MPI_COMBINER_RESIZED, MPI_COMBINER_STRUCT, MPI_COMBINER_VECTOR, MPI_COMM_SELF, MPI_ERR_ARG,
-    MPI_ERR_COUNT, MPI_ERR_TYPE,
+    MPI_COMBINER_RESIZED, MPI_COMBINER_STRUCT, MPI_COMBINER_VECTOR, MPI_COMM_SELF, MPI_DATATYPE_NULL,
+    MPI_ERR_ARG, MPI_ERR_COUNT, MPI_ERR_TYPE,
 };
 use crate::attributes::{self, Of};
 use crate::datatypes::{Type, change, insert, is_named, look};
@@ -351,6 +351,7 @@ mpi! { fn MPI_Type_create_resized_c(of: Handle, lower_bound: i64, extent: i64, m
 } }
 
 mpi! { fn MPI_Type_dup(of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
+    made.set(MPI_DATATYPE_NULL)?;
     let (given, is_committed) = look(of, |known| (known.attributes.clone(), known.is_committed))?;
     let copies = attributes::copied(Of::Datatype, of, &given)?;
     let element = look(of, |known| known.element)?;
