@@ -108,7 +108,7 @@ impl Sending {
     }
 
     /// # Errors
-    /// What is refused when it is sent, of what is sent again and again.
+    /// What is refused when it is sent.
     fn check(&self) -> Result<(), Fault> {
         let ranks = if self.comm.is_inter() { self.comm.remote_size() } else { self.comm.size() };
         if self.to != Rank::NULL && self.to.0 >= ranks {
@@ -371,25 +371,35 @@ mpi! { fn MPI_Recv_init_c(data: Address, count: i64, datatype: Handle, from: c_i
 
 /// Starts a send and waits for a receive, then for the send.
 fn exchange(sending: &Sending, receiving: &Receiving) -> Result<Status, Fault> {
-    let taking = receiving.start()?;
-    let giving = sending.start()?;
+    sending.check()?;
+    let received = receiving.request()?;
+    let giving = match sending.start() {
+        Ok(giving) => giving,
+        Err(fault) => return Err(give_up(received, fault)),
+    };
+    let taking = requests::of_message(receiving.handle, received)?;
     let found = requests::wait(taking);
     requests::wait(giving).and(found)
 }
 
+/// Takes back a receive that no call completes, as the send beside it cannot be started.
+#[cold]
+fn give_up(mut received: Request<'static>, fault: Fault) -> Fault {
+    let given_up = engine::with(|engine| {
+        engine.scope.cancel(&mut received);
+        engine.freed.push(received);
+        Ok(())
+    });
+    given_up.err().unwrap_or(fault)
+}
+
 /// Starts both, of which the send may be out of `memory`.
 fn start_both(sending: &Sending, receiving: &Receiving, memory: Vec<u8>) -> Result<Handle, Fault> {
+    sending.check()?;
     let received = receiving.request()?;
     let sent = match sending.request() {
         Ok(sent) => sent,
-        Err(fault) => {
-            // Nobody is left to complete it.
-            engine::with(|engine| {
-                engine.freed.push(received);
-                Ok(())
-            })?;
-            return Err(fault);
-        }
+        Err(fault) => return Err(give_up(received, fault)),
     };
     requests::of_exchange(sending.handle, [sent, received], memory)
 }

@@ -106,7 +106,11 @@ fn needs(function: &str) -> Option<&'static str> {
 fn of_good(function: &str) -> &'static str {
     match function {
         // They are for intercommunicators, of which one rank alone has none.
-        "Comm_remote_size" | "Comm_remote_group" | "Intercomm_merge" | "Intercomm_create" => "REFUSED",
+        "Comm_remote_size"
+        | "Comm_remote_group"
+        | "Intercomm_merge"
+        | "Intercomm_create"
+        | "Intercomm_create_from_groups" => "REFUSED",
         _ if function.starts_with("T_") => "ANY",
         _ => "MPI_SUCCESS",
     }
