@@ -43,6 +43,7 @@
 //! | [`switch`], [`socket_nic`] | a switch of Ethernet frames on unix sockets, with faults, and a process's card on it |
 //! | [`coll_rules`] | rules for collectives as text: read by the launcher, the same for every rank |
 //! | [`topology`] | how nodes are connected, for [`sim`] and [`whatif`] |
+//! | [`launcher`] | what the launcher's user types: options, programs, hosts |
 //! | `src/bin/aldis-run` | the launcher |
 //! | `src/bin/aldis-sim` | its command line |
 //! | `src/bin/aldis-switch` | the switch for emulators and processes that are joined by hand |
@@ -77,6 +78,7 @@ pub mod cores;
 pub mod entropy;
 mod error;
 pub mod job;
+pub mod launcher;
 pub mod lazy;
 mod memory;
 pub mod output;

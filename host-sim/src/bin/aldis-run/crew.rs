@@ -5,10 +5,10 @@ use core::time::Duration;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
+use aldis_host_sim::launcher::hosts::{Place, Share};
 use aldis_sys::Errno;
 use aldis_sys::event::PollFlags;
 
-use crate::hosts::{Place, Share};
 use crate::link::LinkError;
 use crate::node::{Node, Part};
 use crate::relay::Relay;

@@ -1,6 +1,6 @@
 //! `aldis-run`: starts the ranks of a job, on this machine and on others, brings them together, and ends them together.
 //!
-//! Read top-down: [`cli`] is what the user types, [`programs`] what ranks run and [`hosts`] where; [`supervise`] waits for whatever happens
+//! Read top-down: [`options`] are what the user types, [`programs`] what ranks run, and [`orders`] what nodes are told of it; [`supervise`] waits for whatever happens
 //! next and decides, [`report`] says it, [`relay`] shows what the ranks print. It speaks to the nodes of a job by the
 //! messages of [`talk`]: to its own directly, to others through [`remote`] and [`link`] with an [`agent`], which is this
 //! program again; [`crew`] makes no difference between them. A [`node`] makes segments and, in [`spawn`], processes; [`rank`]
@@ -8,16 +8,14 @@
 //! of it. One thread, one `poll(2)`.
 
 mod agent;
-mod cli;
 mod cores;
 mod crew;
 mod error;
-mod hosts;
 mod link;
 mod member;
 mod node;
+mod orders;
 mod pipes;
-mod programs;
 mod rank;
 mod relay;
 mod remote;
@@ -27,7 +25,6 @@ mod spawn;
 mod standing;
 mod supervise;
 mod talk;
-mod tcp_options;
 mod wire;
 
 use std::io::{Write, stderr};
@@ -35,6 +32,7 @@ use std::process::ExitCode;
 
 use aldis_coll::catalog::Catalog;
 use aldis_host_sim::coll_rules::Question;
+use aldis_host_sim::launcher::{options, programs};
 use aldis_host_sim::output::{self, Lost};
 use aldis_sys::fault::act_as;
 use aldis_sys::plan::Process;
@@ -48,19 +46,19 @@ fn main() -> ExitCode {
     } else {
         let mut parts = programs::split(std::env::args_os()).into_iter();
         let first = parts.next().unwrap_or_default();
-        let matches = match output::matches(cli::Options::command(), first) {
+        let matches = match output::matches(options::Options::command(), first) {
             Ok(matches) => matches,
             Err(code) => return code,
         };
-        if matches.get_flag(cli::LIST_ALGORITHMS) {
+        if matches.get_flag(options::LIST_ALGORITHMS) {
             return said(output::print(format_args!("{Catalog}\n")));
         }
-        if let Some(question) = matches.get_one::<Question>(cli::EXPLAIN_COLLECTIVE) {
-            let answer = question.answer(matches.get_one(cli::COLL_RULES));
+        if let Some(question) = matches.get_one::<Question>(options::EXPLAIN_COLLECTIVE) {
+            let answer = question.answer(matches.get_one(options::COLL_RULES));
             return said(output::print(format_args!("{answer}\n")));
         }
-        let options = cli::Options::from_arg_matches(&matches);
-        let mut options = options.unwrap_or_else(|error| error.exit());
+        let read = options::Options::from_arg_matches(&matches);
+        let mut options = read.unwrap_or_else(|error| error.exit());
         let others: Result<_, _> = parts.map(output::parse_from).collect();
         match others {
             Ok(others) => options.take(others),

@@ -4,11 +4,11 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use aldis_host_sim::launcher::options::Output;
 use aldis_host_sim::output;
 use aldis_sys::file::{write, write_all};
 use aldis_sys::{Errno, errno_of};
 
-use crate::cli::Output;
 use crate::talk::Kind;
 
 /// Bytes that may wait to be written before the ranks are made to wait.

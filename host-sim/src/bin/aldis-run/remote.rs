@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 
+use aldis_host_sim::launcher::hosts::{Place, quoted};
 use aldis_sys::Errno;
 use aldis_sys::event::{PollFd, PollFlags, PollTimeout, poll};
 use aldis_sys::file::{FcntlArg, OFlag, fcntl, read};
@@ -13,7 +14,6 @@ use aldis_sys::process::{
     Child, ChildStderr, Command, ExitStatus, Stdio, current_exe, kill_child, spawn, try_wait, wait,
 };
 
-use crate::hosts::{Place, quoted};
 use crate::link::{Link, LinkError};
 use crate::standing::Exit;
 use crate::talk::{FromNode, ToNode};
@@ -208,8 +208,10 @@ mod tests {
 
     #[test]
     fn agents_are_started_in_each_place_its_own_way() {
-        let ways =
-            |shell: &str| Ways { shell: crate::hosts::words(shell).unwrap(), agent: "/opt/it's/run".into() };
+        let ways = |shell: &str| Ways {
+            shell: aldis_host_sim::launcher::hosts::words(shell).unwrap(),
+            agent: "/opt/it's/run".into(),
+        };
         let line = |shell: &str, place: Place| ways(shell).line(&place).join("|");
         let machine = || Place::Machine("b".into());
         assert_eq!(

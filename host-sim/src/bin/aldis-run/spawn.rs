@@ -203,7 +203,7 @@ fn core_set(core: usize) -> Result<CpuSet, Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::talk::Program;
+    use aldis_host_sim::launcher::programs::Program;
 
     fn refusal(program: &str) -> SpawnError {
         let (_launcher, rank) = Channel::pair().unwrap();

@@ -5,16 +5,18 @@ use core::time::Duration;
 use std::io::{self, IsTerminal, Write};
 use std::time::Instant;
 
+use aldis_host_sim::launcher::hosts::Share;
+use aldis_host_sim::launcher::options::Options;
 use aldis_host_sim::tcp::JobKey;
 use aldis_sys::Errno;
 use aldis_sys::event::{PollFd, PollFlags, PollTimeout, poll};
 use aldis_sys::signal::{Signal, raise};
 
-use crate::cli::Options;
 use crate::crew::{Host, HostFault, Ready};
 use crate::error::{LaunchError, system};
 use crate::member::Member;
 use crate::node::GRACE;
+use crate::orders;
 use crate::relay::Relay;
 use crate::report::{self, Cause, Verdict};
 use crate::signals::{Signals, ends_a_job};
@@ -94,14 +96,14 @@ enum Source {
 impl<'a> Supervisor<'a> {
     fn new(options: &'a Options, signals: Signals) -> Result<Self, LaunchError> {
         let started = Instant::now();
-        let ways = options.ways().map_err(LaunchError::Ways)?;
+        let ways = orders::ways(options).map_err(LaunchError::Ways)?;
         let hosts: Vec<Host> = options
             .shares()
             .map_err(LaunchError::Ways)?
             .into_iter()
             .map(|share| Host::new(share, &ways))
             .collect();
-        let member = |host: usize, share: &crate::hosts::Share| {
+        let member = |host: usize, share: &Share| {
             (share.first..share.first + share.ranks).map(move |rank| Member::new(rank, host))
         };
         let members = hosts.iter().enumerate().flat_map(|(place, host)| member(place, &host.share)).collect();
@@ -166,7 +168,7 @@ impl<'a> Supervisor<'a> {
         let key =
             self.options.uses_tcp(&shares).then(JobKey::random).transpose().map_err(LaunchError::Entropy)?;
         for (host, share) in self.hosts.iter_mut().zip(&shares) {
-            host.start(self.options.order(self.key, share, left, key));
+            host.start(orders::order(self.options, self.key, share, (left, key)));
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 
+use aldis_host_sim::launcher::programs::Program;
 use aldis_host_sim::wireup::TcpTerms;
 use serde::{Deserialize, Serialize};
 
@@ -60,19 +61,6 @@ pub(crate) struct Order {
     pub(crate) folder: Option<OsString>,
     /// How the ranks with whom no memory is shared are reached; `None` if there are none.
     pub(crate) tcp: Option<Box<TcpTerms>>,
-}
-
-/// A program and the ranks that run it.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Program {
-    /// How many.
-    pub(crate) ranks: u32,
-    /// Its name and its arguments.
-    pub(crate) command: Vec<OsString>,
-    /// The folder to start it in, if it is another than the node's.
-    pub(crate) folder: Option<OsString>,
-    /// Variables to set.
-    pub(crate) environment: Vec<(OsString, OsString)>,
 }
 
 impl Order {

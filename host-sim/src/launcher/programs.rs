@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Parser;
+use serde::{Deserialize, Serialize};
 
-use crate::cli::{self, Options};
-use crate::talk::Program;
+use super::options::{self, Options};
 
 /// A program after the first, with the options that are its own.
 #[derive(Clone, Debug, Parser)]
@@ -15,26 +15,39 @@ use crate::talk::Program;
     disable_version_flag = true,
     override_usage = "aldis-run [OPTIONS OF THE JOB] -n <N> PROGRAM [ARGS]... : -n <N> [--wdir <FOLDER>] [--env <NAME[=VALUE]>] PROGRAM [ARGS]..."
 )]
-pub(crate) struct Part {
+pub struct Part {
     /// Ranks that run this program
-    #[arg(short = 'n', value_name = "N", value_parser = cli::ranks)]
-    pub(crate) plan: aldis_host_sim::shape::Plan,
+    #[arg(short = 'n', value_name = "N", value_parser = options::ranks)]
+    pub plan: crate::shape::Plan,
 
     /// The folder in which they start
     #[arg(long, value_name = "FOLDER")]
-    pub(crate) wdir: Option<PathBuf>,
+    pub wdir: Option<PathBuf>,
 
     /// A variable for their environment
-    #[arg(long = "env", value_name = "NAME[=VALUE]", value_parser = cli::variable)]
-    pub(crate) environment: Vec<(OsString, OsString)>,
+    #[arg(long = "env", value_name = "NAME[=VALUE]", value_parser = options::variable)]
+    pub environment: Vec<(OsString, OsString)>,
 
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"])]
-    pub(crate) command: Vec<OsString>,
+    pub command: Vec<OsString>,
+}
+
+/// A program and the ranks that run it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Program {
+    /// How many.
+    pub ranks: u32,
+    /// Its name and its arguments.
+    pub command: Vec<OsString>,
+    /// The folder to start it in, if it is another than the node's.
+    pub folder: Option<OsString>,
+    /// Variables to set.
+    pub environment: Vec<(OsString, OsString)>,
 }
 
 /// Splits a command line at each `:`.
-pub(crate) fn split(words: impl Iterator<Item = OsString>) -> Vec<Vec<OsString>> {
+pub fn split(words: impl Iterator<Item = OsString>) -> Vec<Vec<OsString>> {
     let mut parts = vec![Vec::new()];
     for word in words {
         if word == ":" {
@@ -49,16 +62,16 @@ pub(crate) fn split(words: impl Iterator<Item = OsString>) -> Vec<Vec<OsString>>
 
 impl Options {
     /// Takes the programs after the first.
-    pub(crate) fn join(&mut self, others: Vec<Part>) -> Result<(), String> {
+    pub fn join(&mut self, others: Vec<Part>) -> Result<(), String> {
         let ranks = others.iter().fold(self.plan.ranks, |sum, part| sum.saturating_add(part.plan.ranks));
-        self.plan =
-            cli::ranks(&ranks.to_string()).map_err(|why| format!("{ranks} ranks of all programs: {why}"))?;
+        self.plan = options::ranks(&ranks.to_string())
+            .map_err(|why| format!("{ranks} ranks of all programs: {why}"))?;
         self.others = others;
         Ok(())
     }
 
     /// The programs, by the ranks that run them; each with its environment whole.
-    pub(crate) fn programs(&self) -> Vec<Program> {
+    pub fn programs(&self) -> Vec<Program> {
         let others: u32 = self.others.iter().map(|part| part.plan.ranks).sum();
         let program =
             |ranks, command: &[OsString], folder: Option<&PathBuf>, own: &[(OsString, OsString)]| {

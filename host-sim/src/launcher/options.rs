@@ -4,31 +4,25 @@ use core::time::Duration;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use aldis_host_sim::arena;
-use aldis_host_sim::coll_rules::{self, Question, RuleFile};
-use aldis_host_sim::job;
-use aldis_host_sim::shape::Plan;
-use aldis_host_sim::storage::MAX_RANKS;
-use aldis_host_sim::tcp::KEY_BYTES;
-use aldis_host_sim::transport;
-use aldis_host_sim::wireup::TcpTerms;
 use clap::error::ErrorKind;
 use clap::{ArgAction, CommandFactory, Parser, ValueEnum};
 
-use crate::hosts::{self, Place, Share};
-use crate::programs::Part;
-use crate::remote::{self, Ways};
-use crate::talk::{Input, Order};
-use crate::tcp_options::TcpOptions;
+use super::hosts::{self, Share};
+use super::programs::Part;
+use super::tcp_options::TcpOptions;
+use crate::coll_rules::{self, Question, RuleFile};
+use crate::shape::Plan;
+use crate::storage::MAX_RANKS;
+use crate::{arena, job, transport};
 
 /// The flag that asks for what collectives there are.
-pub(crate) const LIST_ALGORITHMS: &str = "list_algorithms";
+pub const LIST_ALGORITHMS: &str = "list_algorithms";
 
 /// The option that asks how a collective would be carried out.
-pub(crate) const EXPLAIN_COLLECTIVE: &str = "explain_collective";
+pub const EXPLAIN_COLLECTIVE: &str = "explain_collective";
 
 /// The option that names the file of rules.
-pub(crate) const COLL_RULES: &str = "coll_rules";
+pub const COLL_RULES: &str = "coll_rules";
 
 /// Start a job of N ranks, on this machine or on several, and end it as one.
 ///
@@ -37,109 +31,110 @@ pub(crate) const COLL_RULES: &str = "coll_rules";
 /// which rank, why, and what every rank was doing. Nothing is left behind, whatever is killed when.
 #[derive(Debug, Parser)]
 #[command(name = "aldis-run", version, about, long_about, after_long_help = EXAMPLES, max_term_width = 100)]
-pub(crate) struct Options {
+pub struct Options {
     /// Ranks of the job
     #[arg(short = 'n', value_name = "N", value_parser = ranks, required = false, required_unless_present = EXPLAIN_COLLECTIVE)]
-    pub(crate) plan: Plan,
+    pub plan: Plan,
 
     /// How messages travel between the ranks
     #[arg(long, value_enum, default_value_t = TransportName::Auto)]
-    pub(crate) transport: TransportName,
+    pub transport: TransportName,
 
     /// Where the ranks run: hosts as ssh knows them, each with :K for K ranks or as many as it must take; IPv6 addresses in
     /// brackets; localhost without ssh; netns:NAME in a network namespace; local:NAME as one more host on this machine
     #[arg(long = "host", value_name = "HOST[:K],...", value_parser = hosts::list, action = ArgAction::Append)]
-    pub(crate) hosts: Vec<Hosts>,
+    pub hosts: Vec<Hosts>,
 
     /// A file of hosts, one a line: HOST, HOST:K or HOST slots=K; # begins a comment
     #[arg(long, value_name = "FILE", conflicts_with = "hosts")]
-    pub(crate) hostfile: Option<PathBuf>,
+    pub hostfile: Option<PathBuf>,
 
     /// The command that runs another on a host: it is given the host and the command
     #[arg(long, value_name = "COMMAND", default_value = "ssh", value_parser = shell)]
-    pub(crate) ssh: Shell,
+    pub ssh: Shell,
 
     /// Where aldis-run is on the other hosts; this program's own path if not given
     #[arg(long, value_name = "PATH")]
-    pub(crate) agent: Option<String>,
+    pub agent: Option<String>,
 
     /// The folder in which every rank of a program starts, on every host; this one's if not given
     #[arg(long, value_name = "FOLDER")]
-    pub(crate) wdir: Option<PathBuf>,
+    pub wdir: Option<PathBuf>,
 
     /// A variable for the environment of every rank, whatever program it runs
     #[arg(long = "genv", value_name = "NAME[=VALUE]", value_parser = variable)]
-    pub(crate) common: Vec<(OsString, OsString)>,
+    pub common: Vec<(OsString, OsString)>,
 
     /// A variable for the environment of every rank of a program; without a value it is passed on as it is here
     #[arg(long = "env", value_name = "NAME[=VALUE]", value_parser = variable)]
-    pub(crate) environment: Vec<(OsString, OsString)>,
+    pub environment: Vec<(OsString, OsString)>,
 
     /// Memory of each rank that the ranks of its host have mapped too, such as 64M: what is sent from it is copied once
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = arena_bytes, env = arena::VARIABLE)]
-    pub(crate) arena: usize,
+    pub arena: usize,
 
     /// How collectives are carried out: a file of rules, OPERATION RANKS BYTES ALGORITHM a line; docs/collectives.md
     #[arg(long, id = COLL_RULES, value_name = "FILE", value_parser = RuleFile::read, env = coll_rules::VARIABLE)]
-    pub(crate) coll_rules: Option<RuleFile>,
+    pub coll_rules: Option<RuleFile>,
 
     /// End the job after so many seconds, with a report of what every rank is doing; exit code 124
     #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, value_parser = seconds)]
-    pub(crate) timeout: Option<Duration>,
+    pub timeout: Option<Duration>,
 
     /// How long the ranks may take to find each other, in seconds
     #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, value_parser = seconds, default_value = "30", env = job::TIMEOUT_VARIABLE)]
-    pub(crate) join_timeout: Duration,
+    pub join_timeout: Duration,
 
     /// From a signal that asks for the job's end (Ctrl-C, SIGTERM) until ranks that ignore it are ended, by SIGTERM and
     /// then SIGKILL, in seconds
     #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, value_parser = seconds, default_value = "5")]
-    pub(crate) kill_after: Duration,
+    pub kill_after: Duration,
 
     /// Keep notes, such as that ranks share cores, to itself; without it they are said on a terminal alone
     #[arg(short, long)]
-    pub(crate) quiet: bool,
+    pub quiet: bool,
 
     /// Take programs that know nothing of jobs: as long as no rank joins, they may end when and how they like
     #[arg(long)]
-    pub(crate) any_program: bool,
+    pub any_program: bool,
 
     /// Pin ranks to cores
     #[arg(long, value_enum, default_value_t = Bind::None)]
-    pub(crate) bind: Bind,
+    pub bind: Bind,
 
     /// What to do with what the ranks print
     #[arg(long, value_enum, default_value_t = Output::Prefix)]
-    pub(crate) output: Output,
+    pub output: Output,
 
     /// Close with the report as one line of JSON on standard error, also when all went well
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
 
     /// List the algorithms of every collective operation by the names that select them, with their sources, and end
     #[arg(long, id = LIST_ALGORITHMS, exclusive = true)]
-    pub(crate) list_algorithms: bool,
+    pub list_algorithms: bool,
 
     /// Say how a collective would be carried out, by the rules if there are any, and why, and end: such as allreduce:8:1M
     #[arg(long, id = EXPLAIN_COLLECTIVE, value_name = "OPERATION:RANKS:BYTES", value_parser = Question::parse)]
-    pub(crate) explain_collective: Option<Question>,
+    pub explain_collective: Option<Question>,
 
+    #[expect(missing_docs, reason = "it would be the head of the help")]
     #[command(flatten)]
-    pub(crate) tcp: TcpOptions,
+    pub tcp: TcpOptions,
 
     /// The program and its arguments; everything from here on is the program's, up to `:`, behind which stands another program
     /// with its own -n, --wdir and --env
     #[arg(required_unless_present = EXPLAIN_COLLECTIVE, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"])]
-    pub(crate) command: Vec<OsString>,
+    pub command: Vec<OsString>,
 
     /// The programs after the first.
     #[arg(skip)]
-    pub(crate) others: Vec<Part>,
+    pub others: Vec<Part>,
 }
 
 /// The transports that there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum TransportName {
+pub enum TransportName {
     /// Shared memory on a host, TCP between hosts
     Auto,
     /// Shared memory alone, on one host
@@ -154,7 +149,7 @@ pub(crate) enum TransportName {
 
 /// Where ranks run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum Bind {
+pub enum Bind {
     /// Each of a host's ranks on a core of its own, physical cores first, round and round
     Core,
     /// Wherever the system puts them
@@ -163,7 +158,7 @@ pub(crate) enum Bind {
 
 /// How output is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum Output {
+pub enum Output {
     /// Line by line as it comes, `[rank] ` in front
     Prefix,
     /// Held back, in memory, and shown rank by rank at the end
@@ -212,32 +207,32 @@ Environment:
   docs/environment.md says what each may be.
   Rank 0, if it is on this machine, inherits the launcher's input unless that is a terminal; the others read nothing.
 
-A program takes part by calling `aldis_host_sim::run`; started without aldis-run it is a job of one rank, or a rank of the
+A program takes part by calling `crate::run`; started without aldis-run it is a job of one rank, or a rank of the
 process manager that has started it (mpiexec.hydra, srun --mpi=pmi2): docs/managers.md."#;
 
 /// The hosts of one `--host`.
-pub(crate) type Hosts = Vec<hosts::Listed>;
+pub type Hosts = Vec<hosts::Listed>;
 
 /// The words of a command.
-pub(crate) type Shell = Vec<String>;
+pub type Shell = Vec<String>;
 
 impl Options {
     /// Takes the programs after the first; ends this one with an error if there are too many ranks of them.
-    pub(crate) fn take(&mut self, others: Vec<Part>) {
+    pub fn take(&mut self, others: Vec<Part>) {
         if let Err(text) = self.join(others) {
             Self::command().error(ErrorKind::ValueValidation, text).exit();
         }
     }
 
     /// Ends the program with an error if the options contradict each other.
-    pub(crate) fn check(&self) {
+    pub fn check(&self) {
         if let Err(text) = self.shares() {
             Self::command().error(ErrorKind::ValueValidation, text).exit();
         }
     }
 
     /// Which ranks each host gets.
-    pub(crate) fn shares(&self) -> Result<Vec<Share>, String> {
+    pub fn shares(&self) -> Result<Vec<Share>, String> {
         let listed = match &self.hostfile {
             Some(path) => hosts::file(path)?,
             None if self.hosts.is_empty() => hosts::list("localhost")?,
@@ -257,45 +252,12 @@ impl Options {
         Ok(shares)
     }
 
-    /// How agents are started.
-    pub(crate) fn ways(&self) -> Result<Ways, String> {
-        let agent = self.agent.clone().map_or_else(remote::own_program, Ok)?;
-        Ok(Ways { shell: self.ssh.clone(), agent })
-    }
-
     /// Whether any two ranks of these hosts talk over TCP.
-    pub(crate) fn uses_tcp(&self, shares: &[Share]) -> bool {
+    pub fn uses_tcp(&self, shares: &[Share]) -> bool {
         match self.transport {
             TransportName::Tcp => true,
             TransportName::Verbs | TransportName::ShmVerbs => false,
             TransportName::Auto | TransportName::Shm => shares.len() > 1,
-        }
-    }
-
-    /// What the host of this share is to start, with so long left for the ranks to join.
-    pub(crate) fn order(
-        &self,
-        job: u64,
-        share: &Share,
-        left: Duration,
-        key: Option<[u8; KEY_BYTES]>,
-    ) -> Order {
-        let here = share.place == Place::Here;
-        let own = || aldis_sys::process::current_dir().ok().filter(|_| !here);
-        Order {
-            job,
-            size: self.plan.ranks,
-            first: share.first,
-            ranks: share.ranks,
-            shares_memory: !matches!(self.transport, TransportName::Tcp | TransportName::Verbs),
-            arena_bytes: self.arena as u64,
-            join_ms: u32::try_from(left.as_millis()).unwrap_or(u32::MAX),
-            binds: self.bind == Bind::Core,
-            pipes: self.output != Output::Plain || !here,
-            input: if here { Input::Inherited } else { Input::Empty },
-            programs: self.programs(),
-            folder: own().map(Into::into),
-            tcp: key.map(|key| Box::new(TcpTerms { key, config: self.tcp.config() })),
         }
     }
 }
@@ -303,7 +265,7 @@ impl Options {
 impl Options {
     /// What the ranks of a program find in their environment: what the user says for all and for them, then the rules and the
     /// transport, which nobody's own can replace.
-    pub(crate) fn variables(&self, program: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
+    pub fn variables(&self, program: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
         let rules = self.coll_rules.as_ref().map_or_else(String::new, RuleFile::carried);
         let own = (coll_rules::TEXT_VARIABLE.into(), rules.into());
         let name = self.transport.to_possible_value().map(|value| value.get_name().to_owned());
@@ -319,7 +281,7 @@ fn shell(line: &str) -> Result<Shell, String> {
 }
 
 /// `NAME=VALUE`, or `NAME` of this environment.
-pub(crate) fn variable(text: &str) -> Result<(OsString, OsString), String> {
+pub fn variable(text: &str) -> Result<(OsString, OsString), String> {
     let (name, value) = match text.split_once('=') {
         Some((name, value)) => (name, value.into()),
         None => {
@@ -335,7 +297,7 @@ pub(crate) fn variable(text: &str) -> Result<(OsString, OsString), String> {
 }
 
 /// A number of ranks that the storage has room for.
-pub(crate) fn ranks(text: &str) -> Result<Plan, String> {
+pub fn ranks(text: &str) -> Result<Plan, String> {
     if text == "p" {
         return Err("-np is -n here; aldis-mpiexec takes the options of mpiexec".into());
     }
@@ -344,7 +306,9 @@ pub(crate) fn ranks(text: &str) -> Result<Plan, String> {
         return Err("a job needs at least one rank; try -n 1".into());
     }
     Plan::of(ranks).ok_or_else(|| {
-        format!("the host storage (aldis_host_sim::storage) has room for {MAX_RANKS} peers; try -n {MAX_RANKS} or fewer")
+        format!(
+            "the host storage (crate::storage) has room for {MAX_RANKS} peers; try -n {MAX_RANKS} or fewer"
+        )
     })
 }
 
@@ -360,13 +324,11 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use aldis_host_sim::transport::Choice;
-    use aldis_host_sim::wireup::SOCKET_VARIABLE;
-    use aldis_host_sim::{cma, copier, pmi};
-    use clap::CommandFactory;
-
+    use super::super::programs::{self, Program};
     use super::*;
-    use crate::programs;
+    use crate::transport::Choice;
+    use crate::wireup::SOCKET_VARIABLE;
+    use crate::{cma, copier, pmi};
 
     fn parse(line: &str) -> Result<Options, String> {
         Options::try_parse_from(line.split_whitespace()).map_err(|error| error.to_string())
@@ -379,7 +341,7 @@ mod tests {
 
     #[test]
     fn the_page_of_variables_has_them_all() {
-        let page = include_str!("../../../../docs/environment.md");
+        let page = include_str!("../../../docs/environment.md");
         for option in Options::command().get_arguments() {
             let Some((variable, name)) = option.get_env().zip(option.get_long()) else { continue };
             let row = format!("| `{}` | `--{name}` |", variable.to_string_lossy());
@@ -428,9 +390,7 @@ mod tests {
         let [a, b, c] = programs.as_slice() else { panic!("three programs") };
         assert_eq!((a.command.join("_".as_ref()), a.folder.as_ref()), ("a_x".into(), None));
         assert_eq!((b.command.join("_".as_ref()), b.folder.clone()), ("b_-n_7".into(), Some("/w".into())));
-        let has = |program: &crate::talk::Program, name: &str| {
-            program.environment.iter().any(|(known, _)| known == name)
-        };
+        let has = |program: &Program, name: &str| program.environment.iter().any(|(known, _)| known == name);
         assert!([a, b, c].iter().all(|one| has(one, "G")) && has(a, "A") && has(b, "B"));
         assert!(!has(b, "A") && !has(a, "B") && !has(c, "A") && !has(c, "B"));
         let parts = vec![Part::try_parse_from("aldis-run -n 60 b".split(' ')).unwrap()];

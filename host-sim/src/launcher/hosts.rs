@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// Something that runs an agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub enum Place {
     /// This machine, by the launcher itself.
     Here,
     /// This machine once more: an agent, and so a node of its own.
@@ -29,35 +29,46 @@ impl fmt::Display for Place {
 
 /// A place on a list, with the number of ranks that it is to take; `None` for as many as it must.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Listed {
+pub struct Listed {
     place: Place,
     slots: Option<u32>,
 }
 
 /// A place and its ranks, which follow each other.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Share {
-    pub(crate) place: Place,
-    pub(crate) first: u32,
-    pub(crate) ranks: u32,
+pub struct Share {
+    /// What runs them.
+    pub place: Place,
+    /// The first of them.
+    pub first: u32,
+    /// How many.
+    pub ranks: u32,
 }
 
 /// Hosts as `--host` takes them: `a,b:2,[::1]:4,netns:x`.
-pub(crate) fn list(text: &str) -> Result<Vec<Listed>, String> {
+pub fn list(text: &str) -> Result<Vec<Listed>, String> {
     text.split(',').map(|word| listed(word.trim())).collect()
 }
 
 /// Hosts of a file: one a line, `a`, `b:2` or `b slots=2`; `#` begins a comment.
-pub(crate) fn file(path: &Path) -> Result<Vec<Listed>, String> {
+pub fn file(path: &Path) -> Result<Vec<Listed>, String> {
     let text =
         aldis_sys::file::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    lines(&text).map_err(|error| format!("{}{error}", path.display()))
+}
+
+/// The same of a file's text.
+///
+/// # Errors
+/// The first line that is none of these, or that there is no host.
+pub fn lines(text: &str) -> Result<Vec<Listed>, String> {
     let lines = (1..).zip(text.lines().map(|line| line.split('#').next().unwrap_or_default().trim()));
-    let hosts = lines.filter(|(_, line)| !line.is_empty()).map(|(number, line)| {
-        line_of_file(line).map_err(|error| format!("{}, line {number}: {error}", path.display()))
-    });
+    let hosts = lines
+        .filter(|(_, line)| !line.is_empty())
+        .map(|(number, line)| line_of_file(line).map_err(|error| format!(", line {number}: {error}")));
     let hosts: Vec<Listed> = hosts.collect::<Result<_, _>>()?;
     if hosts.is_empty() {
-        return Err(format!("{}: no host in it", path.display()));
+        return Err(": no host in it".into());
     }
     Ok(hosts)
 }
@@ -143,7 +154,7 @@ fn slots(text: &str) -> Result<u32, String> {
 
 /// Which ranks each place gets: in the order of the list, each as many as it has slots (one if none are given); what is left
 /// then is spread evenly over those without a number. A place that is listed twice is one place.
-pub(crate) fn share_out(ranks: u32, hosts: &[Listed]) -> Result<Vec<Share>, String> {
+pub fn share_out(ranks: u32, hosts: &[Listed]) -> Result<Vec<Share>, String> {
     let mut left = ranks;
     let mut counts: Vec<u32> = Vec::new();
     for host in hosts {
@@ -181,7 +192,7 @@ pub(crate) fn share_out(ranks: u32, hosts: &[Listed]) -> Result<Vec<Share>, Stri
 }
 
 /// Splits a command line into words as a shell does, quotes and backslashes included and nothing else.
-pub(crate) fn words(line: &str) -> Result<Vec<String>, String> {
+pub fn words(line: &str) -> Result<Vec<String>, String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     let mut letters = line.chars();
     while let Some(letter) = letters.next() {
@@ -207,7 +218,7 @@ pub(crate) fn words(line: &str) -> Result<Vec<String>, String> {
 }
 
 /// A word as a shell reads it back, whatever is in it.
-pub(crate) fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+=:,@%".contains(letter);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();

@@ -3,15 +3,16 @@
 use core::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use aldis_host_sim::tcp::environment::{bytes, links, ports};
-use aldis_host_sim::tcp::tls::Files;
-use aldis_host_sim::tcp::{Config, Family, Interfaces};
 use clap::{Args, ValueEnum};
+
+use crate::tcp::environment::{bytes, links, ports};
+use crate::tcp::tls::Files;
+use crate::tcp::{Config, Family, Interfaces};
 
 /// The options of ranks that are reached over TCP.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "TCP, between hosts or with --transport tcp")]
-pub(crate) struct TcpOptions {
+pub struct TcpOptions {
     /// Use only these interfaces: names, addresses or networks such as 10.1.0.0/16
     #[arg(long = "tcp-include", value_name = "NAME,...", value_delimiter = ',', env = "ALDIS_TCP_INCLUDE")]
     include: Vec<String>,
@@ -66,7 +67,7 @@ enum FamilyName {
 
 impl TcpOptions {
     /// The ranks' configuration.
-    pub(crate) fn config(&self) -> Config {
+    pub fn config(&self) -> Config {
         let family = self.family.map(|family| match family {
             FamilyName::V4 => Family::V4,
             FamilyName::V6 => Family::V6,
@@ -91,7 +92,7 @@ impl TcpOptions {
     }
 
     /// Why this can be the configuration of no host with so many ranks, if it cannot.
-    pub(crate) fn contradiction(&self, ranks: u32) -> Option<String> {
+    pub fn contradiction(&self, ranks: u32) -> Option<String> {
         if let Some(both) = self.include.iter().find(|name| self.exclude.contains(name)) {
             return Some(format!("--tcp-include and --tcp-exclude both name {both}"));
         }

@@ -1,0 +1,44 @@
+//! What the options of a job tell its nodes.
+
+use core::time::Duration;
+
+use aldis_host_sim::launcher::hosts::{Place, Share};
+use aldis_host_sim::launcher::options::{Bind, Options, Output, TransportName};
+use aldis_host_sim::tcp::KEY_BYTES;
+use aldis_host_sim::wireup::TcpTerms;
+
+use crate::remote::{self, Ways};
+use crate::talk::{Input, Order};
+
+/// How agents are started.
+pub(crate) fn ways(options: &Options) -> Result<Ways, String> {
+    let agent = options.agent.clone().map_or_else(remote::own_program, Ok)?;
+    Ok(Ways { shell: options.ssh.clone(), agent })
+}
+
+/// What the host of this share is to start, with so long left for the ranks to join, and the key of connections if there
+/// are any.
+pub(crate) fn order(
+    options: &Options,
+    job: u64,
+    share: &Share,
+    (left, key): (Duration, Option<[u8; KEY_BYTES]>),
+) -> Order {
+    let here = share.place == Place::Here;
+    let own = || aldis_sys::process::current_dir().ok().filter(|_| !here);
+    Order {
+        job,
+        size: options.plan.ranks,
+        first: share.first,
+        ranks: share.ranks,
+        shares_memory: !matches!(options.transport, TransportName::Tcp | TransportName::Verbs),
+        arena_bytes: options.arena as u64,
+        join_ms: u32::try_from(left.as_millis()).unwrap_or(u32::MAX),
+        binds: options.bind == Bind::Core,
+        pipes: options.output != Output::Plain || !here,
+        input: if here { Input::Inherited } else { Input::Empty },
+        programs: options.programs(),
+        folder: own().map(Into::into),
+        tcp: key.map(|key| Box::new(TcpTerms { key, config: options.tcp.config() })),
+    }
+}

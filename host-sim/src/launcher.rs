@@ -1,0 +1,13 @@
+//! What a user tells the launcher `aldis-run`: its command line, host files and variables, read and checked.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`options`] | the options of a job and of its first program |
+//! | [`programs`] | several programs in one job |
+//! | [`hosts`] | where ranks run, and which ranks each host gets |
+//! | [`tcp_options`] | what is said about TCP |
+
+pub mod hosts;
+pub mod options;
+pub mod programs;
+pub mod tcp_options;
