@@ -9,7 +9,7 @@ use crate::workspace::{Package, Workspace};
 /// A crate and the crates of the house that it may use.
 type Floor = (&'static str, &'static [&'static str]);
 
-/// The five crates without an operating system, the programs that run on them, and the host's.
+/// The five crates without an operating system, the programs that run on them, and the host's three.
 const ALL: &[&str] = &[
     "aldis-hal",
     "aldis-protocols",
@@ -17,7 +17,9 @@ const ALL: &[&str] = &[
     "aldis-kernel",
     "aldis-coll",
     "aldis-programs",
+    "aldis-sys",
     "aldis-host-sim",
+    "aldis-mpi-abi",
 ];
 
 /// DESIGN.md section 1, from the ground up. `drivers` and `kernel` never import each other: they meet at

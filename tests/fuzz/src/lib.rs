@@ -7,7 +7,9 @@
 mod decoders;
 mod engine;
 mod host;
+mod launcher;
 mod links;
+mod mpi;
 mod script;
 
 /// A function of bytes that panics if what it tries does not hold.
@@ -37,6 +39,12 @@ pub const TARGETS: &[Target] = &[
     Target { name: "wireup", about: "messages between ranks and the launcher", run: host::wireup },
     Target { name: "pmi", about: "messages of process managers", run: host::pmi },
     Target { name: "rules", about: "files of collective rules, and questions to them", run: host::rules },
+    Target {
+        name: "launcher",
+        about: "command lines, hosts and values for the launcher",
+        run: launcher::launcher,
+    },
+    Target { name: "mpi", about: "the C interface under any calls", run: mpi::mpi },
 ];
 
 /// The target of this name.

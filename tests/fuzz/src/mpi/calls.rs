@@ -1,0 +1,653 @@
+//! The calls of a script, by what they are about.
+
+use core::ffi::{c_int, c_void};
+
+use super::ffi::{self, Handle, Status, pmpi};
+use super::pools::Pools;
+use super::{Player, checked};
+
+/// Messages that a script begins at most: each has room where it is received, so none waits.
+const SENDS_MAX: u32 = 24;
+
+/// Room for any text.
+const TEXT_BYTES: usize = 2048;
+
+impl Player<'_> {
+    /// One call.
+    pub(super) fn call(&mut self) {
+        match self.script.byte() % 16 {
+            0 | 1 => self.send(),
+            2 | 3 => self.receive(),
+            4 => self.keep_message(),
+            5 | 6 => self.complete(),
+            7 => self.request(),
+            8 => self.collective(),
+            9 => self.reduction(),
+            10 => self.started_collective(),
+            11 => self.datatype(),
+            12 => self.pack(),
+            13 => self.group(),
+            14 => self.communicator(),
+            _ => match self.script.byte() % 4 {
+                0 => self.attribute(),
+                1 => self.hint(),
+                2 => self.topology(),
+                _ => self.partitioned(),
+            },
+        }
+    }
+
+    /// A rank to send to: most often the one that there is.
+    fn rank(&mut self) -> c_int {
+        match self.script.byte() {
+            0..200 => 0,
+            200..225 => ffi::PROC_NULL,
+            _ => self.number(),
+        }
+    }
+
+    /// A rank to receive from, and a tag.
+    fn envelope(&mut self) -> [c_int; 2] {
+        let from = if self.script.byte().is_multiple_of(8) { ffi::ANY_SOURCE } else { self.rank() };
+        let tag = if self.script.byte().is_multiple_of(8) { ffi::ANY_TAG } else { self.number() };
+        [from, tag]
+    }
+
+    /// Whom to receive from by which tag, so that what goes to `to` is received: it cannot be cancelled.
+    fn same(&mut self, to: c_int) -> (c_int, c_int) {
+        self.pools.exchanges += 1;
+        (if to == ffi::PROC_NULL { to } else { 0 }, 7000 + self.pools.exchanges)
+    }
+
+    fn send(&mut self) {
+        if self.pools.sent >= SENDS_MAX {
+            return;
+        }
+        let ((data, count, datatype), to, tag) = (self.data(1), self.rank(), self.number());
+        let (comm, mut made) = (self.pools.comms.pick(&mut self.script), ffi::REQUEST_NULL);
+        let request = self.result(&mut made);
+        let code = match self.script.byte() % 6 {
+            0 => pmpi!(PMPI_Issend_c(data, count, datatype, to, tag, comm, request)),
+            1 => pmpi!(PMPI_Irsend_c(data, count, datatype, to, tag, comm, request)),
+            2 => pmpi!(PMPI_Ibsend_c(data, count, datatype, to, tag, comm, request)),
+            3 => {
+                let (from, tag) = self.same(to);
+                pmpi!(PMPI_Isendrecv_replace_c(data, count, datatype, to, tag, from, tag, comm, request))
+            }
+            _ => pmpi!(PMPI_Isend_c(data, count, datatype, to, tag, comm, request)),
+        };
+        let is_begun = checked(code);
+        self.pools.sent += u32::from(is_begun);
+        self.keep(is_begun, made);
+    }
+
+    fn receive(&mut self) {
+        let ((data, count, datatype), [from, tag]) = (self.data(1), self.envelope());
+        let comm = self.pools.comms.pick(&mut self.script);
+        let (mut made, mut status, mut flag) = (ffi::REQUEST_NULL, Status::default(), 0);
+        let request = self.result(&mut made);
+        match self.script.byte() % 5 {
+            0 | 1 => {
+                let code = pmpi!(PMPI_Irecv_c(data, count, datatype, from, tag, comm, request));
+                self.keep(checked(code), made);
+            }
+            2 => {
+                let flagged = self.result(&mut flag);
+                let code = pmpi!(PMPI_Iprobe(from, tag, comm, flagged, &raw mut status));
+                if checked(code) && flag != 0 {
+                    let code = pmpi!(PMPI_Recv_c(data, count, datatype, from, tag, comm, &raw mut status));
+                    checked(code);
+                }
+            }
+            3 => {
+                let mut message = ffi::MESSAGE_NULL;
+                let place = self.result(&mut message);
+                let code = pmpi!(PMPI_Improbe(from, tag, comm, &raw mut flag, place, &raw mut status));
+                if checked(code) && flag != 0 {
+                    self.pools.messages.push(message);
+                }
+            }
+            _ => {
+                let own = self.pools.messages.pick(&mut self.script);
+                let mut message = own;
+                let place = self.result(&mut message);
+                let code = pmpi!(PMPI_Imrecv_c(data, count, datatype, place, request));
+                self.keep(checked(code), made);
+                if message != own {
+                    self.pools.messages.forget(own);
+                }
+            }
+        }
+    }
+
+    /// A message that is sent or received again and again; a buffer.
+    fn keep_message(&mut self) {
+        let ((data, count, datatype), to, tag) = (self.data(1), self.rank(), self.number());
+        let (comm, mut made) = (self.pools.comms.pick(&mut self.script), ffi::REQUEST_NULL);
+        let request = self.result(&mut made);
+        let code = match self.script.byte() % 6 {
+            0 => pmpi!(PMPI_Send_init_c(data, count, datatype, to, tag, comm, request)),
+            1 => pmpi!(PMPI_Bsend_init_c(data, count, datatype, to, tag, comm, request)),
+            2 | 3 => pmpi!(PMPI_Recv_init_c(data, count, datatype, to, tag, comm, request)),
+            4 => {
+                let size = self.number();
+                pmpi!(PMPI_Buffer_attach(self.place(8192), if size > 5 { 8192 } else { size }))
+            }
+            _ => {
+                let size = self.number();
+                pmpi!(PMPI_Comm_attach_buffer(comm, self.place(8192), if size > 5 { 8192 } else { size }))
+            }
+        };
+        self.keep(checked(code), made);
+    }
+
+    /// Tests requests, and waits for those that are over.
+    fn complete(&mut self) {
+        let picked: [Handle; 3] = core::array::from_fn(|_| self.pools.requests.pick(&mut self.script));
+        let (mut requests, mut statuses) = (picked, [Status::default(); 3]);
+        let (mut flag, mut index, mut indices) = (0, 0, [0; 3]);
+        let count = c_int::from(self.script.byte() % 5) - 1;
+        let places = requests.as_mut_ptr();
+        let (flags, told) = (self.result(&mut flag), statuses.as_mut_ptr());
+        let code = match self.script.byte() % 5 {
+            0 => pmpi!(PMPI_Test(places, flags, told)),
+            1 => pmpi!(PMPI_Testall(count.min(3), places, flags, told)),
+            2 => pmpi!(PMPI_Testany(count.min(3), places, self.result(&mut index), flags, told)),
+            3 => pmpi!(PMPI_Testsome(count.min(3), places, flags, indices.as_mut_ptr(), told)),
+            _ => {
+                let code = pmpi!(PMPI_Request_get_status(picked[0], flags, told));
+                if code == ffi::SUCCESS && flag != 0 { pmpi!(PMPI_Wait(places, told)) } else { code }
+            }
+        };
+        checked(code);
+        for (was, is) in picked.into_iter().zip(requests) {
+            if was != is {
+                self.pools.requests.forget(was);
+            }
+        }
+    }
+
+    /// Starts, cancels and frees requests, and makes those of the program's.
+    fn request(&mut self) {
+        let picked = self.pools.requests.pick(&mut self.script);
+        let mut request = picked;
+        let place = self.result(&mut request);
+        match self.script.byte() % 6 {
+            0 | 1 if self.pools.sent < SENDS_MAX => {
+                self.pools.sent += 1;
+                checked(pmpi!(PMPI_Start(place)));
+            }
+            2 => drop(checked(pmpi!(PMPI_Cancel(place)))),
+            3 => {
+                // A receive that is freed would take a message of another script.
+                checked(pmpi!(PMPI_Cancel(place)));
+                checked(pmpi!(PMPI_Request_free(place)));
+                if request != picked {
+                    self.pools.requests.forget(picked);
+                }
+            }
+            4 => {
+                let mut made = ffi::REQUEST_NULL;
+                let into = self.result(&mut made);
+                let nothing = core::ptr::null_mut();
+                let code = pmpi!(PMPI_Grequest_start(
+                    Some(ffi::query),
+                    Some(ffi::free),
+                    Some(ffi::cancel),
+                    nothing,
+                    into
+                ));
+                self.keep(checked(code), made);
+            }
+            5 => drop(checked(pmpi!(PMPI_Grequest_complete(picked)))),
+            _ => drop(checked(pmpi!(PMPI_Startall(c_int::from(place.is_null()) - 1, place)))),
+        }
+    }
+
+    fn collective(&mut self) {
+        let ((data, count, datatype), (into, room, kind)) = (self.data(1), self.data(1));
+        let (comm, root) = (self.pools.comms.pick(&mut self.script), self.rank());
+        let mut lens = [room, 0, 0];
+        let (mut starts, mut kinds) = ([0_isize; 3], [kind; 3]);
+        let lens = self.result(&mut lens).cast();
+        let code = match self.script.byte() % 7 {
+            0 => pmpi!(PMPI_Barrier(comm)),
+            1 => pmpi!(PMPI_Bcast_c(data, count, datatype, root, comm)),
+            2 => pmpi!(PMPI_Gather_c(data, count, datatype, into, room, kind, root, comm)),
+            3 => pmpi!(PMPI_Allgather_c(data, count, datatype, into, room, kind, comm)),
+            4 => pmpi!(PMPI_Gatherv_c(
+                data,
+                count,
+                datatype,
+                into,
+                lens,
+                starts.as_mut_ptr(),
+                kind,
+                root,
+                comm
+            )),
+            5 => {
+                let (ends, of) = (starts.as_mut_ptr(), kinds.as_mut_ptr());
+                pmpi!(PMPI_Alltoallw_c(into, lens, ends, of, into, lens, ends, of, comm))
+            }
+            _ => pmpi!(PMPI_Neighbor_allgather_c(data, count, datatype, into, room, kind, comm)),
+        };
+        checked(code);
+    }
+
+    fn reduction(&mut self) {
+        let (data, count, datatype) = self.data(1);
+        let into = match self.script.byte() {
+            255 => core::ptr::null_mut(),
+            254 => core::ptr::without_provenance_mut(ffi::IN_PLACE),
+            _ => data.wrapping_byte_add(usize::from(self.script.byte() % 8) * 8),
+        };
+        let into = if self.reaches_beyond(into, count, datatype, 1) { data } else { into };
+        let (op, comm, root) =
+            (self.pools.ops.pick(&mut self.script), self.pools.comms.pick(&mut self.script), self.rank());
+        let (mut made, info) = (ffi::REQUEST_NULL, self.pools.infos.pick(&mut self.script));
+        let request = self.result(&mut made);
+        let code = match self.script.byte() % 9 {
+            0 => pmpi!(PMPI_Allreduce_c(data, into, count, datatype, op, comm)),
+            1 => pmpi!(PMPI_Reduce_c(data, into, count, datatype, op, root, comm)),
+            2 => pmpi!(PMPI_Scan_c(data, into, count, datatype, op, comm)),
+            3 => pmpi!(PMPI_Reduce_scatter_block_c(data, into, count, datatype, op, comm)),
+            4 => pmpi!(PMPI_Reduce_local_c(data, into, count, datatype, op)),
+            5 => pmpi!(PMPI_Iallreduce_c(data, into, count, datatype, op, comm, request)),
+            6 => pmpi!(PMPI_Iexscan_c(data, into, count, datatype, op, comm, request)),
+            7 => pmpi!(PMPI_Allreduce_init_c(data, into, count, datatype, op, comm, info, request)),
+            _ => self.operation(),
+        };
+        self.keep(checked(code), made);
+    }
+
+    fn operation(&mut self) -> c_int {
+        let picked = self.pools.ops.pick(&mut self.script);
+        let mut op = picked;
+        let place = self.result(&mut op);
+        if self.script.byte().is_multiple_of(2) {
+            let code = pmpi!(PMPI_Op_free(place));
+            if op != picked {
+                self.pools.ops.forget(picked);
+            }
+            return code;
+        }
+        let function = Some(ffi::reduce as ffi::Reduction).filter(|_| self.script.byte() < 250);
+        let code = pmpi!(PMPI_Op_create(function, self.number(), place));
+        if code == ffi::SUCCESS {
+            self.pools.ops.push(op);
+        }
+        code
+    }
+
+    fn started_collective(&mut self) {
+        let ((data, count, datatype), (into, room, kind)) = (self.data(1), self.data(1));
+        let (comm, root) = (self.pools.comms.pick(&mut self.script), self.rank());
+        let (mut made, info) = (ffi::REQUEST_NULL, self.pools.infos.pick(&mut self.script));
+        let request = self.result(&mut made);
+        let code = match self.script.byte() % 7 {
+            0 => pmpi!(PMPI_Ibarrier(comm, request)),
+            1 => pmpi!(PMPI_Ibcast_c(data, count, datatype, root, comm, request)),
+            2 => pmpi!(PMPI_Iscatter_c(data, count, datatype, into, room, kind, root, comm, request)),
+            3 => pmpi!(PMPI_Ialltoall_c(data, count, datatype, into, room, kind, comm, request)),
+            4 => pmpi!(PMPI_Allgather_init_c(data, count, datatype, into, room, kind, comm, info, request)),
+            5 => pmpi!(PMPI_Ineighbor_alltoall_c(data, count, datatype, into, room, kind, comm, request)),
+            _ => {
+                let to = self.rank();
+                let (from, tag) = self.same(to);
+                pmpi!(PMPI_Isendrecv_c(
+                    data, count, datatype, to, tag, into, room, kind, from, tag, comm, request
+                ))
+            }
+        };
+        self.keep(checked(code), made);
+    }
+
+    /// A number of datatypes, which are small or overflow.
+    fn length(&mut self) -> i64 {
+        match self.script.byte() {
+            byte @ 0..230 => i64::from(byte % 5),
+            230..240 => -i64::from(self.script.byte() % 16),
+            _ => self.count(),
+        }
+    }
+
+    fn datatype(&mut self) {
+        let of = self.pools.datatypes.pick(&mut self.script);
+        let mut made = ffi::DATATYPE_NULL;
+        let place = self.result(&mut made);
+        let mut lists: [[i64; 4]; 3] = core::array::from_fn(|_| core::array::from_fn(|_| self.length()));
+        let [first, second, third] = &mut lists;
+        let (first, second, third) = (first.as_mut_ptr(), second.as_mut_ptr(), third.as_mut_ptr());
+        let (many, each, stride) = (i64::from(self.script.byte() % 5), self.length(), self.length());
+        let order = if self.script.byte() < 240 { 0xC } else { self.number() };
+        let code = match self.script.byte() % 11 {
+            0 => pmpi!(PMPI_Type_contiguous_c(each, of, place)),
+            1 => pmpi!(PMPI_Type_vector_c(many, each, stride, of, place)),
+            2 => pmpi!(PMPI_Type_create_hvector_c(many, each, stride, of, place)),
+            3 => pmpi!(PMPI_Type_indexed_c(many, first, second, of, place)),
+            4 => pmpi!(PMPI_Type_create_hindexed_block_c(many, each, second, of, place)),
+            5 => {
+                let mut kinds: [Handle; 4] =
+                    core::array::from_fn(|_| self.pools.datatypes.pick(&mut self.script));
+                pmpi!(PMPI_Type_create_struct_c(many, first, second, kinds.as_mut_ptr(), place))
+            }
+            6 => pmpi!(PMPI_Type_create_resized_c(of, stride, each, place)),
+            7 => pmpi!(PMPI_Type_create_subarray_c(many as c_int, first, second, third, order, of, place)),
+            8 => pmpi!(PMPI_Type_dup(of, place)),
+            9 => self.array(order, of, place),
+            _ => self.old_datatype(of),
+        };
+        if checked(code) && made != ffi::DATATYPE_NULL {
+            if self.script.byte() < 230 {
+                assert!(checked(pmpi!(PMPI_Type_commit(&raw mut made))), "a new datatype can be committed");
+            }
+            self.pools.datatypes.push(made);
+        }
+    }
+
+    fn array(&mut self, order: c_int, of: Handle, place: *mut Handle) -> c_int {
+        let mut lists: [[c_int; 4]; 3] = core::array::from_fn(|_| core::array::from_fn(|_| self.number()));
+        let mut ways: [c_int; 4] = core::array::from_fn(|_| 16 + c_int::from(self.script.byte() % 4));
+        let [sizes, arguments, processes] = &mut lists;
+        let (sizes, arguments) = (sizes.as_mut_ptr(), arguments.as_mut_ptr());
+        let (size, rank, many) = (self.number(), self.number(), c_int::from(self.script.byte() % 5));
+        let (ways, processes) = (ways.as_mut_ptr(), processes.as_mut_ptr());
+        pmpi!(PMPI_Type_create_darray(size, rank, many, sizes, ways, arguments, processes, order, of, place))
+    }
+
+    /// Frees a datatype, or tells what it was made of.
+    fn old_datatype(&mut self, of: Handle) -> c_int {
+        let mut freed = of;
+        let mut status = Status::default();
+        match self.script.byte() % 4 {
+            0 => {
+                let place = self.result(&mut freed);
+                let code = pmpi!(PMPI_Type_free(place));
+                if freed != of {
+                    self.pools.datatypes.forget(of);
+                }
+                code
+            }
+            1 => {
+                let (mut integers, mut addresses, mut counts) = ([0; 16], [0; 16], [0; 16]);
+                let (mut types, room) = ([ffi::DATATYPE_NULL; 16], self.number().min(16).into());
+                let (to_integers, to_addresses) = (integers.as_mut_ptr(), addresses.as_mut_ptr());
+                let (to_counts, to_types) = (counts.as_mut_ptr(), types.as_mut_ptr());
+                let code = pmpi!(PMPI_Type_get_contents_c(
+                    of,
+                    room,
+                    16,
+                    16,
+                    16,
+                    to_integers,
+                    to_addresses,
+                    to_counts,
+                    to_types
+                ));
+                types.into_iter().for_each(|made| self.pools.datatypes.push(made));
+                code
+            }
+            2 => pmpi!(PMPI_Status_set_elements_c(&raw mut status, of, self.count())),
+            _ => {
+                status.fill(self.number());
+                let mut count = 0;
+                pmpi!(PMPI_Get_elements_c(&raw mut status, of, self.result(&mut count)))
+            }
+        }
+    }
+
+    fn pack(&mut self) {
+        let (data, count, datatype) = self.data(1);
+        let (mut room, size) = ([0_u8; 256], i64::from(self.number().min(256)).max(-2));
+        let size = if self.script.byte() < 200 { 256 } else { size };
+        let mut position =
+            if self.script.byte() < 200 { i64::from(self.script.byte() % 16) } else { self.count() };
+        let (stream, comm) = (room.as_mut_ptr().cast(), self.pools.comms.pick(&mut self.script));
+        let stream = if self.script.byte() == 255 { core::ptr::null_mut() } else { stream };
+        let (at, name) = (self.result(&mut position), self.text());
+        let code = match self.script.byte() % 5 {
+            0 => pmpi!(PMPI_Pack_c(data, count, datatype, stream, size, at, comm)),
+            1 => pmpi!(PMPI_Unpack_c(stream, size, at, data, count, datatype, comm)),
+            2 => pmpi!(PMPI_Pack_external_c(name, data, count, datatype, stream, size, at)),
+            3 => pmpi!(PMPI_Unpack_external_c(name, stream, size, at, data, count, datatype)),
+            _ => pmpi!(PMPI_Pack_external_size_c(name, count, datatype, at)),
+        };
+        checked(code);
+    }
+
+    /// Numbers of a list, none of which says that another list is longer than it is.
+    fn list(&mut self) -> [c_int; 12] {
+        core::array::from_fn(|_| match self.script.byte() {
+            byte @ 0..240 => c_int::from(byte % 3),
+            240..248 => -1,
+            _ => ffi::PROC_NULL,
+        })
+    }
+
+    fn group(&mut self) {
+        let [one, other] = core::array::from_fn(|_| self.pools.groups.pick(&mut self.script));
+        let (mut made, mut list, mut found) = (ffi::GROUP_NULL, self.list(), [0; 12]);
+        let (place, count) = (self.result(&mut made), c_int::from(self.script.byte() % 6) - 1);
+        let ranks = list.as_mut_ptr();
+        let code = match self.script.byte() % 7 {
+            0 => pmpi!(PMPI_Comm_group(self.pools.comms.pick(&mut self.script), place)),
+            1 => pmpi!(PMPI_Group_incl(one, count, ranks, place)),
+            2 => pmpi!(PMPI_Group_range_excl(one, count.min(4), ranks, place)),
+            3 => pmpi!(PMPI_Group_union(one, other, place)),
+            4 => pmpi!(PMPI_Group_difference(one, other, place)),
+            5 => pmpi!(PMPI_Group_translate_ranks(one, count, ranks, other, found.as_mut_ptr())),
+            _ => {
+                made = one;
+                let code = pmpi!(PMPI_Group_free(&raw mut made));
+                if made != one {
+                    self.pools.groups.forget(one);
+                }
+                code
+            }
+        };
+        if checked(code) {
+            self.pools.groups.push(made);
+        }
+    }
+
+    fn communicator(&mut self) {
+        let comm = self.pools.comms.pick(&mut self.script);
+        let (group, info) =
+            (self.pools.groups.pick(&mut self.script), self.pools.infos.pick(&mut self.script));
+        let (mut made, [colour, key]) = (ffi::COMM_NULL, core::array::from_fn(|_| self.number()));
+        let place = self.result(&mut made);
+        let code = match self.script.byte() % 9 {
+            0 => pmpi!(PMPI_Comm_dup_with_info(comm, info, place)),
+            1 => pmpi!(PMPI_Comm_create(comm, group, place)),
+            2 => pmpi!(PMPI_Comm_create_group(comm, group, colour, place)),
+            3 => pmpi!(PMPI_Comm_split(comm, colour, key, place)),
+            4 => pmpi!(PMPI_Comm_split_type(comm, 221 + colour, key, info, place)),
+            5 => {
+                let peer = self.pools.comms.pick(&mut self.script);
+                pmpi!(PMPI_Intercomm_create(comm, self.rank(), peer, self.rank(), colour, place))
+            }
+            6 => pmpi!(PMPI_Comm_set_info(comm, info)),
+            7 => self.handler(comm),
+            _ => {
+                Pools::drain(comm);
+                made = comm;
+                let code = pmpi!(PMPI_Comm_free(&raw mut made));
+                if made != comm {
+                    self.pools.comms.forget(comm);
+                }
+                code
+            }
+        };
+        if checked(code) {
+            self.pools.comms.push(made);
+        }
+    }
+
+    fn handler(&mut self, comm: Handle) -> c_int {
+        let picked = self.pools.handlers.pick(&mut self.script);
+        let mut handler = picked;
+        let place = self.result(&mut handler);
+        match self.script.byte() % 4 {
+            0 => pmpi!(PMPI_Comm_set_errhandler(comm, picked)),
+            1 => pmpi!(PMPI_Comm_get_errhandler(comm, place)),
+            2 => {
+                let function = Some(ffi::hear as ffi::Hearing).filter(|_| self.script.byte() < 250);
+                let code = pmpi!(PMPI_Comm_create_errhandler(function, place));
+                if code == ffi::SUCCESS {
+                    self.pools.handlers.push(handler);
+                }
+                code
+            }
+            _ => {
+                let code = pmpi!(PMPI_Errhandler_free(place));
+                if handler != picked {
+                    self.pools.handlers.forget(picked);
+                }
+                code
+            }
+        }
+    }
+
+    fn attribute(&mut self) {
+        let comm = self.pools.comms.pick(&mut self.script);
+        let (key, mut flag) = (self.pools.keys.pick(&mut self.script) as c_int, 0);
+        let (mut made, mut value) = (key, core::ptr::null_mut::<c_void>());
+        let place = self.result(&mut value).cast();
+        let nothing = core::ptr::null_mut();
+        let code = match self.script.byte() % 6 {
+            0 => {
+                let copies = usize::from(self.script.byte() % 2);
+                let code = pmpi!(PMPI_Comm_create_keyval(copies, 0, self.result(&mut made), nothing));
+                if code == ffi::SUCCESS {
+                    self.pools.keys.push(made as Handle);
+                }
+                code
+            }
+            1 => pmpi!(PMPI_Comm_set_attr(comm, key, nothing)),
+            2 => pmpi!(PMPI_Comm_get_attr(comm, key, place, self.result(&mut flag))),
+            3 => pmpi!(PMPI_Comm_delete_attr(comm, key)),
+            4 => {
+                let code = pmpi!(PMPI_Comm_free_keyval(self.result(&mut made)));
+                if made != key {
+                    self.pools.keys.forget(key as Handle);
+                }
+                code
+            }
+            _ => pmpi!(PMPI_Type_set_attr(self.pools.datatypes.pick(&mut self.script), key, nothing)),
+        };
+        checked(code);
+    }
+
+    fn hint(&mut self) {
+        let picked = self.pools.infos.pick(&mut self.script);
+        let (mut info, [key, value]) = (ffi::INFO_NULL, core::array::from_fn(|_| self.text()));
+        let (mut room, mut flag, mut text) = (self.number(), 0, [0; TEXT_BYTES]);
+        room = room.min(TEXT_BYTES as c_int);
+        let (place, into) = (self.result(&mut info), text.as_mut_ptr());
+        let comm = self.pools.comms.pick(&mut self.script);
+        let code = match self.script.byte() % 9 {
+            0 | 1 => pmpi!(PMPI_Info_create(place)),
+            2 => pmpi!(PMPI_Info_dup(picked, place)),
+            3 => pmpi!(PMPI_Info_set(picked, key, value)),
+            4 => pmpi!(PMPI_Info_delete(picked, key)),
+            5 => pmpi!(PMPI_Info_get_nthkey(picked, room, into)),
+            6 => {
+                pmpi!(PMPI_Info_get_string(picked, key, self.result(&mut room), into, self.result(&mut flag)))
+            }
+            7 => pmpi!(PMPI_Comm_get_info(comm, place)),
+            _ => {
+                info = picked;
+                let code = pmpi!(PMPI_Info_free(&raw mut info));
+                if info != picked {
+                    self.pools.infos.forget(picked);
+                }
+                code
+            }
+        };
+        if checked(code) {
+            self.pools.infos.push(info);
+        }
+        checked(pmpi!(PMPI_Comm_set_name(comm, key)));
+    }
+
+    fn topology(&mut self) {
+        let (comm, info) = (self.pools.comms.pick(&mut self.script), self.pools.infos.pick(&mut self.script));
+        let (mut made, mut lists) = (ffi::COMM_NULL, [self.list(), self.list(), self.list()]);
+        let (place, count) = (self.result(&mut made), c_int::from(self.script.byte() % 5) - 1);
+        let [first, second, third] = lists.each_mut().map(|list| list.as_mut_ptr());
+        let weights = core::ptr::without_provenance_mut(ffi::UNWEIGHTED);
+        let number = self.number();
+        let code = match self.script.byte() % 10 {
+            0 => pmpi!(PMPI_Cart_create(comm, count, first, second, 0, place)),
+            1 => pmpi!(PMPI_Cart_coords(comm, number, count, first)),
+            2 => pmpi!(PMPI_Cart_shift(comm, number, self.number(), first, second)),
+            3 => pmpi!(PMPI_Cart_sub(comm, first, place)),
+            4 => pmpi!(PMPI_Cart_map(comm, count, first, second, third)),
+            5 => pmpi!(PMPI_Dims_create(number, count, first)),
+            6 => pmpi!(PMPI_Graph_create(comm, count, first, second, 0, place)),
+            7 => pmpi!(PMPI_Graph_neighbors(comm, number, count, first)),
+            8 => pmpi!(PMPI_Dist_graph_create_adjacent(
+                comm, count, first, weights, count, second, third, info, 0, place
+            )),
+            _ => match self.script.byte() % 2 {
+                0 => {
+                    pmpi!(PMPI_Dist_graph_create(comm, count, first, second, third, weights, info, 0, place))
+                }
+                _ => pmpi!(PMPI_Dist_graph_neighbors(comm, count, first, weights, count, second, third)),
+            },
+        };
+        if checked(code) {
+            self.pools.comms.push(made);
+        }
+    }
+
+    /// A message in parts from this rank to itself, which is over when this returns.
+    fn partitioned(&mut self) {
+        let (mut sends, mut receives) = (ffi::REQUEST_NULL, ffi::REQUEST_NULL);
+        let (parts, count, [tag, which]) = (
+            c_int::from(self.script.byte() % 80),
+            self.count().min(2),
+            core::array::from_fn(|_| self.number()),
+        );
+        let info = self.pools.infos.pick(&mut self.script);
+        let (from, into) = (self.place(1024), self.place(1024));
+        let (code, other) = (
+            pmpi!(PMPI_Psend_init_c(from, parts, count, ffi::INT, 0, tag, ffi::SELF, info, &raw mut sends)),
+            pmpi!(PMPI_Precv_init_c(
+                into,
+                parts,
+                count,
+                ffi::INT,
+                0,
+                tag,
+                ffi::SELF,
+                info,
+                &raw mut receives
+            )),
+        );
+        if checked(code) & checked(other) {
+            checked(pmpi!(PMPI_Pready(which, self.pools.requests.pick(&mut self.script))));
+            checked(pmpi!(PMPI_Pready(which, receives)));
+            checked(pmpi!(PMPI_Start(&raw mut receives)));
+            checked(pmpi!(PMPI_Start(&raw mut sends)));
+            let mut flag = 0;
+            checked(pmpi!(PMPI_Parrived(receives, which, self.result(&mut flag))));
+            checked(pmpi!(PMPI_Pready_range(which, self.number(), sends)));
+            for part in 0..parts {
+                checked(pmpi!(PMPI_Pready(part, sends)));
+            }
+            let (mut both, mut statuses) = ([sends, receives], [Status::default(); 2]);
+            for _ in 0..1000 {
+                checked(pmpi!(PMPI_Testall(2, both.as_mut_ptr(), &raw mut flag, statuses.as_mut_ptr())));
+                if flag != 0 {
+                    break;
+                }
+            }
+            assert_ne!(flag, 0, "a message whose parts are ready arrives");
+        }
+        for mut request in [sends, receives] {
+            let _ = pmpi!(PMPI_Request_free(&raw mut request));
+        }
+    }
+}
