@@ -82,7 +82,7 @@ fn a_rank_without_an_interface_or_a_port_says_so() {
         &["--transport", "tcp", "--tcp-include", "lo", "--tcp-family", "4", "--tcp-ports", &ports],
         "greet",
     )
-    .says(1, &["over TCP: no port from ", &format!("{port} is free at 127.0.0.1")]);
+    .says(1, &["over TCP: bind: no port from ", &format!("{port} is free at 127.0.0.1")]);
 }
 
 #[test]
