@@ -71,7 +71,7 @@ fn output_that_a_full_device_does_not_take_fails_the_job() {
         assert!(code.is_some_and(|code| code != 0), "{mode}: {said}");
         assert!(
             said.contains(
-                "standard output: No space left on device; what the ranks have printed there is lost"
+                "write to standard output failed: No space left on device; what the ranks have printed there is lost"
             ),
             "{mode}: {said}"
         );
@@ -88,7 +88,7 @@ fn output_that_a_full_device_does_not_take_fails_the_job() {
 fn output_that_is_closed_fails_the_job() {
     let (code, said) = shell("$BIN/aldis-run -n 1 --any-program echo x >&-");
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("aldis-run: standard output: Bad file"), "{said}");
+    assert!(said.contains("aldis-run: write to standard output failed: Bad file"), "{said}");
     // The rank has said it once nobody can read it, and ends well.
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
