@@ -59,7 +59,7 @@ impl Session {
         match self.try_send(parts) {
             Ok(0) if parts.iter().any(|part| !part.is_empty()) => Moved::Blocked,
             Ok(taken) => Moved::Bytes(taken),
-            Err(error) => Moved::Broken(failure(Call::Writev, error)),
+            Err(error) => Moved::Broken(failure(Call::Sendmsg, error)),
         }
     }
 
@@ -120,7 +120,7 @@ impl Session {
         }
         let processed = self.connection.process_new_packets();
         // An answer is due within the handshake, and a last word if it has failed.
-        let flushed = self.flush().map_err(|error| failure(Call::Writev, error));
+        let flushed = self.flush().map_err(|error| failure(Call::Sendmsg, error));
         if let Err(error) = processed {
             self.refusal = Some(reason(&error));
             return Err(None);

@@ -115,7 +115,7 @@ impl Wire {
         match self {
             Self::Plain(socket) => {
                 let parts = [IoSlice::new(head), IoSlice::new(body)];
-                Moved::by(Call::Writev, uninterrupted(|| socket.write_vectored(&parts)))
+                Moved::by(Call::Sendmsg, uninterrupted(|| socket.write_vectored(&parts)))
             }
             Self::Encrypted(session) => session.send([head, body]),
         }
@@ -125,7 +125,7 @@ impl Wire {
     pub(super) fn send_all(&mut self, pieces: &[IoSlice<'_>]) -> Moved {
         match (self, pieces) {
             (Self::Plain(socket), _) => {
-                Moved::by(Call::Writev, uninterrupted(|| socket.write_vectored(pieces)))
+                Moved::by(Call::Sendmsg, uninterrupted(|| socket.write_vectored(pieces)))
             }
             (Self::Encrypted(session), [first, ..]) => session.send([first, &[]]),
             (Self::Encrypted(_), []) => Moved::Bytes(0),

@@ -98,6 +98,7 @@ pub fn getsockopt<O: GetSockOpt>(socket: &impl AsFd, option: O) -> Result<O::Val
 ///
 /// # Errors
 /// The system's.
+#[inline]
 pub fn recv(socket: RawFd, room: &mut [u8], flags: MsgFlags) -> Result<usize, Errno> {
     let fault = enter(Call::Recv)?;
     socket::recv(socket, fault.cut_mut(room), flags)
@@ -107,6 +108,7 @@ pub fn recv(socket: RawFd, room: &mut [u8], flags: MsgFlags) -> Result<usize, Er
 ///
 /// # Errors
 /// The system's.
+#[inline]
 pub fn send(socket: RawFd, bytes: &[u8], flags: MsgFlags) -> Result<usize, Errno> {
     let fault = enter(Call::Send)?;
     socket::send(socket, fault.cut(bytes), flags)
@@ -130,6 +132,7 @@ pub fn recvmsg<'a, 'room, 'inner: 'room>(
 ///
 /// # Errors
 /// The system's.
+#[inline]
 pub fn sendmsg(
     socket: RawFd,
     pieces: &[IoSlice<'_>],
@@ -238,15 +241,13 @@ macro_rules! streams {
                 /// `send(2)`.
                 #[inline]
                 fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-                    let fault = enter(Call::Send)?;
-                    self.0.write(fault.cut(bytes))
+                    Ok(send(self.0.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL)?)
                 }
 
-                /// `writev(2)`.
+                /// `sendmsg(2)`: as `writev(2)`, which `std` makes, but without a signal.
                 #[inline]
                 fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-                    let fault = enter(Call::Writev)?;
-                    self.0.write_vectored(&fault.cut_all(pieces))
+                    Ok(sendmsg(self.0.as_raw_fd(), pieces, &[], MsgFlags::MSG_NOSIGNAL)?)
                 }
 
                 #[inline]
@@ -343,3 +344,6 @@ impl UnixDatagram {
         self.0.send_to(bytes, path)
     }
 }
+
+#[cfg(test)]
+mod tests;
