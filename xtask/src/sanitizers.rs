@@ -1,5 +1,5 @@
-//! The step `sanitizers`: the trials of "safe means sound" under AddressSanitizer and ThreadSanitizer, and a planted defect
-//! that each of them has to find. The stable toolchain has both at hand: their runtimes come with it.
+//! The step `sanitizers`: the trials of "safe means sound", and the tests of what threads share, under AddressSanitizer and
+//! ThreadSanitizer; and a planted defect that each of them has to find. The stable toolchain has both at hand: their runtimes come with it.
 //!
 //! The standard library is the toolchain's own, which is not instrumented, so that no source of it is needed. What it does
 //! to memory that it is given is seen all the same, and threads that are joined; the trials join theirs.
@@ -14,6 +14,29 @@ use anyhow::{Context, Result, bail};
 use crate::shell;
 use crate::steps::Outcome;
 use crate::workspace::{self, Workspace};
+
+/// Tests of a package.
+#[derive(Clone, Copy)]
+struct Tests {
+    package: &'static str,
+    /// Which target, and which features.
+    options: &'static [&'static str],
+    filters: &'static [&'static str],
+}
+
+/// Safe programs that attack.
+const TRIALS: Tests = Tests {
+    package: "aldis-trials",
+    options: &["--test", "safe", "--features", "planted-bugs"],
+    filters: &[],
+};
+
+/// Rings and shared tables between threads, with peers that lie, stop and let go.
+const DRIVERS: Tests =
+    Tests { package: "aldis-drivers", options: &["--lib"], filters: &["shm::", "direct::"] };
+
+/// Cases of a property test.
+const CASES: u32 = 8;
 
 /// What one compiler flag lets find.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,7 +55,9 @@ impl fmt::Display for Sanitizer {
 }
 
 /// Races that are none: the harness of tests waits in a library that is not instrumented.
-const SUPPRESSIONS: &str = "race:test::event::CompletedTest\n";
+/// By what is in the name of any function of a stack: nothing that a test itself runs in.
+const SUPPRESSIONS: &str =
+    "race:test::event::CompletedTest\nrace:Mutex<core::option::Option<test::run_test\n";
 
 impl Sanitizer {
     /// What the compiler calls it.
@@ -51,11 +76,13 @@ impl Sanitizer {
         }
     }
 
-    /// The planted trial that it has to find, and what it says of it.
-    const fn planted(self) -> (&'static str, &'static str) {
+    /// The filters of the planted trial that it has to find, and what it says of it.
+    const fn planted(self) -> (&'static [&'static str], &'static str) {
         match self {
-            Self::Address => ("planted_use_after_free", "AddressSanitizer: heap-use-after-free"),
-            Self::Thread => ("planted_race", "ThreadSanitizer: data race"),
+            Self::Address => {
+                (&["--ignored", "planted_use_after_free"], "AddressSanitizer: heap-use-after-free")
+            }
+            Self::Thread => (&["--ignored", "planted_race"], "ThreadSanitizer: data race"),
         }
     }
 
@@ -74,9 +101,11 @@ pub(crate) fn step(workspace: &Workspace) -> Result<Outcome> {
             missing += &format!(", no {sanitizer}: the toolchain has no runtime of it for this machine");
             continue;
         }
-        let trials = Trials { sanitizer, folder: workspace.target.join("sanitizers").join(sanitizer.name()) };
-        trials.pass()?;
-        trials.find_planted()?;
+        let folder = workspace.target.join("sanitizers").join(sanitizer.name());
+        let instrumented = Instrumented { sanitizer, folder };
+        instrumented.pass(TRIALS)?;
+        instrumented.find_planted()?;
+        instrumented.pass(DRIVERS)?;
         ran.push(sanitizer.to_string());
     }
     let ran = if ran.is_empty() { "nothing".into() } else { ran.join(", ") };
@@ -90,46 +119,48 @@ fn has_runtime(sanitizer: Sanitizer) -> Result<bool> {
     Ok(files.map(|file| file.file_name()).any(|name| name.to_string_lossy().ends_with(sanitizer.runtime())))
 }
 
-/// The trials, built for a sanitizer in a folder of their own.
-struct Trials {
+/// What is built for a sanitizer, in a folder of its own.
+struct Instrumented {
     sanitizer: Sanitizer,
     folder: PathBuf,
 }
 
-impl Trials {
-    /// The command that builds and runs those that `filter` lets through.
-    fn cargo(&self, filter: &[&str]) -> Result<Command> {
+impl Instrumented {
+    /// The command that builds tests and runs those that the filters let through.
+    fn cargo(&self, tests: Tests) -> Result<Command> {
+        let Tests { package, options, filters } = tests;
         fs::create_dir_all(&self.folder).with_context(|| self.folder.display().to_string())?;
         let suppressions = self.folder.join("suppressions");
         fs::write(&suppressions, SUPPRESSIONS).with_context(|| suppressions.display().to_string())?;
         let mut cargo = workspace::cargo();
-        cargo.args(["test", "--quiet", "--locked", "-p", "aldis-trials", "--features", "planted-bugs"]);
+        cargo.args(["test", "--quiet", "--locked", "-p", package]).args(options);
         // A target of its own name, so that build scripts and macros are not instrumented.
-        cargo.args(["--test", "safe", "--target", &workspace::host()?, "--target-dir"]).arg(&self.folder);
+        cargo.args(["--target", &workspace::host()?, "--target-dir"]).arg(&self.folder);
         // One at a time, so that the harness has no threads.
-        cargo.args(["--", "--test-threads=1"]).args(filter);
+        cargo.args(["--", "--test-threads=1"]).args(filters);
         cargo.env("RUSTFLAGS", self.sanitizer.flags()).env_remove("CARGO_ENCODED_RUSTFLAGS");
         // A flag of the unstable kind on the stable toolchain.
         cargo.env("RUSTC_BOOTSTRAP", "1").env("RUST_BACKTRACE", "0");
+        cargo.env("PROPTEST_CASES", CASES.to_string());
         // The trials leak what they can.
         cargo.env("ASAN_OPTIONS", "detect_leaks=0");
         cargo.env("TSAN_OPTIONS", format!("suppressions={}", suppressions.display()));
         Ok(cargo)
     }
 
-    fn pass(&self) -> Result<()> {
-        eprintln!("  the trials under {}", self.sanitizer);
-        shell::run(&mut self.cargo(&[])?)
+    fn pass(&self, tests: Tests) -> Result<()> {
+        eprintln!("  {} under {}", tests.package, self.sanitizer);
+        shell::run(&mut self.cargo(tests)?)
     }
 
     /// Fails unless the planted defect is found.
     fn find_planted(&self) -> Result<()> {
         let (trial, finding) = self.sanitizer.planted();
-        let mut cargo = self.cargo(&["--ignored", trial])?;
+        let mut cargo = self.cargo(Tests { filters: trial, ..TRIALS })?;
         let output = cargo.output().with_context(|| shell::spell(&cargo))?;
         let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
         if output.status.success() || !said.iter().any(|said| said.contains(finding)) {
-            bail!("{} does not find `{trial}`:\n{}", self.sanitizer, said.join("\n"));
+            bail!("{} does not find {trial:?}:\n{}", self.sanitizer, said.join("\n"));
         }
         Ok(())
     }

@@ -10,8 +10,10 @@ use std::time;
 
 use aldis_drivers::shm::{Cores, Geometry, Lane};
 use aldis_drivers::{Loopback, Shm};
-use aldis_hal::transport::{Quiesce, Sink};
-use aldis_hal::{Caps, Cause, Cost, Epoch, Features, Instant, PeerId, Platform, Post, Refusal, Transport};
+use aldis_hal::transport::{Quiesce, Sink, Slot};
+use aldis_hal::{
+    Activity, Caps, Cause, Cost, Epoch, Features, Instant, PeerId, Platform, Post, Refusal, Transport,
+};
 use aldis_kernel::{Composite, Config, Endpoint, Scope, Storage, storage_type};
 
 /// 24 requests, 256 bytes a block; two ranks at most.
@@ -79,11 +81,38 @@ impl Home {
     /// An endpoint, and by what its transport and its platform are made to panic.
     pub fn fragile(&mut self) -> (FragileEnd<'_>, [Rc<Cell<bool>>; 2]) {
         let [posts, rests] = [(); 2].map(|()| Rc::new(Cell::new(false)));
+        let fuse = Fuse::default();
+        (self.breaking([&posts, &rests], &fuse), [posts, rests])
+    }
+
+    /// An endpoint whose transport and platform panic when the fuse has burnt down.
+    pub fn fused(&mut self, fuse: &Fuse) -> FragileEnd<'_> {
+        let [posts, rests] = [(); 2].map(|()| Rc::default());
+        self.breaking([&posts, &rests], fuse)
+    }
+
+    fn breaking(&mut self, [posts, rests]: [&Rc<Cell<bool>>; 2], fuse: &Fuse) -> FragileEnd<'_> {
         let inside = Loopback::new(PeerId(0), &mut self.frames, FRAME_BYTES).unwrap();
-        let transport = Fragile { inside, breaks: Rc::clone(&posts) };
-        let endpoint =
-            Endpoint::new(self.room.memory(), transport, Restless(Rc::clone(&rests)), config(0, 1));
-        (endpoint.unwrap(), [posts, rests])
+        let transport = Fragile { inside, breaks: Rc::clone(posts), fuse: fuse.clone() };
+        let platform = Restless { breaks: Rc::clone(rests), fuse: fuse.clone() };
+        Endpoint::new(self.room.memory(), transport, platform, config(0, 1)).unwrap()
+    }
+}
+
+/// Counts the calls of a transport and a platform down to one that panics; the next ones are well again.
+#[derive(Clone, Default, Debug)]
+pub struct Fuse(Rc<Cell<Option<u32>>>);
+
+impl Fuse {
+    /// Panics at the call after so many; at none if that is `None`. Whether it had burnt down before.
+    pub fn set(&self, calls: Option<u32>) -> bool {
+        self.0.replace(calls).is_none()
+    }
+
+    fn burn(&self) {
+        let left = self.0.get();
+        self.0.set(left.and_then(|left| left.checked_sub(1)));
+        assert_ne!(left, Some(0), "the fuse has burnt down");
     }
 }
 
@@ -133,15 +162,33 @@ pub fn join<R, const N: usize>(threads: [thread::ScopedJoinHandle<'_, R>; N]) {
     }
 }
 
-/// A loopback whose posts panic while they are told to.
+/// A loopback whose posts panic while they are told to, and whose every call may be that of a fuse.
 pub struct Fragile<'m> {
     inside: Loopback<'m>,
     breaks: Rc<Cell<bool>>,
+    fuse: Fuse,
+}
+
+/// A slot of it, whose commit may be the call.
+pub struct FragileSlot<S> {
+    inside: S,
+    fuse: Fuse,
+}
+
+impl<S: Slot> Slot for FragileSlot<S> {
+    fn bytes(&mut self) -> &mut [u8] {
+        self.fuse.burn();
+        self.inside.bytes()
+    }
+    fn commit(self) {
+        self.fuse.burn();
+        self.inside.commit();
+    }
 }
 
 impl<'m> Transport for Fragile<'m> {
     type Slot<'a>
-        = <Loopback<'m> as Transport>::Slot<'a>
+        = FragileSlot<<Loopback<'m> as Transport>::Slot<'a>>
     where
         Self: 'a;
 
@@ -149,40 +196,77 @@ impl<'m> Transport for Fragile<'m> {
         self.inside.name()
     }
     fn reach(&self, peer: PeerId) -> Result<&Caps, Cause> {
+        self.fuse.burn();
         self.inside.reach(peer)
+    }
+    fn expect(&mut self, peer: PeerId) {
+        self.fuse.burn();
+        self.inside.expect(peer);
+    }
+    fn cork(&mut self) {
+        self.fuse.burn();
+        self.inside.cork();
+    }
+    fn uncork(&mut self, more: bool) {
+        self.fuse.burn();
+        self.inside.uncork(more);
     }
     fn short(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post {
         assert!(!self.breaks.get(), "in the transport");
-        self.inside.short(peer, header, payload)
+        self.fuse.burn();
+        let post = self.inside.short(peer, header, payload);
+        self.fuse.burn();
+        post
     }
     fn reserve(&mut self, peer: PeerId, len: usize) -> Result<Self::Slot<'_>, Refusal> {
         assert!(!self.breaks.get(), "in the transport");
-        self.inside.reserve(peer, len)
+        self.fuse.burn();
+        let fuse = self.fuse.clone();
+        self.inside.reserve(peer, len).map(|inside| FragileSlot { inside, fuse })
     }
     fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause> {
         self.inside.quiesce(what)
     }
     fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
-        self.inside.poll(budget, now, sink)
+        self.fuse.burn();
+        let events = self.inside.poll(budget, now, sink);
+        self.fuse.burn();
+        events
+    }
+    fn has_news(&self, peer: PeerId) -> bool {
+        self.fuse.burn();
+        self.inside.has_news(peer)
+    }
+    fn is_idle(&self) -> bool {
+        self.fuse.burn();
+        self.inside.is_idle()
     }
     fn features(&self) -> Features {
         self.inside.features()
     }
 }
 
-/// A platform whose rest panics while it is told to.
+/// A platform whose rest panics while it is told to, and whose every call may be that of a fuse.
 #[derive(Clone)]
-pub struct Restless(Rc<Cell<bool>>);
+pub struct Restless {
+    breaks: Rc<Cell<bool>>,
+    fuse: Fuse,
+}
 
 impl Platform for Restless {
     fn now(&self) -> Instant {
+        self.fuse.burn();
         Instant(0)
     }
     fn relax(&mut self, _: u32) {
-        assert!(!self.0.get(), "in the platform");
+        assert!(!self.breaks.get(), "in the platform");
+        self.fuse.burn();
     }
     fn entropy(&mut self) -> u64 {
         1
+    }
+    fn note(&mut self, _: Activity) {
+        self.fuse.burn();
     }
 }
 

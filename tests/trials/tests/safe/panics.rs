@@ -1,10 +1,11 @@
 //! Panics in transports, platforms and the program's own functions: whatever is unwound has let go of its memory.
 
+use core::future::Future;
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
-use aldis_kernel::{Error, Rank, Tag};
-use aldis_trials::{FragileEnd, Home, Pair};
+use aldis_kernel::{Error, Rank, Shared, Sleeper, Tag, TagMatch};
+use aldis_trials::{FragileEnd, Fuse, Home, Pair};
 
 /// What comes with tag 1, if anything does, after everything has moved: a message that is sent now goes behind it.
 fn left_behind(endpoint: &mut FragileEnd<'_>) -> Option<Vec<u8>> {
@@ -134,4 +135,158 @@ fn a_wait_that_panics_ends_what_is_under_way() {
     let _ = end.within(core::time::Duration::ZERO).send(&world, &[2u8; 300], Rank(0), Tag(1));
     while end.poll(64) > 0 {}
     assert_eq!(end.queue_depths().0, 0, "nothing is posted");
+}
+
+/// A program of one endpoint, all of whose memory is freed when it ends, however that comes about.
+type Program = fn(&mut FragileEnd<'_>, usize) -> Result<(), Error>;
+
+/// Blocking calls, requests of scopes and futures: each waits for what it sends to itself.
+const PROGRAMS: [(&str, Program); 8] = [
+    ("sendrecv", |end, len| {
+        let (world, data, mut into) = (end.world(), vec![1u8; len], vec![0u8; len]);
+        end.sendrecv(&world, &data, Rank(0), Tag(1), &mut into, Rank(0), Tag(1)).map(drop)
+    }),
+    ("scope", |end, len| {
+        let (world, data, mut into) = (end.world(), vec![1u8; len], vec![0u8; len]);
+        end.scope(|scope| {
+            let receiving = scope.irecv(&world, &mut into, Rank(0), Tag(1))?;
+            let sending = scope.issend(&world, &data, Rank(0), Tag(1))?;
+            scope.wait_all(&mut [sending, receiving])
+        })
+    }),
+    ("late", |end, len| {
+        let (world, data, mut into) = (end.world(), vec![1u8; len], vec![0u8; len]);
+        end.scope(|scope| {
+            let sending = scope.isend(&world, &data, Rank(0), Tag(1))?;
+            while scope.iprobe(&world, Rank(0), TagMatch::Any)?.is_none() {}
+            let receiving = scope.irecv(&world, &mut into, Rank(0), Tag(1))?;
+            scope.detach(sending);
+            scope.wait(receiving).map(drop)
+        })
+    }),
+    ("matched", |end, len| {
+        let (world, data, mut into) = (end.world(), vec![1u8; len], vec![0u8; len]);
+        end.scope(|scope| {
+            let sending = scope.isend(&world, &data, Rank(0), Tag(1))?;
+            let message = scope.mprobe(&world, Rank(0), Tag(1))?;
+            let receiving = scope.imrecv(message, &mut into)?;
+            scope.wait_all(&mut [sending, receiving])
+        })
+    }),
+    ("persistent", |end, len| {
+        let (world, mut data, mut into) = (end.world(), vec![1u8; len], vec![0u8; len]);
+        end.scope(|scope| {
+            let (data, into) = (scope.lend(&mut data), scope.lend(&mut into));
+            let mut requests = [
+                scope.recv_init(&world, into, 0..len, Rank(0), Tag(1))?,
+                scope.send_init(&world, data, 0..len, Rank(0), Tag(1))?,
+            ];
+            scope.start_all(&mut requests)?;
+            scope.wait_all(&mut requests)?;
+            scope.start_all(&mut requests)?;
+            scope.wait_all(&mut requests)
+        })
+    }),
+    ("partitioned", |end, len| {
+        let (world, mut data, mut into) = (end.world(), vec![1u8; len], vec![0u8; len]);
+        end.scope(|scope| {
+            let (data, into) = (scope.lend(&mut data), scope.lend(&mut into));
+            let mut requests = [
+                scope.precv_init(&world, into, 0..len, 2, Rank(0), Tag(1))?,
+                scope.psend_init(&world, data, 0..len, 4, Rank(0), Tag(1))?,
+            ];
+            scope.start_all(&mut requests)?;
+            scope.pready_list(&requests[1], &[3, 0, 2, 1])?;
+            scope.wait_all(&mut requests)
+        })
+    }),
+    ("futures", |end, len| {
+        let (world, data, mut into) = (end.world(), vec![1u8; len], vec![0u8; len]);
+        let mut sleepers = [const { Sleeper::EMPTY }; 24];
+        let futures = end.futures(&mut sleepers)?;
+        futures.block_on(async {
+            let mut sending = core::pin::pin!(futures.ssend(&world, &data, Rank(0), Tag(1)));
+            let mut receiving = core::pin::pin!(futures.recv(&world, &mut into, Rank(0), Tag(1)));
+            core::future::poll_fn(|context| {
+                let sent = sending.as_mut().poll(context);
+                if sent.is_ready() { sent } else { receiving.as_mut().poll(context).map(|_| sent_later()) }
+            })
+            .await
+            .map(drop)
+        })
+    }),
+    ("pooled", |end, len| {
+        let (world, data) = (end.world(), vec![1u8; len.min(200)]);
+        end.send(&world, &data, Rank(0), Tag(1))?;
+        end.recv_pooled(&world, Rank(0), Tag(1)).map(drop)
+    }),
+];
+
+fn sent_later() -> Result<aldis_kernel::Status, Error> {
+    Ok(aldis_kernel::Status { source: Rank(0), tag: Tag(1), bytes: 0 })
+}
+
+/// Sends what any receive that was left behind would take, and reads what any send that was left behind would give.
+fn stir(end: &mut FragileEnd<'_>) {
+    let world = end.world();
+    for len in [8, 200, 1000] {
+        let (data, mut into) = (vec![7u8; len], vec![0u8; 1000]);
+        let _ = end.enter(|scope| {
+            for tag in [1, 2] {
+                let _sending = scope.isend(&world, &data, Rank(0), Tag(tag))?;
+            }
+            (0..8).for_each(|_| assert!(scope.poll(64) <= 64));
+            let _receiving = scope.irecv(&world, &mut into, Rank(0), Tag(1))?;
+            (0..8).for_each(|_| assert!(scope.poll(64) <= 64));
+            // No waiting: what is to come may have been lost with the call that panicked.
+            scope.isend(&world, &data, Rank(99), Tag(1)).map(drop)
+        });
+    }
+}
+
+/// Whichever call panics, nothing of the program's memory is touched later.
+#[test]
+fn a_panic_at_any_call_keeps_no_memory() {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| ()));
+    let lens: &[usize] = if cfg!(miri) { &[1000] } else { &[8, 200, 1000] };
+    for (name, program) in PROGRAMS {
+        for &len in lens {
+            let mut calls = 0;
+            loop {
+                let (mut home, fuse) = (Home::new(), Fuse::default());
+                let mut end = home.fused(&fuse);
+                fuse.set(Some(calls));
+                let ended = catch_unwind(AssertUnwindSafe(|| program(&mut end, len)));
+                let burnt = fuse.set(None);
+                assert_eq!(ended.is_err(), burnt, "{name} of {len} at call {calls}");
+                let _ = catch_unwind(AssertUnwindSafe(|| stir(&mut end)));
+                if let Ok(result) = ended {
+                    result.unwrap();
+                    break;
+                }
+                calls += if cfg!(miri) { 29 } else { 1 };
+                assert!(calls < 10_000, "{name} of {len} does not end");
+            }
+        }
+    }
+    std::panic::set_hook(hook);
+}
+
+/// Threads that share an endpoint leave nothing behind either.
+#[test]
+fn a_panic_at_any_call_of_a_shared_endpoint_keeps_no_memory() {
+    for calls in (0..60).step_by(if cfg!(miri) { 17 } else { 1 }) {
+        let (mut home, fuse) = (Home::new(), Fuse::default());
+        let shared = Shared::new(home.fused(&fuse));
+        let world = shared.lock().world();
+        fuse.set(Some(calls));
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            let (data, mut into) = (vec![1u8; 200], vec![0u8; 200]);
+            shared.send(&world, &data, Rank(0), Tag(1))?;
+            shared.recv(&world, &mut into, Rank(0), Tag(1))
+        }));
+        fuse.set(None);
+        stir(&mut shared.into_inner());
+    }
 }
