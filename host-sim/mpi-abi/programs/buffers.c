@@ -73,6 +73,19 @@ int main(int argc, char **argv) {
     }
     MPI_Buffer_detach(&detached, &bytes);
     CHECK(detached == buffer && bytes == room);
+    /* An automatic one of the process, twice, with a flush that is waited for like any request. */
+    for (int i = 0; i < 2; i++) {
+        MPI_Request flush;
+        MPI_Buffer_attach(MPI_BUFFER_AUTOMATIC, 0);
+        fill(MPI_COMM_WORLD);
+        MPI_Buffer_iflush(&flush);
+        MPI_Barrier(MPI_COMM_WORLD);
+        drain(MPI_COMM_WORLD, steps[i]);
+        MPI_Wait(&flush, MPI_STATUS_IGNORE);
+        MPI_Buffer_flush();
+        MPI_Buffer_detach(&detached, &bytes);
+        CHECK(detached == MPI_BUFFER_AUTOMATIC);
+    }
     MPI_Comm_dup(MPI_COMM_WORLD, &copy);
     for (int automatic = 0; automatic < 2; automatic++) {
         if (automatic) MPI_Comm_attach_buffer(copy, MPI_BUFFER_AUTOMATIC, 0);

@@ -1,7 +1,8 @@
 //! This module holds `unsafe` code: buffers that the program gives; state of the process.
 //!
 //! Buffers for buffered sends (MPI 5.0, 3.6): the process's, which is the kernel's, and those of communicators, whose messages are
-//! copied into memory of the library; no more of them at a time than the program's buffer has room for.
+//! copied into memory of the library; no more of them at a time than the program's buffer has room for. An automatic buffer of the
+//! process is of that kind.
 
 use core::cell::RefCell;
 use core::ffi::{c_int, c_void};
@@ -9,7 +10,9 @@ use std::collections::BTreeMap;
 
 use aldis_kernel::Request;
 
-use crate::abi::{Handle, MPI_BSEND_OVERHEAD, MPI_BUFFER_AUTOMATIC, MPI_COMM_SELF, MPI_ERR_BUFFER};
+use crate::abi::{
+    Handle, MPI_BSEND_OVERHEAD, MPI_BUFFER_AUTOMATIC, MPI_COMM_NULL, MPI_COMM_SELF, MPI_ERR_BUFFER,
+};
 use crate::datatypes::{Data, small};
 use crate::edge::{Address, Owned, Ptr};
 use crate::errors::Fault;
@@ -70,14 +73,23 @@ impl Buffer {
 static OF_COMMUNICATORS: Owned<RefCell<BTreeMap<Handle, Buffer>>> =
     unsafe { Owned::new(RefCell::new(BTreeMap::new())) };
 
-/// Sends by the buffer of a communicator what `start` starts to send out of a copy; false if there is none.
+/// What the automatic buffer of the process is known by among those of communicators.
+const PROCESS: Handle = MPI_COMM_NULL;
+
+/// Whether the process has an automatic buffer.
+fn is_automatic() -> bool {
+    OF_COMMUNICATORS.borrow().contains_key(&PROCESS)
+}
+
+/// Sends by the buffer of a communicator, or else by the automatic one of the process, what `start` starts to send out of a copy; false if there is none.
 pub(crate) fn send(
     comm: Handle,
     data: &Data,
     start: impl FnOnce(Data) -> Result<Request<'static>, Fault>,
 ) -> Result<bool, Fault> {
     let mut all = OF_COMMUNICATORS.borrow_mut();
-    let Some(buffer) = all.get_mut(&comm) else { return Ok(false) };
+    let owner = if all.contains_key(&comm) { comm } else { PROCESS };
+    let Some(buffer) = all.get_mut(&owner) else { return Ok(false) };
     let room = (data.bytes as i64).saturating_add(MPI_BSEND_OVERHEAD.into());
     if room > buffer.free() || buffer.under_way.len() >= buffer.many {
         buffer.let_go()?;
@@ -114,12 +126,12 @@ fn is_flushed(comm: Handle, end: u64) -> Result<bool, Fault> {
 /// Waits until all that was sent by the buffer of a communicator has been delivered.
 pub(crate) fn flush_of(comm: Handle) -> Result<(), Fault> {
     let end = sent(comm);
-    making::complete(comm, making::until(move || is_flushed(comm, end)))
+    let on = if comm == PROCESS { MPI_COMM_SELF } else { comm };
+    making::complete(on, making::until(move || is_flushed(comm, end)))
 }
 
 /// Takes its buffer away from a communicator, when all has been delivered.
 fn detach_of(comm: Handle) -> Result<(Address, i64), Fault> {
-    communicators::check(comm)?;
     flush_of(comm)?;
     let none = || Fault::new(MPI_ERR_BUFFER, "no buffer is attached to this communicator");
     let buffer = OF_COMMUNICATORS.borrow_mut().remove(&comm).ok_or_else(none)?;
@@ -171,6 +183,7 @@ mpi! { fn MPI_Comm_attach_buffer_c(comm: Handle, buffer: Address, size: i64) on 
 mpi! { fn MPI_Comm_detach_buffer_c(comm: Handle, place: Address, size: Ptr<i64>) on comm => {
     place.check_place()?;
     size.check_place()?;
+    communicators::check(comm)?;
     let (buffer, bytes) = detach_of(comm)?;
     // SAFETY: the program gives a place for an address (MPI 5.0, 3.6).
     unsafe { place.cast::<Ptr<c_void>>() }.set(buffer)?;
@@ -180,6 +193,7 @@ mpi! { fn MPI_Comm_detach_buffer_c(comm: Handle, place: Address, size: Ptr<i64>)
 mpi! { fn MPI_Comm_detach_buffer(comm: Handle, place: Address, size: Ptr<c_int>) on comm => {
     place.check_place()?;
     size.check_place()?;
+    communicators::check(comm)?;
     let (buffer, bytes) = detach_of(comm)?;
     // SAFETY: the program gives a place for an address (MPI 5.0, 3.6).
     unsafe { place.cast::<Ptr<c_void>>() }.set(buffer)?;
@@ -198,14 +212,26 @@ mpi! { fn MPI_Comm_iflush_buffer(comm: Handle, request: Ptr<Handle>) on comm => 
     request.set(making::begin(comm, making::until(move || is_flushed(comm, end)))?)?;
 } }
 
+/// # Errors
+/// The process has a buffer.
+fn check_none(attached: Option<(Address, i64)>) -> Result<(), Fault> {
+    match attached.is_some() || is_automatic() {
+        true => Err(Fault::new(MPI_ERR_BUFFER, "a buffer is attached already")),
+        false => Ok(()),
+    }
+}
+
 mpi! { fn MPI_Buffer_attach_c(buffer: Address, size: i64) on MPI_COMM_SELF => {
+    if buffer.address() == MPI_BUFFER_AUTOMATIC {
+        engine::with(|engine| check_none(engine.attached))?;
+        OF_COMMUNICATORS.borrow_mut().insert(PROCESS, Buffer::new(None));
+        return Ok(());
+    }
     let len = usize::try_from(size).map_err(|_| no_buffer(size))?;
     // SAFETY: the program gives so many bytes, and leaves them alone until the buffer is detached (MPI 5.0, 3.6).
     let region = unsafe { buffer.region(0, len) }?;
     engine::with(|engine| {
-        if engine.attached.is_some() {
-            return Err(Fault::new(MPI_ERR_BUFFER, "a buffer is attached already"));
-        }
+        check_none(engine.attached)?;
         // SAFETY: as above.
         engine.endpoint().attach_buffer(unsafe { region.bytes() })?;
         engine.attached = Some((buffer, size));
@@ -214,6 +240,9 @@ mpi! { fn MPI_Buffer_attach_c(buffer: Address, size: i64) on MPI_COMM_SELF => {
 } }
 
 fn detach() -> Result<(Address, i64), Fault> {
+    if is_automatic() {
+        return detach_of(PROCESS);
+    }
     flush()?;
     engine::with(|engine| {
         engine.endpoint().detach_buffer()?;
@@ -243,6 +272,9 @@ mpi! { fn MPI_Buffer_flush() on MPI_COMM_SELF => { flush()?; } }
 
 /// Waits until all that was sent by the buffer has been received.
 fn flush() -> Result<(), Fault> {
+    if is_automatic() {
+        return flush_of(PROCESS);
+    }
     match requests::is_alone() {
         true => engine::with(|engine| Ok(engine.endpoint().flush_buffer()?)),
         false => requests::find(|engine| Ok(engine.endpoint().is_buffer_flushed().then_some(()))),
@@ -251,6 +283,11 @@ fn flush() -> Result<(), Fault> {
 
 mpi! { fn MPI_Buffer_iflush(request: Ptr<Handle>) on MPI_COMM_SELF => {
     request.check_place()?;
+    if is_automatic() {
+        let end = sent(PROCESS);
+        let flushed = making::until(move || is_flushed(PROCESS, end));
+        return request.set(making::begin(MPI_COMM_SELF, flushed)?);
+    }
     let mut poster = making::poster()?;
     request.set(making::begin(MPI_COMM_SELF, making::until(move || Ok(poster.endpoint().is_buffer_flushed())))?)?;
 } }
