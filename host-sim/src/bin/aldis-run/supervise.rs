@@ -454,7 +454,7 @@ impl<'a> Supervisor<'a> {
                 let what = "what the ranks have printed there is lost";
                 // Said in vain where it is of the errors themselves.
                 let _ = complain(&format_args!(
-                    "aldis-run: standard {name}: {}; {what} (write failed)",
+                    "aldis-run: write to standard {name} failed: {}; {what}",
                     errno.desc()
                 ));
                 1
