@@ -28,7 +28,7 @@ use crate::wild::Wild;
 /// Jobs of a campaign that is bound by nothing else.
 const JOBS: u64 = 100;
 /// Seconds of the step of `cargo xtask test`.
-const STEP_SECONDS: f64 = 40.0;
+const STEP_SECONDS: f64 = 25.0;
 /// Jobs after each of which a line tells how far it is.
 const TELL_EVERY: u64 = 50;
 
