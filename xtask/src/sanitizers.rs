@@ -35,6 +35,13 @@ const TRIALS: Tests = Tests {
 const DRIVERS: Tests =
     Tests { package: "aldis-drivers", options: &["--lib"], filters: &["shm::", "direct::"] };
 
+/// Memory in the hands of a transport, looked at where it is, and in pieces: in one thread.
+const KERNEL: Tests = Tests {
+    package: "aldis-kernel",
+    options: &["--test", "direct", "--test", "view", "--test", "typed"],
+    filters: &[],
+};
+
 /// Cases of a property test.
 const CASES: u32 = 8;
 
@@ -106,6 +113,9 @@ pub(crate) fn step(workspace: &Workspace) -> Result<Outcome> {
         instrumented.pass(TRIALS)?;
         instrumented.find_planted()?;
         instrumented.pass(DRIVERS)?;
+        if sanitizer == Sanitizer::Address {
+            instrumented.pass(KERNEL)?;
+        }
         ran.push(sanitizer.to_string());
     }
     let ran = if ran.is_empty() { "nothing".into() } else { ran.join(", ") };
