@@ -8,6 +8,7 @@ use aldis_sys::fault::{LOG_VARIABLE, PLAN_VARIABLE};
 
 use crate::harness::{Ended, launch, program};
 use crate::hosts::folder;
+use crate::slurm::in_c;
 
 /// A job of two ranks with a plan, and the log of the calls that it makes.
 struct Trial {
@@ -106,4 +107,28 @@ fn a_start_that_fails_names_the_call() {
     says(ended, "fork 2 -> EAGAIN", &["cannot start ", "fork or execve failed: Resource temporarily"]);
     let ended = Trial::ring("mask", "launcher:sigprocmask@1=EINVAL", &["--transport", "shm"]);
     says(ended, "sigprocmask 1 -> EINVAL", &["sigprocmask failed: Invalid argument"]);
+}
+
+/// Programs in C make their calls through the same layer.
+#[test]
+fn a_program_in_c_is_right_or_names_the_call() {
+    let Some((program, libraries)) = in_c(&folder("plans-in-c")) else { return };
+    let run = |name: &str, plan: &str| {
+        let mut trial = Trial::new(name, plan, &["--transport", "tcp"]);
+        trial.command.env("LD_LIBRARY_PATH", &libraries).arg(&program);
+        trial.run()
+    };
+    let (ended, log) = run("c-short", "recv@5..=short; send@3..+2=short; sendmsg@9..+5=stall:1");
+    if !log.contains("rank0 ") {
+        eprintln!(
+            "skipped: libmpi_abi.so is built without the feature faults, as cargo test --workspace has it"
+        );
+        return;
+    }
+    assert!(log.contains(" -> short"), "{log}");
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), "[0] ok\n"), "{ended:#?}");
+    let (ended, log) = run("c-received", "rank1:recv@20=ECONNRESET");
+    assert!(log.contains(" -> ECONNRESET") && ended.code.is_some_and(|code| code != 0), "{ended:#?}");
+    assert!(ended.err.contains("for rank 0, recv failed: Connection reset by peer"), "{ended:#?}");
+    says(run("c-maps", "rank1:mmap@2=ENOMEM"), "rank1", &["MPI_Init: cannot join the job", "mmap failed: "]);
 }

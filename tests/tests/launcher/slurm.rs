@@ -136,7 +136,7 @@ impl Drop for Cluster {
 
 /// A program in C over the interface of MPI, in this folder, and where its library is: that which was built with this test. `None` where
 /// it cannot be made, with the reason on standard error.
-fn in_c(folder: &Path) -> Option<(PathBuf, PathBuf)> {
+pub(crate) fn in_c(folder: &Path) -> Option<(PathBuf, PathBuf)> {
     let own = std::env::current_exe().unwrap();
     let (library, source) = (own.with_file_name("libmpi_abi.so"), Path::new(ABI).join("programs/basics.c"));
     if !library.exists() || find("cc").is_none() {
