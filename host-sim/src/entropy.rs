@@ -38,7 +38,7 @@ pub fn random() -> Result<u64, NoEntropy> {
 /// Fills `bytes` with random bits from the kernel.
 ///
 /// # Errors
-/// As [`random`].
+/// [`NoEntropy`] where the call is forbidden, or has nothing to give.
 pub fn fill(bytes: &mut [u8]) -> Result<(), NoEntropy> {
     fill_by(getrandom, bytes)
 }

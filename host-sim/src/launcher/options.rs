@@ -207,7 +207,7 @@ Environment:
   docs/environment.md says what each may be.
   Rank 0, if it is on this machine, inherits the launcher's input unless that is a terminal; the others read nothing.
 
-A program takes part by calling `crate::run`; started without aldis-run it is a job of one rank, or a rank of the
+A program takes part by calling `aldis_host_sim::run`; started without aldis-run it is a job of one rank, or a rank of the
 process manager that has started it (mpiexec.hydra, srun --mpi=pmi2): docs/managers.md."#;
 
 /// The hosts of one `--host`.
@@ -307,7 +307,7 @@ pub fn ranks(text: &str) -> Result<Plan, String> {
     }
     Plan::of(ranks).ok_or_else(|| {
         format!(
-            "the host storage (crate::storage) has room for {MAX_RANKS} peers; try -n {MAX_RANKS} or fewer"
+            "the host storage (aldis_host_sim::storage) has room for {MAX_RANKS} peers; try -n {MAX_RANKS} or fewer"
         )
     })
 }

@@ -3,7 +3,7 @@
 //! Every call of the system that the crates for Linux make goes through a function of this crate, which has the name, the
 //! arguments and the answer of the function in `nix` or `std` that it stands in front of, and the call's [name](Call) as the
 //! kernel has it. Nothing is added to what those crates give but this: with the feature `faults`, each call first asks the
-//! [plan](plan) in the variable `ALDIS_FAULTS` whether it is to fail, to fall short, to stall or to stop, and is
+//! [plan] in the variable `ALDIS_FAULTS` whether it is to fail, to fall short, to stall or to stop, and is
 //! noted in the file that `ALDIS_FAULTS_LOG` names. Without the feature, [`fault`] is empty and nothing is read.
 //!
 //! | module | what it holds |
@@ -11,7 +11,7 @@
 //! | [`call`] | the names, and failures by them |
 //! | [`plan`] | the grammar of a plan |
 //! | [`fault`] | what a call asks before it happens |
-//! | [`file`] | files by their paths, reading and writing |
+//! | [`mod@file`] | files by their paths, reading and writing |
 //! | [`memory`] | shared memory and mappings |
 //! | [`socket`] | sockets |
 //! | [`event`] | waiting for files and signals |
