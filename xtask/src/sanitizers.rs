@@ -151,6 +151,8 @@ impl Instrumented {
         cargo.env("RUSTFLAGS", self.sanitizer.flags()).env_remove("CARGO_ENCODED_RUSTFLAGS");
         // A flag of the unstable kind on the stable toolchain.
         cargo.env("RUSTC_BOOTSTRAP", "1").env("RUST_BACKTRACE", "0");
+        // Without it the linker takes the harness's inlined functions out as well, by whose names races are suppressed.
+        cargo.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
         cargo.env("PROPTEST_CASES", CASES.to_string());
         // The trials leak what they can.
         cargo.env("ASAN_OPTIONS", "detect_leaks=0");
