@@ -34,6 +34,7 @@ const PROGRAMS: &[(&str, &[u32], &[&str])] = &[
     ("groups", &[1, 2, 3, 4], &["shm", "tcp"]),
     ("making", &[1, 2, 3, 5], &["shm", "tcp"]),
     ("threads", &[1, 2, 4], &["shm", "tcp"]),
+    ("flood", &[2], &["shm", "tcp"]),
     ("pingpong", &[2], &["shm", "tcp"]),
     ("heat", &[1, 4], &["shm"]),
 ];
