@@ -134,6 +134,12 @@ impl fmt::Display for SegmentError {
 
 impl core::error::Error for SegmentError {}
 
+/// Makes a call again that a signal has interrupted.
+fn uninterrupted(call: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
+    let told = (0..INTERRUPTIONS).map(|_| call()).find(|told| *told != Err(Errno::EINTR));
+    told.unwrap_or(Err(Errno::EINTR))
+}
+
 /// Names the call that failed.
 fn system(call: &'static str) -> impl Fn(Errno) -> SegmentError {
     move |errno| SegmentError::System { call, errno }
@@ -163,11 +169,9 @@ pub fn create(label: Label, bytes: usize) -> Result<OwnedFd, SegmentError> {
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
     let file = memfd_create(name.as_str(), flags).map_err(system("memfd_create"))?;
     fchmod(&file, Mode::S_IRUSR | Mode::S_IWUSR).map_err(system("fchmod"))?;
-    ftruncate(&file, length).map_err(system("ftruncate"))?;
-    let allocate = || fallocate(&file, FallocateFlags::empty(), 0, length);
-    // A signal interrupts it.
-    let allocated = (0..INTERRUPTIONS).map(|_| allocate()).find(|told| *told != Err(Errno::EINTR));
-    allocated.unwrap_or(Err(Errno::EINTR)).map_err(|errno| match errno {
+    uninterrupted(|| ftruncate(&file, length)).map_err(system("ftruncate"))?;
+    let allocated = uninterrupted(|| fallocate(&file, FallocateFlags::empty(), 0, length));
+    allocated.map_err(|errno| match errno {
         Errno::ENOSPC | Errno::ENOMEM | Errno::EFBIG => {
             SegmentError::NoMemory { need, have, refused: Some(errno) }
         }
