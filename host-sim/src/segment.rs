@@ -12,11 +12,11 @@ use core::num::NonZeroUsize;
 use core::ptr::NonNull;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use aldis_sys::Errno;
 use aldis_sys::memory::{
     FallocateFlags, MFdFlags, MapFlags, Mode, ProtFlags, SealFlag, add_seals, fallocate, fchmod, fstat,
     ftruncate, memfd_create, mmap, munmap, off_t, seals,
 };
+use aldis_sys::{Errno, uninterrupted};
 
 use crate::board::{BOARD_BYTES, Board, Label};
 use crate::cma::{STAND_BYTES, Stand};
@@ -33,9 +33,6 @@ pub const LEAST_BYTES: usize = BOARD_BYTES + STAND_BYTES;
 
 /// The seals that every segment carries.
 const SEALS: SealFlag = SealFlag::F_SEAL_SHRINK.union(SealFlag::F_SEAL_GROW);
-
-/// Signals that may interrupt the making of a segment.
-const INTERRUPTIONS: u32 = 100;
 
 /// Why a segment could not be made or was not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -133,12 +130,6 @@ impl fmt::Display for SegmentError {
 }
 
 impl core::error::Error for SegmentError {}
-
-/// Makes a call again that a signal has interrupted.
-fn uninterrupted(call: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
-    let told = (0..INTERRUPTIONS).map(|_| call()).find(|told| *told != Err(Errno::EINTR));
-    told.unwrap_or(Err(Errno::EINTR))
-}
 
 /// Names the call that failed.
 fn system(call: &'static str) -> impl Fn(Errno) -> SegmentError {

@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
+use aldis_sys::Failure;
 use aldis_sys::socket::SockType;
 
 use super::{Fault, PmiError, Version};
@@ -66,7 +67,9 @@ impl Seat {
         };
         // SAFETY: by the convention of managers the number is of a descriptor that is this process's own.
         let socket = unsafe { inherited(socket, SockType::Stream) };
-        let failed = |(call, errno)| Fault::System { call, errno }.of("the taking over of its socket");
+        let failed = |Failure { call, errno }| {
+            Fault::System { call: call.name(), errno }.of("the taking over of its socket")
+        };
         let socket = socket.map_err(failed)?.ok_or_else(unsound)?;
         Ok(Some(Self { socket, rank, size, version, job }))
     }

@@ -4,10 +4,10 @@ use std::io::{self, ErrorKind, Read, Write};
 
 use aldis_protocols::stream::Refusal;
 use aldis_sys::socket::{Shutdown, TcpStream};
-use aldis_sys::{Call, Failure, errno_of};
+use aldis_sys::{Call, Failure, errno_of, uninterrupted};
 use rustls::{Connection, Error};
 
-use super::wire::{Moved, is_momentary, uninterrupted};
+use super::wire::{Moved, is_momentary};
 
 /// Bytes that the library may hold for the socket, encrypted or not yet.
 const BUFFER_BYTES: usize = 64 << 10;

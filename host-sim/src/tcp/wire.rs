@@ -4,29 +4,13 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 
 use aldis_protocols::stream::Refusal;
 use aldis_sys::socket::{Shutdown, TcpStream};
-use aldis_sys::{Call, Errno, Failure, errno_of};
+use aldis_sys::{Call, Errno, Failure, errno_of, uninterrupted};
 
 use super::session::Session;
 use super::tls::Tls;
 
 /// Reads of a socket that is about to be closed.
 const LAST_READS: u32 = 64;
-
-/// How often a call is made again that a signal has interrupted.
-const ATTEMPTS: u32 = 16;
-
-/// Makes a call of the system again if a signal has interrupted it. Such a call says nothing of the socket, and the system
-/// tells only once that a socket is ready.
-#[inline]
-pub(super) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    for _ in 1..ATTEMPTS {
-        match call() {
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            result => return result,
-        }
-    }
-    call()
-}
 
 /// Whether a failure says nothing of the connection: another attempt may succeed, as when the system has memory again.
 pub(super) fn is_momentary(error: &io::Error) -> bool {

@@ -5,7 +5,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use aldis_sys::Errno;
 use aldis_sys::event::{PollFd, PollFlags, PollTimeout, poll};
 use aldis_sys::file::{FcntlArg, FdFlag, fcntl};
 use aldis_sys::socket::sockopt::SockType as SocketType;
@@ -13,6 +12,7 @@ use aldis_sys::socket::{
     AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, Shutdown, SockFlag, SockType, cmsg_space,
     getsockopt, recvmsg, sendmsg, shutdown, socketpair,
 };
+use aldis_sys::{Call, Errno, Failure};
 use serde::{Deserialize, Serialize};
 
 use super::message::{decode, encode};
@@ -37,10 +37,7 @@ static TAKEN: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
 ///
 /// # Errors
 /// The call that failed, if the system does not say what it is.
-pub(crate) unsafe fn inherited(
-    number: RawFd,
-    kind: SockType,
-) -> Result<Option<OwnedFd>, (&'static str, Errno)> {
+pub(crate) unsafe fn inherited(number: RawFd, kind: SockType) -> Result<Option<OwnedFd>, Failure> {
     if number <= 2 {
         return Ok(None);
     }
@@ -53,9 +50,9 @@ pub(crate) unsafe fn inherited(
     match getsockopt(&borrowed, SocketType) {
         Ok(found) if found == kind => {}
         Ok(_) | Err(Errno::EBADF | Errno::ENOTSOCK) => return Ok(None),
-        Err(errno) => return Err(("getsockopt", errno)),
+        Err(errno) => return Err(Failure { call: Call::Getsockopt, errno }),
     }
-    fcntl(borrowed, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).map_err(|errno| ("fcntl", errno))?;
+    fcntl(borrowed, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).map_err(Failure::of(Call::Fcntl))?;
     taken.push(number);
     // SAFETY: open, the caller's to close, and taken over this once.
     Ok(Some(unsafe { OwnedFd::from_raw_fd(number) }))
@@ -109,7 +106,8 @@ impl Channel {
     pub unsafe fn inherited(number: RawFd) -> Result<Self, WireError> {
         // SAFETY: as the caller promises.
         let socket = unsafe { inherited(number, SockType::SeqPacket) };
-        let socket = socket.map_err(|(call, errno)| system(call)(errno))?.ok_or(WireError::NoSocket)?;
+        let failed = |Failure { call, errno }| system(call.name())(errno);
+        let socket = socket.map_err(failed)?.ok_or(WireError::NoSocket)?;
         Ok(Self { socket })
     }
 

@@ -43,6 +43,42 @@ pub mod socket;
 pub use call::{Call, Failure};
 pub use nix::errno::Errno;
 
+/// Calls that are made before an interruption is told.
+const ATTEMPTS: u32 = 16;
+
+/// An error that may say that a signal has interrupted a call, which says nothing of what it was for.
+pub trait Interruption {
+    /// Returns true if it says so.
+    fn is_interruption(&self) -> bool;
+}
+
+impl Interruption for Errno {
+    fn is_interruption(&self) -> bool {
+        *self == Self::EINTR
+    }
+}
+
+impl Interruption for std::io::Error {
+    fn is_interruption(&self) -> bool {
+        self.kind() == std::io::ErrorKind::Interrupted
+    }
+}
+
+/// Makes a call of the system again, to a bound, if a signal has interrupted it.
+///
+/// # Errors
+/// The last call's.
+#[inline]
+pub fn uninterrupted<T, E: Interruption>(mut call: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+    for _ in 1..ATTEMPTS {
+        match call() {
+            Err(error) if error.is_interruption() => {}
+            result => return result,
+        }
+    }
+    call()
+}
+
 /// The number of an error of the system, as `std` has it; `EIO` if it is none of the system's.
 pub fn errno_of(error: std::io::Error) -> Errno {
     error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
