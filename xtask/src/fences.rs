@@ -64,7 +64,7 @@ pub(crate) fn check() -> Result<Outcome> {
 fn compare(bless: bool) -> Result<Outcome> {
     let mut files = Vec::new();
     for folder in FOLDERS {
-        collect(&checkout().join(folder), &mut files)?;
+        collect(&checkout().join(folder), "tests", &mut files)?;
     }
     let (mut fenced, mut silent) = (0, Vec::new());
     for file in &files {
@@ -87,14 +87,15 @@ fn compare(bless: bool) -> Result<Outcome> {
     )))
 }
 
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+/// Adds the sources below a folder to `files`, but for files and folders of the name `without`.
+fn collect(folder: &Path, without: &str, files: &mut Vec<PathBuf>) -> Result<()> {
     for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
         let path = entry?.path();
-        if path.file_stem().is_some_and(|name| name == "tests") {
+        if path.file_stem().is_some_and(|name| name == without) {
             continue;
         }
         if path.is_dir() {
-            collect(&path, files)?;
+            collect(&path, without, files)?;
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             files.push(path);
         }

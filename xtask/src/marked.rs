@@ -1,10 +1,19 @@
 //! Processes of a job, found by a variable in their environment, which each child inherits.
 
+use core::time::Duration;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread;
 use std::time::Instant;
 
+use anyhow::Result;
 use nix::unistd::Pid;
+
+/// The time that processes have to go once their launcher has ended.
+const GONE_WITHIN: Duration = Duration::from_secs(10);
+/// The time between two looks at the processes.
+const LOOK: Duration = Duration::from_millis(2);
 
 /// A variable of the environment that the processes of one job have, and no others.
 pub(crate) struct Mark(String);
@@ -55,8 +64,41 @@ fn state(pid: Pid) -> Option<char> {
     stat.rsplit(')').next()?.trim_start().chars().next()
 }
 
+/// What the launcher of a job has left behind, and all that its processes said.
+pub(crate) struct Remains {
+    /// By stream, line by line.
+    pub(crate) said: Vec<Vec<String>>,
+    /// Processes that are still there [`GONE_WITHIN`] later.
+    processes: usize,
+    /// Files in the folder for temporary ones.
+    pub(crate) files: Vec<PathBuf>,
+}
+
+impl Remains {
+    /// Waits until the processes of a job whose launcher has ended are gone, and its streams with them.
+    pub(crate) fn of(mark: &Mark, streams: &[Receiver<String>], folder: &Path) -> Result<Self> {
+        let until = Instant::now() + GONE_WITHIN;
+        let mut processes = mark.processes().len();
+        while processes > 0 && Instant::now() < until {
+            thread::sleep(LOOK);
+            processes = mark.processes().len();
+        }
+        let said = streams.iter().map(|lines| said(lines, until)).collect();
+        let files = fs::read_dir(folder)?.flatten().map(|entry| entry.path()).collect();
+        Ok(Self { said, processes, files })
+    }
+
+    /// The reason why these are too many.
+    pub(crate) fn wrong(&self) -> Option<String> {
+        if self.processes > 0 {
+            return Some(format!("{} processes are left {} s later", self.processes, GONE_WITHIN.as_secs()));
+        }
+        (!self.files.is_empty()).then(|| format!("files are left: {:?}", self.files))
+    }
+}
+
 /// All lines of a stream; one that is held open past the limit ends there.
-pub(crate) fn said(lines: &Receiver<String>, until: Instant) -> Vec<String> {
+fn said(lines: &Receiver<String>, until: Instant) -> Vec<String> {
     let mut said = Vec::new();
     loop {
         match lines.recv_timeout(until.saturating_duration_since(Instant::now())) {

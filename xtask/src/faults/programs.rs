@@ -1,7 +1,7 @@
 //! The programs of the jobs, built so that calls of the system can be made to fail in them.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -27,35 +27,13 @@ impl Programs {
         let target = Workspace::members()?.target;
         eprintln!("building aldis-run, the examples and the library for C");
         shell::run(workspace::examples().arg("--lib"))?;
-        let mut programs = Self { debug: target.join("debug"), in_c: None };
-        if shell::all_in_path("cc").is_empty() {
-            eprintln!("  without programs in C: no cc");
-        } else {
-            programs.in_c = Some(target.join("faults"));
-            programs.compile()?;
+        let debug = target.join("debug");
+        let in_c = shell::has("cc").then(|| target.join("faults"));
+        match &in_c {
+            Some(folder) => compile(&debug.join("libmpi_abi.so"), folder)?,
+            None => eprintln!("  without programs in C: no cc"),
         }
-        Ok(programs)
-    }
-
-    /// Compiles the programs in C, into the folder in which they find the library.
-    fn compile(&self) -> Result<()> {
-        let folder = self.in_c.as_ref().context("no folder for programs in C")?;
-        fs::create_dir_all(folder)?;
-        let library = folder.join(LIBRARY);
-        fs::copy(self.debug.join("libmpi_abi.so"), &library).context("copying the library for C")?;
-        let interface = workspace::checkout().join("host-sim/mpi-abi");
-        let mut sources: Vec<&str> = SCENARIOS.iter().filter_map(Scenario::in_c).collect();
-        sources.dedup();
-        for source in sources {
-            let mut cc = Command::new("cc");
-            cc.args(["-O2", "-I"]).arg(interface.join("include"));
-            cc.arg(interface.join("programs").join(source))
-                .arg("-o")
-                .arg(folder.join(source.trim_end_matches(".c")));
-            cc.arg(&library).arg(format!("-Wl,-rpath,{}", folder.display())).arg("-lm");
-            shell::run(&mut cc)?;
-        }
-        Ok(())
+        Ok(Self { debug, in_c })
     }
 
     /// Returns true if the scenario's program could be built.
@@ -70,4 +48,24 @@ impl Programs {
             _ => self.debug.join("examples").join(scenario.program[0]),
         }
     }
+}
+
+/// Compiles the programs in C, into the folder in which they find a copy of the library.
+fn compile(built: &Path, folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder)?;
+    let library = folder.join(LIBRARY);
+    fs::copy(built, &library).context("copying the library for C")?;
+    let interface = workspace::checkout().join("host-sim/mpi-abi");
+    let mut sources: Vec<&str> = SCENARIOS.iter().filter_map(Scenario::in_c).collect();
+    sources.dedup();
+    for source in sources {
+        let mut cc = Command::new("cc");
+        cc.args(["-O2", "-I"]).arg(interface.join("include"));
+        cc.arg(interface.join("programs").join(source))
+            .arg("-o")
+            .arg(folder.join(source.trim_end_matches(".c")));
+        cc.arg(&library).arg(format!("-Wl,-rpath,{}", folder.display())).arg("-lm");
+        shell::run(&mut cc)?;
+    }
+    Ok(())
 }

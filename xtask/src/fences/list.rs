@@ -141,7 +141,7 @@ fn judge(listed: &Listed) -> Result<()> {
 fn tests() -> Result<BTreeSet<String>> {
     let mut files = Vec::new();
     for folder in ATTACKERS {
-        collect(&checkout().join(folder), &mut files)?;
+        super::collect(&checkout().join(folder), "target", &mut files)?;
     }
     let mut names: BTreeSet<String> = test::step_names().map(|step| format!("step {step}")).collect();
     for file in files {
@@ -155,19 +155,6 @@ fn tests() -> Result<BTreeSet<String>> {
         }
     }
     Ok(names)
-}
-
-/// The sources below a folder, but for what was built there.
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
-    for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
-        let path = entry?.path();
-        if path.is_dir() && path.file_name().is_none_or(|name| name != "target") {
-            collect(&path, files)?;
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! One job of a storm: its processes, what is done to them, and whether it ends as it must.
 
 use core::time::Duration;
-use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
@@ -14,12 +13,10 @@ use nix::sys::signal::{Signal, kill};
 
 use super::plan::{KINDS, Pause, Plan, Victim};
 use crate::children::{Child, Folder, lines_of};
-use crate::marked::{Mark, Process, said};
+use crate::marked::{Mark, Process, Remains};
 
 /// How long a job may go on after the last signal: many times what it needs on two cores that others use too.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
-/// How long its processes may be there after the launcher's end.
-const GONE_WITHIN: Duration = Duration::from_secs(10);
 /// How long between two looks at the processes.
 const LOOK: Duration = Duration::from_millis(2);
 /// What a program says of a result that is wrong, or Rust of a bug.
@@ -56,19 +53,9 @@ pub(super) fn run(programs: &Path, plan: &Plan) -> Result<Option<String>> {
     let Some(status) = job.launcher.wait(Instant::now() + ENDS_WITHIN) else {
         return Ok(Some(format!("not over {} s after the last signal", ENDS_WITHIN.as_secs())));
     };
-    let until = Instant::now() + GONE_WITHIN;
-    while !job.mark.processes().is_empty() && Instant::now() < until {
-        thread::sleep(LOOK);
-    }
-    let said: Vec<String> = streams.iter().flat_map(|lines| said(lines, until)).collect();
-    let left = fs::read_dir(folder.path())?.flatten().map(|entry| entry.path()).collect::<Vec<_>>();
-    let wrong = if !job.mark.processes().is_empty() {
-        Some(format!("{} processes are left {} s later", job.mark.processes().len(), GONE_WITHIN.as_secs()))
-    } else if !left.is_empty() {
-        Some(format!("files are left: {left:?}"))
-    } else {
-        judge(plan, hit.as_ref(), status, &said)
-    };
+    let remains = Remains::of(&job.mark, &streams, folder.path())?;
+    let said = remains.said.concat();
+    let wrong = remains.wrong().or_else(|| judge(plan, hit.as_ref(), status, &said));
     Ok(wrong.map(|wrong| format!("{wrong}\n{}", said.join("\n"))))
 }
 
