@@ -51,672 +51,208 @@ macro_rules! pmpi {
 }
 pub(super) use pmpi;
 
-unsafe extern "C" {
-    pub(super) fn PMPI_Init(argc: To<c_int>, argv: To<To<To<c_char>>>) -> c_int;
-    pub(super) fn PMPI_Error_class(code: c_int, class: To<c_int>) -> c_int;
-    pub(super) fn PMPI_Error_string(code: c_int, text: To<c_char>, len: To<c_int>) -> c_int;
+/// Declares functions of C that have the same arguments: their names, then those.
+macro_rules! functions {
+    ($($($name:ident)+: $arguments:tt;)+) => {
+        unsafe extern "C" {
+            $($(pub(super) fn $name $arguments -> c_int;)+)+
+        }
+    };
+}
+
+functions! {
+    PMPI_Init: (argc: To<c_int>, argv: To<To<To<c_char>>>);
+    PMPI_Error_class: (code: c_int, class: To<c_int>);
+    PMPI_Error_string: (code: c_int, text: To<c_char>, len: To<c_int>);
 
     // Messages.
-    pub(super) fn PMPI_Isend_c(
-        data: Data,
-        count: i64,
-        datatype: Handle,
-        to: c_int,
-        tag: c_int,
-        comm: Handle,
-        request: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Issend_c(
-        data: Data,
-        count: i64,
-        datatype: Handle,
-        to: c_int,
-        tag: c_int,
-        comm: Handle,
-        request: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Irsend_c(
-        data: Data,
-        count: i64,
-        datatype: Handle,
-        to: c_int,
-        tag: c_int,
-        comm: Handle,
-        request: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Ibsend_c(
-        data: Data,
-        count: i64,
-        datatype: Handle,
-        to: c_int,
-        tag: c_int,
-        comm: Handle,
-        request: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Irecv_c(
-        data: Data,
-        count: i64,
-        datatype: Handle,
-        from: c_int,
-        tag: c_int,
-        comm: Handle,
-        request: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Send_init_c(
-        data: Data,
-        count: i64,
-        datatype: Handle,
-        to: c_int,
-        tag: c_int,
-        comm: Handle,
-        request: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Bsend_init_c(
-        data: Data,
-        count: i64,
-        datatype: Handle,
-        to: c_int,
-        tag: c_int,
-        comm: Handle,
-        request: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Recv_init_c(
-        data: Data,
-        count: i64,
-        datatype: Handle,
-        from: c_int,
-        tag: c_int,
-        comm: Handle,
-        request: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Recv_c(
-        data: Data,
-        count: i64,
-        datatype: Handle,
-        from: c_int,
-        tag: c_int,
-        comm: Handle,
-        status: To<Status>,
-    ) -> c_int;
-    pub(super) fn PMPI_Sendrecv(
-        data: Data,
-        count: c_int,
-        datatype: Handle,
-        to: c_int,
-        tag: c_int,
-        into: Data,
-        room: c_int,
-        kind: Handle,
-        from: c_int,
-        from_tag: c_int,
-        comm: Handle,
-        status: To<Status>,
-    ) -> c_int;
-    pub(super) fn PMPI_Isendrecv_c(
-        data: Data,
-        count: i64,
-        datatype: Handle,
-        to: c_int,
-        tag: c_int,
-        into: Data,
-        room: i64,
-        kind: Handle,
-        from: c_int,
-        from_tag: c_int,
-        comm: Handle,
-        request: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Isendrecv_replace_c(
-        data: Data,
-        count: i64,
-        datatype: Handle,
-        to: c_int,
-        tag: c_int,
-        from: c_int,
-        from_tag: c_int,
-        comm: Handle,
-        request: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Iprobe(
-        from: c_int,
-        tag: c_int,
-        comm: Handle,
-        flag: To<c_int>,
-        status: To<Status>,
-    ) -> c_int;
-    pub(super) fn PMPI_Improbe(
-        from: c_int,
-        tag: c_int,
-        comm: Handle,
-        flag: To<c_int>,
-        message: To<Handle>,
-        status: To<Status>,
-    ) -> c_int;
-    pub(super) fn PMPI_Imrecv_c(
-        data: Data,
-        count: i64,
-        datatype: Handle,
-        message: To<Handle>,
-        request: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Mrecv_c(
-        data: Data,
-        count: i64,
-        datatype: Handle,
-        message: To<Handle>,
-        status: To<Status>,
-    ) -> c_int;
-    pub(super) fn PMPI_Psend_init_c(
-        data: Data,
-        partitions: c_int,
-        count: i64,
-        datatype: Handle,
-        to: c_int,
-        tag: c_int,
-        comm: Handle,
-        info: Handle,
-        request: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Precv_init_c(
-        data: Data,
-        partitions: c_int,
-        count: i64,
-        datatype: Handle,
-        from: c_int,
-        tag: c_int,
-        comm: Handle,
-        info: Handle,
-        request: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Pready(partition: c_int, request: Handle) -> c_int;
-    pub(super) fn PMPI_Pready_range(low: c_int, high: c_int, request: Handle) -> c_int;
-    pub(super) fn PMPI_Parrived(request: Handle, partition: c_int, flag: To<c_int>) -> c_int;
-    pub(super) fn PMPI_Buffer_attach(buffer: Data, size: c_int) -> c_int;
-    pub(super) fn PMPI_Buffer_detach(place: Data, size: To<c_int>) -> c_int;
-    pub(super) fn PMPI_Comm_attach_buffer(comm: Handle, buffer: Data, size: c_int) -> c_int;
+    PMPI_Isend_c PMPI_Issend_c PMPI_Irsend_c PMPI_Ibsend_c PMPI_Irecv_c PMPI_Send_init_c
+    PMPI_Bsend_init_c PMPI_Recv_init_c:
+        (data: Data, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle,
+         request: To<Handle>);
+    PMPI_Recv_c:
+        (data: Data, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle,
+         status: To<Status>);
+    PMPI_Sendrecv:
+        (data: Data, count: c_int, datatype: Handle, to: c_int, tag: c_int, into: Data, room: c_int,
+         kind: Handle, from: c_int, from_tag: c_int, comm: Handle, status: To<Status>);
+    PMPI_Isendrecv_c:
+        (data: Data, count: i64, datatype: Handle, to: c_int, tag: c_int, into: Data, room: i64,
+         kind: Handle, from: c_int, from_tag: c_int, comm: Handle, request: To<Handle>);
+    PMPI_Isendrecv_replace_c:
+        (data: Data, count: i64, datatype: Handle, to: c_int, tag: c_int, from: c_int,
+         from_tag: c_int, comm: Handle, request: To<Handle>);
+    PMPI_Iprobe: (from: c_int, tag: c_int, comm: Handle, flag: To<c_int>, status: To<Status>);
+    PMPI_Improbe:
+        (from: c_int, tag: c_int, comm: Handle, flag: To<c_int>, message: To<Handle>,
+         status: To<Status>);
+    PMPI_Imrecv_c:
+        (data: Data, count: i64, datatype: Handle, message: To<Handle>, request: To<Handle>);
+    PMPI_Mrecv_c:
+        (data: Data, count: i64, datatype: Handle, message: To<Handle>, status: To<Status>);
+    PMPI_Psend_init_c PMPI_Precv_init_c:
+        (data: Data, partitions: c_int, count: i64, datatype: Handle, to: c_int, tag: c_int,
+         comm: Handle, info: Handle, request: To<Handle>);
+    PMPI_Pready: (partition: c_int, request: Handle);
+    PMPI_Pready_range: (low: c_int, high: c_int, request: Handle);
+    PMPI_Parrived: (request: Handle, partition: c_int, flag: To<c_int>);
+    PMPI_Buffer_attach: (buffer: Data, size: c_int);
+    PMPI_Buffer_detach: (place: Data, size: To<c_int>);
+    PMPI_Comm_attach_buffer: (comm: Handle, buffer: Data, size: c_int);
 
     // Requests.
-    pub(super) fn PMPI_Test(request: To<Handle>, flag: To<c_int>, status: To<Status>) -> c_int;
-    pub(super) fn PMPI_Testall(
-        count: c_int,
-        requests: To<Handle>,
-        flag: To<c_int>,
-        statuses: To<Status>,
-    ) -> c_int;
-    pub(super) fn PMPI_Testany(
-        count: c_int,
-        requests: To<Handle>,
-        index: To<c_int>,
-        flag: To<c_int>,
-        status: To<Status>,
-    ) -> c_int;
-    pub(super) fn PMPI_Testsome(
-        count: c_int,
-        requests: To<Handle>,
-        found: To<c_int>,
-        indices: To<c_int>,
-        statuses: To<Status>,
-    ) -> c_int;
-    pub(super) fn PMPI_Wait(request: To<Handle>, status: To<Status>) -> c_int;
-    pub(super) fn PMPI_Request_get_status(request: Handle, flag: To<c_int>, status: To<Status>) -> c_int;
-    pub(super) fn PMPI_Request_free(request: To<Handle>) -> c_int;
-    pub(super) fn PMPI_Cancel(request: To<Handle>) -> c_int;
-    pub(super) fn PMPI_Start(request: To<Handle>) -> c_int;
-    pub(super) fn PMPI_Startall(count: c_int, requests: To<Handle>) -> c_int;
-    pub(super) fn PMPI_Grequest_start(
-        query: Option<Query>,
-        free: Option<Free>,
-        cancel: Option<Cancel>,
-        extra: Data,
-        request: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Grequest_complete(request: Handle) -> c_int;
+    PMPI_Test: (request: To<Handle>, flag: To<c_int>, status: To<Status>);
+    PMPI_Testall: (count: c_int, requests: To<Handle>, flag: To<c_int>, statuses: To<Status>);
+    PMPI_Testany PMPI_Testsome:
+        (count: c_int, requests: To<Handle>, index: To<c_int>, flag: To<c_int>, status: To<Status>);
+    PMPI_Wait: (request: To<Handle>, status: To<Status>);
+    PMPI_Request_get_status: (request: Handle, flag: To<c_int>, status: To<Status>);
+    PMPI_Request_free PMPI_Cancel PMPI_Start: (request: To<Handle>);
+    PMPI_Startall: (count: c_int, requests: To<Handle>);
+    PMPI_Grequest_start:
+        (query: Option<Query>, free: Option<Free>, cancel: Option<Cancel>, extra: Data,
+         request: To<Handle>);
+    PMPI_Grequest_complete: (request: Handle);
 
     // Collectives.
-    pub(super) fn PMPI_Bcast_c(data: Data, count: i64, datatype: Handle, root: c_int, comm: Handle) -> c_int;
-    pub(super) fn PMPI_Ibcast_c(
-        data: Data,
-        count: i64,
-        datatype: Handle,
-        root: c_int,
-        comm: Handle,
-        request: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Allreduce_c(
-        data: Data,
-        into: Data,
-        count: i64,
-        datatype: Handle,
-        op: Handle,
-        comm: Handle,
-    ) -> c_int;
-    pub(super) fn PMPI_Iallreduce_c(
-        data: Data,
-        into: Data,
-        count: i64,
-        datatype: Handle,
-        op: Handle,
-        comm: Handle,
-        request: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Allreduce_init_c(
-        data: Data,
-        into: Data,
-        count: i64,
-        datatype: Handle,
-        op: Handle,
-        comm: Handle,
-        info: Handle,
-        request: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Reduce_c(
-        data: Data,
-        into: Data,
-        count: i64,
-        datatype: Handle,
-        op: Handle,
-        root: c_int,
-        comm: Handle,
-    ) -> c_int;
-    pub(super) fn PMPI_Scan_c(
-        data: Data,
-        into: Data,
-        count: i64,
-        datatype: Handle,
-        op: Handle,
-        comm: Handle,
-    ) -> c_int;
-    pub(super) fn PMPI_Iexscan_c(
-        data: Data,
-        into: Data,
-        count: i64,
-        datatype: Handle,
-        op: Handle,
-        comm: Handle,
-        request: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Reduce_scatter_block_c(
-        data: Data,
-        into: Data,
-        count: i64,
-        datatype: Handle,
-        op: Handle,
-        comm: Handle,
-    ) -> c_int;
-    pub(super) fn PMPI_Reduce_local_c(
-        data: Data,
-        into: Data,
-        count: i64,
-        datatype: Handle,
-        op: Handle,
-    ) -> c_int;
-    pub(super) fn PMPI_Gather_c(
-        data: Data,
-        count: i64,
-        datatype: Handle,
-        into: Data,
-        room: i64,
-        kind: Handle,
-        root: c_int,
-        comm: Handle,
-    ) -> c_int;
-    pub(super) fn PMPI_Iscatter_c(
-        data: Data,
-        count: i64,
-        datatype: Handle,
-        into: Data,
-        room: i64,
-        kind: Handle,
-        root: c_int,
-        comm: Handle,
-        request: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Allgather_c(
-        data: Data,
-        count: i64,
-        datatype: Handle,
-        into: Data,
-        room: i64,
-        kind: Handle,
-        comm: Handle,
-    ) -> c_int;
-    pub(super) fn PMPI_Allgather_init_c(
-        data: Data,
-        count: i64,
-        datatype: Handle,
-        into: Data,
-        room: i64,
-        kind: Handle,
-        comm: Handle,
-        info: Handle,
-        request: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Ialltoall_c(
-        data: Data,
-        count: i64,
-        datatype: Handle,
-        into: Data,
-        room: i64,
-        kind: Handle,
-        comm: Handle,
-        request: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Alltoallw_c(
-        data: Data,
-        lens: To<i64>,
-        starts: To<isize>,
-        of: To<Handle>,
-        into: Data,
-        rooms: To<i64>,
-        ends: To<isize>,
-        kinds: To<Handle>,
-        comm: Handle,
-    ) -> c_int;
-    pub(super) fn PMPI_Gatherv_c(
-        data: Data,
-        count: i64,
-        datatype: Handle,
-        into: Data,
-        rooms: To<i64>,
-        starts: To<isize>,
-        kind: Handle,
-        root: c_int,
-        comm: Handle,
-    ) -> c_int;
-    pub(super) fn PMPI_Neighbor_allgather_c(
-        data: Data,
-        count: i64,
-        datatype: Handle,
-        into: Data,
-        room: i64,
-        kind: Handle,
-        comm: Handle,
-    ) -> c_int;
-    pub(super) fn PMPI_Ineighbor_alltoall_c(
-        data: Data,
-        count: i64,
-        datatype: Handle,
-        into: Data,
-        room: i64,
-        kind: Handle,
-        comm: Handle,
-        request: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Barrier(comm: Handle) -> c_int;
-    pub(super) fn PMPI_Ibarrier(comm: Handle, request: To<Handle>) -> c_int;
-    pub(super) fn PMPI_Op_create(function: Option<Reduction>, commutes: c_int, op: To<Handle>) -> c_int;
-    pub(super) fn PMPI_Op_free(op: To<Handle>) -> c_int;
+    PMPI_Bcast_c: (data: Data, count: i64, datatype: Handle, root: c_int, comm: Handle);
+    PMPI_Ibcast_c:
+        (data: Data, count: i64, datatype: Handle, root: c_int, comm: Handle, request: To<Handle>);
+    PMPI_Allreduce_c PMPI_Scan_c PMPI_Reduce_scatter_block_c:
+        (data: Data, into: Data, count: i64, datatype: Handle, op: Handle, comm: Handle);
+    PMPI_Iallreduce_c PMPI_Iexscan_c:
+        (data: Data, into: Data, count: i64, datatype: Handle, op: Handle, comm: Handle,
+         request: To<Handle>);
+    PMPI_Allreduce_init_c:
+        (data: Data, into: Data, count: i64, datatype: Handle, op: Handle, comm: Handle,
+         info: Handle, request: To<Handle>);
+    PMPI_Reduce_c:
+        (data: Data, into: Data, count: i64, datatype: Handle, op: Handle, root: c_int,
+         comm: Handle);
+    PMPI_Reduce_local_c: (data: Data, into: Data, count: i64, datatype: Handle, op: Handle);
+    PMPI_Gather_c:
+        (data: Data, count: i64, datatype: Handle, into: Data, room: i64, kind: Handle, root: c_int,
+         comm: Handle);
+    PMPI_Iscatter_c:
+        (data: Data, count: i64, datatype: Handle, into: Data, room: i64, kind: Handle, root: c_int,
+         comm: Handle, request: To<Handle>);
+    PMPI_Allgather_c PMPI_Neighbor_allgather_c:
+        (data: Data, count: i64, datatype: Handle, into: Data, room: i64, kind: Handle,
+         comm: Handle);
+    PMPI_Allgather_init_c:
+        (data: Data, count: i64, datatype: Handle, into: Data, room: i64, kind: Handle,
+         comm: Handle, info: Handle, request: To<Handle>);
+    PMPI_Ialltoall_c PMPI_Ineighbor_alltoall_c:
+        (data: Data, count: i64, datatype: Handle, into: Data, room: i64, kind: Handle,
+         comm: Handle, request: To<Handle>);
+    PMPI_Alltoallw_c:
+        (data: Data, lens: To<i64>, starts: To<isize>, of: To<Handle>, into: Data, rooms: To<i64>,
+         ends: To<isize>, kinds: To<Handle>, comm: Handle);
+    PMPI_Gatherv_c:
+        (data: Data, count: i64, datatype: Handle, into: Data, rooms: To<i64>, starts: To<isize>,
+         kind: Handle, root: c_int, comm: Handle);
+    PMPI_Barrier: (comm: Handle);
+    PMPI_Ibarrier: (comm: Handle, request: To<Handle>);
+    PMPI_Op_create: (function: Option<Reduction>, commutes: c_int, op: To<Handle>);
+    PMPI_Op_free: (op: To<Handle>);
 
     // Datatypes.
-    pub(super) fn PMPI_Type_contiguous_c(count: i64, of: Handle, made: To<Handle>) -> c_int;
-    pub(super) fn PMPI_Type_vector_c(
-        count: i64,
-        length: i64,
-        stride: i64,
-        of: Handle,
-        made: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Type_create_hvector_c(
-        count: i64,
-        length: i64,
-        stride: i64,
-        of: Handle,
-        made: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Type_indexed_c(
-        count: i64,
-        lengths: To<i64>,
-        places: To<i64>,
-        of: Handle,
-        made: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Type_create_hindexed_block_c(
-        count: i64,
-        length: i64,
-        places: To<i64>,
-        of: Handle,
-        made: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Type_create_struct_c(
-        count: i64,
-        lengths: To<i64>,
-        places: To<i64>,
-        of: To<Handle>,
-        made: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Type_create_resized_c(
-        of: Handle,
-        lower_bound: i64,
-        extent: i64,
-        made: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Type_create_subarray_c(
-        dimensions: c_int,
-        sizes: To<i64>,
-        counts: To<i64>,
-        starts: To<i64>,
-        order: c_int,
-        of: Handle,
-        made: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Type_create_darray(
-        size: c_int,
-        rank: c_int,
-        dimensions: c_int,
-        sizes: To<c_int>,
-        distributions: To<c_int>,
-        arguments: To<c_int>,
-        processes: To<c_int>,
-        order: c_int,
-        of: Handle,
-        made: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Type_dup(of: Handle, made: To<Handle>) -> c_int;
-    pub(super) fn PMPI_Type_commit(datatype: To<Handle>) -> c_int;
-    pub(super) fn PMPI_Type_free(datatype: To<Handle>) -> c_int;
-    pub(super) fn PMPI_Type_size_c(datatype: Handle, size: To<i64>) -> c_int;
-    pub(super) fn PMPI_Type_get_extent_c(datatype: Handle, lower_bound: To<i64>, extent: To<i64>) -> c_int;
-    pub(super) fn PMPI_Type_get_true_extent_c(
-        datatype: Handle,
-        lower_bound: To<i64>,
-        extent: To<i64>,
-    ) -> c_int;
-    pub(super) fn PMPI_Type_get_contents_c(
-        datatype: Handle,
-        integers: i64,
-        addresses: i64,
-        counts: i64,
-        types: i64,
-        to_integers: To<c_int>,
-        to_addresses: To<isize>,
-        to_counts: To<i64>,
-        to_types: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Get_elements_c(status: To<Status>, datatype: Handle, count: To<i64>) -> c_int;
-    pub(super) fn PMPI_Status_set_elements_c(status: To<Status>, datatype: Handle, count: i64) -> c_int;
-    pub(super) fn PMPI_Pack_c(
-        data: Data,
-        count: i64,
-        datatype: Handle,
-        stream: Data,
-        size: i64,
-        position: To<i64>,
-        comm: Handle,
-    ) -> c_int;
-    pub(super) fn PMPI_Unpack_c(
-        stream: Data,
-        size: i64,
-        position: To<i64>,
-        data: Data,
-        count: i64,
-        datatype: Handle,
-        comm: Handle,
-    ) -> c_int;
-    pub(super) fn PMPI_Pack_external_c(
-        name: *const c_char,
-        data: Data,
-        count: i64,
-        datatype: Handle,
-        stream: Data,
-        size: i64,
-        position: To<i64>,
-    ) -> c_int;
-    pub(super) fn PMPI_Unpack_external_c(
-        name: *const c_char,
-        stream: Data,
-        size: i64,
-        position: To<i64>,
-        data: Data,
-        count: i64,
-        datatype: Handle,
-    ) -> c_int;
-    pub(super) fn PMPI_Pack_external_size_c(
-        name: *const c_char,
-        count: i64,
-        datatype: Handle,
-        size: To<i64>,
-    ) -> c_int;
+    PMPI_Type_contiguous_c: (count: i64, of: Handle, made: To<Handle>);
+    PMPI_Type_vector_c PMPI_Type_create_hvector_c:
+        (count: i64, length: i64, stride: i64, of: Handle, made: To<Handle>);
+    PMPI_Type_indexed_c:
+        (count: i64, lengths: To<i64>, places: To<i64>, of: Handle, made: To<Handle>);
+    PMPI_Type_create_hindexed_block_c:
+        (count: i64, length: i64, places: To<i64>, of: Handle, made: To<Handle>);
+    PMPI_Type_create_struct_c:
+        (count: i64, lengths: To<i64>, places: To<i64>, of: To<Handle>, made: To<Handle>);
+    PMPI_Type_create_resized_c: (of: Handle, lower_bound: i64, extent: i64, made: To<Handle>);
+    PMPI_Type_create_subarray_c:
+        (dimensions: c_int, sizes: To<i64>, counts: To<i64>, starts: To<i64>, order: c_int,
+         of: Handle, made: To<Handle>);
+    PMPI_Type_create_darray:
+        (size: c_int, rank: c_int, dimensions: c_int, sizes: To<c_int>, distributions: To<c_int>,
+         arguments: To<c_int>, processes: To<c_int>, order: c_int, of: Handle, made: To<Handle>);
+    PMPI_Type_dup: (of: Handle, made: To<Handle>);
+    PMPI_Type_commit PMPI_Type_free: (datatype: To<Handle>);
+    PMPI_Type_size_c: (datatype: Handle, size: To<i64>);
+    PMPI_Type_get_extent_c PMPI_Type_get_true_extent_c:
+        (datatype: Handle, lower_bound: To<i64>, extent: To<i64>);
+    PMPI_Type_get_contents_c:
+        (datatype: Handle, integers: i64, addresses: i64, counts: i64, types: i64,
+         to_integers: To<c_int>, to_addresses: To<isize>, to_counts: To<i64>, to_types: To<Handle>);
+    PMPI_Get_elements_c: (status: To<Status>, datatype: Handle, count: To<i64>);
+    PMPI_Status_set_elements_c: (status: To<Status>, datatype: Handle, count: i64);
+    PMPI_Pack_c:
+        (data: Data, count: i64, datatype: Handle, stream: Data, size: i64, position: To<i64>,
+         comm: Handle);
+    PMPI_Unpack_c:
+        (stream: Data, size: i64, position: To<i64>, data: Data, count: i64, datatype: Handle,
+         comm: Handle);
+    PMPI_Pack_external_c:
+        (name: *const c_char, data: Data, count: i64, datatype: Handle, stream: Data, size: i64,
+         position: To<i64>);
+    PMPI_Unpack_external_c:
+        (name: *const c_char, stream: Data, size: i64, position: To<i64>, data: Data, count: i64,
+         datatype: Handle);
+    PMPI_Pack_external_size_c: (name: *const c_char, count: i64, datatype: Handle, size: To<i64>);
 
     // Groups and communicators.
-    pub(super) fn PMPI_Comm_group(comm: Handle, group: To<Handle>) -> c_int;
-    pub(super) fn PMPI_Group_incl(group: Handle, count: c_int, ranks: To<c_int>, made: To<Handle>) -> c_int;
-    pub(super) fn PMPI_Group_range_excl(
-        group: Handle,
-        count: c_int,
-        ranges: To<c_int>,
-        made: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Group_union(one: Handle, other: Handle, made: To<Handle>) -> c_int;
-    pub(super) fn PMPI_Group_difference(one: Handle, other: Handle, made: To<Handle>) -> c_int;
-    pub(super) fn PMPI_Group_translate_ranks(
-        one: Handle,
-        count: c_int,
-        given: To<c_int>,
-        other: Handle,
-        found: To<c_int>,
-    ) -> c_int;
-    pub(super) fn PMPI_Group_free(group: To<Handle>) -> c_int;
-    pub(super) fn PMPI_Comm_set_errhandler(comm: Handle, handler: Handle) -> c_int;
-    pub(super) fn PMPI_Comm_get_errhandler(comm: Handle, handler: To<Handle>) -> c_int;
-    pub(super) fn PMPI_Comm_create_errhandler(function: Option<Hearing>, handler: To<Handle>) -> c_int;
-    pub(super) fn PMPI_Errhandler_free(handler: To<Handle>) -> c_int;
-    pub(super) fn PMPI_Comm_dup_with_info(comm: Handle, info: Handle, made: To<Handle>) -> c_int;
-    pub(super) fn PMPI_Comm_create(comm: Handle, group: Handle, made: To<Handle>) -> c_int;
-    pub(super) fn PMPI_Comm_create_group(comm: Handle, group: Handle, tag: c_int, made: To<Handle>) -> c_int;
-    pub(super) fn PMPI_Comm_split(comm: Handle, colour: c_int, key: c_int, made: To<Handle>) -> c_int;
-    pub(super) fn PMPI_Comm_split_type(
-        comm: Handle,
-        kind: c_int,
-        key: c_int,
-        info: Handle,
-        made: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Intercomm_create(
-        local: Handle,
-        leader: c_int,
-        peer: Handle,
-        remote: c_int,
-        tag: c_int,
-        made: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Comm_free(comm: To<Handle>) -> c_int;
-    pub(super) fn PMPI_Comm_set_info(comm: Handle, info: Handle) -> c_int;
-    pub(super) fn PMPI_Comm_get_info(comm: Handle, info: To<Handle>) -> c_int;
-    pub(super) fn PMPI_Comm_set_name(comm: Handle, name: *const c_char) -> c_int;
+    PMPI_Comm_group PMPI_Comm_get_errhandler PMPI_Comm_get_info: (comm: Handle, group: To<Handle>);
+    PMPI_Group_incl PMPI_Group_range_excl:
+        (group: Handle, count: c_int, ranks: To<c_int>, made: To<Handle>);
+    PMPI_Group_union PMPI_Group_difference PMPI_Comm_dup_with_info PMPI_Comm_create:
+        (one: Handle, other: Handle, made: To<Handle>);
+    PMPI_Group_translate_ranks:
+        (one: Handle, count: c_int, given: To<c_int>, other: Handle, found: To<c_int>);
+    PMPI_Group_free PMPI_Errhandler_free PMPI_Comm_free: (group: To<Handle>);
+    PMPI_Comm_set_errhandler PMPI_Comm_set_info: (comm: Handle, handler: Handle);
+    PMPI_Comm_create_errhandler: (function: Option<Hearing>, handler: To<Handle>);
+    PMPI_Comm_create_group: (comm: Handle, group: Handle, tag: c_int, made: To<Handle>);
+    PMPI_Comm_split: (comm: Handle, colour: c_int, key: c_int, made: To<Handle>);
+    PMPI_Comm_split_type: (comm: Handle, kind: c_int, key: c_int, info: Handle, made: To<Handle>);
+    PMPI_Intercomm_create:
+        (local: Handle, leader: c_int, peer: Handle, remote: c_int, tag: c_int, made: To<Handle>);
+    PMPI_Comm_set_name: (comm: Handle, name: *const c_char);
 
     // Attributes and hints.
-    pub(super) fn PMPI_Comm_create_keyval(copy: usize, delete: usize, key: To<c_int>, extra: Data) -> c_int;
-    pub(super) fn PMPI_Comm_free_keyval(key: To<c_int>) -> c_int;
-    pub(super) fn PMPI_Comm_set_attr(comm: Handle, key: c_int, value: Data) -> c_int;
-    pub(super) fn PMPI_Comm_get_attr(comm: Handle, key: c_int, value: Data, flag: To<c_int>) -> c_int;
-    pub(super) fn PMPI_Comm_delete_attr(comm: Handle, key: c_int) -> c_int;
-    pub(super) fn PMPI_Type_set_attr(datatype: Handle, key: c_int, value: Data) -> c_int;
-    pub(super) fn PMPI_Info_create(info: To<Handle>) -> c_int;
-    pub(super) fn PMPI_Info_dup(info: Handle, made: To<Handle>) -> c_int;
-    pub(super) fn PMPI_Info_free(info: To<Handle>) -> c_int;
-    pub(super) fn PMPI_Info_set(info: Handle, key: *const c_char, value: *const c_char) -> c_int;
-    pub(super) fn PMPI_Info_delete(info: Handle, key: *const c_char) -> c_int;
-    pub(super) fn PMPI_Info_get_nthkey(info: Handle, number: c_int, key: To<c_char>) -> c_int;
-    pub(super) fn PMPI_Info_get_string(
-        info: Handle,
-        key: *const c_char,
-        room: To<c_int>,
-        value: To<c_char>,
-        flag: To<c_int>,
-    ) -> c_int;
+    PMPI_Comm_create_keyval: (copy: usize, delete: usize, key: To<c_int>, extra: Data);
+    PMPI_Comm_free_keyval: (key: To<c_int>);
+    PMPI_Comm_set_attr PMPI_Type_set_attr: (comm: Handle, key: c_int, value: Data);
+    PMPI_Comm_get_attr: (comm: Handle, key: c_int, value: Data, flag: To<c_int>);
+    PMPI_Comm_delete_attr: (comm: Handle, key: c_int);
+    PMPI_Info_create PMPI_Info_free: (info: To<Handle>);
+    PMPI_Info_dup: (info: Handle, made: To<Handle>);
+    PMPI_Info_set: (info: Handle, key: *const c_char, value: *const c_char);
+    PMPI_Info_delete: (info: Handle, key: *const c_char);
+    PMPI_Info_get_nthkey: (info: Handle, number: c_int, key: To<c_char>);
+    PMPI_Info_get_string:
+        (info: Handle, key: *const c_char, room: To<c_int>, value: To<c_char>, flag: To<c_int>);
 
     // Topologies.
-    pub(super) fn PMPI_Cart_create(
-        comm: Handle,
-        count: c_int,
-        dims: To<c_int>,
-        periods: To<c_int>,
-        reorder: c_int,
-        made: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Cart_coords(comm: Handle, rank: c_int, room: c_int, coords: To<c_int>) -> c_int;
-    pub(super) fn PMPI_Cart_shift(
-        comm: Handle,
-        direction: c_int,
-        distance: c_int,
-        source: To<c_int>,
-        destination: To<c_int>,
-    ) -> c_int;
-    pub(super) fn PMPI_Cart_sub(comm: Handle, remain: To<c_int>, made: To<Handle>) -> c_int;
-    pub(super) fn PMPI_Cart_map(
-        comm: Handle,
-        count: c_int,
-        dims: To<c_int>,
-        periods: To<c_int>,
-        rank: To<c_int>,
-    ) -> c_int;
-    pub(super) fn PMPI_Dims_create(nodes: c_int, count: c_int, dims: To<c_int>) -> c_int;
-    pub(super) fn PMPI_Graph_create(
-        comm: Handle,
-        nodes: c_int,
-        index: To<c_int>,
-        edges: To<c_int>,
-        reorder: c_int,
-        made: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Graph_neighbors(
-        comm: Handle,
-        rank: c_int,
-        room: c_int,
-        neighbours: To<c_int>,
-    ) -> c_int;
-    pub(super) fn PMPI_Dist_graph_create_adjacent(
-        comm: Handle,
-        indegree: c_int,
-        sources: To<c_int>,
-        source_weights: To<c_int>,
-        outdegree: c_int,
-        destinations: To<c_int>,
-        destination_weights: To<c_int>,
-        info: Handle,
-        reorder: c_int,
-        made: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Dist_graph_create(
-        comm: Handle,
-        count: c_int,
-        sources: To<c_int>,
-        degrees: To<c_int>,
-        destinations: To<c_int>,
-        weights: To<c_int>,
-        info: Handle,
-        reorder: c_int,
-        made: To<Handle>,
-    ) -> c_int;
-    pub(super) fn PMPI_Dist_graph_neighbors(
-        comm: Handle,
-        in_room: c_int,
-        sources: To<c_int>,
-        source_weights: To<c_int>,
-        out_room: c_int,
-        destinations: To<c_int>,
-        destination_weights: To<c_int>,
-    ) -> c_int;
+    PMPI_Cart_create PMPI_Graph_create:
+        (comm: Handle, count: c_int, dims: To<c_int>, periods: To<c_int>, reorder: c_int,
+         made: To<Handle>);
+    PMPI_Cart_coords PMPI_Graph_neighbors:
+        (comm: Handle, rank: c_int, room: c_int, coords: To<c_int>);
+    PMPI_Cart_shift:
+        (comm: Handle, direction: c_int, distance: c_int, source: To<c_int>,
+         destination: To<c_int>);
+    PMPI_Cart_sub: (comm: Handle, remain: To<c_int>, made: To<Handle>);
+    PMPI_Cart_map:
+        (comm: Handle, count: c_int, dims: To<c_int>, periods: To<c_int>, rank: To<c_int>);
+    PMPI_Dims_create: (nodes: c_int, count: c_int, dims: To<c_int>);
+    PMPI_Dist_graph_create_adjacent:
+        (comm: Handle, indegree: c_int, sources: To<c_int>, source_weights: To<c_int>,
+         outdegree: c_int, destinations: To<c_int>, destination_weights: To<c_int>, info: Handle,
+         reorder: c_int, made: To<Handle>);
+    PMPI_Dist_graph_create:
+        (comm: Handle, count: c_int, sources: To<c_int>, degrees: To<c_int>,
+         destinations: To<c_int>, weights: To<c_int>, info: Handle, reorder: c_int,
+         made: To<Handle>);
+    PMPI_Dist_graph_neighbors:
+        (comm: Handle, in_room: c_int, sources: To<c_int>, source_weights: To<c_int>,
+         out_room: c_int, destinations: To<c_int>, destination_weights: To<c_int>);
 }
 
 pub(super) type Query = extern "C" fn(Data, To<Status>) -> c_int;
