@@ -17,13 +17,14 @@
 //! messages. Any number may be under way, begun in any order on different communicators.
 //!
 //! **Context ids.** A communicator's context is a slot of the communicator table that is free on all members, with a
-//! generation that is new on all of them. Members agree on both in a few exchanges, the number of which grows with the
-//! logarithm of the ranks; the last of them ends when every member has the communicator in its table, so no message
-//! arrives too early. A process offers its free slots to one call at a time; calls of one process that are under way
-//! together have their turns in an order that is the same on all ranks. A call that does not block is promised a slot before
-//! its turn, if there is none and no other has one. A slot is used again after its communicator was freed on
-//! all ranks of the next one. Members whose
-//! free slots have none in common have no slot: [`Cause::Full`], on all ranks.
+//! generation that is new on all of them. Members agree on both in a few exchanges, the number of
+//! which grows with the logarithm of the ranks; the last of them ends when every member has the
+//! communicator in its table, so no message arrives too early. A process offers its free slots to
+//! one call at a time; calls of one process that are under way together have their turns in an
+//! order that is the same on all ranks. A call that does not block is promised a slot before its
+//! turn, if there is none and no other has one. A slot is used again after its communicator was
+//! freed on all ranks of the next one. Members whose free slots have none in common have no slot:
+//! [`Cause::Full`], on all ranks.
 //!
 //! **Old messages.** What arrives for a freed communicator is recognised by its generation, dropped and counted
 //! (`stale_contexts`). Once in 32767 communicators a slot's generations start again: then every member first takes in what

@@ -241,10 +241,11 @@ pub trait Transport {
         Err(Cause::Unsupported)
     }
 
-    /// Takes a region back, in bounded local time and without the peers' help. The transport no longer touches it when
-    /// this returns, and no peer reads anything of it that it takes for what it asked for. Whatever was queued on it is
-    /// over without a completion, or with one by [`Cause::Cancelled`]. It does not panic: whoever writes a
-    /// [`register`](Self::register) promises that, since the memory is let go of next.
+    /// Takes a region back, in bounded local time and without the peers' help. The transport no
+    /// longer touches it when this returns, and no peer reads anything of it that it takes for what
+    /// it asked for. Whatever was queued on it is over without a completion, or with one by
+    /// [`Cause::Cancelled`]. It does not panic: whoever writes a [`register`](Self::register)
+    /// promises that, since the memory is let go of next.
     ///
     /// # Errors
     /// [`Cause::Stale`] if the region was taken back before.

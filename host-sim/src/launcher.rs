@@ -1,4 +1,4 @@
-//! What a user tells the launcher `aldis-run`: its command line, host files and variables, read and checked.
+//! Input of the launcher `aldis-run`: its command line, host files and variables, read and checked.
 //!
 //! | module | what it holds |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! UNSAFE: runs before `main`. Where what a tool has to say goes: all of it arrives, or the tool fails.
+//! UNSAFE: runs before `main`. Where what a tool has to say goes: all of it arrives, or the tool
+//! fails.
 
 use core::error::Error;
 use core::fmt;

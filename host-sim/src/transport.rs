@@ -86,7 +86,8 @@ pub(crate) fn over_verbs(me: PeerId, epoch: Epoch, ranks: u32) -> Result<Reached
     Ok(Reached { far: Composite::new(Tcp::vacant(me), verbs), address, bell })
 }
 
-/// What a rank's report of a failure adds to it: the calls of the system that have failed here, for each peer the last.
+/// The addition to a rank's report of a failure: the calls of the system that have failed here, for
+/// each peer the last.
 pub fn failures(endpoint: &HostEndpoint) -> String {
     let far = endpoint.transport().second().second();
     #[cfg(feature = "verbs")]

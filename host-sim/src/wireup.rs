@@ -59,7 +59,7 @@ pub enum WireError {
     Cut {
         /// The system call.
         call: &'static str,
-        /// How it told.
+        /// The error by which it was found.
         errno: Errno,
     },
     /// Nothing came before the deadline.

@@ -86,8 +86,8 @@ fn a_split_goes_by_colour_and_key() {
     }
 }
 
-/// Three agreements: that all can and on a context, who goes where, and that all have it. Where what is free is not the same on all
-/// of them, a generation is agreed upon besides.
+/// Three agreements: that all can and on a context, who goes where, and that all have it. Where
+/// what is free is not the same on all of them, a generation is agreed upon besides.
 #[test]
 fn a_split_takes_three_agreements() {
     for (ranks, rounds) in [(2, 1), (4, 2), (5, 3)] {

@@ -212,7 +212,7 @@ fn any_number_is_made_in_any_order() {
     }
 }
 
-/// How many messages this rank sends for what is made alone.
+/// The number of messages that this rank sends for a communicator that is made alone.
 fn cost<'f, 's, T: Transport, P: Platform>(
     endpoint: &RefCell<&mut Endpoint<'s, T, P>>,
     making: Making<'f>,
@@ -224,7 +224,8 @@ fn cost<'f, 's, T: Transport, P: Platform>(
     Ok((sent, made.first().copied().flatten()))
 }
 
-/// Where all ranks have the same first free slot, the first agreement is on that; else there is a second one when all have begun.
+/// The first agreement is on the first free slot if that is the same on all ranks; else there is a
+/// second one when all have begun.
 fn alone(endpoint: &mut SimEndpoint<'_>) -> Outcome {
     endpoint.attach_buffer(Box::leak(vec![0; BUFFER_BYTES].into_boxed_slice()))?;
     let (world, itself, mut random) = (endpoint.world(), endpoint.itself(), Random::new(1, 1));
@@ -233,7 +234,8 @@ fn alone(endpoint: &mut SimEndpoint<'_>) -> Outcome {
     let odd = world.rank().0 == 1;
     let cell = RefCell::new(endpoint);
     for agreements in [2, 2, 3] {
-        // In the last round one rank has a communicator of its own in the slot that is the first one of the others.
+        // In the last round one rank has a communicator of its own in the slot that is the first
+        // one of the others.
         let own = (odd && agreements == 3).then(|| dup(&mut **cell.borrow_mut(), &itself)).transpose()?;
         let extra = if agreements == 3 { 1 } else { 0 };
         let mut post = Post(&cell);

@@ -9,7 +9,8 @@ use crate::workspace::{Package, Workspace};
 /// A crate and the crates of the house that it may use.
 type Floor = (&'static str, &'static [&'static str]);
 
-/// The five crates without an operating system, the programs that run on them, and the host's three.
+/// The five crates without an operating system, the programs that run on them, and the host's
+/// three.
 const ALL: &[&str] = &[
     "aldis-hal",
     "aldis-protocols",

@@ -1,5 +1,6 @@
-//! `cargo xtask faults`: jobs in which calls of the system fail, fall short, come late or stop their process. Whatever that
-//! hits, the job ends in time, with the right result or with an error that names the call.
+//! `cargo xtask faults`: jobs in which calls of the system fail, fall short, come late or stop
+//! their process. Whatever that hits, the job ends in time, with the right result or with an error
+//! that names the call.
 
 mod campaign;
 mod job;
@@ -32,12 +33,13 @@ const STEP_SECONDS: f64 = 25.0;
 /// Jobs after each of which a line tells how far it is.
 const TELL_EVERY: u64 = 50;
 
-/// Makes calls of the system fail, fall short, come late or stop their process, in jobs over every transport, and judges
-/// how each job ends.
+/// Makes calls of the system fail, fall short, come late or stop their process, in jobs over every
+/// transport, and judges how each job ends.
 ///
-/// Each job is run once as it is, to see which processes make which calls; then each seed draws a job, one of those calls
-/// and what it comes to. With --all, every call is made to come to all that it can, at each of its first uses. What is hit
-/// depends on how fast this machine is, so a failing plan is to be repeated some times.
+/// Each job is run once as it is, to see which processes make which calls; then each seed draws a
+/// job, one of those calls and what it comes to. With --all, every call is made to come to all that
+/// it can, at each of its first uses. What is hit depends on how fast this machine is, so a failing
+/// plan is to be repeated some times.
 #[derive(Args)]
 pub(crate) struct Faults {
     /// Jobs [default: 100, or with --seconds or --all as many as there is time for]
@@ -78,7 +80,7 @@ struct Known {
     lines: usize,
 }
 
-/// How many jobs of a kind there were.
+/// Counts of a job's runs.
 #[derive(Default)]
 struct Tally {
     jobs: u64,
@@ -88,7 +90,7 @@ struct Tally {
     failed: u64,
 }
 
-/// What has been done so far.
+/// Runs of jobs so far.
 struct Campaign<'a> {
     options: &'a Faults,
     programs: Programs,
@@ -127,7 +129,8 @@ impl Faults {
 }
 
 impl Campaign<'_> {
-    /// The uses of calls that a job makes as it is, and the lines that it prints. It has to end well.
+    /// The uses of calls that a job makes as it is, and the lines that it prints. It has to end
+    /// well.
     fn learn(&self, scenario: &Scenario) -> Result<Known> {
         let end = job::run(&self.programs, scenario, &Plan::default(), None)?;
         if let Some(wrong) = end.wrong {

@@ -1,5 +1,6 @@
-//! Unsafe code is fenced: a file that holds any says so in its first line, so that a reviewer finds all of it by
-//! looking at first lines. So are calls of the system: [`calls`]. Tests are left out: they ship with nothing.
+//! Unsafe code is fenced: a file that holds any says so in its first line, so that a reviewer finds
+//! all of it by looking at first lines. So are calls of the system: [`calls`]. Tests are left out:
+//! they ship with nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,8 +16,8 @@ mod items;
 mod list;
 mod tokens;
 
-/// Checks that files with unsafe code say so, that `docs/unsafe.md` lists what is unsafe in them, and that the crates for
-/// Linux make their calls of the system through aldis-sys.
+/// Checks that files with unsafe code say so, that `docs/unsafe.md` lists what is unsafe in them,
+/// and that the crates for Linux make their calls of the system through aldis-sys.
 #[derive(Args)]
 pub(crate) struct Fences {
     /// Write the list anew, keeping what attacks each item
@@ -59,8 +60,8 @@ pub(crate) fn check() -> Result<Outcome> {
     compare(false)
 }
 
-/// Fails with every file whose first line is silent about the unsafe code in it, with what the list lacks, and with calls of
-/// the system that pass by the layer.
+/// Fails with every file whose first line is silent about the unsafe code in it, with what the list
+/// lacks, and with calls of the system that pass by the layer.
 fn compare(bless: bool) -> Result<Outcome> {
     let mut files = Vec::new();
     for folder in FOLDERS {

@@ -21,9 +21,9 @@ pub(crate) struct Mark(String);
 /// A process of the job.
 pub(crate) struct Process {
     pub(crate) pid: Pid,
-    /// It runs the program; others are agents, or not yet what they will be.
+    /// Set if it runs the program; others are agents, or not yet what they will be.
     pub(crate) is_rank: bool,
-    /// Somebody has stopped it.
+    /// Set if somebody has stopped it.
     pub(crate) is_stopped: bool,
 }
 
@@ -58,13 +58,14 @@ impl Mark {
     }
 }
 
-/// The letter of proc(5) for the state of a process. Its name, which may hold anything, is in parentheses before.
+/// The letter of proc(5) for the state of a process. Its name, which may hold anything, is in
+/// parentheses before.
 fn state(pid: Pid) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit(')').next()?.trim_start().chars().next()
 }
 
-/// What the launcher of a job has left behind, and all that its processes said.
+/// Remains of a job whose launcher has ended: processes, files, and all that was said.
 pub(crate) struct Remains {
     /// By stream, line by line.
     pub(crate) said: Vec<Vec<String>>,
@@ -75,7 +76,8 @@ pub(crate) struct Remains {
 }
 
 impl Remains {
-    /// Waits until the processes of a job whose launcher has ended are gone, and its streams with them.
+    /// Waits until the processes of a job whose launcher has ended are gone, and its streams with
+    /// them.
     pub(crate) fn of(mark: &Mark, streams: &[Receiver<String>], folder: &Path) -> Result<Self> {
         let until = Instant::now() + GONE_WITHIN;
         let mut processes = mark.processes().len();

@@ -1,5 +1,6 @@
-//! The step `miri`: what can be interpreted, by Miri, which sees what no sanitizer does: aliasing, provenance, values that
-//! cannot be, and races by any schedule. It comes with the nightly toolchain alone; where it is not, the step says so.
+//! The step `miri`: what can be interpreted, by Miri, which sees what no sanitizer does: aliasing,
+//! provenance, values that cannot be, and races by any schedule. It comes with the nightly
+//! toolchain alone; where it is not, the step says so.
 
 use std::process::Command;
 
@@ -16,7 +17,7 @@ struct Set {
     filters: &'static [&'static str],
 }
 
-/// What is interpreted. Property tests that take minutes are left out.
+/// The tests that are interpreted. Property tests that take minutes are left out.
 const SETS: [Set; 4] = [
     Set {
         package: "aldis-kernel",
@@ -75,7 +76,8 @@ pub(crate) fn step(workspace: &Workspace) -> Result<Outcome> {
     Ok(Outcome::Passed(format!("{tests} tests of the kernel and the C interface, and trials of soundness")))
 }
 
-/// The cargo of the nightly toolchain: by rustup's name for it, as the one that runs this is another.
+/// The cargo of the nightly toolchain: by rustup's name for it, as the one that runs this is
+/// another.
 fn cargo() -> Command {
     let mut cargo = Command::new("cargo");
     cargo.arg("+nightly").current_dir(workspace::checkout());

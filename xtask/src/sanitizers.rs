@@ -1,8 +1,10 @@
-//! The step `sanitizers`: the trials of "safe means sound", and the tests of what threads share, under AddressSanitizer and
-//! ThreadSanitizer; and a planted defect that each of them has to find. The stable toolchain has both at hand: their runtimes come with it.
+//! The step `sanitizers`: the trials of "safe means sound", and the tests of what threads share,
+//! under AddressSanitizer and ThreadSanitizer; and a planted defect that each of them has to find.
+//! The stable toolchain has both at hand: their runtimes come with it.
 //!
-//! The standard library is the toolchain's own, which is not instrumented, so that no source of it is needed. What it does
-//! to memory that it is given is seen all the same, and threads that are joined; the trials join theirs.
+//! The standard library is the toolchain's own, which is not instrumented, so that no source of it
+//! is needed. What it does to memory that it is given is seen all the same, and threads that are
+//! joined; the trials join theirs.
 
 use core::fmt;
 use std::fs;
@@ -45,7 +47,7 @@ const KERNEL: Tests = Tests {
 /// Cases of a property test.
 const CASES: u32 = 8;
 
-/// What one compiler flag lets find.
+/// A sanitizer, which one compiler flag turns on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sanitizer {
     Address,
@@ -67,7 +69,7 @@ const SUPPRESSIONS: &str =
     "race:test::event::CompletedTest\nrace:Mutex<core::option::Option<test::run_test\n";
 
 impl Sanitizer {
-    /// What the compiler calls it.
+    /// The compiler's name for it.
     const fn name(self) -> &'static str {
         match self {
             Self::Address => "address",
@@ -94,7 +96,8 @@ impl Sanitizer {
     }
 
     fn flags(self) -> String {
-        // The library's functions have another notion of what is instrumented; they are called as ever.
+        // The library's functions have another notion of what is instrumented; they are called as
+        // ever.
         let other = if self == Self::Thread { " -Cunsafe-allow-abi-mismatch=sanitizer" } else { "" };
         format!("-Zsanitizer={}{other}", self.name())
     }
@@ -129,7 +132,7 @@ fn has_runtime(sanitizer: Sanitizer) -> Result<bool> {
     Ok(files.map(|file| file.file_name()).any(|name| name.to_string_lossy().ends_with(sanitizer.runtime())))
 }
 
-/// What is built for a sanitizer, in a folder of its own.
+/// Builds for a sanitizer, in a folder of their own.
 struct Instrumented {
     sanitizer: Sanitizer,
     folder: PathBuf,
@@ -151,7 +154,8 @@ impl Instrumented {
         cargo.env("RUSTFLAGS", self.sanitizer.flags()).env_remove("CARGO_ENCODED_RUSTFLAGS");
         // A flag of the unstable kind on the stable toolchain.
         cargo.env("RUSTC_BOOTSTRAP", "1").env("RUST_BACKTRACE", "0");
-        // Without it the linker takes the harness's inlined functions out as well, by whose names races are suppressed.
+        // Without it the linker takes the harness's inlined functions out as well, by whose names
+        // races are suppressed.
         cargo.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
         cargo.env("PROPTEST_CASES", CASES.to_string());
         // The trials leak what they can.

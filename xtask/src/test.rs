@@ -23,17 +23,20 @@ use crate::{
 
 /// Runs everything that proves the project and says plainly what it skipped and how to enable it.
 ///
-/// Formatting, dependency arrows, fences of unsafe code, licences, clippy for each package and feature, documentation, unit and
-/// integration tests, bugs planted for them; then, unless skipped as slow, a campaign of the simulator, the conformance suite
-/// on 300 seeds, a storm of signals, calls of the system that fail, programs in C, mpi4py's tests and rsmpi's examples over its interface of MPI, a job with an
-/// emulated big-endian machine, the loom models, trials of soundness under the sanitizers and Miri, fuzz targets, a check for firmware targets, the firmware's size and contents, jobs of firmware in emulators, RDMA in emulated machines,
-/// and a short run of the benchmark against the peers. Steps that only build and compute run beside the others at low
-/// priority, and tell at their end. A step that does not come to its end is ended, and what it ran is told. Needs no root and no
-/// package.
+/// Formatting, dependency arrows, fences of unsafe code, licences, clippy for each package and
+/// feature, documentation, unit and integration tests, bugs planted for them; then, unless skipped
+/// as slow, a campaign of the simulator, the conformance suite on 300 seeds, a storm of signals,
+/// calls of the system that fail, programs in C, mpi4py's tests and rsmpi's examples over its
+/// interface of MPI, a job with an emulated big-endian machine, the loom models, trials of
+/// soundness under the sanitizers and Miri, fuzz targets, a check for firmware targets, the
+/// firmware's size and contents, jobs of firmware in emulators, RDMA in emulated machines, and a
+/// short run of the benchmark against the peers. Steps that only build and compute run beside the
+/// others at low priority, and tell at their end. A step that does not come to its end is ended,
+/// and what it ran is told. Needs no root and no package.
 #[derive(Args)]
 pub(crate) struct Test {
-    /// Leave out the simulator, conformance, the storm, faults, programs in C, mpi4py, rsmpi, loom, sanitizers, Miri, fuzz, firmware, size, endian,
-    /// emulators, RDMA and the peers
+    /// Leave out the simulator, conformance, the storm, faults, programs in C, mpi4py, rsmpi, loom,
+    /// sanitizers, Miri, fuzz, firmware, size, endian, emulators, RDMA and the peers
     #[arg(long)]
     skip_slow: bool,
     /// Run only this step; several may be named, and run one after the other in the usual order

@@ -93,8 +93,8 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
-/// The build of `aldis-run` and of the examples, to `target/debug`. Of the whole workspace, so that it is what the tests were
-/// built with, with calls of the system that can be made to fail.
+/// The build of `aldis-run` and of the examples, to `target/debug`. Of the whole workspace, so that
+/// it is what the tests were built with, with calls of the system that can be made to fail.
 pub(crate) fn examples() -> Command {
     let mut cargo = cargo();
     cargo.args(["build", "--locked", "--quiet", "--workspace", "--bin", "aldis-run", "--examples"]);

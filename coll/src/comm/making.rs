@@ -59,8 +59,8 @@ where
     settle(messenger, party, made?).await
 }
 
-/// Makes a communicator of members who are listed once there is a slot for it: `is_member` tells whether this rank will be one of
-/// them, and `objection` why it cannot go on.
+/// Makes a communicator of members who are listed once there is a slot for it: `is_member` tells
+/// whether this rank will be one of them, and `objection` why it cannot go on.
 pub(super) async fn make_listed<'s, T, P, I, M>(
     messenger: &mut M,
     party: &impl Party,
@@ -214,7 +214,7 @@ fn combine_offers(index: usize, mine: u64, theirs: u64) -> u64 {
     }
 }
 
-/// What a rank offers in one agreement.
+/// An offer of a rank in one agreement.
 struct Offer {
     flags: u64,
     free: [u64; CONTEXT_WORDS],
@@ -230,7 +230,7 @@ impl Offer {
     /// Nothing, since it is not the call's turn.
     const NONE: Self = Self { flags: 0, free: [0; CONTEXT_WORDS], first: (LOW, 0) };
 
-    /// What a member offers, once it has its turn.
+    /// The offer of a member that has its turn.
     fn in_turn<'s, T: Transport, P: Platform>(messenger: &mut impl Messenger<'s, T, P>, base: u32) -> Self {
         let offer = messenger.endpoint().context_offer(base);
         let flags = OFFERED | WHOLE | if offer.more { MORE } else { 0 };
@@ -265,10 +265,11 @@ impl Offer {
     }
 }
 
-/// The first slot that is free on all members: everybody's free slots, combined by and, 256 at a time (as MPICH does it:
-/// Gropp and Thakur, "Thread-safety in an MPI implementation", 2007). Those who are no members leave the choice to them. Where
-/// it is not this call's turn, all try again. Who does other things meanwhile offers one slot at first, if none of its calls has
-/// the turn: the turn would last until the last rank has begun the call, which may wait for another one.
+/// The first slot that is free on all members: everybody's free slots, combined by and, 256 at a
+/// time (as MPICH does it: Gropp and Thakur, "Thread-safety in an MPI implementation", 2007). Those
+/// who are no members leave the choice to them. Where it is not this call's turn, all try again.
+/// Who does other things meanwhile offers one slot at first, if none of its calls has the turn: the
+/// turn would last until the last rank has begun the call, which may wait for another one.
 async fn agree_on_slot<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
     party: &impl Party,

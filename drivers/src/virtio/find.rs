@@ -44,9 +44,9 @@ pub unsafe fn find_mmio(slots: Slots) -> Option<MmioTransport<'static>> {
 /// As [`pci::enable`]; [`Cause::Device`] for a device that is not as VIRTIO 1.2, 4.1, wants it.
 ///
 /// # Safety
-/// Where the devices say that their registers are, and what `window` has, there are such registers, mapped as device memory
-/// where they are, and nobody else uses them as long as the transport lives. Any access that a program makes up can say
-/// otherwise:
+/// Where the devices say that their registers are, and what `window` has, there are such registers,
+/// mapped as device memory where they are, and nobody else uses them as long as the transport
+/// lives. Any access that a program makes up can say otherwise:
 ///
 /// ```compile_fail,E0133
 /// use aldis_drivers::pci::{ConfigurationAccess, PciRoot, Window};

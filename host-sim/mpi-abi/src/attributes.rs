@@ -32,7 +32,8 @@ struct Key {
     delete: usize,
     extra: Ptr<c_void>,
     is_freed: bool,
-    /// It has been given to an object: whoever comes by it there may free it too, as delete functions do.
+    /// Set once it has been given to an object: whoever comes by it there may free it too, as
+    /// delete functions do.
     is_shared: bool,
 }
 

@@ -1,8 +1,8 @@
 //! This module holds `unsafe` code: buffers that the program gives; state of the process.
 //!
-//! Buffers for buffered sends (MPI 5.0, 3.6): the process's, which is the kernel's, and those of communicators, whose messages are
-//! copied into memory of the library; no more of them at a time than the program's buffer has room for. An automatic buffer of the
-//! process is of that kind.
+//! Buffers for buffered sends (MPI 5.0, 3.6): the process's, which is the kernel's, and those of
+//! communicators, whose messages are copied into memory of the library; no more of them at a time
+//! than the program's buffer has room for. An automatic buffer of the process is of that kind.
 
 use core::cell::RefCell;
 use core::ffi::{c_int, c_void};
@@ -73,15 +73,16 @@ impl Buffer {
 static OF_COMMUNICATORS: Owned<RefCell<BTreeMap<Handle, Buffer>>> =
     unsafe { Owned::new(RefCell::new(BTreeMap::new())) };
 
-/// What the automatic buffer of the process is known by among those of communicators.
+/// The key of the process's automatic buffer among those of communicators.
 const PROCESS: Handle = MPI_COMM_NULL;
 
-/// Whether the process has an automatic buffer.
+/// Returns true if the process has an automatic buffer.
 fn is_automatic() -> bool {
     OF_COMMUNICATORS.borrow().contains_key(&PROCESS)
 }
 
-/// Sends by the buffer of a communicator, or else by the automatic one of the process, what `start` starts to send out of a copy; false if there is none.
+/// Sends by the buffer of a communicator, or else by the automatic one of the process, what `start`
+/// starts to send out of a copy; false if there is none.
 pub(crate) fn send(
     comm: Handle,
     data: &Data,

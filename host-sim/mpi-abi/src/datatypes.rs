@@ -165,7 +165,8 @@ pub(crate) fn insert(made: Type) -> Result<Handle, Fault> {
     TYPES.borrow_mut().insert(made).ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many datatypes"))
 }
 
-/// More elements than this, and types of more bytes, are no [`Piece`]: so its length needs no check.
+/// More elements than this, and types of more bytes, are no [`Piece`]: so its length needs no
+/// check.
 const PIECE_COUNT_MAX: i64 = i32::MAX as i64;
 const PIECE_TYPE_BYTES_MAX: i64 = 0xFFFF;
 
@@ -197,7 +198,8 @@ pub(crate) unsafe fn piece(address: Address, count: i64, datatype: Handle) -> Re
     }
 }
 
-/// The piece that so many elements of a datatype are, of which there are at most [`PIECE_COUNT_MAX`].
+/// The piece that so many elements of a datatype are, of which there are at most
+/// [`PIECE_COUNT_MAX`].
 ///
 /// # Safety
 /// As for [`Data::new`].
@@ -261,7 +263,8 @@ impl Data {
     #[inline(never)]
     fn described(address: Address, count: i64, datatype: Handle) -> Result<Self, Fault> {
         if count == 0 && datatype == MPI_DATATYPE_NULL {
-            // Nothing is of any type: programs give it to messages of no elements, and to those with no peer.
+            // Nothing is of any type: programs give it to messages of no elements, and to those
+            // with no peer.
             return Ok(Self::of_bytes(address, 0));
         }
         let Ok(number) = u64::try_from(count) else {
@@ -309,12 +312,12 @@ impl Data {
         unsafe { self.address.region(low, high.saturating_sub(low) as usize) }
     }
 
-    /// As it is, if there is memory where there are data.
+    /// Returns it as it is, if there is memory where there are data.
     pub(crate) fn there(self) -> Result<Self, Fault> {
         self.memory().map(|_| self)
     }
 
-    /// Whether the two are in one piece each, and have a byte in common.
+    /// Returns true if the two are in one piece each, and have a byte in common.
     pub(crate) fn overlaps(&self, other: &Self) -> Result<bool, Fault> {
         Ok(self.is_dense && other.is_dense && self.memory()?.overlaps(other.memory()?))
     }

@@ -31,7 +31,7 @@ struct Reason {
     text: String,
     /// It would not be, had another rank not ended.
     is_consequence: bool,
-    /// What is known of the message that it befell.
+    /// The message that it befell, as far as it is known.
     status: Status,
 }
 
@@ -172,8 +172,8 @@ pub(crate) fn raise(function: &str, comm: Handle, fault: &Fault) -> c_int {
     raise_to(function, (comm, communicators::handler_of(comm)), fault)
 }
 
-/// Gives a fault of `function` to an error handler, which is told that it came on a communicator; the code that the function
-/// returns.
+/// Gives a fault of `function` to an error handler, which is told that it came on a communicator;
+/// the code that the function returns.
 #[cold]
 pub(crate) fn raise_to(function: &str, (comm, handler): (Handle, Handle), fault: &Fault) -> c_int {
     let is_fatal = matches!(handler, MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT);
@@ -185,7 +185,8 @@ pub(crate) fn raise_to(function: &str, (comm, handler): (Handle, Handle), fault:
     code
 }
 
-/// Gives an error code of `function` to an error handler, which is told that it came on a communicator.
+/// Gives an error code of `function` to an error handler, which is told that it came on a
+/// communicator.
 fn handle(function: &str, (comm, handler): (Handle, Handle), code: c_int, text: &str) {
     match handler {
         MPI_ERRORS_RETURN => {}

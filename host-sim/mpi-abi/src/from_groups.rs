@@ -1,5 +1,6 @@
-//! Communicators of groups alone (MPI 5.0, 7.4.2 and 7.6.2): their members have no communicator in common but the world, over which
-//! they agree. A name that the program gives, the string tag, tells calls apart that are under way at a time.
+//! Communicators of groups alone (MPI 5.0, 7.4.2 and 7.6.2): their members have no communicator in
+//! common but the world, over which they agree. A name that the program gives, the string tag,
+//! tells calls apart that are under way at a time.
 
 use core::ffi::{c_char, c_int};
 
@@ -16,10 +17,12 @@ use crate::edge::Ptr;
 use crate::errors::{self, Fault};
 use crate::{engine, groups, info};
 
-/// Bits of the tags by which communicators are made: names of groups have those with this bit, numbers of the program's those without.
+/// Bits of the tags by which communicators are made: names of groups have those with this bit,
+/// numbers of the program's those without.
 const NAMED: u32 = 1 << 28;
 
-/// The tag of a making to which the program has given a number. Numbers beyond the tags that there are have those of lower ones.
+/// The tag of a making to which the program has given a number. Numbers beyond the tags that there
+/// are have those of lower ones.
 ///
 /// # Errors
 /// `MPI_ERR_TAG` for a negative number.
@@ -68,7 +71,7 @@ fn from_group(group: Handle, name: Ptr<c_char>, hints: Handle, handler: Handle) 
     communicators::insert_alone(made, handler, hints)
 }
 
-/// One of the two groups of an intercommunicator: its processes, and the one that leads it.
+/// A group of the two of an intercommunicator: its processes, and the one that leads it.
 struct Side {
     processes: Vec<PeerId>,
     leader: Rank,

@@ -97,7 +97,7 @@ fn rank(number: c_int) -> Result<Rank, Fault> {
     }
 }
 
-/// How many of something a list has.
+/// The count of a list's elements.
 fn many(count: c_int, what: &str) -> Result<usize, Fault> {
     usize::try_from(count).map_err(|_| Fault::new(MPI_ERR_ARG, format!("{count} {what}")))
 }

@@ -75,7 +75,8 @@ fn zeroed(words: usize) -> Option<Vec<u64>> {
     }
     // SAFETY: the layout is not empty.
     let start = unsafe { alloc_zeroed(layout) }.cast::<u64>();
-    // SAFETY: it is of the allocator that vectors are of, of this layout, and all zero, which is what a word may be.
+    // SAFETY: it is of the allocator that vectors are of, of this layout, and all zero, which is
+    // what a word may be.
     (!start.is_null()).then(|| unsafe { Vec::from_raw_parts(start, words, words) })
 }
 

@@ -37,11 +37,11 @@ pub struct Listed {
 /// A place and its ranks, which follow each other.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Share {
-    /// What runs them.
+    /// The host that runs them.
     pub place: Place,
     /// The first of them.
     pub first: u32,
-    /// How many.
+    /// Their number.
     pub ranks: u32,
 }
 
@@ -57,7 +57,7 @@ pub fn file(path: &Path) -> Result<Vec<Listed>, String> {
     lines(&text).map_err(|error| format!("{}{error}", path.display()))
 }
 
-/// The same of a file's text.
+/// Reads hosts from a file's text.
 ///
 /// # Errors
 /// The first line that is none of these, or that there is no host.

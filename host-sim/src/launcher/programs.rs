@@ -36,7 +36,7 @@ pub struct Part {
 /// A program and the ranks that run it.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Program {
-    /// How many.
+    /// Their number.
     pub ranks: u32,
     /// Its name and its arguments.
     pub command: Vec<OsString>,

@@ -29,17 +29,17 @@ pub(super) struct Connection {
     pub(super) denial: Denial,
 }
 
-/// Whether the system refuses to move bytes of a connection that is in order otherwise.
+/// The system's refusal to move bytes of a connection that is in order otherwise.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Denial {
-    /// It did since the last look.
+    /// Set if it refused since the last look.
     is_new: bool,
     /// Since when it does at every look.
     since: Option<Instant>,
 }
 
 impl Denial {
-    /// How long it may.
+    /// The time for which it may refuse.
     const LIMIT_NS: u64 = 10_000_000_000;
 
     /// A look, before which whatever was refused was tried again; whether it has lasted too long.

@@ -115,7 +115,8 @@ impl Tcp {
         self.me
     }
 
-    /// The peers for which a call of the system has failed here, each with the last one: what may be behind their loss.
+    /// The peers for which a call of the system has failed here, each with the last one: what may
+    /// be behind their loss.
     pub fn failures(&self) -> impl Iterator<Item = (PeerId, Failure)> {
         let peers = self.engine.as_ref().map(|engine| &engine.peers[..]).unwrap_or_default();
         (0..).zip(peers).filter_map(|(rank, row)| Some((PeerId(rank), row.failed?)))

@@ -107,7 +107,8 @@ impl Session {
         Moved::Bytes(filled)
     }
 
-    /// Takes in what has come over the socket; false if there was nothing. Fails with the call that failed, if any did.
+    /// Takes in what has come over the socket; false if there was nothing. Fails with the call that
+    /// failed, if any did.
     fn decrypt(&mut self) -> Result<bool, Option<Failure>> {
         if self.refusal.is_some() {
             return Err(None);

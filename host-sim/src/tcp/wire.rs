@@ -32,7 +32,7 @@ pub(super) enum Moved {
 }
 
 impl Moved {
-    /// What a call came to.
+    /// The result of a call.
     #[inline]
     pub(super) fn by(call: Call, result: io::Result<usize>) -> Self {
         match result {

@@ -101,8 +101,8 @@ impl Channel {
     /// Nothing else in this process owns what the number names: it is what the launcher says in [`SOCKET_VARIABLE`].
     ///
     /// # Errors
-    /// [`WireError::NoSocket`] when the number is not that of a message-keeping local socket, or was taken over before, or the
-    /// system call that failed.
+    /// [`WireError::NoSocket`] when the number is not that of a message-keeping local socket, or
+    /// was taken over before, or the system call that failed.
     pub unsafe fn inherited(number: RawFd) -> Result<Self, WireError> {
         // SAFETY: as the caller promises.
         let socket = unsafe { inherited(number, SockType::SeqPacket) };
@@ -160,7 +160,8 @@ impl Channel {
         Ok(())
     }
 
-    /// Says that nothing more will be sent: the other side hears the end. What it says can still be received.
+    /// Says that nothing more will be sent: the other side hears the end. What it says can still be
+    /// received.
     pub fn end(&self) {
         // A socket that is shut already needs no more.
         let _ = shutdown(self.socket.as_raw_fd(), Shutdown::Write);
@@ -169,7 +170,8 @@ impl Channel {
     /// Takes the next message if one is there.
     ///
     /// # Errors
-    /// [`WireError::Closed`] or [`WireError::Cut`] at the end of the stream, [`WireError::TooLong`], or the system call that failed.
+    /// [`WireError::Closed`] or [`WireError::Cut`] at the end of the stream,
+    /// [`WireError::TooLong`], or the system call that failed.
     pub fn try_receive(&self) -> Result<Option<Received>, WireError> {
         let mut received = Received { bytes: [0; MESSAGE_BYTES_MAX], length: 0, descriptors: Vec::new() };
         let mut room = [IoSliceMut::new(&mut received.bytes)];

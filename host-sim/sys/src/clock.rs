@@ -19,7 +19,8 @@ pub fn clock_gettime(clock: ClockId) -> Result<TimeSpec, Errno> {
     nix::time::clock_gettime(clock)
 }
 
-/// `nanosleep(2)`, again for what is left when a signal ends it. It cannot fail: one that is to does not sleep.
+/// `nanosleep(2)`, again for what is left when a signal ends it. It cannot fail: one that is to
+/// does not sleep.
 pub fn sleep(duration: Duration) {
     if let Ok(_fault) = enter(Call::Nanosleep) {
         std::thread::sleep(duration);

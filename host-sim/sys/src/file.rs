@@ -1,4 +1,5 @@
-//! This module holds `unsafe` code: a question about a number that may be of no file. Files and pipes.
+//! This module holds `unsafe` code: a question about a number that may be of no file. Files and
+//! pipes.
 
 use core::ffi::c_int;
 use std::fs;
@@ -61,7 +62,8 @@ pub fn fcntl(file: impl AsFd, argument: FcntlArg<'_>) -> Result<c_int, Errno> {
     nix::fcntl::fcntl(file, argument)
 }
 
-/// `pipe2(2)`: its end to read, which never waits, and its end to write. A program that is executed inherits neither.
+/// `pipe2(2)`: its end to read, which never waits, and its end to write. A program that is executed
+/// inherits neither.
 ///
 /// # Errors
 /// The system's.

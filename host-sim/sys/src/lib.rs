@@ -1,10 +1,12 @@
 //! # aldis-sys: the calls of the system
 //!
-//! Every call of the system that the crates for Linux make goes through a function of this crate, which has the name, the
-//! arguments and the answer of the function in `nix` or `std` that it stands in front of, and the call's [name](Call) as the
-//! kernel has it. Nothing is added to what those crates give but this: with the feature `faults`, each call first asks the
-//! [plan] in the variable `ALDIS_FAULTS` whether it is to fail, to fall short, to stall or to stop, and is
-//! noted in the file that `ALDIS_FAULTS_LOG` names. Without the feature, [`fault`] is empty and nothing is read.
+//! Every call of the system that the crates for Linux make goes through a function of this crate,
+//! which has the name, the arguments and the answer of the function in `nix` or `std` that it
+//! stands in front of, and the call's [name](Call) as the kernel has it. Nothing is added to what
+//! those crates give but this: with the feature `faults`, each call first asks the [plan] in the
+//! variable `ALDIS_FAULTS` whether it is to fail, to fall short, to stall or to stop, and is noted
+//! in the file that `ALDIS_FAULTS_LOG` names. Without the feature, [`fault`] is empty and nothing
+//! is read.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -21,11 +23,12 @@
 //! | [`random`] | random numbers |
 //! | [`limits`] | what the system lets a process have |
 //!
-//! Not here: `close`, since descriptors are closed by a drop, which has nobody to tell and on Linux frees the number whatever
-//! it answers; questions that cannot fail (`getpid`, `std`'s clocks); what the allocator and the loader ask for; a last word
-//! on standard error, whose loss nobody could be told; the calls of `libibverbs` and `librdmacm`, which have a
-//! fence of their own (`verbs/sys` of `aldis-host-sim`); the tools that make no part of a job: the files that the simulator's
-//! `aldis-sim`, `aldis-whatif` and `aldis-schedule` write their reports to.
+//! Not here: `close`, since descriptors are closed by a drop, which has nobody to tell and on Linux
+//! frees the number whatever it answers; questions that cannot fail (`getpid`, `std`'s clocks);
+//! what the allocator and the loader ask for; a last word on standard error, whose loss nobody
+//! could be told; the calls of `libibverbs` and `librdmacm`, which have a fence of their own
+//! (`verbs/sys` of `aldis-host-sim`); the tools that make no part of a job: the files that the
+//! simulator's `aldis-sim`, `aldis-whatif` and `aldis-schedule` write their reports to.
 
 pub mod call;
 pub mod clock;
@@ -46,7 +49,8 @@ pub use nix::errno::Errno;
 /// Calls that are made before an interruption is told.
 const ATTEMPTS: u32 = 16;
 
-/// An error that may say that a signal has interrupted a call, which says nothing of what it was for.
+/// An error that may say that a signal has interrupted a call, which says nothing of what it was
+/// for.
 pub trait Interruption {
     /// Returns true if it says so.
     fn is_interruption(&self) -> bool;

@@ -1,4 +1,4 @@
-//! What the system lets this process have, and what it has used.
+//! Limits of this process, and its use of the system.
 
 use nix::errno::Errno;
 use nix::sys::resource;

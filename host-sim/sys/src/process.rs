@@ -1,4 +1,5 @@
-//! This module holds `unsafe` code: it reads and writes memory of other processes. Other processes, and where this one runs.
+//! This module holds `unsafe` code: it reads and writes memory of other processes. Other processes,
+//! and where this one runs.
 
 use std::io;
 use std::os::unix::process::CommandExt;

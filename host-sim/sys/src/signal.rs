@@ -1,4 +1,5 @@
-//! This module holds `unsafe` code: a mask that nix sets without a look at the answer. Signals of this process and to others.
+//! This module holds `unsafe` code: a mask that nix sets without a look at the answer. Signals of
+//! this process and to others.
 
 use core::ptr;
 
@@ -66,7 +67,8 @@ pub fn pthread_sigmask(how: SigmaskHow, mask: &SigSet) -> Result<(), Errno> {
     answer(unsafe { libc::pthread_sigmask(how as libc::c_int, mask.as_ref(), ptr::null_mut()) })
 }
 
-/// The answer of a function of POSIX threads: the number of the error, which nix takes for a success.
+/// The answer of a function of POSIX threads: the number of the error, which nix takes for a
+/// success.
 fn answer(error: libc::c_int) -> Result<(), Errno> {
     if error == 0 { Ok(()) } else { Err(Errno::from_raw(error)) }
 }
@@ -76,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mask_is_this_threads_and_its_error_is_told() {
+    fn a_mask_is_of_this_thread_and_its_error_is_returned() {
         let mask: SigSet = [Signal::SIGUSR2].into_iter().collect();
         pthread_sigmask(SigmaskHow::SIG_BLOCK, &mask).unwrap();
         assert!(SigSet::thread_get_mask().unwrap().contains(Signal::SIGUSR2));

@@ -163,9 +163,9 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         self.engine.comms.turns.end(order, held);
     }
 
-    /// For the same: the first free slot, if it is among those from zero on that an offer has, for a call whose order is not agreed
-    /// yet; no other call is offered it before the promise [ends](Self::end_context_promise). None while another call has one or
-    /// has offered all.
+    /// For the same: the first free slot, if it is among those from zero on that an offer has, for
+    /// a call whose order is not agreed yet; no other call is offered it before the promise
+    /// [ends](Self::end_context_promise). None while another call has one or has offered all.
     pub fn promise_context(&mut self) -> Option<u32> {
         let comms = &mut self.engine.comms;
         let first = (0..CONTEXT_WORDS as u32 * 64).find(|&slot| comms.is_free(slot))?;
@@ -177,7 +177,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         self.engine.comms.turns.end_promise();
     }
 
-    /// For those who implement the making of communicators: free slots from `base` on, but for one that is promised to another call.
+    /// For those who implement the making of communicators: free slots from `base` on, but for one
+    /// that is promised to another call.
     pub fn context_offer(&self, base: u32) -> ContextOffer {
         let mut offer = ContextOffer { free: [0; CONTEXT_WORDS], more: false };
         for (word, first) in offer.free.iter_mut().zip((base..).step_by(64)) {

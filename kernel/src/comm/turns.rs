@@ -5,8 +5,9 @@
 //! processes let the calls go first in one order, as in an MPI of many threads (Gropp and Thakur, "Thread-safety in an MPI
 //! implementation", 2007): of the calls that are under way, the first in order cannot be refused for ever.
 //!
-//! Most processes make one communicator at a time, all with the same slots free. So a call whose order nobody knows yet may be promised
-//! one slot early, which no other call is offered meanwhile: where that is everybody's first, the first agreement is the last.
+//! Most processes make one communicator at a time, all with the same slots free. So a call whose
+//! order nobody knows yet may be promised one slot early, which no other call is offered meanwhile:
+//! where that is everybody's first, the first agreement is the last.
 
 /// The turn of a process.
 #[derive(Debug)]
@@ -32,7 +33,8 @@ impl Turns {
         true
     }
 
-    /// Promises a slot early, unless a call has the turn, which has offered all of them, or another one is promised.
+    /// Promises a slot early, unless a call has the turn, which has offered all of them, or another
+    /// one is promised.
     pub(crate) const fn promise(&mut self, slot: u16) -> bool {
         if self.taken || self.early != 0 {
             return false;
@@ -46,7 +48,7 @@ impl Turns {
         self.early = 0;
     }
 
-    /// Whether a slot is promised early.
+    /// Returns true if a slot is promised early.
     pub(crate) const fn is_promised(&self, slot: u32) -> bool {
         slot != 0 && self.early as u32 == slot
     }

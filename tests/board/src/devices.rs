@@ -16,7 +16,8 @@ pub(crate) fn network_card<M: Machine>(machine: &mut M) -> Result<Card, Trouble>
     virtio::lend(CARD.take().ok_or(TAKEN)?)?;
     let mut transport: Option<SomeTransport<'static>> = None;
     if let Some(Pci { mut root, mut registers, .. }) = machine.pci() {
-        // SAFETY: the board says that it has its PCI there and those addresses for it, and nobody else looks for devices.
+        // SAFETY: the board says that it has its PCI there and those addresses for it, and nobody
+        // else looks for devices.
         transport = unsafe { virtio::find_pci(&mut root, BUSES, &mut registers) }?.map(Into::into);
     }
     if let (None, Some(slots)) = (&transport, machine.slots()) {

@@ -1,4 +1,5 @@
-//! What a user tells the launcher: its command line, lists and files of hosts, sizes and seconds of its environment.
+//! Input of the launcher: its command line, lists and files of hosts, sizes and seconds of its
+//! environment.
 
 use std::ffi::OsString;
 

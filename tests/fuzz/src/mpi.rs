@@ -1,10 +1,12 @@
 //! This module holds `unsafe` code: functions of the C interface are called.
 //!
-//! The C interface of one rank under calls that a script makes up: right ones, and ones with handles that were freed,
-//! are of another kind or never were any, with null pointers, negative and huge numbers. A call returns success or a
-//! class of the standard; nothing is written beside the buffers, and the rank communicates with itself afterwards.
+//! The C interface of one rank under calls that a script makes up: right ones, and ones with
+//! handles that were freed, are of another kind or never were any, with null pointers, negative and
+//! huge numbers. A call returns success or a class of the standard; nothing is written beside the
+//! buffers, and the rank communicates with itself afterwards.
 //!
-//! What a program promises is kept: elements lie in memory that is there, and no call waits for what nobody sends.
+//! The promises of a program are kept: elements lie in memory that is there, and no call waits for
+//! what nobody sends.
 
 use core::ffi::{c_char, c_int, c_void};
 use std::sync::Mutex;
@@ -29,10 +31,11 @@ const FIRST_PAGE_BYTES: usize = 4096;
 /// Calls of a script at most.
 const CALLS_MAX: usize = 200;
 
-/// The memory of the rank, once it has begun: for good, as what is freed while it is under way may still use it.
+/// The memory of the rank, once it has begun: for good, as what is freed while it is under way may
+/// still use it.
 static ARENA: Mutex<Option<Vec<u8>>> = Mutex::new(None);
 
-/// What calls of a script work with.
+/// The objects that calls of a script work with.
 struct Player<'s> {
     script: Script<'s>,
     pools: Pools,
@@ -71,7 +74,7 @@ pub(crate) fn mpi(bytes: &[u8]) {
 }
 
 impl Player<'_> {
-    /// One of several.
+    /// Draws one of several.
     fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
         all[usize::from(self.script.byte()) % all.len()]
     }
@@ -101,7 +104,7 @@ impl Player<'_> {
         self.arena[MARGIN_BYTES + at / 8 * 8..].as_mut_ptr().cast()
     }
 
-    /// Where a result goes, or null.
+    /// The address of a result, or null.
     fn result<T>(&mut self, place: &mut T) -> *mut T {
         if self.script.byte() == 255 { core::ptr::null_mut() } else { core::ptr::from_mut(place) }
     }
@@ -122,7 +125,7 @@ impl Player<'_> {
         (place, count, datatype)
     }
 
-    /// Whether elements that there can be are not in the arena.
+    /// Returns true if elements that there can be are not in the arena.
     fn reaches_beyond(&self, place: *mut c_void, count: i64, datatype: Handle, copies: i64) -> bool {
         let ([mut low, mut extent, mut true_low, mut true_extent], mut size) = ([0_i64; 4], 0_i64);
         let is_known = pmpi!(PMPI_Type_get_extent_c(datatype, &raw mut low, &raw mut extent)) == SUCCESS

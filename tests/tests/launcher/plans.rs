@@ -1,4 +1,5 @@
-//! Jobs in which calls of the system fail, fall short or stall by a plan: the result is right, or the error names the call.
+//! Jobs in which calls of the system fail, fall short or stall by a plan: the result is right, or
+//! the error names the call.
 
 use std::fs;
 use std::path::PathBuf;
@@ -31,7 +32,7 @@ impl Trial {
         trial.run()
     }
 
-    /// How it ends, and its log.
+    /// Runs it; returns its end and its log.
     fn run(self) -> (Ended, String) {
         let ended = launch(self.command).wait();
         (ended, fs::read_to_string(self.log).unwrap_or_default())
@@ -72,9 +73,10 @@ fn a_rank_that_cannot_map_says_so() {
     says(ended, "rank1", &["rank 1 ", "cannot join the job", "mmap failed: "]);
 }
 
-/// What the launcher or the rank at its end finds out is told at once, not when the time to join is up.
+/// The end of a conversation is told at once by whoever finds it out, not when the time to join is
+/// up.
 #[test]
-fn a_conversation_that_breaks_is_told_at_once_with_the_call() {
+fn a_broken_conversation_is_reported_at_once_with_the_call() {
     let forever = ["--transport", "shm", "--join-timeout", "600"];
     for (name, plan, call) in [
         ("launcher-sends", "launcher:sendmsg@2=EPIPE", "sendmsg failed: Broken pipe"),
@@ -89,7 +91,7 @@ fn a_conversation_that_breaks_is_told_at_once_with_the_call() {
 }
 
 #[test]
-fn a_connection_that_breaks_is_told_with_the_call() {
+fn a_broken_connection_is_reported_with_the_call() {
     for (name, plan, call) in [
         ("received", "rank1:recv@20=ECONNRESET", "for rank 0, recv failed: Connection reset by peer"),
         ("option", "rank1:setsockopt@1..=ENOBUFS", "setsockopt: ENOBUFS"),

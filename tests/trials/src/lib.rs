@@ -1,6 +1,7 @@
-//! Homes for the trials of "safe means sound": endpoints over memory that the trials own, alone or in pairs, in one thread
-//! or in two. No trial can say `unsafe`, so whatever goes wrong is the fault of the crates under trial; the tests say what
-//! each trial tries. They run as tests, and under the sanitizers and Miri, which see more than a test can.
+//! Homes for the trials of "safe means sound": endpoints over memory that the trials own, alone or
+//! in pairs, in one thread or in two. No trial can say `unsafe`, so whatever goes wrong is the
+//! fault of the crates under trial; the tests say what each trial tries. They run as tests, and
+//! under the sanitizers and Miri, which see more than a test can.
 #![forbid(unsafe_code)]
 
 use core::cell::Cell;
@@ -99,12 +100,14 @@ impl Home {
     }
 }
 
-/// Counts the calls of a transport and a platform down to one that panics; the next ones are well again.
+/// Counts the calls of a transport and a platform down to one that panics; the next ones are well
+/// again.
 #[derive(Clone, Default, Debug)]
 pub struct Fuse(Rc<Cell<Option<u32>>>);
 
 impl Fuse {
-    /// Panics at the call after so many; at none if that is `None`. Whether it had burnt down before.
+    /// Panics at the call after so many; at none if that is `None`. Whether it had burnt down
+    /// before.
     pub fn set(&self, calls: Option<u32>) -> bool {
         self.0.replace(calls).is_none()
     }
@@ -154,8 +157,8 @@ impl Pair {
     }
 }
 
-/// Waits for threads by their handles. ThreadSanitizer sees that, where it does not see how the end of a scope of threads
-/// waits, as that is in a library that it did not instrument.
+/// Waits for threads by their handles. ThreadSanitizer sees that, where it does not see how the end
+/// of a scope of threads waits, as that is in a library that it did not instrument.
 pub fn join<R, const N: usize>(threads: [thread::ScopedJoinHandle<'_, R>; N]) {
     for thread in threads {
         assert!(thread.join().is_ok(), "a thread has panicked");

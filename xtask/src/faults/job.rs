@@ -1,4 +1,4 @@
-//! One job whose calls come to what a plan has, and whether it ends as it must.
+//! A job whose calls fail by a plan, and the judgement of its end.
 
 use core::time::Duration;
 use std::collections::HashMap;
@@ -21,16 +21,16 @@ use super::scenario::Scenario;
 use crate::children::{Child, Folder, lines_of};
 use crate::marked::{Mark, Remains};
 
-/// How long a job may take: many times what it needs on two cores that others use too.
+/// The time that a job may take: many times what it needs on two cores that others use too.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
-/// How long a process that has stopped itself stays so.
+/// The time that a process stays stopped.
 const STOPPED_FOR: Duration = Duration::from_millis(300);
-/// How long between two looks at the processes.
+/// The time between two looks at the processes.
 const LOOK: Duration = Duration::from_millis(20);
-/// What a program says of a result that is wrong, or Rust of a bug, or the launcher of a crash.
+/// Words of a program for a wrong result, of Rust for a bug, and of the launcher for a crash.
 const WRONG: [&str; 8] =
     ["differs", "is wrong", "checks failed", "panicked", "SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL"];
-/// What the launcher ends with when nobody reads its output.
+/// The launcher's exit code when nobody reads its output.
 const UNREAD: i32 = 128 + Signal::SIGPIPE as i32;
 /// The variable by which the processes of a job are found.
 const MARK: &str = "ALDIS_FAULTS_JOB";
@@ -43,18 +43,18 @@ pub(super) struct Use {
     pub(super) number: u32,
 }
 
-/// How a job went.
+/// The end of a job.
 #[derive(Debug)]
 pub(super) struct End {
     /// The uses that were noted.
     pub(super) uses: Vec<Use>,
-    /// A call came to what the plan has.
+    /// Set if a call came to what the plan has.
     pub(super) is_hit: bool,
-    /// It ended with the right result.
+    /// Set if it ended with the right result.
     pub(super) is_right: bool,
     /// Lines that the program has printed.
     pub(super) lines: usize,
-    /// What it must not have done.
+    /// The reason why it must not have ended so.
     pub(super) wrong: Option<String>,
 }
 
@@ -135,7 +135,7 @@ fn read(log: &str) -> Result<(Vec<Use>, bool)> {
     Ok((uses, is_hit))
 }
 
-/// What is wrong with how the launcher ended and what it and the ranks said.
+/// Returns the reason why the launcher must not have ended so, or not with these words.
 fn judge(plan: &Plan, status: ExitStatus, said: &[String]) -> Option<String> {
     let says = |words: &str| said.iter().any(|line| line.contains(words));
     // Once nobody reads what it prints, a program in Rust panics, as one in C is ended by SIGPIPE.
@@ -155,7 +155,8 @@ fn judge(plan: &Plan, status: ExitStatus, said: &[String]) -> Option<String> {
     if plan.rules.iter().all(|rule| outcomes::is_harmless(rule.call, rule.outcome)) {
         return Some(format!("nothing has failed, and the launcher ended with {status}"));
     }
-    // The system cuts no message of the wire-up; one that the plan has cut is refused by who reads it.
+    // The system cuts no message of the wire-up; one that the plan has cut is refused by who reads
+    // it.
     let is_cut = |rule: &Rule| rule.call == Call::Sendmsg && rule.outcome == Outcome::Short;
     let is_named = plan.rules.iter().any(|rule| {
         said.iter().any(|line| names(line, rule.call.name())) || is_cut(rule) && says("a wire-up message of")
@@ -164,7 +165,8 @@ fn judge(plan: &Plan, status: ExitStatus, said: &[String]) -> Option<String> {
     (!is_named).then(|| format!("the launcher ended with {status}, and no line names {calls}"))
 }
 
-/// Returns true if the call's name is a word of the line, also with the number that a later form of it has.
+/// Returns true if the call's name is a word of the line, also with the number that a later form of
+/// it has.
 fn names(line: &str, call: &str) -> bool {
     let mut words = line.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
     words.any(|word| word.strip_suffix('1').unwrap_or(word) == call)
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn each_end_that_must_not_be_is_told() {
+    fn each_wrong_end_is_reported() {
         let fails = "rank1:mmap@2=ENOMEM";
         assert_eq!(judged(fails, 0, ""), None, "it has gone another way");
         assert_eq!(judged(fails, FAILED, "mapping 4 MiB: mmap: out of memory"), None);

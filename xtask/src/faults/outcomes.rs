@@ -1,9 +1,10 @@
-//! What a call is made to come to: the errors that its manual page has, falling short, and coming late.
+//! Outcomes of calls: the errors that their manual pages have, falling short, and coming late.
 
 use aldis_sys::plan::Outcome;
 use aldis_sys::{Call, Errno};
 
-/// Milliseconds of a call that sleeps: longer than what a rank waits for on this machine, far below any patience.
+/// Milliseconds of a call that sleeps: longer than what a rank waits for on this machine, far below
+/// any patience.
 const STALL_MS: u32 = 60;
 
 /// The errors that a call is made to fail with.
@@ -54,7 +55,8 @@ pub(super) fn of(call: Call) -> Vec<Outcome> {
     outcomes
 }
 
-/// Returns true if a job has to come to its right end whatever it is that came to this, as nothing has failed.
+/// Returns true if a job has to come to its right end whatever it is that came to this, as nothing
+/// has failed.
 pub(super) fn is_harmless(call: Call, outcome: Outcome) -> bool {
     match outcome {
         // These carry messages of the wire-up, which come whole or not at all.

@@ -13,7 +13,7 @@ use crate::workspace::{self, Workspace};
 /// The name by which programs in C find the library.
 const LIBRARY: &str = "libmpi_abi.so.1";
 
-/// Where they are.
+/// Their folders.
 pub(super) struct Programs {
     /// Those of cargo.
     pub(super) debug: PathBuf,

@@ -1,4 +1,5 @@
-//! The jobs whose calls fail: each example, over what it can run on, in a size that takes a fraction of a second.
+//! The jobs whose calls fail: each example, over what it can run on, in a size that takes a
+//! fraction of a second.
 
 /// A job.
 pub(super) struct Scenario {
@@ -32,8 +33,8 @@ impl Scenario {
     }
 }
 
-/// Each example stands here at least once, and some programs over the interface of MPI; each verifies what it has received, or
-/// its result.
+/// Each example stands here at least once, and some programs over the interface of MPI; each
+/// verifies what it has received, or its result.
 pub(super) const SCENARIOS: [Scenario; 26] = [
     scenario("ring-shm", SHM, &["ring", "--laps", "50"]),
     // Above 4 MiB a shared copy is offered more than once.

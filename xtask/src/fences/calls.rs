@@ -1,5 +1,6 @@
-//! Calls of the system that pass by `aldis-sys`, where tests make calls fail: none, in the crates for Linux. Types and errors
-//! come from there too, so that whoever names `nix`, `libc` or `std::fs` is found by that name alone.
+//! Calls of the system that pass by `aldis-sys`, where tests make calls fail: none, in the crates
+//! for Linux. Types and errors come from there too, so that whoever names `nix`, `libc` or
+//! `std::fs` is found by that name alone.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,10 +10,10 @@ use anyhow::{Context, Result, bail};
 use super::tokens::{Token, tokens};
 use crate::workspace::checkout;
 
-/// Where no call may pass by.
+/// Folders in which no call may pass by.
 const FENCED: [&str; 2] = ["host-sim/src/", "host-sim/mpi-abi/src/"];
 
-/// What is left out of that, and why.
+/// Places that are left out of those, and why.
 const OUTSIDE: [(&str, &str); 6] = [
     ("host-sim/src/verbs/sys", "the fence of the calls of libibverbs and librdmacm"),
     ("host-sim/src/switch/scratch.rs", "of tests"),
@@ -79,7 +80,7 @@ fn is_fenced(name: &str) -> bool {
         && !OUTSIDE.iter().any(|(place, _)| name.starts_with(place))
 }
 
-/// What of a file passes by. Its tests may.
+/// Returns the calls of a file that pass by. Its tests may.
 fn passing_by(text: &str) -> Vec<String> {
     let tokens: Vec<_> =
         tokens(text).into_iter().filter(|token| !matches!(token, Token::Comment(_))).collect();
@@ -110,7 +111,7 @@ fn passing_by(text: &str) -> Vec<String> {
     found
 }
 
-/// How many tokens there are to the end of the first block.
+/// Returns the number of tokens to the end of the first block.
 fn block(tokens: &[Token<'_>]) -> usize {
     let mut depth = 0_u32;
     for (at, token) in tokens.iter().enumerate() {
@@ -124,8 +125,8 @@ fn block(tokens: &[Token<'_>]) -> usize {
     tokens.len()
 }
 
-/// Reads a path and, behind it, a group of paths as imports have them, and keeps those that lead to calls. How many tokens
-/// it was.
+/// Reads a path and, behind it, a group of paths as imports have them, and keeps those that lead to
+/// calls. How many tokens it was.
 fn path(tokens: &[Token<'_>], prefix: &str, found: &mut Vec<String>) -> usize {
     let (mut path, mut at) = (prefix.to_owned(), 0);
     while let Some(Token::Word(word)) = tokens.get(at) {

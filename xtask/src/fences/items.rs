@@ -1,5 +1,5 @@
-//! What a file has in the way of unsafe code for which no caller answers: its implementations of unsafe traits, and its safe
-//! functions that hold unsafe blocks, each with the argument of its first `SAFETY:` comment.
+//! Unsafe code of a file for which no caller answers: its implementations of unsafe traits, and its
+//! safe functions that hold unsafe blocks, each with the argument of its first `SAFETY:` comment.
 
 use super::tokens::{Token, tokens};
 
@@ -71,7 +71,8 @@ impl<'t> Reader<'t> {
         self.peek(ahead) == Some(Token::Mark(mark))
     }
 
-    /// The words in front of the one that was just read, the nearest first, as long as they can qualify it.
+    /// The words in front of the one that was just read, the nearest first, as long as they can
+    /// qualify it.
     fn qualifiers(&self) -> impl Iterator<Item = &'t str> + '_ {
         let before = self.tokens.get(..self.at - 1).unwrap_or_default().iter().rev();
         before.map_while(|token| match token {
@@ -92,7 +93,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Reads to the body of what was just named, or to its end without one. Brackets may hold braces of their own.
+    /// Reads to the body of what was just named, or to its end without one. Brackets may hold
+    /// braces of their own.
     fn read_to_body(&mut self, open: Open) {
         let mut depth = 0_u32;
         while let Some(token) = self.tokens.get(self.at).copied() {
@@ -111,8 +113,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Whether the brace that was just read stands where a generic argument does. Behind a comma it may also follow on a
-    /// `where` clause.
+    /// Returns true if the brace that was just read stands where a generic argument does. Behind a
+    /// comma it may also follow on a `where` clause.
     fn is_constant(&self) -> bool {
         let before = self.tokens.get(..self.at.saturating_sub(1)).unwrap_or_default();
         let is_start = |token: &&Token<'_>| matches!(token, Token::Word("fn" | "impl" | "trait"));
@@ -213,7 +215,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// What an implementation says of itself, `Trait for Type`, without generics, and the type.
+/// Returns the name of an implementation, `Trait for Type` without generics, and that of the type.
 fn header(tokens: &[Token<'_>]) -> (String, String) {
     let (mut depth, mut last, mut parts) = (0_i32, String::new(), Vec::new());
     let mut before = ' ';

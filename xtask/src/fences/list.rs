@@ -1,6 +1,7 @@
-//! The list of unsafe code, `docs/unsafe.md`: every implementation of an unsafe trait and every safe function that holds
-//! unsafe blocks, each with its argument and the test that attacks it. The items and their arguments are those of the
-//! source; what attacks them is written by hand, and kept when the list is written anew.
+//! The list of unsafe code, `docs/unsafe.md`: every implementation of an unsafe trait and every
+//! safe function that holds unsafe blocks, each with its argument and the test that attacks it. The
+//! items and their arguments are those of the source; what attacks them is written by hand, and
+//! kept when the list is written anew.
 
 use core::fmt::Write;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,13 +14,13 @@ use super::items::{Item, items};
 use crate::test;
 use crate::workspace::checkout;
 
-/// Where the list is.
+/// The path of the list.
 const LIST: &str = "docs/unsafe.md";
 
-/// What stands above the list when it is written for the first time.
+/// The head of a list that is written for the first time.
 const HEAD: &str = "# Unsafe code, item by item\n";
 
-/// What an item has in its last column until somebody says what attacks it.
+/// The last column of an item of which nobody has said yet what attacks it.
 const NOTHING: &str = "?";
 
 /// Folders whose tests, models and programs can attack.
@@ -137,7 +138,8 @@ fn judge(listed: &Listed) -> Result<()> {
     Ok(())
 }
 
-/// Every function of the tests and models, every module of programs that have tests, and the steps of `cargo xtask test`.
+/// Every function of the tests and models, every module of programs that have tests, and the steps
+/// of `cargo xtask test`.
 fn tests() -> Result<BTreeSet<String>> {
     let mut files = Vec::new();
     for folder in ATTACKERS {
@@ -178,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_and_what_is_gone_is_told() {
+    fn missing_and_stale_items_are_reported() {
         assert_eq!(difference("a\nb\n", "a\nb\n"), None);
         assert_eq!(difference("a\n", "a\nb\n").unwrap(), "it lacks `b`");
         assert_eq!(difference("a\nb\n", "a\n").unwrap(), "`b` is gone");

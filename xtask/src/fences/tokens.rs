@@ -1,4 +1,5 @@
-//! Rust's source as words and marks: as much of its grammar as it takes to tell code from text, and to match braces.
+//! Rust's source as words and marks: as much of its grammar as it takes to tell code from text, and
+//! to match braces.
 
 /// A piece of source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,7 +44,7 @@ fn is_word(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
 }
 
-/// Where a comment ends that goes on over the lines that hold nothing else.
+/// Returns the end of a comment that goes on over the lines that hold nothing else.
 fn comment_end(text: &str) -> usize {
     let mut end = 0;
     for line in text.split_inclusive('\n') {
@@ -77,7 +78,7 @@ fn block_comment_end(text: &str) -> usize {
     at
 }
 
-/// Where the quotes of a string begin that has letters or hashes in front of them.
+/// Returns the beginning of the quotes of a string that has letters or hashes in front of them.
 fn raw_start(text: &str) -> Option<usize> {
     let letters = text.find(|letter| !matches!(letter, 'r' | 'b' | 'c'))?;
     if letters > 2 {
@@ -89,7 +90,7 @@ fn raw_start(text: &str) -> Option<usize> {
     (text.get(start..)?.starts_with('"') && (hashes == 0 || is_raw)).then_some(start)
 }
 
-/// Where a string ends whose quotes begin at `start`.
+/// Returns the end of a string whose quotes begin at `start`.
 fn string_end(text: &str, start: usize) -> usize {
     let opening = text.get(..start).unwrap_or("");
     let body = start + 1;
@@ -132,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_told_from_code() {
+    fn text_is_distinguished_from_code() {
         let text = r###"a "b\"{" 'c' '\'' '\u{7b}' 'd r#"{"}"# br"{" b'x' /* { /* } */ */ // {
             // more
             e"###;

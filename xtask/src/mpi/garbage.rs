@@ -1,5 +1,5 @@
-//! Calls of the C interface with one argument that is garbage each: written from the table of functions,
-//! for `garbage.c`, which says what the names here stand for.
+//! Calls of the C interface with one argument that is garbage each: written from the table of
+//! functions, for `garbage.c`, which says what the names here stand for.
 
 use core::fmt::Write;
 
@@ -9,7 +9,7 @@ mod numbers;
 
 use numbers::{number, numbers, place_of_number};
 
-/// One argument: what makes the call right, and what makes it wrong.
+/// An argument: the value that makes the call right, and those that make it wrong.
 #[derive(Default)]
 struct Argument {
     good: String,
@@ -45,7 +45,7 @@ impl Argument {
 const LEFT_OUT: [&str; 8] =
     ["Abort", "Init", "Init_thread", "Finalize", "Pcontrol", "Aint_add", "Aint_diff", "T_finalize"];
 
-/// What the functions are called with, a line a call.
+/// Returns the calls of the functions, a line each.
 pub(super) fn calls(functions: &[Function<'_>]) -> String {
     let mut text = String::new();
     let mut names = Vec::new();
@@ -93,7 +93,7 @@ fn line(text: &mut String, function: &Function<'_>, what: &str, given: &[&str], 
     writeln!(text, "    TRY(\"MPI_{name}\", \"{what}\", {call}, {classes});").expect("a string has room");
 }
 
-/// What `garbage.c` does before a call, so that one with right arguments is right.
+/// The preparation by `garbage.c` for a call, so that one with right arguments is right.
 fn needs(function: &str) -> Option<&'static str> {
     match function.strip_suffix("_c").unwrap_or(function) {
         "Bsend" | "Ibsend" => Some("with_buffer"),
@@ -102,7 +102,7 @@ fn needs(function: &str) -> Option<&'static str> {
     }
 }
 
-/// What a call with right arguments comes to.
+/// The result of a call with right arguments.
 fn of_good(function: &str) -> &'static str {
     match function {
         // They are for intercommunicators, of which one rank alone has none.
@@ -275,7 +275,7 @@ fn requests(function: &str) -> Argument {
     }
 }
 
-/// Where a handle is, or goes.
+/// The address of a handle.
 fn place_of_handle(function: &str, kind: &str, name: &str) -> Argument {
     let into = Argument::new(format!("&new_{kind}")).no_null("MPI_ERR_ARG");
     let (good, null, classes) = match (function, name) {

@@ -155,7 +155,8 @@ fn every_function(prefix: &Path, into: &Path) -> Result<usize> {
     Ok(functions.len())
 }
 
-/// Calls of every function with arguments that are garbage, each of which is to be refused as the standard has it; how many.
+/// Calls of every function with arguments that are garbage, each of which is to be refused as the
+/// standard has it; how many.
 fn garbage_calls(prefix: &Path, into: &Path) -> Result<String> {
     let listed = fs::read_to_string(folder().join("table/functions.txt"))?;
     let functions = functions(&listed).map_err(|error| anyhow!(error))?;

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn each_end_that_must_not_be_is_told() {
+    fn each_wrong_end_is_reported() {
         let (launcher, other) = (Some(Victim::Launcher), Some(Victim::Other(0)));
         let report = "rank 1 (pid 77) was killed by SIGKILL (signal 9)";
         assert_eq!(judged(None, false, 0, ""), None);

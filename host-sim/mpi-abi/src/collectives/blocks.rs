@@ -87,7 +87,8 @@ impl Blocks {
         Self { parts: vec![block], is_even: true, address }
     }
 
-    /// As they are, unless the buffer is `MPI_IN_PLACE`, or there is no memory where there are data.
+    /// Returns them as they are, unless the buffer is `MPI_IN_PLACE`, or there is no memory where
+    /// there are data.
     pub(super) fn in_memory(self, argument: &str) -> Result<Self, Fault> {
         self.address.check(argument)?;
         self.parts.iter().try_for_each(|part| part.there().map(|_| ()))?;
@@ -107,7 +108,7 @@ impl Blocks {
     }
 
     /// # Errors
-    /// What a rank gives to itself is longer than its room for it.
+    /// Returns true if a rank gives more to itself than it has room for.
     pub(super) fn check_rooms(&self, rank: usize, taken: &Self) -> Result<(), Fault> {
         let (given, room) = (self.own(rank)?.bytes, taken.own(rank)?.bytes);
         if given > room { Err(too_long(given, room)) } else { Ok(()) }

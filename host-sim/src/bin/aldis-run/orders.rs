@@ -1,4 +1,4 @@
-//! What the options of a job tell its nodes.
+//! Orders to the nodes of a job, made of its options.
 
 use core::time::Duration;
 
@@ -10,14 +10,14 @@ use aldis_host_sim::wireup::TcpTerms;
 use crate::remote::{self, Ways};
 use crate::talk::{Input, Order};
 
-/// How agents are started.
+/// Returns the way in which agents are started.
 pub(crate) fn ways(options: &Options) -> Result<Ways, String> {
     let agent = options.agent.clone().map_or_else(remote::own_program, Ok)?;
     Ok(Ways { shell: options.ssh.clone(), agent })
 }
 
-/// What the host of this share is to start, with so long left for the ranks to join, and the key of connections if there
-/// are any.
+/// Returns the order of the host of this share, with so long left for the ranks to join, and the
+/// key of connections if there are any.
 pub(crate) fn order(
     options: &Options,
     job: u64,

@@ -113,7 +113,7 @@ pub(crate) struct Relay {
     streams: Vec<Stream>,
     out: Outlet,
     err: Outlet,
-    /// What never came here.
+    /// Reports of output that never came here.
     missed: Vec<String>,
 }
 

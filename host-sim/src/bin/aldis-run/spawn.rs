@@ -172,7 +172,8 @@ pub(crate) fn spawn(plan: &Plan<'_>) -> Result<Spawned, SpawnError> {
     Ok(Spawned { pid, streams: streams.map(|(out, err)| (out.into(), err.into())) })
 }
 
-/// Makes the child what a rank is to be. Makes only calls that are safe between fork and exec, and allocates nothing.
+/// Makes the child what a rank is to be. Makes only calls that are safe between fork and exec, and
+/// allocates nothing.
 fn prepare(launcher: Pid, socket: BorrowedFd<'_>, core: Option<&CpuSet>) -> Result<(), (Call, Errno)> {
     let at = |call| move |errno| (call, errno);
     set_pdeathsig(Signal::SIGKILL).map_err(at(Call::Prctl))?;
@@ -181,8 +182,8 @@ fn prepare(launcher: Pid, socket: BorrowedFd<'_>, core: Option<&CpuSet>) -> Resu
         return Err((Call::Prctl, Errno::ESRCH));
     }
     pthread_sigmask(SigmaskHow::SIG_SETMASK, &SigSet::empty()).map_err(at(Call::Sigprocmask))?;
-    // A shell without job control starts `&` with these ignored, to spare a background job the terminal's. A
-    // rank has a process group of its own and gets them from the launcher alone.
+    // A shell without job control starts `&` with these ignored, to spare a background job the
+    // terminal's. A rank has a process group of its own and gets them from the launcher alone.
     for forwarded in [Signal::SIGINT, Signal::SIGQUIT] {
         // SAFETY: the default action runs no code of this process.
         unsafe { signal(forwarded, SigHandler::SigDfl) }.map_err(at(Call::Sigaction))?;

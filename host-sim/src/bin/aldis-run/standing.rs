@@ -86,7 +86,8 @@ pub(crate) enum Fault {
     Failed { text: String },
     /// It broke the wire-up protocol.
     Wire { text: String },
-    /// It ended by itself, before it had joined or without leaving, and a call to talk to it had failed.
+    /// Ended by itself, before it had joined or without leaving, and a call to talk to it had
+    /// failed.
     Cut { exit: Exit, text: String },
 }
 

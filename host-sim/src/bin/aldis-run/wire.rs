@@ -140,7 +140,8 @@ impl Conversation {
                 Err(error) => {
                     self.outbox.clear();
                     note(standing, error);
-                    // A rank that is there all the same ends at once, and not when its time to join is up.
+                    // A rank that is there all the same ends at once, and not when its time to join
+                    // is up.
                     channel.end();
                 }
             }

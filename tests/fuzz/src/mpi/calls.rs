@@ -13,7 +13,7 @@ const SENDS_MAX: u32 = 24;
 const TEXT_BYTES: usize = 2048;
 
 impl Player<'_> {
-    /// One call.
+    /// Makes a call.
     pub(super) fn call(&mut self) {
         match self.script.byte() % 16 {
             0 | 1 => self.send(),
@@ -53,7 +53,8 @@ impl Player<'_> {
         [from, tag]
     }
 
-    /// Whom to receive from by which tag, so that what goes to `to` is received: it cannot be cancelled.
+    /// Whom to receive from by which tag, so that what goes to `to` is received: it cannot be
+    /// cancelled.
     fn same(&mut self, to: c_int) -> (c_int, c_int) {
         self.pools.exchanges += 1;
         (if to == ffi::PROC_NULL { to } else { 0 }, 7000 + self.pools.exchanges)

@@ -44,8 +44,8 @@ pub(super) const TAG_UB: c_int = 501;
 /// Calls a function of the interface.
 macro_rules! pmpi {
     ($name:ident($($argument:expr),* $(,)?)) => {{
-        // SAFETY: data, results and lists are null or in memory that is there, as long as the function is to have them;
-        // handles and numbers may be any. One thread at a time calls.
+        // SAFETY: data, results and lists are null or in memory that is there, as long as the
+        // function is to have them; handles and numbers may be any. One thread at a time calls.
         unsafe { $crate::mpi::ffi::$name($($argument),*) }
     }};
 }

@@ -25,7 +25,7 @@ impl Pool {
         }
     }
 
-    /// One of them, or what is none.
+    /// Draws one of them, or something that is none.
     pub(super) fn pick(&self, script: &mut Script<'_>) -> Handle {
         let (how, which) = (script.byte(), usize::from(script.byte()));
         let of = |handles: &[Handle]| handles.get(which % handles.len().max(1)).copied();

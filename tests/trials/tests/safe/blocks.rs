@@ -1,5 +1,5 @@
-//! Memory of the storage that a program holds - pooled messages, matched messages, attached buffers - and what it can do
-//! with them and another endpoint.
+//! Memory of the storage that a program holds (pooled messages, matched messages, attached buffers),
+//! and what it can do with them and another endpoint.
 
 use core::mem::ManuallyDrop;
 use core::time::Duration;
@@ -11,7 +11,8 @@ use aldis_trials::{Alone, Home, Pair, join};
 
 const TAG: Tag = Tag(1);
 
-/// A message outlives its endpoint, is moved to another thread, or forgotten; what arrives meanwhile goes elsewhere.
+/// A message outlives its endpoint, is moved to another thread, or forgotten; what arrives
+/// meanwhile goes elsewhere.
 #[test]
 fn a_pooled_message_is_its_holders_alone() {
     let mut home = Home::new();
@@ -20,7 +21,8 @@ fn a_pooled_message_is_its_holders_alone() {
     assert_eq!((&*kept, &**forgotten), (&[1; 100][..], &[3; 100][..]));
 }
 
-/// Takes three messages, and receives more while one of them is in another thread: the first, and the one that is forgotten.
+/// Takes three messages, and receives more while one of them is in another thread: the first, and
+/// the one that is forgotten.
 fn pooled<'m>(end: &mut Alone<'m>) -> (Message<'m>, ManuallyDrop<Message<'m>>) {
     let world = end.world();
     let send = |end: &mut Alone<'_>, byte: u8| {
@@ -49,7 +51,8 @@ fn pooled<'m>(end: &mut Alone<'m>) -> (Message<'m>, ManuallyDrop<Message<'m>>) {
     (kept, forgotten)
 }
 
-/// A token, a communicator and a message of one endpoint mean nothing to another, or something else; no more than that.
+/// A token, a communicator and a message of one endpoint mean nothing to another, or something
+/// else; no more than that.
 #[test]
 fn what_is_one_endpoints_is_nothing_to_another() {
     let (mut here, mut there) = (Home::new(), Home::new());
@@ -60,7 +63,8 @@ fn what_is_one_endpoints_is_nothing_to_another() {
         two.send(&second, &vec![2u8; len], Rank(0), TAG).unwrap();
         let theirs = one.mprobe(&first, Rank(0), TAG).unwrap();
         let mut into = vec![0u8; len];
-        // Of no use, or it stands for the message that the other one matched itself: that is not there.
+        // Of no use, or it stands for the message that the other one matched itself: that is not
+        // there.
         assert!(two.mrecv(theirs, &mut into).is_err());
         let ours = two.mprobe(&second, Rank(0), TAG).unwrap();
         let swapped = one.mrecv(ours, &mut into);
@@ -72,8 +76,8 @@ fn what_is_one_endpoints_is_nothing_to_another() {
     }
 }
 
-/// Memory that is attached for buffered sends comes back when nothing uses it, and no sooner; with its endpoint gone, or
-/// forgotten, it is nobody's but its owner's.
+/// Memory that is attached for buffered sends comes back when nothing uses it, and no sooner; with
+/// its endpoint gone, or forgotten, it is nobody's but its owner's.
 #[test]
 fn attached_memory_comes_back_alone() {
     let (mut pair, mut memory) = (Pair::new(), vec![0u8; 4096]);

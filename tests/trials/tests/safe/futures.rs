@@ -1,5 +1,5 @@
-//! Futures that are dropped or forgotten when they have been polled, with the memory that they borrowed used for something
-//! else.
+//! Futures that are dropped or forgotten when they have been polled, with the memory that they
+//! borrowed used for something else.
 
 use core::future::Future;
 use core::mem::ManuallyDrop;

@@ -1,4 +1,5 @@
-//! Panics in transports, platforms and the program's own functions: whatever is unwound has let go of its memory.
+//! Panics in transports, platforms and the program's own functions: whatever is unwound has let go
+//! of its memory.
 
 use core::future::Future;
 use core::panic::AssertUnwindSafe;
@@ -7,7 +8,8 @@ use std::panic::catch_unwind;
 use aldis_kernel::{Error, Rank, Shared, Sleeper, Tag, TagMatch};
 use aldis_trials::{FragileEnd, Fuse, Home, Pair};
 
-/// What comes with tag 1, if anything does, after everything has moved: a message that is sent now goes behind it.
+/// Receives a message of tag 1, if there is any, after everything has moved: a message that is sent
+/// now goes behind it.
 fn left_behind(endpoint: &mut FragileEnd<'_>) -> Option<Vec<u8>> {
     let world = endpoint.world();
     let mut into = vec![0; 300];
@@ -29,7 +31,8 @@ fn left_behind(endpoint: &mut FragileEnd<'_>) -> Option<Vec<u8>> {
     found.unwrap_or(true).then_some(into)
 }
 
-/// A call that is unwound has let go of what it was to send, whichever it is: what is written there later is not sent.
+/// A call that is unwound has let go of what it was to send, whichever it is: what is written there
+/// later is not sent.
 #[test]
 fn a_transport_that_panics_keeps_no_memory_of_the_call() {
     type Call = fn(&mut FragileEnd<'_>, &[u8]) -> Result<(), Error>;
@@ -84,7 +87,8 @@ fn a_platform_that_panics_keeps_no_memory_of_the_call() {
     }
 }
 
-/// A function of the program that is given memory of a scope may panic, with requests under way beside it.
+/// A function of the program that is given memory of a scope may panic, with requests under way
+/// beside it.
 #[test]
 fn a_function_that_panics_in_a_scope_ends_what_is_under_way() {
     let mut pair = Pair::new();
@@ -226,7 +230,8 @@ fn sent_later() -> Result<aldis_kernel::Status, Error> {
     Ok(aldis_kernel::Status { source: Rank(0), tag: Tag(1), bytes: 0 })
 }
 
-/// Sends what any receive that was left behind would take, and reads what any send that was left behind would give.
+/// Sends what any receive that was left behind would take, and reads what any send that was left
+/// behind would give.
 fn stir(end: &mut FragileEnd<'_>) {
     let world = end.world();
     for len in [8, 200, 1000] {

@@ -1,5 +1,5 @@
-//! A defect that is planted to see whether the sanitizers find it: a scope that does not let go of its memory at its end.
-//! These trials are to fail, each under its sanitizer, and are run by name.
+//! A defect that is planted to see whether the sanitizers find it: a scope that does not let go of
+//! its memory at its end. These trials are to fail, each under its sanitizer, and are run by name.
 #![cfg(feature = "planted-bugs")]
 
 use core::time::Duration;

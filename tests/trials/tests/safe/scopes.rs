@@ -1,4 +1,5 @@
-//! Scopes that end early, by error, deadline or panic, with requests of every kind under way whose memory is then freed.
+//! Scopes that end early, by error, deadline or panic, with requests of every kind under way whose
+//! memory is then freed.
 
 use core::mem::ManuallyDrop;
 use core::panic::AssertUnwindSafe;
@@ -9,7 +10,8 @@ use aldis_hal::Cause;
 use aldis_kernel::{Comm, Error, Rank, Request, Tag};
 use aldis_trials::{Home, Mate, MateScope, Pair};
 
-/// Both scopes work on what they were lent, one inside of the other, and neither sees anything of the other's.
+/// Both scopes work on what they were lent, one inside of the other, and neither sees anything of
+/// the other's.
 #[test]
 fn nested_scopes_of_two_endpoints_each_have_their_own_memory() {
     let (mut here, mut there) = (Home::new(), Home::new());
@@ -127,7 +129,8 @@ fn start<'scope>(
     Ok(())
 }
 
-/// Has both start what meets, moves them a few times, and ends both scopes at once. All memory is freed by then.
+/// Has both start what meets, moves them a few times, and ends both scopes at once. All memory is
+/// freed by then.
 fn cut_off([one, two]: &mut [Mate<'_>; 2], [left, right]: [Kind; 2], end: End, (len, polls): (usize, u32)) {
     let [mut ours, mut theirs] = [1, 2].map(|byte| vec![byte; len]);
     let limit = if end == End::Deadline { Duration::ZERO } else { Duration::from_secs(3600) };
@@ -224,7 +227,8 @@ fn scopes_that_end_early_have_let_go_of_what_nobody_meets() {
     cut_off_all(RECEIVES.into_iter().chain(SENDS).map(|kind| [kind, kind]));
 }
 
-/// Two receives into the same bytes, and a send of them, are no sensible program; yet nothing but bytes can be wrong.
+/// Two receives into the same bytes, and a send of them, are no sensible program; yet nothing but
+/// bytes can be wrong.
 #[test]
 fn requests_may_overlap_each_other_in_one_loan() {
     for len in [8usize, 200, 2000] {
@@ -257,7 +261,7 @@ fn requests_may_overlap_each_other_in_one_loan() {
     }
 }
 
-/// What is looked at while requests are under way is what they leave alone.
+/// Memory that is looked at while requests are under way is left alone by them.
 #[test]
 fn ranges_in_use_are_not_given_out() {
     let mut home = Home::new();

@@ -12,7 +12,8 @@ const TAG: Tag = Tag(1);
 /// Rounds of what is done again and again; under Miri each takes a thousand times as long.
 const ROUNDS: u32 = if cfg!(miri) { 4 } else { 200 };
 
-/// Each receives in vain, or half of a message, and frees the memory at once, while the other sends.
+/// Each receives in vain, or half of a message, and frees the memory at once, while the other
+/// sends.
 #[test]
 fn deadlines_in_two_threads_free_memory_under_the_senders_hands() {
     let mut pair = Pair::new();
@@ -146,7 +147,8 @@ fn a_static_storage_is_handed_out_once() {
     assert_eq!(taken.into_inner(), 1);
 }
 
-/// Two endpoints that know nothing of each other, in a thread each, over memory that is used again and again.
+/// Two endpoints that know nothing of each other, in a thread each, over memory that is used again
+/// and again.
 #[test]
 fn endpoints_come_and_go_in_their_threads() {
     thread::scope(|threads| {

@@ -65,7 +65,7 @@ pub(super) fn number(function: &str, kind: &str, name: &str) -> Argument {
     }
 }
 
-/// The same of numbers that are about topologies and groups.
+/// Returns the values of numbers that are about topologies and groups.
 fn number_of_topologies(function: &str, kind: &str, name: &str) -> Argument {
     let refused = "MPI_ERR_ARG, MPI_ERR_DIMS, MPI_ERR_COUNT";
     let is_darray = function.starts_with("Type_create_darray");
@@ -102,7 +102,7 @@ fn within(classes: &'static str) -> Argument {
     Argument::new("0").bad("-77", "negative", classes).bad("1", "beyond the last", classes)
 }
 
-/// The same of numbers that are about datatypes, memory and attributes.
+/// Returns the values of numbers that are about datatypes, memory and attributes.
 fn number_of_objects(function: &str, kind: &str, name: &str) -> Argument {
     let of_size = "MPI_ERR_ARG, MPI_ERR_SIZE, MPI_ERR_DIMS";
     let of_memory = "MPI_ERR_ARG, MPI_ERR_BUFFER, MPI_ERR_NO_MEM, MPI_ERR_SIZE, MPI_ERR_COUNT";
@@ -231,7 +231,7 @@ pub(super) fn numbers(function: &str, kind: &str, name: &str) -> Argument {
     }
 }
 
-/// The same of arrays that datatypes are parts of.
+/// Returns the values of arrays that datatypes are parts of.
 fn numbers_of_arrays(kind: &str, name: &str) -> Argument {
     let of = |value: &str| format!("({kind}[]){{{value}, {value}, {value}}}");
     let refused = "MPI_ERR_ARG, MPI_ERR_DIMS, MPI_ERR_SIZE, MPI_ERR_COUNT";
@@ -261,7 +261,7 @@ fn numbers_of_arrays(kind: &str, name: &str) -> Argument {
     }
 }
 
-/// Where a number is, or goes.
+/// The address of a number.
 pub(super) fn place_of_number(function: &str, kind: &str, name: &str) -> Argument {
     let null = "MPI_ERR_ARG";
     match (function, name) {
