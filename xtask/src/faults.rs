@@ -38,11 +38,11 @@ const TELL_EVERY: u64 = 50;
 ///
 /// Each job is run once as it is, to see which processes make which calls; then each seed draws a
 /// job, one of those calls and what it comes to. With --all, every call is made to come to all that
-/// it can, at each of its first uses. What is hit depends on how fast this machine is, so a failing
+/// it can, at each of its first uses; with --each, to one error at each. What is hit depends on how fast this machine is, so a failing
 /// plan is to be repeated some times.
 #[derive(Args)]
 pub(crate) struct Faults {
-    /// Jobs [default: 100, or with --seconds or --all as many as there is time for]
+    /// Jobs [default: 100, or with --seconds, --all or --each as many as there is time for]
     #[arg(long, value_name = "N")]
     jobs: Option<u64>,
     /// The first job's seed; each other job has the next one
@@ -51,6 +51,9 @@ pub(crate) struct Faults {
     /// Every call, use and outcome instead of those that seeds draw
     #[arg(long, conflicts_with = "seed")]
     all: bool,
+    /// Every call and use once, with an error drawn by the seed
+    #[arg(long, conflicts_with = "all")]
+    each: bool,
     /// The first uses of each call in each process that are made to fail
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=50))]
     uses: u32,
@@ -61,7 +64,7 @@ pub(crate) struct Faults {
     #[arg(long, value_name = "CALL", value_parser = PossibleValuesParser::new(Call::ALL.iter().map(|call| call.name())))]
     call: Option<String>,
     /// Run one job with this plan, as a failure prints it
-    #[arg(long, value_name = "PLAN", requires = "job", conflicts_with_all = ["all", "seed", "call", "list"])]
+    #[arg(long, value_name = "PLAN", requires = "job", conflicts_with_all = ["all", "each", "seed", "call", "list"])]
     plan: Option<Plan>,
     /// Print which processes of the jobs make which calls, and how often (to 50), and end
     #[arg(long)]
@@ -172,10 +175,13 @@ impl Campaign<'_> {
             let scenario = scenarios.first().context("no job of that name")?;
             return self.run(scenario, plan, self.learn(scenario)?.lines);
         }
-        if self.options.all {
+        if self.options.all || self.options.each {
             for scenario in scenarios {
                 let Known { uses, lines } = self.learn(scenario)?;
-                let plans = campaign::all(&uses);
+                let plans = match self.options.all {
+                    true => campaign::all(&uses),
+                    false => campaign::each(&mut Dice(self.options.seed), &uses),
+                };
                 eprintln!("{}: {} plans", scenario.name, plans.len());
                 for plan in &plans {
                     if self.is_over(u64::MAX) {
@@ -277,6 +283,7 @@ pub(crate) fn step() -> Result<Outcome> {
         jobs: None,
         seed: wild.from,
         all: false,
+        each: false,
         uses: 50,
         job: None,
         call: None,

@@ -34,6 +34,33 @@ pub(super) fn all(uses: &[Use]) -> Vec<Plan> {
     plans
 }
 
+/// Every use once, with an error that the dice draw; a call that no system refuses is left out.
+pub(super) fn each(dice: &mut Dice, uses: &[Use]) -> Vec<Plan> {
+    let mut plans: Vec<Plan> = Vec::new();
+    for Use { process, call, number } in uses {
+        let errors = outcomes::errors(*call);
+        if errors.is_empty() {
+            continue;
+        }
+        let uses = Uses { first: first(*number), step: None };
+        let rule = Rule {
+            process: Some(*process),
+            call: *call,
+            uses,
+            outcome: Outcome::Fails(*dice.one_of(errors)),
+        };
+        let is_there = |plan: &Plan| {
+            plan.rules
+                .iter()
+                .any(|old| (old.process, old.call, old.uses) == (rule.process, rule.call, rule.uses))
+        };
+        if !plans.iter().any(is_there) {
+            plans.push(Plan { rules: vec![rule] });
+        }
+    }
+    plans
+}
+
 /// Draws a plan: a process's call, rare ones as often as frequent ones, from one of its uses on.
 pub(super) fn draw(dice: &mut Dice, uses: &[Use]) -> Plan {
     let mut calls: Vec<(Process, Call)> = Vec::new();
@@ -72,6 +99,15 @@ mod tests {
         let plans = all(&uses());
         let expected = 20 * outcomes::of(Call::Read).len() + outcomes::of(Call::Mmap).len();
         assert_eq!(plans.len(), expected);
+    }
+
+    #[test]
+    fn each_use_has_one_error() {
+        let plans = each(&mut Dice(3), &uses());
+        assert_eq!(plans.len(), 21);
+        let fails = |plan: &Plan| plan.rules.iter().all(|rule| matches!(rule.outcome, Outcome::Fails(_)));
+        assert!(plans.iter().all(fails));
+        assert_eq!(plans, each(&mut Dice(3), &uses()));
     }
 
     #[test]

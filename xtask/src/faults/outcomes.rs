@@ -8,7 +8,7 @@ use aldis_sys::{Call, Errno};
 const STALL_MS: u32 = 60;
 
 /// The errors that a call is made to fail with.
-fn errors(call: Call) -> &'static [Errno] {
+pub(super) fn errors(call: Call) -> &'static [Errno] {
     use Errno::*;
     match call {
         Call::ProcessVmReadv | Call::ProcessVmWritev => &[EPERM, ENOMEM, EFAULT],
