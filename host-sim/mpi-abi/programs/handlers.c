@@ -33,7 +33,7 @@ static void truncated(void) {
     MPI_Send(data, 2, MPI_INT, right, 12, MPI_COMM_WORLD);
     /* Which of them are over at a time is nobody's promise. */
     for (int i = 0; i < 3; i++) statuses[i].MPI_ERROR = MPI_ERR_PENDING;
-    CHECK(class_of(MPI_Waitall(2, requests, statuses)) == MPI_ERR_IN_STATUS);
+    CHECK(MPI_Waitall(2, requests, statuses) == MPI_ERR_IN_STATUS);
     CHECK(statuses[0].MPI_SOURCE == left && statuses[0].MPI_TAG == 10 && statuses[0].MPI_ERROR == MPI_SUCCESS);
     MPI_Get_count(&statuses[0], MPI_INT, &count);
     CHECK(count == 1);
@@ -41,6 +41,45 @@ static void truncated(void) {
     CHECK(requests[0] == MPI_REQUEST_NULL && requests[1] == MPI_REQUEST_NULL);
     CHECK(class_of(MPI_Waitany(1, &requests[2], &done, &statuses[2])) == MPI_ERR_TRUNCATE);
     CHECK(statuses[2].MPI_SOURCE == left && statuses[2].MPI_TAG == 12 && requests[2] == MPI_REQUEST_NULL);
+}
+
+/* The same of calls that wait by themselves, and of messages of which only part is there at first. */
+static void cut_short(void) {
+    static char data[1 << 20], into[1 << 20];
+    int left = (rank + size - 1) % size, right = (rank + 1) % size, count;
+    int most[] = {2, 4000, 1 << 20};
+    MPI_Request request;
+    MPI_Message message;
+    for (int i = 0; i < 12; i++) {
+        int error, bytes = most[i % 3];
+        MPI_Status status = {.MPI_SOURCE = -77, .MPI_TAG = -77, .MPI_ERROR = -77};
+        into[bytes / 2] = 'x';
+        MPI_Isend(data, bytes, MPI_CHAR, i / 3 < 2 ? right : MPI_PROC_NULL, 20, MPI_COMM_WORLD, &request);
+        switch (i / 3) {
+        case 0:
+            error = MPI_Recv(into, bytes / 2, MPI_CHAR, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &status);
+            break;
+        case 1:
+            MPI_Mprobe(left, 20, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
+            error = MPI_Mrecv(into, bytes / 2, MPI_CHAR, &message, &status);
+            break;
+        case 2:
+            error = MPI_Sendrecv(data, bytes, MPI_CHAR, right, 20, into, bytes / 2, MPI_CHAR, left, 20, MPI_COMM_WORLD, &status);
+            break;
+        default:
+            error = MPI_Sendrecv_replace(into, rank == 0 ? bytes : bytes / 2, MPI_CHAR, right, 20, left, 20, MPI_COMM_WORLD, &status);
+            if (rank != 1 % size || size == 1) error = MPI_ERR_TRUNCATE, status.MPI_SOURCE = left, status.MPI_TAG = 20;
+        }
+        CHECK(class_of(error) == MPI_ERR_TRUNCATE && (into[bytes / 2] == 'x' || i / 3 == 3));
+        CHECK(status.MPI_SOURCE == left && status.MPI_TAG == 20 && (i / 3 == 3 || status.MPI_ERROR == -77));
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        /* What comes behind it is whole. */
+        MPI_Sendrecv(&rank, 1, MPI_INT, right, 20, &count, 1, MPI_INT, left, 20, MPI_COMM_WORLD, &status);
+        CHECK(count == left);
+    }
+    MPI_Status untouched = {.MPI_SOURCE = -77, .MPI_TAG = -77};
+    CHECK(class_of(MPI_Recv(data, -1, MPI_CHAR, left, 0, MPI_COMM_WORLD, &untouched)) == MPI_ERR_COUNT);
+    CHECK(untouched.MPI_SOURCE == -77 && untouched.MPI_TAG == -77);
 }
 
 /* A communicator that is not made is none. */
@@ -74,6 +113,7 @@ int main(void) {
     CHECK(class_of(MPI_Reduce_local(data, &data[1], 2, MPI_INT, MPI_SUM)) == MPI_ERR_BUFFER && data[1] == 2);
     CHECK(MPI_Reduce_local(data, &data[1], 1, MPI_INT, MPI_SUM) == MPI_SUCCESS && data[1] == 3);
     truncated();
+    cut_short();
     nothing_made();
     /* Once self has one that was given, it is that. */
     MPI_Comm_create_errhandler(hear, &own);

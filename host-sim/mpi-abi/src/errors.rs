@@ -13,9 +13,10 @@ use aldis_hal::{Cause, Resource};
 
 use crate::abi::{
     Handle, MPI_COMM_SELF, MPI_ERR_ARG, MPI_ERR_BUFFER, MPI_ERR_COMM, MPI_ERR_COUNT, MPI_ERR_ERRHANDLER,
-    MPI_ERR_LASTCODE, MPI_ERR_NO_MEM, MPI_ERR_OTHER, MPI_ERR_PROC_ABORTED, MPI_ERR_RANK, MPI_ERR_REQUEST,
-    MPI_ERR_TAG, MPI_ERR_TRUNCATE, MPI_ERR_TYPE, MPI_ERR_UNSUPPORTED_OPERATION, MPI_ERRHANDLER_NULL,
-    MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_MAX_ERROR_STRING, MPI_SUCCESS, Status,
+    MPI_ERR_IN_STATUS, MPI_ERR_LASTCODE, MPI_ERR_NO_MEM, MPI_ERR_OTHER, MPI_ERR_PROC_ABORTED, MPI_ERR_RANK,
+    MPI_ERR_REQUEST, MPI_ERR_TAG, MPI_ERR_TRUNCATE, MPI_ERR_TYPE, MPI_ERR_UNSUPPORTED_OPERATION,
+    MPI_ERRHANDLER_NULL, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_MAX_ERROR_STRING,
+    MPI_SUCCESS, Status,
 };
 use crate::edge::{Owned, Ptr, callback};
 use crate::handles::{Kind, Table, to_int};
@@ -56,7 +57,8 @@ impl Fault {
     /// The code for the program; the text is kept for it.
     pub(crate) fn code(&self) -> c_int {
         let Reason { class, text, .. } = &*self.0;
-        if *class > TEXT_CLASSES {
+        // Waits for several return that very code (MPI 5.0, 3.7.5); statuses have what there is to say.
+        if *class > TEXT_CLASSES || *class == MPI_ERR_IN_STATUS {
             return *class;
         }
         KEPT.borrow_mut().keep(*class, text)

@@ -239,6 +239,25 @@ fn tell(status: Ptr<Status>, found: Status) -> Result<(), Fault> {
     status.set(Status { error, ..found })
 }
 
+/// The same of a receive that may have failed: whose message it was is told also then (MPI 5.0, 3.2.5).
+#[inline]
+fn tell_result(status: Ptr<Status>, result: Result<Status, Fault>) -> Result<(), Fault> {
+    match result {
+        Ok(found) => tell(status, found),
+        Err(fault) => Err(tell_failed(status, fault)),
+    }
+}
+
+/// Arguments that are refused have no message, and leave the status alone.
+#[cold]
+fn tell_failed(status: Ptr<Status>, fault: Fault) -> Fault {
+    if fault.status().source != Status::EMPTY.source {
+        let told = tell(status, fault.status());
+        return told.err().unwrap_or(fault);
+    }
+    fault
+}
+
 /// Sends anything.
 ///
 /// # Safety
@@ -343,12 +362,13 @@ mpi! { fn MPI_Bsend_init_c(data: Address, count: i64, datatype: Handle, to: c_in
 mpi! { fn MPI_Recv_c(data: Address, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, status: Ptr<Status>) on comm => {
     // SAFETY: the arguments are the program's (MPI 5.0, 3.2).
     let found = unsafe {
-        match received(data, count, datatype, from, tag, comm)? {
-            Some(found) => found,
-            None => receive(data, count, datatype, from, tag, comm)?,
+        match received(data, count, datatype, from, tag, comm) {
+            Ok(None) => receive(data, count, datatype, from, tag, comm),
+            Ok(Some(found)) => Ok(found),
+            Err(fault) => Err(fault),
         }
     };
-    tell(status, found)?;
+    tell_result(status, found)?;
 } }
 
 mpi! { fn MPI_Irecv_c(data: Address, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
@@ -412,7 +432,7 @@ mpi! { fn MPI_Sendrecv_c(
     let (data, into) = unsafe { (Data::new(data, count, datatype)?, Data::new(into, room, kind)?) };
     let sending = Sending::new(Mode::Standard, data, to, tag, comm)?;
     let receiving = Receiving::new(into, from, from_tag, comm)?;
-    tell(status, exchange(&sending, &receiving)?)?;
+    tell_result(status, exchange(&sending, &receiving))?;
 } }
 
 mpi! { fn MPI_Sendrecv(
@@ -425,7 +445,7 @@ mpi! { fn MPI_Sendrecv_replace_c(data: Address, count: i64, datatype: Handle, to
     let place = unsafe { Data::new(data, count, datatype) }?;
     let (_memory, copy) = place.copied()?;
     let sending = Sending::new(Mode::Standard, copy, to, tag, comm)?;
-    tell(status, exchange(&sending, &Receiving::new(place, from, from_tag, comm)?)?)?;
+    tell_result(status, exchange(&sending, &Receiving::new(place, from, from_tag, comm)?))?;
 } }
 
 mpi! { fn MPI_Isendrecv_c(
@@ -535,13 +555,13 @@ mpi! { fn MPI_Mrecv_c(data: Address, count: i64, datatype: Handle, message: Ptr<
     // SAFETY: the arguments are the program's, which keeps the data there until this is over (MPI 5.0, 3.7).
     let data = unsafe { Data::new(data, count, datatype) }?.there()?;
     let found = match take_matched(message)? {
-        None => from_nobody(),
+        None => Ok(from_nobody()),
         Some((comm, matched)) => {
             let request = engine::with(|engine| take_up(&mut engine.scope, matched, &data))?;
-            requests::wait(requests::of_message(comm, request)?)?
+            requests::wait(requests::of_message(comm, request)?)
         }
     };
-    tell(status, found)?;
+    tell_result(status, found)?;
 } }
 
 mpi! { fn MPI_Imrecv_c(data: Address, count: i64, datatype: Handle, message: Ptr<Handle>, request: Ptr<Handle>) on MPI_COMM_SELF => {
