@@ -36,12 +36,14 @@ use core::ptr::NonNull;
 
 use aldis_hal::{Cause, Epoch, PeerId, Resource};
 use aldis_protocols::card::CARD_BYTES_MAX;
-use aldis_protocols::reliable::Crc32c;
 use virtio_drivers::transport::pci::bus::DeviceFunctionInfo;
 
 use crate::pci::{self, ConfigurationAccess, PciRoot, Window};
 use crate::shm::{Geometry, Identity, Region};
-use crate::sync::{Ordering, Word};
+
+use self::card::{Exact, Place};
+
+mod card;
 
 #[cfg(test)]
 mod tests;
@@ -54,21 +56,6 @@ const MEMORY_BAR: u8 = 2;
 
 /// Bytes from one inbox to the next are a multiple of this, and so is the place of the first.
 const PAGE_BYTES: usize = 4096;
-
-/// Words of a card.
-const CARD_WORDS: usize = CARD_BYTES_MAX / 4;
-
-/// A rank's card in shared memory: four cache lines, written by the rank alone.
-#[repr(C, align(256))]
-struct Place {
-    /// The rank's epoch once all below is there; zero before, and while it changes.
-    epoch: Word,
-    /// Of the job's key, the epoch, the length and the card.
-    checksum: Word,
-    job: [Word; 2],
-    length: Word,
-    card: [Word; CARD_WORDS],
-}
 
 /// Memory that the ranks of a job share. All of them divide it alike, by the same [`Geometry`].
 pub struct Shared {
@@ -152,20 +139,7 @@ impl Shared {
             return Err(Cause::Incompatible);
         }
         let place = self.place(owner).ok_or(Cause::Full(Resource::DeviceMemory))?;
-        place.epoch.store(0, Ordering::Relaxed);
-        // Whoever sees one of the stores below sees that one as well.
-        core::sync::atomic::fence(Ordering::Release);
-        for (word, piece) in place.card.iter().zip(card.chunks(4)) {
-            let mut bytes = [0; 4];
-            bytes.iter_mut().zip(piece).for_each(|(byte, from)| *byte = *from);
-            word.store(u32::from_le_bytes(bytes), Ordering::Relaxed);
-        }
-        let [low, high] = &place.job;
-        low.store(job as u32, Ordering::Relaxed);
-        high.store((job >> 32) as u32, Ordering::Relaxed);
-        place.length.store(card.len() as u32, Ordering::Relaxed);
-        place.checksum.store(sum(job, epoch, card), Ordering::Relaxed);
-        place.epoch.store(epoch.0, Ordering::Release);
+        place.write::<Exact>(job, epoch, card);
         Ok(())
     }
 
@@ -176,19 +150,7 @@ impl Shared {
         rank: PeerId,
         buffer: &'b mut [u8; CARD_BYTES_MAX],
     ) -> Option<(Epoch, &'b [u8])> {
-        let place = self.place(rank)?;
-        let epoch = Epoch(place.epoch.load(Ordering::Acquire));
-        let length = place.length.load(Ordering::Relaxed) as usize;
-        let checksum = place.checksum.load(Ordering::Relaxed);
-        let [low, high] = place.job.each_ref().map(|word| u64::from(word.load(Ordering::Relaxed)));
-        for (bytes, word) in buffer.chunks_mut(4).zip(&place.card) {
-            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
-        }
-        core::sync::atomic::fence(Ordering::Acquire);
-        let steady = place.epoch.load(Ordering::Relaxed) == epoch.0;
-        let card = buffer.get(..length)?;
-        let whole = steady && epoch != Epoch(0) && checksum == sum(job, epoch, card);
-        (whole && low | high << 32 == job).then_some((epoch, card))
+        self.place(rank)?.read::<Exact>(job, buffer)
     }
 
     /// Where the card of a rank is.
@@ -212,13 +174,6 @@ const fn inbox_at(geometry: &Geometry, rank: u32) -> usize {
 /// Whole pages.
 const fn pages(bytes: usize) -> usize {
     bytes.div_ceil(PAGE_BYTES).saturating_mul(PAGE_BYTES)
-}
-
-/// The checksum of a card.
-fn sum(job: u64, epoch: Epoch, card: &[u8]) -> u32 {
-    let length = card.len() as u32;
-    let head = Crc32c::new().update(&job.to_le_bytes()).update(&epoch.0.to_le_bytes());
-    head.update(&length.to_le_bytes()).update(card).finish()
 }
 
 impl fmt::Debug for Shared {

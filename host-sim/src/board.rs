@@ -1,28 +1,29 @@
 //! The status board: one page at the start of every rank's segment, on which the rank says what it is doing.
 //!
 //! The rank is the single writer; the launcher reads, also after the rank has died, so a hang or a death can be
-//! explained without the victim's help. Everything is a plain atomic store. A note of several words is guarded by a
-//! sequence number that is odd while the note is written (a seqlock: Boehm, "Can seqlocks get along with
-//! programming language memory models?", MSPC 2012); a reader that meets a writer which died in the middle says so
-//! instead of waiting.
+//! explained without the victim's help. Everything is a plain atomic store; a [note](note) of several words is read
+//! whole or found to be none. `tests/models` explores both that and the mark at the start.
 
 use core::fmt;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use core::time::Duration;
 
-use aldis_hal::{Activity, Operation, PeerId};
+use aldis_hal::{Activity, Operation};
 use aldis_kernel::ContextName;
 
 use crate::segment::SegmentError;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+mod mark;
+mod note;
+
+use self::mark::Mark;
+use self::note::Note;
+
+pub use self::mark::{Label, MAGIC};
+pub use self::note::Noted;
 
 /// Bytes of the board at the start of a segment: a page, so that the inbox behind it is page-aligned.
 pub const BOARD_BYTES: usize = 4096;
-
-/// First word of every segment: "ALDISEG" and the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"ALDISEG\x01");
-
-/// Attempts of a reader to see a note that is not being rewritten.
-const READ_ATTEMPTS: u32 = 64;
 
 /// Where a rank is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -57,82 +58,11 @@ impl Phase {
     }
 }
 
-/// One note: an activity and when it began, as words that can be stored one by one.
-#[derive(Debug, Default)]
-#[repr(C)]
-struct Note {
-    /// Odd while the note is being written.
-    sequence: AtomicU32,
-    operation: AtomicU32,
-    context: AtomicU32,
-    reserved: AtomicU32,
-    /// The peer plus one; zero for none.
-    peer: AtomicU64,
-    /// The tag plus one; zero for none.
-    tag: AtomicU64,
-    bytes: AtomicU64,
-    since_ns: AtomicU64,
-    /// Zero while it lasts.
-    until_ns: AtomicU64,
-}
-
-impl Note {
-    fn write(&self, activity: Activity, since_ns: u64, until_ns: u64) {
-        let sequence = self.sequence.load(Ordering::Relaxed);
-        self.sequence.store(sequence.wrapping_add(1), Ordering::Relaxed);
-        fence(Ordering::Release);
-        self.operation.store(activity.operation as u32, Ordering::Relaxed);
-        self.context.store(activity.context, Ordering::Relaxed);
-        self.peer.store(activity.peer.map_or(0, |peer| u64::from(peer.0) + 1), Ordering::Relaxed);
-        self.tag.store(activity.tag.map_or(0, |tag| u64::from(tag) + 1), Ordering::Relaxed);
-        self.bytes.store(activity.bytes, Ordering::Relaxed);
-        self.since_ns.store(since_ns, Ordering::Relaxed);
-        self.until_ns.store(until_ns, Ordering::Relaxed);
-        self.sequence.store(sequence.wrapping_add(2), Ordering::Release);
-    }
-
-    /// The words as they stand, and whether they belong together.
-    fn read(&self) -> (Noted, bool) {
-        let mut noted = self.words();
-        for _ in 0..READ_ATTEMPTS {
-            let before = self.sequence.load(Ordering::Acquire);
-            noted = self.words();
-            fence(Ordering::Acquire);
-            if before.is_multiple_of(2) && self.sequence.load(Ordering::Relaxed) == before {
-                return (noted, true);
-            }
-            core::hint::spin_loop();
-        }
-        (noted, false)
-    }
-
-    fn words(&self) -> Noted {
-        let narrow = |word: u64| word.checked_sub(1).and_then(|value| u32::try_from(value).ok());
-        let operation = u8::try_from(self.operation.load(Ordering::Relaxed)).ok();
-        Noted {
-            activity: Activity {
-                operation: operation.and_then(Operation::from_number).unwrap_or_default(),
-                peer: narrow(self.peer.load(Ordering::Relaxed)).map(PeerId),
-                tag: narrow(self.tag.load(Ordering::Relaxed)),
-                context: self.context.load(Ordering::Relaxed),
-                bytes: self.bytes.load(Ordering::Relaxed),
-            },
-            since_ns: self.since_ns.load(Ordering::Relaxed),
-            until_ns: self.until_ns.load(Ordering::Relaxed),
-        }
-    }
-}
-
 /// The page itself. All-zero memory is a valid, unlabelled board.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Board {
-    magic: AtomicU64,
-    job: AtomicU64,
-    /// Length of the whole segment, board included.
-    bytes: AtomicU64,
-    rank: AtomicU32,
-    size: AtomicU32,
+    mark: Mark,
     phase: AtomicU32,
     pid: AtomicU32,
     /// Waits that were long enough to be noted.
@@ -147,25 +77,10 @@ pub struct Board {
 
 const _: () = assert!(size_of::<Board>() <= BOARD_BYTES);
 
-/// To whom a segment belongs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Label {
-    /// The job's random key.
-    pub job: u64,
-    /// The rank that owns the segment.
-    pub rank: u32,
-    /// Ranks of the job.
-    pub size: u32,
-}
-
 impl Board {
     /// Writes what never changes; the magic last. Done by the launcher before the segment is handed on.
     pub fn label(&self, label: Label, segment_bytes: u64) {
-        self.job.store(label.job, Ordering::Relaxed);
-        self.bytes.store(segment_bytes, Ordering::Relaxed);
-        self.rank.store(label.rank, Ordering::Relaxed);
-        self.size.store(label.size, Ordering::Relaxed);
-        self.magic.store(MAGIC, Ordering::Release);
+        self.mark.write::<mark::Exact>(label, segment_bytes);
     }
 
     /// Checks that this is the board of the segment that was agreed upon.
@@ -174,19 +89,11 @@ impl Board {
     /// [`SegmentError::Foreign`] without the magic, [`SegmentError::Mislabelled`] for another job's or rank's
     /// segment, [`SegmentError::Size`] when the board claims another length.
     pub fn check(&self, expected: Label, segment_bytes: u64) -> Result<(), SegmentError> {
-        let magic = self.magic.load(Ordering::Acquire);
-        if magic != MAGIC {
-            return Err(SegmentError::Foreign { expected: MAGIC, found: magic });
-        }
-        let found = Label {
-            job: self.job.load(Ordering::Relaxed),
-            rank: self.rank.load(Ordering::Relaxed),
-            size: self.size.load(Ordering::Relaxed),
-        };
+        let mark = self.mark.read::<mark::Exact>();
+        let (found, bytes) = mark.map_err(|found| SegmentError::Foreign { expected: MAGIC, found })?;
         if found != expected {
             return Err(SegmentError::Mislabelled { expected, found });
         }
-        let bytes = self.bytes.load(Ordering::Relaxed);
         if bytes != segment_bytes {
             return Err(SegmentError::Size { expected: segment_bytes, found: bytes });
         }
@@ -206,14 +113,14 @@ impl Board {
 
     /// Notes what the rank waits for from `now_ns` on; [`Operation::None`] ends the wait.
     pub fn note(&self, activity: Activity, now_ns: u64) {
-        let (running, _) = self.current.read();
+        let (running, _) = self.current.read::<note::Exact>();
         if running.activity.operation != Operation::None {
-            self.previous.write(running.activity, running.since_ns, now_ns);
+            self.previous.write::<note::Exact>(Noted { until_ns: now_ns, ..running });
         }
         if activity.operation != Operation::None {
             self.waits.store(self.waits.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         }
-        self.current.write(activity, now_ns, 0);
+        self.current.write::<note::Exact>(Noted { activity, since_ns: now_ns, until_ns: 0 });
     }
 
     /// Counts `yields` more hand-overs of the core.
@@ -224,8 +131,8 @@ impl Board {
     /// What the rank says of itself as of now. `now_ns` is the reader's `CLOCK_MONOTONIC`, which all processes of
     /// a machine share.
     pub fn read(&self, now_ns: u64) -> State {
-        let (current, settled) = self.current.read();
-        let (previous, _) = self.previous.read();
+        let (current, settled) = self.current.read::<note::Exact>();
+        let (previous, _) = self.previous.read::<note::Exact>();
         State {
             phase: Phase::from_number(self.phase.load(Ordering::Acquire)),
             waits: self.waits.load(Ordering::Relaxed),
@@ -236,17 +143,6 @@ impl Board {
             read_ns: now_ns,
         }
     }
-}
-
-/// A noted wait.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Noted {
-    /// What was waited for.
-    pub activity: Activity,
-    /// When the wait was noted, ns of the machine's monotonic clock.
-    pub since_ns: u64,
-    /// When it ended; zero while it lasts.
-    pub until_ns: u64,
 }
 
 /// A reading of a board. [`Display`](fmt::Display) is the sentence for the report.
@@ -353,6 +249,8 @@ impl fmt::Display for Span {
 
 #[cfg(test)]
 mod tests {
+    use aldis_hal::PeerId;
+
     use super::*;
 
     const RECV: Activity =

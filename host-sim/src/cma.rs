@@ -10,7 +10,6 @@
 
 use core::fmt;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 use std::io;
 use std::time::Instant;
@@ -26,6 +25,10 @@ use aldis_sys::signal::{Signal, kill};
 
 use crate::entropy;
 use crate::error::JoinError;
+
+mod head;
+
+use self::head::{Head, Told};
 
 /// The variable that limits copies between processes: `on` (also if it is not set), `read` (nobody is helped by writing
 /// into its memory), `off`.
@@ -65,17 +68,6 @@ impl Allowed {
     }
 }
 
-/// What a rank tells the others of itself, in front of its table.
-#[repr(C, align(64))]
-struct Head {
-    pid: AtomicU32,
-    /// Where a word of its own memory stands, and what it holds.
-    address: AtomicU64,
-    word: AtomicU64,
-    /// Where its arena begins in its own memory; zero if it has none.
-    arena: AtomicU64,
-}
-
 /// Bytes of a segment that copies are agreed upon in: whole pages.
 pub const STAND_BYTES: usize = (size_of::<Head>() + TABLE_BYTES).next_multiple_of(4096);
 
@@ -105,15 +97,17 @@ impl Stand {
     pub fn take_up(&self, arena: Option<usize>) {
         // A word that is nobody else's business, and stays.
         let word: &'static u64 = Box::leak(Box::new(entropy::distinct()));
-        self.head().pid.store(std::process::id(), Ordering::Relaxed);
-        self.head().arena.store(arena.unwrap_or(0) as u64, Ordering::Relaxed);
-        self.head().address.store(ptr::from_ref(word).addr() as u64, Ordering::Relaxed);
-        self.head().word.store(*word, Ordering::Release);
+        self.head().tell::<head::Exact>(Told {
+            pid: std::process::id(),
+            address: ptr::from_ref(word).addr() as u64,
+            word: *word,
+            arena: arena.unwrap_or(0) as u64,
+        });
     }
 
     /// Where the arena of the rank that took this up begins in its memory; zero if it has none.
     pub fn arena(&self) -> u64 {
-        self.head().arena.load(Ordering::Acquire)
+        self.head().read::<head::Exact>().arena
     }
 
     /// The table behind it.
@@ -164,9 +158,7 @@ impl Cma {
     /// Finds out whether the memory of `peer` can be read, by reading.
     pub fn probe(&mut self, peer: PeerId, stand: &Stand) {
         let Some(reach) = self.peers.get_mut(peer.index()) else { return };
-        let word = stand.head().word.load(Ordering::Acquire);
-        let address = stand.head().address.load(Ordering::Relaxed);
-        let pid = stand.head().pid.load(Ordering::Relaxed);
+        let Told { pid, address, word, .. } = stand.head().read::<head::Exact>();
         let pid = pid_t::try_from(pid).unwrap_or(0);
         let mut found = 0u64;
         let refusal = if self.allowed == Allowed::Off {

@@ -92,6 +92,7 @@ pub mod sim;
 pub mod socket_nic;
 pub mod storage;
 pub mod switch;
+mod sync;
 pub mod tcp;
 pub mod topology;
 pub mod transport;

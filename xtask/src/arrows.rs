@@ -51,6 +51,7 @@ const HOUSE: &[Floor] = &[
     ("aldis-firmware", ALL),
     ("aldis-fuzz", ALL),
     ("aldis-board", ALL),
+    ("aldis-models", &["aldis-hal"]),
     ("aldis-trials", &["aldis-hal", "aldis-drivers", "aldis-kernel"]),
     // The names of the calls, and the grammar of plans.
     ("xtask", &["aldis-sys"]),

@@ -34,7 +34,7 @@ impl Fences {
 }
 
 /// Where the workspace keeps what ships or is measured.
-const FOLDERS: [&str; 14] = [
+const FOLDERS: [&str; 15] = [
     "hal/src",
     "protocols/src",
     "drivers/src",
@@ -46,6 +46,7 @@ const FOLDERS: [&str; 14] = [
     "tests/src",
     "tests/board/src",
     "tests/firmware/src",
+    "tests/models/src",
     "tests/programs/src",
     "tests/trials/src",
     "xtask/src",

@@ -265,8 +265,11 @@ fn planted() -> Result<Outcome> {
 
 /// The lock-free structures under every interleaving. A folder of its own, because the flag rebuilds everything.
 fn loom(workspace: &Workspace) -> Result<Outcome> {
-    let mut cargo = workspace::cargo();
-    cargo.args(["test", "--locked", "--release", "-p", "aldis-drivers", "--test", "loom"]);
-    shell::run(cargo.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", workspace.target.join("loom")))?;
+    for models in [["-p", "aldis-drivers", "--test", "loom"], ["-p", "aldis-models", "--lib", "--"]] {
+        let mut cargo = workspace::cargo();
+        cargo.args(["test", "--locked", "--release"]).args(models);
+        cargo.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", workspace.target.join("loom"));
+        shell::run(&mut cargo)?;
+    }
     Ok(Outcome::Passed(String::new()))
 }

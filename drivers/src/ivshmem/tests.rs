@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::pci::tests::{Function, Space};
 use crate::shm::{Lane, Shm, format};
+use crate::sync::Ordering;
 
 const JOB: u64 = 0xA1D1_5001_0000_0007;
 const GEOMETRY: Geometry = Geometry { peers: 3, slots: 8, blocks: 2, block_bytes: 256, sets: 0 };

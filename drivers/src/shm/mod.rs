@@ -48,6 +48,7 @@
 mod cores;
 mod cursor;
 mod geometry;
+mod header;
 mod incoming;
 #[cfg(not(loom))]
 mod lane;
@@ -67,6 +68,9 @@ mod transport;
 #[cfg(test)]
 #[cfg(loom)]
 mod answer_models;
+#[cfg(test)]
+#[cfg(loom)]
+mod header_models;
 #[cfg(test)]
 #[cfg(loom)]
 mod line_models;

@@ -1,4 +1,4 @@
-//! This module holds `unsafe` code: a shared region, its header, and the way from validated numbers to pointers.
+//! This module holds `unsafe` code: a shared region, and the way from validated numbers to pointers.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -6,26 +6,13 @@ use core::ptr::NonNull;
 
 use aldis_hal::{Cause, Epoch, PeerId};
 
-use super::geometry::{BELLS_A_LINE, Geometry, HOME_SLOTS, Identity, LINE_BYTES, SLOT_BYTES, place_of};
+use super::geometry::{BELLS_A_LINE, Geometry, HOME_SLOTS, Identity, SLOT_BYTES, place_of};
+use super::header::{self, Header};
 use super::lane::Lane;
 use super::lines::{self, Own, Theirs};
 use super::memory::{Credit, Slot};
 use super::ring::{Exact, Incoming, Outgoing, Place, hear};
 use crate::sync::{Ordering, Word};
-
-/// First word of an inbox: "ALDI". A region from a machine of the other byte order reads the same, as all words
-/// are little-endian.
-const MAGIC: u32 = u32::from_le_bytes(*b"ALDI");
-
-/// Version of the layout and of the ring protocol.
-const VERSION: u32 = 3;
-
-/// Words of the header.
-const HEADER_WORDS: usize = LINE_BYTES as usize / 4;
-
-/// The first line of an inbox.
-#[repr(C, align(64))]
-struct Header([Word; HEADER_WORDS]);
 
 /// One rank's inbox, mapped into this process. Nothing is known of its contents until they are inspected.
 pub struct Region<'m> {
@@ -94,44 +81,13 @@ pub(super) fn format_at(
     if identity.epoch == Epoch(0) {
         return Err(Cause::Incompatible);
     }
-    let Header([magic, words @ ..]) = region.header()?;
+    let header = region.header()?;
     if region.len < geometry.inbox_bytes() {
         return Err(Cause::BadRegion);
     }
-    magic.store(0, Ordering::Relaxed);
     let memory = Memory { start: region.start, geometry };
-    memory.clear(start);
-    for (word, value) in words.iter().zip(fields(geometry, identity, start)) {
-        word.store(value, Ordering::Relaxed);
-    }
-    magic.store(MAGIC, Ordering::Release);
+    header.publish::<header::Exact>(geometry, (identity, start), || memory.clear(start));
     Ok(())
-}
-
-/// The header's words after the magic number.
-fn fields(geometry: Geometry, identity: Identity, start: u32) -> [u32; HEADER_WORDS - 1] {
-    let Geometry { peers, slots, blocks, block_bytes, sets } = geometry;
-    let Identity { job, owner, epoch } = identity;
-    let bytes = geometry.inbox_bytes() as u64;
-    let (low, high) = (bytes as u32, (bytes >> 32) as u32);
-    let (job_low, job_high) = (job as u32, (job >> 32) as u32);
-    [
-        VERSION,
-        peers,
-        slots,
-        blocks,
-        block_bytes,
-        low,
-        high,
-        job_low,
-        job_high,
-        owner.0,
-        epoch.0,
-        start,
-        sets,
-        0,
-        0,
-    ]
 }
 
 /// Reads and validates an inbox's header.
@@ -160,25 +116,7 @@ impl<'m> Inbox<'m> {
     /// As [`inspect`].
     #[inline(never)]
     pub(super) fn open(region: Region<'m>) -> Result<Self, Cause> {
-        let Header([magic, words @ ..]) = region.header()?;
-        if magic.load(Ordering::Acquire) != MAGIC {
-            return Err(Cause::BadRegion);
-        }
-        let words = words.each_ref().map(|word| word.load(Ordering::Relaxed));
-        let [version, peers, slots, blocks, block_bytes, ..] = words;
-        if version != VERSION {
-            return Err(Cause::Incompatible);
-        }
-        let [_, _, _, _, _, _, _, job_low, job_high, owner, epoch, start, sets, ..] = words;
-        let geometry = Geometry { peers, slots, blocks, block_bytes, sets };
-        geometry.check().map_err(|_| Cause::BadRegion)?;
-        let job = u64::from(job_low) | (u64::from(job_high) << 32);
-        let identity = Identity { job, owner: PeerId(owner), epoch: Epoch(epoch) };
-        // Also holds the stated length and the reserved words against what they must be.
-        let whole = words == fields(geometry, identity, start);
-        if !whole || owner >= peers || epoch == 0 || region.len < geometry.inbox_bytes() {
-            return Err(Cause::BadRegion);
-        }
+        let (geometry, identity, start) = region.header()?.read::<header::Exact>(region.len)?;
         Ok(Self { region, geometry, identity, start })
     }
 

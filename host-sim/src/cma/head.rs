@@ -1,0 +1,107 @@
+//! The head of a stand: how a rank's memory is reached by others, published once.
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// The orders of a head's accesses; the models relax them one by one.
+pub(super) trait HeadOrders {
+    /// The store of the word, after all else.
+    const PUBLISH: Ordering = Ordering::Release;
+    /// The load of the word.
+    const OPEN: Ordering = Ordering::Acquire;
+}
+
+/// The orders that ship.
+pub(super) struct Exact;
+impl HeadOrders for Exact {}
+
+/// What a rank tells the others of itself, in front of its table.
+#[derive(Default)]
+#[repr(C, align(64))]
+pub(super) struct Head {
+    pub(super) pid: AtomicU32,
+    /// Where a word of its own memory stands, and what it holds.
+    address: AtomicU64,
+    pub(super) word: AtomicU64,
+    /// Where its arena begins in its own memory; zero if it has none.
+    arena: AtomicU64,
+}
+
+/// What a head says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Told {
+    pub(super) pid: u32,
+    pub(super) address: u64,
+    /// Zero as long as nothing is told.
+    pub(super) word: u64,
+    pub(super) arena: u64,
+}
+
+impl Head {
+    /// Tells it. Once, by the rank.
+    pub(super) fn tell<O: HeadOrders>(&self, told: Told) {
+        self.pid.store(told.pid, Ordering::Relaxed);
+        self.arena.store(told.arena, Ordering::Relaxed);
+        self.address.store(told.address, Ordering::Relaxed);
+        self.word.store(told.word, O::PUBLISH);
+    }
+
+    /// What has been told.
+    pub(super) fn read<O: HeadOrders>(&self) -> Told {
+        let word = self.word.load(O::OPEN);
+        Told {
+            word,
+            pid: self.pid.load(Ordering::Relaxed),
+            address: self.address.load(Ordering::Relaxed),
+            arena: self.arena.load(Ordering::Relaxed),
+        }
+    }
+}
+
+#[cfg(test)]
+#[cfg(loom)]
+mod models {
+    use core::panic::AssertUnwindSafe;
+    use std::panic::catch_unwind;
+    use std::sync::Arc;
+
+    use loom::thread;
+
+    use super::*;
+
+    struct PublishRelaxed;
+    impl HeadOrders for PublishRelaxed {
+        const PUBLISH: Ordering = Ordering::Relaxed;
+    }
+
+    struct OpenRelaxed;
+    impl HeadOrders for OpenRelaxed {
+        const OPEN: Ordering = Ordering::Relaxed;
+    }
+
+    const TOLD: Told = Told { pid: 7, address: 1 << 40, word: 3, arena: 4096 };
+
+    /// Explores a rank that tells of itself and one who asks: as soon as there is a word, the rest is there.
+    fn explore<O: HeadOrders>() {
+        loom::model(|| {
+            let head = Arc::new(Head::default());
+            let theirs = Arc::clone(&head);
+            let thread = thread::spawn(move || theirs.tell::<O>(TOLD));
+            let found = head.read::<O>();
+            assert!(found == TOLD || found.word == 0);
+            thread.join().unwrap();
+            assert_eq!(head.read::<Exact>(), TOLD);
+        });
+    }
+
+    #[test]
+    fn a_word_comes_with_all_that_is_told() {
+        explore::<Exact>();
+    }
+
+    #[test]
+    fn a_head_needs_both_of_its_orders() {
+        for explore in [explore::<PublishRelaxed> as fn(), explore::<OpenRelaxed>] {
+            assert!(catch_unwind(AssertUnwindSafe(explore)).is_err());
+        }
+    }
+}
