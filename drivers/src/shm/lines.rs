@@ -208,12 +208,17 @@ impl<O: LineOrders> Theirs<O> {
     pub(super) fn progress(&self, own: &Own<O>) -> Progress {
         // SAFETY: `at`'s caller vouched for the place.
         let control = unsafe { &*self.place.control };
-        match control.context.load(O::READ_NAME) {
-            0 => return Progress { finished: own.start, done: own.start },
-            context if context != own.context => return Progress { finished: own.next, done: own.position },
-            _ => {}
+        let context = control.context.load(O::READ_NAME);
+        if context == own.context {
+            return Progress {
+                finished: control.floor.load(O::COLLECT),
+                done: control.done.load(O::COLLECT),
+            };
         }
-        Progress { finished: control.floor.load(O::COLLECT), done: control.done.load(O::COLLECT) }
+        match context {
+            0 => Progress { finished: own.start, done: own.start },
+            _ => Progress { finished: own.next, done: own.position },
+        }
     }
 }
 
