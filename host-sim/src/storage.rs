@@ -4,12 +4,12 @@
 //! |---|---|---|
 //! | peers | 64 | ranks of one machine |
 //! | requests | 2^20 | sends and receives under way, over all peers; 1024 where they cannot be mapped |
-//! | communicators | 64 | world and self included |
+//! | communicators | 1024 | world and self included; 64 where they cannot be mapped |
 //! | envelopes | 128 a peer | arrived and unmatched; more wait at the sender |
 //! | blocks | 32 a peer, 8 KiB each | eager payloads among them; 8 KiB is the largest eager message |
 //! | pooled | 16 | pooled receives held at a time |
 //! | bins | 2^16 | matching stays O(1) up to about so many posted or unexpected messages |
-//! | pieces | 1024 | of groups that are no single stride: 17 a communicator; 12 bytes each |
+//! | pieces | 17408 | of groups that are no single stride: 17 a communicator; 12 bytes each |
 //!
 //! It is [mapped](mod@crate::lazy): pages that a program never touches take no memory. A system that refuses so much
 //! address space (`ulimit -v`) leaves a small one, of 1024 requests and as many bins; where that does not fit either, need and
@@ -39,7 +39,7 @@ pub(crate) fn take() -> Result<Memory<'static>, JoinError> {
     lazy::either::<Large, Small>()
 }
 
-type Large = aldis_kernel::storage_type!(64, 1 << 20, 64, 128, 32, 8192, 16, 1 << 16, 1024);
+type Large = aldis_kernel::storage_type!(64, 1 << 20, 1024, 128, 32, 8192, 16, 1 << 16, 17408);
 
 /// Where address space is short.
 type Small = aldis_kernel::storage_type!(64, 1024, 64, 128, 32, 8192, 16, 1024, 1024);

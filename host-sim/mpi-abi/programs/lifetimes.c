@@ -6,7 +6,7 @@
 
 #include "check.h"
 
-enum { MANY = 20000, TYPES = 3000, BLOCKS = 16384, LONG = 1 << 20 };
+enum { MANY = 20000, TYPES = 3000, BLOCKS = 16384, COMMS = 1500, LONG = 1 << 20 };
 
 static int right, left;
 
@@ -307,6 +307,21 @@ static void many(void) {
     MPI_Type_free(&large);
 }
 
+/* So many communicators at a time, of which the last is agreed on behind all others. */
+static void many_communicators(void) {
+    static MPI_Comm comms[COMMS];
+    MPI_Comm last;
+    int sum = 0;
+    for (int i = 0; i < COMMS; i++) MPI_Comm_dup(MPI_COMM_SELF, &comms[i]);
+    MPI_Comm_dup(MPI_COMM_WORLD, &last);
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, last);
+    CHECK(sum == size * (size - 1) / 2);
+    MPI_Sendrecv(&rank, 1, MPI_INT, 0, 1, &sum, 1, MPI_INT, 0, 1, comms[COMMS - 1], MPI_STATUS_IGNORE);
+    CHECK(sum == rank);
+    MPI_Comm_free(&last);
+    for (int i = 0; i < COMMS; i++) MPI_Comm_free(&comms[i]);
+}
+
 /* Requests that are freed and not over: receives that nothing is sent for, and messages that go on until the job ends. */
 static int last_out[LONG], last_in[LONG];
 
@@ -339,6 +354,7 @@ int main(int argc, char **argv) {
     kept_with_communicators();
     groups();
     many();
+    many_communicators();
     MPI_Allreduce(&failures, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     left_over();
     MPI_Finalize();

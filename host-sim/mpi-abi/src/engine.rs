@@ -2,10 +2,11 @@
 //!
 //! The process's endpoint, from `MPI_Init` to `MPI_Finalize`.
 //!
-//! Its storage: 64 ranks, 2^20 requests, 1024 communicators, 2^20 derived datatypes with 2 GiB of words, 128 envelopes and 32 blocks
-//! of 8 KiB a peer; [mapped](aldis_host_sim::lazy), so that what is not used takes no memory. Where the system refuses so much address
-//! space (`ulimit -v`): 4096 requests, 1024 derived datatypes with 64 Ki words. What does not fit is `MPI_ERR_NO_MEM`, of what the
-//! message tells.
+//! Its storage: 64 ranks, 2^20 requests, 4096 communicators, 2^20 derived datatypes with 2 GiB of
+//! words, 128 envelopes and 32 blocks of 8 KiB a peer; [mapped](aldis_host_sim::lazy), so that what
+//! is not used takes no memory. Where the system refuses so much address space (`ulimit -v`): 4096
+//! requests, 1024 communicators, 1024 derived datatypes with 64 Ki words. What does not fit is
+//! `MPI_ERR_NO_MEM`, of what the message tells.
 
 use core::cell::{OnceCell, RefCell};
 use core::ffi::c_int;
@@ -23,7 +24,7 @@ use crate::edge::scope::{self, Lasting};
 use crate::edge::{Address, Owned};
 use crate::errors::Fault;
 
-type Large = aldis_kernel::storage_type!(64, 1 << 20, 1024, 128, 32, 8192, 16, 1 << 16, 17408);
+type Large = aldis_kernel::storage_type!(64, 1 << 20, 4096, 128, 32, 8192, 16, 1 << 16, 69632);
 
 /// For where address space is short.
 type Small = aldis_kernel::storage_type!(64, 4096, 1024, 128, 32, 8192, 16, 1024, 17408);
