@@ -89,7 +89,7 @@ impl Everything {
         match instructions::missing() {
             None => report.tables.push(instructions::table()?),
             Some(install) => {
-                report.missing.push(format!("instructions: valgrind is not installed: {install}"))
+                report.missing.push(format!("instructions: what counts them is not installed: {install}"))
             }
         }
         let stages: Vec<_> =

@@ -1,10 +1,12 @@
-//! `cargo xtask bench instructions`: instructions of a message and of small collectives over shared memory, counted by
-//! callgrind.
+//! `cargo xtask bench instructions`: instructions of a message and of small collectives over shared
+//! memory, natively and by the C interface of MPI, counted by callgrind.
+
+mod c_interface;
 
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::program;
 use crate::shell;
@@ -35,65 +37,110 @@ const CALLS: [(&str, &str, &str); 18] = [
     ("exscan, who takes", "take_collective", "exscan"),
 ];
 
-/// Counts the instructions of an 8-byte message and of collectives of two ranks over shared memory, under callgrind.
+/// Counts the instructions of an 8-byte message and of collectives of two ranks over shared memory, natively and by the C
+/// interface of MPI, under callgrind.
 ///
 /// The count is of the calls as a user makes them, checks of their arguments and all, with their share of the credits that
-/// go back, and does not vary with the machine's mood. It needs valgrind (Debian: apt-get install valgrind).
+/// go back, and does not vary with the machine's mood. Each has a name in its interface and a type of data; native messages
+/// are of bytes. It needs valgrind and a C compiler (Debian: apt-get install valgrind gcc).
 #[derive(Args)]
 pub(crate) struct Instructions {
-    /// Print one JSON object a line instead of the table
+    /// Print one JSON object a line instead of the table; interface, call and datatype together name a count
     #[arg(long)]
     json: bool,
+    /// Count the calls of this interface alone
+    #[arg(long)]
+    interface: Option<Interface>,
 }
 
 impl Instructions {
     pub(crate) fn run(self) -> Result<()> {
-        let counts = counts()?;
+        let counts = counts(self.interface)?;
         if !self.json {
             println!("{TITLE}\n{}", tabulated(&counts));
             return Ok(());
         }
-        for (call, receive, each) in counts {
-            let line = serde_json::json!({ "bench": "instructions", "call": call, "bytes": 8,
-                "transport": "shm", "receive": receive, "instructions": each });
+        for count in counts {
+            let line = serde_json::json!({ "bench": "instructions", "interface": count.interface.name(),
+                "call": count.call, "datatype": count.datatype, "bytes": 8, "transport": "shm",
+                "receive": count.receive, "instructions": count.each });
             println!("{line}");
         }
         Ok(())
     }
 }
 
+/// Whose calls are counted.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Interface {
+    Native,
+    C,
+}
+
+impl Interface {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::C => "C",
+        }
+    }
+}
+
+/// The instructions of a call.
+struct Count {
+    interface: Interface,
+    call: &'static str,
+    datatype: &'static str,
+    /// How the message is received, or the name of the collective, where `bench_instructions` is told.
+    receive: Option<&'static str>,
+    each: f64,
+}
+
 /// How to install what counts, where it is not there.
 pub(super) fn missing() -> Option<&'static str> {
-    if shell::has("valgrind") { None } else { Some("apt-get install valgrind") }
+    let needs = [("valgrind", "apt-get install valgrind"), ("cc", "apt-get install gcc")];
+    needs.into_iter().find(|(program, _)| !shell::has(program)).map(|(_, install)| install)
 }
 
 /// The counts with their title.
 pub(super) fn table() -> Result<(String, Table)> {
-    Ok((TITLE.into(), tabulated(&counts()?)))
+    Ok((TITLE.into(), tabulated(&counts(None)?)))
 }
 
 const TITLE: &str =
     "Instructions of a message of 8 bytes, and of collectives of two ranks, over shared memory";
 
-fn tabulated(counts: &[(&str, &str, f64)]) -> Table {
-    let mut table = Table::new(["call", "instructions"]);
-    for (call, _, each) in counts {
-        table.row([(*call).into(), format!("{each:.0}")]);
+fn tabulated(counts: &[Count]) -> Table {
+    let mut table = Table::new(["call", "data", "instructions"]);
+    for Count { call, datatype, each, .. } in counts {
+        table.row([(*call).into(), (*datatype).into(), format!("{each:.0}")]);
     }
     table
 }
 
-/// For each call: its name, how the message is received, and its instructions.
-fn counts() -> Result<Vec<(&'static str, &'static str, f64)>> {
+/// The counts of one interface, or of both.
+fn counts(wanted: Option<Interface>) -> Result<Vec<Count>> {
     if let Some(install) = missing() {
-        bail!("valgrind is not installed: {install}");
+        bail!("what counts instructions is not installed: {install}");
     }
+    let mut counts = Vec::new();
+    if wanted != Some(Interface::C) {
+        counts.append(&mut native_counts()?);
+    }
+    if wanted != Some(Interface::Native) {
+        counts.append(&mut c_interface::counts()?);
+    }
+    Ok(counts)
+}
+
+fn native_counts() -> Result<Vec<Count>> {
     let measured = program("bench_instructions")?;
     let [long, short] = RUNS;
     let each = |(call, function, receive)| {
         let (most, least) =
             (count(&measured, function, long, receive)?, count(&measured, function, short, receive)?);
-        Ok((call, receive, (most - least) as f64 / f64::from(long - short)))
+        let each = (most - least) as f64 / f64::from(long - short);
+        Ok(Count { interface: Interface::Native, call, datatype: "bytes", receive: Some(receive), each })
     };
     CALLS.into_iter().map(each).collect()
 }
@@ -107,12 +154,17 @@ fn count(measured: &Command, function: &str, repetitions: u32, receive: &str) ->
         .arg(measured.get_program())
         .arg(repetitions.to_string())
         .arg(receive);
-    let line = shell::spell(&command);
+    collected(&mut command)
+}
+
+/// Instructions that callgrind has collected, in all processes of a command.
+fn collected(command: &mut Command) -> Result<u64> {
+    let line = shell::spell(command);
     let output = command.output().with_context(|| format!("starting `{line}`"))?;
     let said = String::from_utf8_lossy(&output.stderr);
-    let collected = said.lines().find_map(|line| line.split_once("Collected : "));
-    match collected.and_then(|(_, count)| count.trim().parse().ok()) {
-        Some(count) if output.status.success() && count > 0 => Ok(count),
+    let counts = said.lines().filter_map(|line| line.split_once("Collected : "));
+    match counts.map(|(_, count)| count.trim().parse::<u64>()).sum::<Result<u64, _>>() {
+        Ok(count) if output.status.success() && count > 0 => Ok(count),
         _ => bail!("`{line}` counted nothing: {}\n{}", output.status, said.trim_end()),
     }
 }

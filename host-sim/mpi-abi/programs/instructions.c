@@ -1,0 +1,151 @@
+/* Makes one call of MPI over and over, for callgrind to count: `measured` holds nothing else.
+ *
+ *   instructions CALL byte|char|double FOLDER
+ *
+ * Two ranks take turns, by two pipes in a folder of their own, so that what a call finds is the same
+ * in every run: a message is in the ring before it is received, and nobody waits while it is counted. */
+#include <fcntl.h>
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { WARM = 128, COUNTED = 512, BYTES = 8, ANSWER = 1 };
+
+/* Processor time in the collective after which a rank has published what it has. */
+static const long PUBLISHED_NS = 2000000;
+
+static int rank, count, turns_from[2];
+static double data, result;
+static MPI_Datatype type = MPI_DATATYPE_NULL;
+static MPI_Op op = MPI_SUM;
+static MPI_Request request = MPI_REQUEST_NULL;
+static struct timespec began;
+static volatile sig_atomic_t has_turn;
+
+static void call_send(void) { MPI_Send(&data, count, type, 1, 0, MPI_COMM_WORLD); }
+static void call_isend(void) { MPI_Isend(&data, count, type, 1, 0, MPI_COMM_WORLD, &request); }
+static void call_recv(void) { MPI_Recv(&data, count, type, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE); }
+static void call_irecv(void) { MPI_Irecv(&data, count, type, 0, 0, MPI_COMM_WORLD, &request); }
+static void call_wait(void) { MPI_Wait(&request, MPI_STATUS_IGNORE); }
+static void call_bcast(void) { MPI_Bcast(&data, count, type, 0, MPI_COMM_WORLD); }
+static void call_allreduce(void) { MPI_Allreduce(&data, &result, count, type, op, MPI_COMM_WORLD); }
+static void call_nothing(void) {}
+
+typedef void (*Call)(void);
+
+/* What is done in a round: by rank 1, then by rank 0, then by rank 1 again; and whose call is counted.
+ * Between its two, rank 1 sends an answer to the round before, so that rank 0 looks for messages as
+ * programs do, and finds the room that it has been given back. */
+static const struct Row {
+    const char *name;
+    Call before, first, then;
+    int counted;
+} ROWS[] = {
+    {"send", call_nothing, call_send, call_recv, 1},
+    {"isend", call_nothing, call_isend, call_recv, 1},
+    {"recv", call_nothing, call_send, call_recv, 2},
+    {"irecv", call_irecv, call_send, call_wait, 0},
+    {"wait", call_irecv, call_send, call_wait, 2},
+    {"bcast_root", call_nothing, call_bcast, call_bcast, 1},
+    {"bcast", call_nothing, call_bcast, call_bcast, 2},
+    {"allreduce", call_nothing, call_allreduce, call_allreduce, 2},
+};
+
+static void fail(const char *why) {
+    fprintf(stderr, "instructions: %s\n", why);
+    exit(EXIT_FAILURE);
+}
+
+__attribute__((noinline)) static void measured(Call call) {
+    call();
+    __asm__ volatile("" ::: "memory");
+}
+
+static void pass_turn(void) {
+    if (write(turns_from[rank], "", 1) != 1) fail("a turn cannot be passed");
+}
+
+static void await_turn(void) {
+    char turn;
+    if (read(turns_from[1 - rank], &turn, 1) != 1) fail("no turn comes");
+}
+
+/* Passes the turn from inside a collective, once what this rank gives is there to be read. */
+static void pass_inside(int signal) {
+    static const struct itimerval NEVER;
+    struct timespec now;
+    (void)signal;
+    if (!has_turn) return;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    if ((now.tv_sec - began.tv_sec) * 1000000000 + now.tv_nsec - began.tv_nsec < PUBLISHED_NS) return;
+    setitimer(ITIMER_REAL, &NEVER, NULL);
+    has_turn = 0;
+    pass_turn();
+}
+
+static void run_first(const struct Row *row, int is_counted) {
+    static const struct itimerval SOON = {{0, 500}, {0, 500}};
+    await_turn();
+    MPI_Recv(NULL, 0, MPI_BYTE, 1, ANSWER, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (row->first == call_allreduce) {
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &began);
+        has_turn = 1;
+        setitimer(ITIMER_REAL, &SOON, NULL);
+        row->first();
+        return;
+    }
+    if (is_counted && row->counted == 1) measured(row->first);
+    else row->first();
+    if (request != MPI_REQUEST_NULL) call_wait();
+    pass_turn();
+}
+
+static void run_then(const struct Row *row, int is_counted) {
+    if (is_counted && row->counted == 0) measured(row->before);
+    else row->before();
+    MPI_Send(NULL, 0, MPI_BYTE, 0, ANSWER, MPI_COMM_WORLD);
+    pass_turn();
+    await_turn();
+    if (is_counted && row->counted == 2) measured(row->then);
+    else row->then();
+}
+
+static void open_pipes(const char *folder) {
+    for (int from = 0; from < 2; from++) {
+        char path[4096];
+        snprintf(path, sizeof path, "%s/turns-from-%d", folder, from);
+        mkfifo(path, 0600);
+        turns_from[from] = open(path, O_RDWR);
+        if (turns_from[from] < 0) fail("a pipe cannot be opened");
+    }
+}
+
+int main(int argc, char **argv) {
+    const struct Row *row = NULL;
+    int size;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (argc != 4 || size != 2) fail("two ranks: CALL byte|char|double FOLDER");
+    for (size_t at = 0; at < sizeof ROWS / sizeof *ROWS; at++)
+        if (!strcmp(argv[1], ROWS[at].name)) row = &ROWS[at];
+    if (!strcmp(argv[2], "byte")) type = MPI_BYTE, count = BYTES, op = MPI_BOR;
+    if (!strcmp(argv[2], "char")) type = MPI_CHAR, count = BYTES;
+    if (!strcmp(argv[2], "double")) type = MPI_DOUBLE, count = BYTES / sizeof(double);
+    if (!row || !count) fail("no such call, or no such type");
+    open_pipes(argv[3]);
+    signal(SIGALRM, pass_inside);
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int round = -WARM; round < COUNTED; round++) {
+        if (rank == 0) run_first(row, round >= 0);
+        else run_then(row, round >= 0);
+    }
+    MPI_Finalize();
+    return EXIT_SUCCESS;
+}
