@@ -141,8 +141,8 @@ unsafe impl CopyEngine for Copier {
 
     fn mapped(&self, peer: PeerId, from: u64, len: usize) -> Option<Mapped<'_>> {
         let found = self.window(peer)?.find(from, len)?;
-        // SAFETY: a window is readable for the rest of the process, and is another process's memory, which this one never
-        // writes but by calls of the system.
+        // SAFETY: a window is readable for the rest of the process, and is another rank's memory as mapped for this one, where
+        // nothing writes.
         Some(unsafe { Mapped::new(found, len) })
     }
 

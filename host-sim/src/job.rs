@@ -307,7 +307,7 @@ fn assemble(
     card.address = address.iter().copied().take(ADDRESS_BYTES_MAX).collect();
     let cards = exchange(&card)?;
     for card in cards.iter().filter(|card| card.peer() != me && segments.of(card.peer()).is_some()) {
-        inboxes.attach(card)?;
+        inboxes.attach(card.peer(), card.epoch())?;
     }
     let Node { ranks, cores, .. } = terms.node;
     let patience = match Patience::of(ranks, cores.min(allowed_or_bound(cores)), reaches_far(terms)) {

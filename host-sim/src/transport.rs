@@ -12,14 +12,15 @@ use aldis_drivers::shm::{self, Geometry, Identity, Lane, Region};
 use aldis_drivers::{Loopback, Shm};
 use aldis_hal::{Cause, Cost, Epoch, PeerId};
 use aldis_kernel::{Composite, Endpoint};
-use aldis_protocols::card::Card;
 
 use crate::arena::Arena;
+use crate::board::Label;
 use crate::cma::{self, Allowed, Cma};
 use crate::copier::{self, Copier, Window};
+use crate::entropy;
 use crate::error::JoinError;
 use crate::platform::HostPlatform;
-use crate::segment::{Parts, Segment};
+use crate::segment::{self, LEAST_BYTES, PAGE_BYTES, Parts, Segment};
 use crate::tcp::Tcp;
 #[cfg(feature = "verbs")]
 use crate::verbs::{Config, Verbs};
@@ -184,12 +185,11 @@ impl<'a> Inboxes<'a> {
         Ok(Self { segments, job, inbox_bytes, shm })
     }
 
-    /// Joins the lanes to and from the rank that `card` introduces, one of those that share memory with this.
-    pub(crate) fn attach(&mut self, card: &Card) -> Result<(), JoinError> {
-        let peer = card.peer();
+    /// Joins the lanes to and from a rank in this life, one of those that share memory with this.
+    pub(crate) fn attach(&mut self, peer: PeerId, epoch: Epoch) -> Result<(), JoinError> {
         let missing = JoinError::Segments { expected: peer.0 + 1, found: self.segments.next() };
         let (owner, segment) = self.segments.of(peer).ok_or(missing)?;
-        let expect = Identity { job: self.job, owner, epoch: card.epoch() };
+        let expect = Identity { job: self.job, owner, epoch };
         let refused = |cause| JoinError::Inbox { rank: peer.0, cause };
         let parts = segment.parts(self.inbox_bytes);
         let parts = parts.map_err(|error| JoinError::Segment { rank: peer.0, error })?;
@@ -212,4 +212,38 @@ impl<'a> Inboxes<'a> {
         let loopback = loopback.map_err(|cause| JoinError::Inbox { rank: self.segments.me, cause })?;
         Ok(Composite::new(loopback, Composite::new(self.shm, far)))
     }
+}
+
+/// The transports of ranks that are threads of this process and share memory as processes do: inboxes, and an arena of so
+/// many bytes each, in segments that stay for the rest of the process. All ranks have the boot id `epoch`. For programs
+/// that try what processes do in one of them, such as the trials of soundness; a job of threads is
+/// [`cores`](crate::cores)'.
+///
+/// # Errors
+/// [`JoinError::Segment`] if there is no memory for them, or what else is amiss in what a rank of a job does at its start.
+pub fn in_process(ranks: u32, arena_bytes: usize, epoch: Epoch) -> Result<Vec<HostTransport>, JoinError> {
+    let geometry = Geometry { peers: ranks, slots: 64, blocks: 8, block_bytes: 16 << 10, sets: 1 };
+    let job = entropy::random()?;
+    let bytes = (LEAST_BYTES + geometry.inbox_bytes()).next_multiple_of(PAGE_BYTES) + arena_bytes;
+    let whole = bytes.next_multiple_of(PAGE_BYTES);
+    let label = |rank| Label { job, rank, size: ranks };
+    let broken = |rank| move |error| JoinError::Segment { rank, error };
+    let files = (0..ranks).map(|rank| segment::create(label(rank), whole).map_err(broken(rank)));
+    let files = files.collect::<Result<Vec<_>, _>>()?;
+    // Each rank maps all of them for itself, as a process does: what it reads of others nobody writes where it reads.
+    let map = |me| {
+        let opened = files
+            .iter()
+            .zip(0..)
+            .map(|(file, rank)| Ok(Segment::open(file, label(rank), whole).map_err(broken(rank))?.leak()));
+        Ok::<_, JoinError>(Segments { me, first: 0, mapped: opened.collect::<Result<_, JoinError>>()? })
+    };
+    let views = (0..ranks).map(map).collect::<Result<Vec<_>, _>>()?;
+    let formatted = views.iter().map(|segments| Inboxes::format(segments, geometry, job, epoch));
+    let formatted = formatted.collect::<Result<Vec<_>, _>>()?;
+    let joined = formatted.into_iter().zip(0..).map(|(mut inboxes, me)| {
+        (0..ranks).filter(|peer| *peer != me).try_for_each(|peer| inboxes.attach(PeerId(peer), epoch))?;
+        inboxes.transport(over_tcp(Tcp::vacant(PeerId(me))).far)
+    });
+    joined.collect()
 }

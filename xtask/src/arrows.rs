@@ -52,7 +52,7 @@ const HOUSE: &[Floor] = &[
     ("aldis-fuzz", ALL),
     ("aldis-board", ALL),
     ("aldis-models", &["aldis-hal"]),
-    ("aldis-trials", &["aldis-hal", "aldis-drivers", "aldis-kernel"]),
+    ("aldis-trials", &["aldis-hal", "aldis-drivers", "aldis-kernel", "aldis-host-sim"]),
     // The names of the calls, and the grammar of plans.
     ("xtask", &["aldis-sys"]),
 ];

@@ -10,6 +10,8 @@
 
 mod blocks;
 mod futures;
+#[cfg(not(miri))]
+mod networks;
 mod panics;
 mod planted;
 mod scopes;
