@@ -28,11 +28,15 @@ pub(crate) struct Spare {
 }
 
 impl Spare {
-    /// So many bytes: the shortest kept piece that has them, else the longest, made longer.
+    /// So many bytes: the shortest kept piece that has them, else the longest, made longer. No bytes
+    /// take no piece.
     ///
     /// # Errors
     /// The system has not so many.
     pub(crate) fn new(len: usize) -> Result<Self, Fault> {
+        if len == 0 {
+            return Ok(Self { words: Vec::new(), len });
+        }
         let need = len.div_ceil(size_of::<u64>());
         let mut spare = SPARE.borrow_mut();
         let enough = |words: &Vec<u64>| (words.len() < need, words.len().abs_diff(need));
@@ -110,7 +114,8 @@ pub(crate) fn cleared(len: usize) -> Result<Vec<u8>, Fault> {
 impl Drop for Spare {
     fn drop(&mut self) {
         let words = core::mem::take(&mut self.words);
-        if words.len() <= WORDS_KEPT
+        if !words.is_empty()
+            && words.len() <= WORDS_KEPT
             && let Ok(mut spare) = SPARE.try_borrow_mut()
             && spare.len() < KEPT
         {

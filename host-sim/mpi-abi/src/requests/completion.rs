@@ -10,6 +10,7 @@ use crate::edge::{Array, Ptr};
 use crate::errors::Fault;
 
 /// What one request comes to, for the program: its status, and a failure for the error handler of its communicator.
+#[inline(always)]
 fn finish_one(function: &str, request: Ptr<Handle>, status: Ptr<Status>) -> Result<c_int, Fault> {
     let mut handle = request.get()?;
     let (comm, result) = take(&mut handle);
