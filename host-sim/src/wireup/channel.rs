@@ -12,7 +12,7 @@ use aldis_sys::socket::{
     AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, Shutdown, SockFlag, SockType, cmsg_space,
     getsockopt, recvmsg, sendmsg, shutdown, socketpair,
 };
-use aldis_sys::{Call, Errno, Failure};
+use aldis_sys::{Call, Errno, Failure, uninterrupted};
 use serde::{Deserialize, Serialize};
 
 use super::message::{decode, encode};
@@ -140,7 +140,7 @@ impl Channel {
         let rights = [ControlMessage::ScmRights(&numbers)];
         let beside = if numbers.is_empty() { &[][..] } else { &rights[..] };
         let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
-        match sendmsg(self.socket.as_raw_fd(), &bytes, beside, flags) {
+        match uninterrupted(|| sendmsg(self.socket.as_raw_fd(), &bytes, beside, flags)) {
             Ok(sent) if sent < bytes[0].len() => Err(system("sendmsg")(Errno::EMSGSIZE)),
             Ok(_) => Ok(true),
             // Too many descriptors of this user are on their way at once; they arrive by and by.
@@ -177,9 +177,13 @@ impl Channel {
         let mut room = [IoSliceMut::new(&mut received.bytes)];
         let mut beside = cmsg_space!([RawFd; DESCRIPTORS_MAX]);
         let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;
-        let answer = match recvmsg(self.socket.as_raw_fd(), &mut room, Some(&mut beside), flags) {
-            Err(Errno::EAGAIN | Errno::EINTR) => return Ok(None),
-            answer => answer.map_err(system("recvmsg"))?,
+        // An interruption must not read as "nothing is there": at a rank's end nobody asks again.
+        let answer = loop {
+            match recvmsg(self.socket.as_raw_fd(), &mut room, Some(&mut beside), flags) {
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => return Ok(None),
+                answer => break answer.map_err(system("recvmsg"))?,
+            }
         };
         for message in answer.cmsgs().map_err(|_| WireError::TooLong)? {
             if let ControlMessageOwned::ScmRights(numbers) = message {

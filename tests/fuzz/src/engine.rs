@@ -16,7 +16,7 @@ use aldis_hal::{
 };
 use aldis_kernel::{Comm, Config, Endpoint, Rank, Scope, Source, Storage, Tag, storage_type};
 use aldis_protocols::credit::Limits as Credits;
-use aldis_protocols::{Card, Header, Kind};
+use aldis_protocols::{Card, Control, Header, Kind};
 
 use crate::script::Script;
 
@@ -29,11 +29,20 @@ const SLOT_BYTES_MAX: u32 = 160;
 
 type Message = Vec<u8>;
 
-/// Messages under way, `[from][to]`, and whether the stranger has died.
+/// Messages under way, `[from][to]`.
 #[derive(Default)]
 struct Wire {
     queues: [[RefCell<VecDeque<Message>>; 3]; 3],
+    /// The stranger has died.
     stranger_died: Cell<bool>,
+    /// The stranger has ended a process, as any rank of a job may.
+    stranger_aborted: Cell<bool>,
+}
+
+fn is_abort(message: &[u8]) -> bool {
+    Header::parse(message).is_ok_and(|(header, body)| {
+        header.kind == Kind::Control && matches!(Control::decode(body), Ok(Control::Abort { .. }))
+    })
 }
 
 struct End {
@@ -108,6 +117,9 @@ impl Transport for End {
             }
             while handled < budget {
                 let Some(message) = self.wire.queues[peer][self.me].borrow_mut().pop_front() else { break };
+                if peer == STRANGER && is_abort(&message) {
+                    self.wire.stranger_aborted.set(true);
+                }
                 sink.arrived(PeerId(peer as u32), &message);
                 handled += 1;
             }
@@ -275,7 +287,9 @@ pub(crate) fn engine(bytes: &[u8]) {
         assert_eq!(chunk[ROOM_BYTES..], [CANARY; GAP_BYTES], "written beside a buffer");
     }
     wire.queues[STRANGER][VICTIM].borrow_mut().clear();
-    honest(&mut victim, &mut friend);
+    if !wire.stranger_aborted.get() {
+        honest(&mut victim, &mut friend);
+    }
 }
 
 /// A long message from the friend, by rendezvous.

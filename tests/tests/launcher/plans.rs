@@ -65,6 +65,9 @@ fn calls_that_fall_short_stall_or_are_interrupted_change_no_result() {
     is_right(Trial::ring("late", late, &["--transport", "shm"]), "-> stall:100");
     let again = "recv@2..+2=EINTR; poll@1..+2=EINTR; sendmsg@1..+2=EINTR; read@1..+2=EINTR";
     is_right(Trial::ring("again", again, &["--transport", "tcp"]), "-> EINTR");
+    // The last read of a rank's socket, after its process has ended, is among them.
+    let last = "launcher:recvmsg@1..+2=EINTR; launcher:read@1..+2=EINTR";
+    is_right(Trial::ring("last", last, &["--transport", "shm"]), "-> EINTR");
 }
 
 #[test]

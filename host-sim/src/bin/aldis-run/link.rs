@@ -4,8 +4,8 @@
 use core::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use aldis_sys::Errno;
 use aldis_sys::file::{FcntlArg, OFlag, fcntl, read, write};
+use aldis_sys::{Errno, uninterrupted};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -80,7 +80,7 @@ impl<I: DeserializeOwned> Link<I> {
     /// Takes in what has come, one read of it.
     pub(crate) fn hear(&mut self) -> Result<(), LinkError> {
         let mut bytes = [0; READ_BYTES_MAX];
-        match read(&self.input, &mut bytes) {
+        match uninterrupted(|| read(&self.input, &mut bytes)) {
             Ok(0) => Err(LinkError::Closed),
             Ok(length) => {
                 self.heard.extend_from_slice(bytes.get(..length).unwrap_or_default());

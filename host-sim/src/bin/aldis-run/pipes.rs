@@ -2,8 +2,8 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use aldis_sys::Errno;
 use aldis_sys::file::{FcntlArg, OFlag, fcntl, read};
+use aldis_sys::{Errno, uninterrupted};
 
 use crate::talk::Kind;
 
@@ -59,7 +59,7 @@ impl Pipes {
         let Some(pipe) = self.pipes.get_mut(place) else { return Came::Nothing };
         let Some(file) = &pipe.file else { return Came::Nothing };
         let mut bytes = vec![0; READ_BYTES_MAX];
-        let length = match read(file, &mut bytes) {
+        let length = match uninterrupted(|| read(file, &mut bytes)) {
             Ok(length) => length,
             Err(Errno::EAGAIN | Errno::EINTR) => return Came::Nothing,
             Err(errno) => {

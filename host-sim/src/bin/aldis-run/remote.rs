@@ -7,12 +7,12 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 
 use aldis_host_sim::launcher::hosts::{Place, quoted};
-use aldis_sys::Errno;
 use aldis_sys::event::{PollFd, PollFlags, PollTimeout, poll};
 use aldis_sys::file::{FcntlArg, OFlag, fcntl, read};
 use aldis_sys::process::{
     Child, ChildStderr, Command, ExitStatus, Stdio, current_exe, kill_child, spawn, try_wait, wait,
 };
+use aldis_sys::{Errno, uninterrupted};
 
 use crate::link::{Link, LinkError};
 use crate::standing::Exit;
@@ -129,7 +129,7 @@ impl Agent {
     pub(crate) fn read_errors(&mut self) {
         let mut bytes = [0; SAID_BYTES_MAX];
         let Some(errors) = &mut self.errors else { return };
-        match read(errors, &mut bytes) {
+        match uninterrupted(|| read(&mut *errors, &mut bytes)) {
             Ok(length) if length > 0 => {
                 self.said.extend_from_slice(bytes.get(..length).unwrap_or_default());
                 let surplus = self.said.len().saturating_sub(SAID_BYTES_MAX);

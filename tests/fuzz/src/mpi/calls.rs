@@ -463,7 +463,7 @@ impl Player<'_> {
             1 => pmpi!(PMPI_Comm_create(comm, group, place)),
             2 => pmpi!(PMPI_Comm_create_group(comm, group, colour, place)),
             3 => pmpi!(PMPI_Comm_split(comm, colour, key, place)),
-            4 => pmpi!(PMPI_Comm_split_type(comm, 221 + colour, key, info, place)),
+            4 => pmpi!(PMPI_Comm_split_type(comm, 221_i32.wrapping_add(colour), key, info, place)),
             5 => {
                 let peer = self.pools.comms.pick(&mut self.script);
                 pmpi!(PMPI_Intercomm_create(comm, self.rank(), peer, self.rank(), colour, place))
