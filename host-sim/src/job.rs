@@ -178,7 +178,8 @@ impl Job {
             return Err(error);
         }
         self.board.enter(Phase::Left);
-        self.say(&FromRank::Leave);
+        let failures = transport::failures(endpoint);
+        self.say(&FromRank::Leave { failures: bounded(failures.trim_start_matches("; ")) });
         Ok(())
     }
 

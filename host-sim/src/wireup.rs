@@ -18,7 +18,7 @@
 //!  |<---------------------------------------|
 //!  |  Joined                                |   all peers are introduced
 //!  |--------------------------------------->|
-//!  |  Leave | Abort {code} | Failed {text}  |   the last word
+//!  | Leave {..} | Abort {..} | Failed {..}  |   the last word
 //!  |--------------------------------------->|
 //! ```
 //!

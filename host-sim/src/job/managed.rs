@@ -134,7 +134,7 @@ pub(super) fn say(client: &mut Client, word: &FromRank<'_>) {
     let rank = client.rank();
     // A manager that is gone has nothing to be told.
     let _ = match *word {
-        FromRank::Leave => client.finalize(Instant::now() + FAREWELL_LIMIT),
+        FromRank::Leave { .. } => client.finalize(Instant::now() + FAREWELL_LIMIT),
         FromRank::Abort { code, text } => {
             tell(&format!("rank {rank} aborted the job with code {code}: {text}"));
             client.abort(code, Instant::now() + LAST_WORD_LIMIT)

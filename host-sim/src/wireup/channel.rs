@@ -271,7 +271,7 @@ mod tests {
         drop(launcher);
         assert_eq!(rank.receive(soon()).unwrap_err(), WireError::Closed);
         let cut = WireError::Cut { call: "sendmsg", errno: Errno::EPIPE };
-        assert_eq!(rank.send(&FromRank::Leave, soon()), Err(cut));
+        assert_eq!(rank.send(&FromRank::Joined, soon()), Err(cut));
         assert!(cut.to_string().ends_with("sendmsg failed: Broken pipe") && cut.is_end());
     }
 
@@ -280,8 +280,8 @@ mod tests {
         let (launcher, rank) = Channel::pair().unwrap();
         launcher.end();
         assert_eq!(rank.receive(soon()).unwrap_err(), WireError::Closed);
-        rank.send(&FromRank::Leave, soon()).unwrap();
-        assert_eq!(launcher.receive(soon()).unwrap().message(), Ok(FromRank::Leave));
+        rank.send(&FromRank::Joined, soon()).unwrap();
+        assert_eq!(launcher.receive(soon()).unwrap().message(), Ok(FromRank::Joined));
     }
 
     #[test]

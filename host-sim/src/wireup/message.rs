@@ -75,7 +75,11 @@ pub enum FromRank<'a> {
     /// It knows all its peers.
     Joined,
     /// It is done and has left in order.
-    Leave,
+    Leave {
+        /// Calls of the system that had failed for peers, in words; a peer that lacks a message
+        /// fails, and this tells why.
+        failures: &'a str,
+    },
     /// It ends the job.
     Abort {
         /// The code for the job's exit.
@@ -142,7 +146,7 @@ impl FromRank<'_> {
             Self::Hello { .. } => "hello",
             Self::Card { .. } => "card",
             Self::Joined => "joined",
-            Self::Leave => "leave",
+            Self::Leave { .. } => "leave",
             Self::Abort { .. } => "abort",
             Self::Failed { .. } => "failed",
         }
@@ -208,7 +212,7 @@ mod tests {
                 FromRank::Hello { version: 1, pid },
                 FromRank::Card { bytes: &bytes },
                 FromRank::Joined,
-                FromRank::Leave,
+                FromRank::Leave { failures: &text },
                 FromRank::Abort { code, text: &text },
                 FromRank::Failed { text: &text, consequence },
             ];
@@ -256,7 +260,7 @@ mod tests {
     #[test]
     fn trailing_bytes_are_refused() {
         let mut buffer = [0; MESSAGE_BYTES_MAX];
-        let length = encode(&FromRank::Leave, &mut buffer).unwrap().len();
+        let length = encode(&FromRank::Joined, &mut buffer).unwrap().len();
         assert_eq!(
             decode::<FromRank<'_>>(&buffer[..length + 1]),
             Err(WireError::Malformed { bytes: length + 1 })

@@ -99,7 +99,7 @@ impl Node {
         let arena_bytes = usize::try_from(order.arena_bytes).unwrap_or(usize::MAX);
         let plan = plan.filter(|_| order.ranks > 0).ok_or_else(nonsense)?.with_arena(arena_bytes);
         let refused = |folder: &OsString, errno: Errno| Refusal {
-            text: format!("cannot work in {}: {}; see --wdir", folder.display(), errno.desc()),
+            text: format!("cannot work in {}: chdir failed: {}; see --wdir", folder.display(), errno.desc()),
             code: 1,
         };
         if let Some(folder) = &order.folder {

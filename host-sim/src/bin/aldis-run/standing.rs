@@ -23,8 +23,8 @@ pub(crate) enum Stage {
 /// A rank's last word.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum LastWord {
-    /// It left in order.
-    Left,
+    /// It left in order; the calls that had failed for its peers, in words.
+    Left { failures: String },
     /// It ends the job.
     Aborted { code: i32, text: String },
     /// Its program failed.
@@ -129,6 +129,14 @@ impl Standing {
         Self { stage: Stage::Started, pid, word: None, error: None, cut: None, exit: None }
     }
 
+    /// What may have cost a peer a message, of a rank that is all right itself.
+    pub(crate) fn failures(&self) -> Option<&str> {
+        match &self.word {
+            Some(LastWord::Left { failures }) if !failures.is_empty() => Some(failures),
+            _ => None,
+        }
+    }
+
     /// What is wrong with it, and whether that only came of another rank's failure.
     pub(crate) fn fault(&self) -> Option<(Fault, bool)> {
         let primary = |fault| Some((fault, false));
@@ -140,7 +148,7 @@ impl Standing {
                 let cut = self.cut.as_ref().map(|cut| format!("; before that the launcher's {cut}"));
                 return Some((Fault::Failed { text: text.clone() + &cut.unwrap_or_default() }, *consequence));
             }
-            Some(LastWord::Left) | None => {}
+            Some(LastWord::Left { .. }) | None => {}
         }
         if let Some(text) = &self.error {
             return primary(Fault::Wire { text: text.clone() });
@@ -200,9 +208,12 @@ mod tests {
         assert_eq!(rank.fault(), Some((Fault::NeverLeft, false)));
         rank.word = Some(LastWord::Failed { text: "no".into(), consequence: true });
         assert_eq!(rank.fault(), Some((Fault::Failed { text: "no".into() }, true)));
-        rank.word = Some(LastWord::Left);
+        rank.word = Some(LastWord::Left { failures: String::new() });
         rank.exit = Some(Exit::Unknown);
         assert_eq!(rank.fault(), Some((Fault::Ended(Exit::Unknown), false)));
+        assert_eq!(rank.failures(), None);
+        rank.word = Some(LastWord::Left { failures: "for rank 2, send failed".into() });
+        assert_eq!(rank.failures(), Some("for rank 2, send failed"));
         rank.stage = Stage::Done;
         assert_eq!(rank.fault(), None);
     }

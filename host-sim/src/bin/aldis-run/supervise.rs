@@ -448,7 +448,8 @@ impl<'a> Supervisor<'a> {
             code.max(1)
         });
         lost.fold(unheard, |code, (errno, name)| {
-            let own = if errno == Errno::EPIPE {
+            // What a rank says of its own broken pipe came of this one.
+            let own = if errno == Errno::EPIPE && code == 0 {
                 UNREAD
             } else {
                 let what = "what the ranks have printed there is lost";

@@ -110,7 +110,9 @@ impl Conversation {
                 standing.stage = Stage::Introduced;
             }
             (Stage::Introduced, FromRank::Joined) => standing.stage = Stage::Joined,
-            (Stage::Joined, FromRank::Leave) => finish(standing, LastWord::Left),
+            (Stage::Joined, FromRank::Leave { failures }) => {
+                finish(standing, LastWord::Left { failures: failures.into() });
+            }
             (Stage::Done, _) => return Err(unexpected(message, "nothing after the last word")),
             (_, FromRank::Abort { code, text }) => {
                 finish(standing, LastWord::Aborted { code, text: text.into() });
