@@ -118,8 +118,13 @@ impl Tcp {
     /// The peers for which a call of the system has failed here, each with the last one: what may
     /// be behind their loss.
     pub fn failures(&self) -> impl Iterator<Item = (PeerId, Failure)> {
-        let peers = self.engine.as_ref().map(|engine| &engine.peers[..]).unwrap_or_default();
-        (0..).zip(peers).filter_map(|(rank, row)| Some((PeerId(rank), row.failed?)))
+        self.engine.iter().flat_map(|engine| {
+            (0..).zip(&engine.peers).filter_map(|(rank, row)| {
+                // A connection that has just broken, whose end has not been read yet.
+                let of_link = |slot: &u32| engine.connections.peek(*slot)?.failed;
+                Some((PeerId(rank), row.failed.or_else(|| row.links.iter().find_map(of_link))?))
+            })
+        })
     }
 
     /// What it has seen; `None` if it is vacant.
