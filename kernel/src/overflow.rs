@@ -8,6 +8,7 @@ use aldis_protocols::header::{Header, Kind, about, about_both};
 use aldis_protocols::overflow::{Next, Posted, Seek};
 use aldis_protocols::rendezvous::Announcement;
 
+use crate::at_once::ARE_THERE;
 use crate::buffer::Buffer;
 use crate::comm::{is_freed, is_tag};
 use crate::counters::count;
@@ -307,7 +308,13 @@ impl Engine<'_> {
     /// Sends one message of the exchange, if one is due.
     pub(crate) fn send_overflow<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> Turn {
         let Some(row) = self.peers.get(id.index()) else { return Turn::Idle };
-        if let Some(seek) = row.holder.question() {
+        // What has credits goes before the answer: the receive asked about is most often for a
+        // message that is under way, and to find that it is not held back takes a look at all that
+        // are.
+        let flows = ARE_THERE && row.envelopes_out.available() > 0 && !row.ordered.is_empty();
+        if let Some(seek) = row.holder.question()
+            && !flows
+        {
             return self.answer(transport, id, seek);
         }
         if let Some((sender, taken)) = row.seeker.verdict_due() {

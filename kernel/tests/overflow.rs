@@ -4,6 +4,7 @@ mod rig;
 
 use aldis_kernel::hal::{Cause, Operation};
 use aldis_kernel::{Comm, Error, Rank, Source, Tag, TagMatch};
+use aldis_protocols::header::{Header, Kind};
 use rig::{Job, REQUESTS, Shape, pattern, settle, together};
 
 fn worlds(ranks: &[rig::Rank<'_>]) -> Vec<Comm> {
@@ -52,6 +53,47 @@ fn a_message_behind_a_full_receiver_is_matched_at_its_sender() {
     assert_eq!((&buffer[..], late), (&wanted[..], [7; 8]));
     assert!(buffers == data, "the last of {last} too");
     assert_eq!(ranks[0].counters().overflows, 1, "everything else found its envelope");
+}
+
+/// Receives are posted for all messages, and the receiver looks when their sender has run out of
+/// credit: what new credits carry goes before an answer, for which all others would be looked
+/// through in vain.
+#[test]
+fn what_credits_carry_goes_before_answers() {
+    const MESSAGES: usize = REQUESTS - 1;
+    let mut job = Job::new(2, Shape { depth: 64, ..Shape::default() });
+    let wire = job.queue(0, 1);
+    let mut ranks = job.ranks();
+    let worlds = worlds(&ranks);
+    let (mut buffers, mut nothings) = ([[0u8; 8]; MESSAGES], 0);
+    together(&mut ranks, |one, other| {
+        let (mut receiving, mut sending) = (Vec::new(), Vec::new());
+        for (tag, buffer) in (0..).map(Tag).zip(&mut buffers) {
+            receiving.push(other.irecv(&worlds[1], buffer, Rank(0), tag)?);
+        }
+        for tag in (0..MESSAGES as u32).map(Tag) {
+            sending.push(one.isend(&worlds[0], &[7u8; 8], Rank(1), tag)?);
+        }
+        // The receiver looks at few at a time: it asks while there are others on the wire.
+        loop {
+            let heard = other.poll(2) + other.poll(2);
+            let before = wire.borrow().len();
+            let sent = one.poll(64);
+            let said: Vec<_> = wire.borrow().iter().skip(before).map(|message| is_nothing(message)).collect();
+            nothings += said.iter().filter(|is_nothing| **is_nothing).count();
+            assert!(said.is_sorted(), "an answer went before a message that had credit");
+            if heard + sent == 0 {
+                return Ok(());
+            }
+        }
+    })
+    .unwrap();
+    assert_eq!(buffers, [[7; 8]; MESSAGES]);
+    assert!(nothings > 0, "nothing was asked");
+}
+
+fn is_nothing(message: &[u8]) -> bool {
+    Header::parse(message).is_ok_and(|(header, _)| header.kind == Kind::Nothing)
 }
 
 #[test]
