@@ -8,13 +8,14 @@
 //! let mut root = PciRoot::new(access);                          // see `pci`
 //! let shared = unsafe { Shared::find(&mut root, 1, &mut window) }?.ok_or(no_device)?;
 //! let identity = Identity { job, owner: PeerId(rank), epoch };
-//! shm::format(&shared.inbox(&geometry, PeerId(rank))?, geometry, identity)?;
-//! let mut transport = Shm::new(identity, shared.inbox(&geometry, PeerId(rank))?, &mut lanes, cost)?;
+//! let own = unsafe { shared.inbox(&geometry, PeerId(rank)) }?;
+//! shm::format(&own, geometry, identity)?;
+//! let mut transport = Shm::new(identity, own, &mut lanes, cost)?;
 //! shared.announce(&identity, card)?;                            // the inbox is ready: now, and not before
 //! // for each other rank, until its card is there:
 //! if let Some((epoch, card)) = shared.card(job, peer, &mut buffer) {
 //!     let theirs = Identity { job, owner: peer, epoch };
-//!     transport.attach(peer, shared.inbox(&geometry, peer)?, theirs)?;
+//!     transport.attach(peer, unsafe { shared.inbox(&geometry, peer) }?, theirs)?;
 //! }
 //! ```
 //!
@@ -105,10 +106,23 @@ impl Shared {
 
     /// The inbox of `rank`.
     ///
+    /// # Safety
+    /// Of all who have the memory one has this inbox as its own, for one transport, and each other rank sends into it by one
+    /// transport; it is formatted before any of them is made. Two that take the same messages would read what is being written:
+    ///
+    /// ```compile_fail,E0133
+    /// use aldis_drivers::{ivshmem::Shared, shm::Geometry};
+    /// use aldis_hal::PeerId;
+    ///
+    /// fn twice(shared: &Shared, geometry: &Geometry) {
+    ///     let _ = [(); 2].map(|()| shared.inbox(geometry, PeerId(0)));
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// As [`Geometry::check`]; [`Cause::RankOutOfRange`]; [`Cause::TooBig`] if the memory does not hold all inboxes, with
     /// what is needed and what there is; [`Cause::Unaligned`] for memory that does not begin at a page.
-    pub fn inbox(&self, geometry: &Geometry, rank: PeerId) -> Result<Region<'static>, Cause> {
+    pub unsafe fn inbox(&self, geometry: &Geometry, rank: PeerId) -> Result<Region<'static>, Cause> {
         geometry.check()?;
         if rank.0 >= geometry.peers {
             return Err(Cause::RankOutOfRange { rank: rank.0, size: geometry.peers });
@@ -121,7 +135,7 @@ impl Shared {
             return Err(Cause::Unaligned { need: PAGE_BYTES as u32 });
         }
         // SAFETY: the inbox lies within the memory as just checked, apart from other inboxes and the cards; `new`'s caller
-        // vouched for the memory and its users.
+        // vouched for the memory, and this one's for the inbox's users.
         Ok(unsafe { Region::new(self.start.add(inbox_at(geometry, rank.0)), geometry.inbox_bytes()) })
     }
 

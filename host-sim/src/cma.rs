@@ -73,7 +73,7 @@ pub const STAND_BYTES: usize = (size_of::<Head>() + TABLE_BYTES).next_multiple_o
 
 /// A rank's part of its segment for copies.
 #[derive(Clone, Copy)]
-pub struct Stand {
+pub(crate) struct Stand {
     start: NonNull<Head>,
 }
 
@@ -83,7 +83,7 @@ impl Stand {
     /// # Safety
     /// [`STAND_BYTES`] from `start`, which is aligned to 64 bytes, are valid for the rest of the process, zero at first, and
     /// used as a stand alone.
-    pub unsafe fn new(start: NonNull<u8>) -> Self {
+    pub(crate) unsafe fn new(start: NonNull<u8>) -> Self {
         Self { start: start.cast() }
     }
 
@@ -94,7 +94,7 @@ impl Stand {
 
     /// Tells the others how this process is reached, and where in its memory its arena begins, if it has one. Before they
     /// are told that it is there.
-    pub fn take_up(&self, arena: Option<usize>) {
+    pub(crate) fn take_up(&self, arena: Option<usize>) {
         // A word that is nobody else's business, and stays.
         let word: &'static u64 = Box::leak(Box::new(entropy::distinct()));
         self.head().tell::<head::Exact>(Told {
@@ -106,7 +106,7 @@ impl Stand {
     }
 
     /// Where the arena of the rank that took this up begins in its memory; zero if it has none.
-    pub fn arena(&self) -> u64 {
+    pub(crate) fn arena(&self) -> u64 {
         self.head().read::<head::Exact>().arena
     }
 
@@ -114,8 +114,9 @@ impl Stand {
     ///
     /// # Errors
     /// [`Cause::BadRegion`] if the memory is not aligned.
-    pub fn table(&self) -> Result<Table<'static>, Cause> {
-        // SAFETY: `new`'s caller vouched for the memory behind the head too.
+    pub(crate) fn table(&self) -> Result<Table<'static>, Cause> {
+        // SAFETY: `new`'s caller vouched for the memory behind the head too; whoever makes a rank's transport, the one user of
+        // this, has its own stand's table once, and each other's once, as that rank's.
         unsafe { Table::new(self.start.add(1).cast(), TABLE_BYTES) }
     }
 }
@@ -156,7 +157,7 @@ impl Cma {
     }
 
     /// Finds out whether the memory of `peer` can be read, by reading.
-    pub fn probe(&mut self, peer: PeerId, stand: &Stand) {
+    pub(crate) fn probe(&mut self, peer: PeerId, stand: &Stand) {
         let Some(reach) = self.peers.get_mut(peer.index()) else { return };
         let Told { pid, address, word, .. } = stand.head().read::<head::Exact>();
         let pid = pid_t::try_from(pid).unwrap_or(0);

@@ -239,6 +239,15 @@ pub struct Parts {
 }
 
 /// A mapped segment, checked.
+///
+/// Where copies are agreed upon is the business of the transport that is made of it: by a second one, whose owner helps as
+/// well, memory would be written that the first one's reader has taken back.
+///
+/// ```compile_fail,E0624
+/// fn again(segment: &'static aldis_host_sim::segment::Segment) {
+///     let _ = segment.stand().table();
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Segment {
     mapping: Mapping,
@@ -284,7 +293,7 @@ impl Segment {
     }
 
     /// Where copies by the system are agreed upon.
-    pub fn stand(&'static self) -> Stand {
+    pub(crate) fn stand(&'static self) -> Stand {
         // SAFETY: between the board and `LEAST_BYTES`, which `open` made sure of, and aligned; the mapping stays, its file was
         // zero when it was made, and the inbox begins behind it.
         unsafe { Stand::new(self.mapping.start.add(BOARD_BYTES)) }

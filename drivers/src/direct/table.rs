@@ -410,7 +410,9 @@ impl<'m> Table<'m> {
     /// [`Cause::BadRegion`] for fewer than [`TABLE_BYTES`] or memory that is not aligned to 64 bytes.
     ///
     /// # Safety
-    /// The memory is valid for reads and writes for `'m`, initialised, does not shrink, and is used as a table alone.
+    /// * The memory is valid for reads and writes for `'m`, initialised, does not shrink, and is used as a table alone.
+    /// * One transport of all processes has it as its own table, and no other has it so before the memory is zero again.
+    ///   Whoever else has it attaches it as that rank's, of whom its engine reads and writes the memory.
     pub unsafe fn new(start: NonNull<u8>, len: usize) -> Result<Self, Cause> {
         let start = start.cast::<Entry>();
         if len < TABLE_BYTES || !start.is_aligned() {

@@ -54,7 +54,8 @@ fn a_bus_without_it_has_none_and_one_without_addresses_says_so() {
 #[test]
 fn what_does_not_fit_is_refused() {
     let shared = guest(memory());
-    let inbox = |geometry: &Geometry, rank| shared.inbox(geometry, PeerId(rank)).map(|_| ());
+    // SAFETY: nobody uses it.
+    let inbox = |geometry: &Geometry, rank| unsafe { shared.inbox(geometry, PeerId(rank)) }.map(|_| ());
     assert_eq!(inbox(&GEOMETRY, 2), Ok(()));
     assert_eq!(inbox(&GEOMETRY, 3), Err(Cause::RankOutOfRange { rank: 3, size: 3 }));
     let large = Geometry { block_bytes: 1 << 15, ..GEOMETRY };
@@ -62,7 +63,9 @@ fn what_does_not_fit_is_refused() {
     assert_eq!(inbox(&large, 0), Err(Cause::TooBig { len: need, max: MEMORY_BYTES as u64 }));
     // SAFETY: a part of the same memory.
     let odd = unsafe { Shared::new(shared.start.add(64), MEMORY_BYTES - 64) };
-    assert!(matches!(odd.inbox(&GEOMETRY, PeerId(0)), Err(Cause::Unaligned { need: 4096 })));
+    // SAFETY: there is none.
+    let inbox = unsafe { odd.inbox(&GEOMETRY, PeerId(0)) };
+    assert!(matches!(inbox, Err(Cause::Unaligned { need: 4096 })));
     let identity = |rank, epoch| Identity { job: JOB, owner: PeerId(rank), epoch: Epoch(epoch) };
     assert_eq!(shared.announce(&identity(256, 1), b"x"), Err(Cause::Full(Resource::DeviceMemory)));
     assert_eq!(shared.announce(&identity(0, 0), b"x"), Err(Cause::Incompatible));
@@ -89,10 +92,11 @@ impl Sink for Log {
 fn boot(memory: NonNull<u8>, rank: u32) -> (Shared, Shm<'static>) {
     let shared = guest(memory);
     let identity = Identity { job: JOB, owner: PeerId(rank), epoch: Epoch(rank + 70) };
-    let inbox = || shared.inbox(&GEOMETRY, PeerId(rank)).unwrap();
-    format(&inbox(), GEOMETRY, identity).unwrap();
+    // SAFETY: its owner's, formatted before it is announced.
+    let inbox = unsafe { shared.inbox(&GEOMETRY, PeerId(rank)) }.unwrap();
+    format(&inbox, GEOMETRY, identity).unwrap();
     let lanes = Box::leak(Box::new([const { Lane::EMPTY }; 3]));
-    let transport = Shm::new(identity, inbox(), lanes, Cost::default()).unwrap();
+    let transport = Shm::new(identity, inbox, lanes, Cost::default()).unwrap();
     shared.announce(&identity, &[rank as u8; 5]).unwrap();
     (shared, transport)
 }
@@ -107,7 +111,8 @@ fn guests_find_each_others_cards_and_talk_through_the_memory() {
             let (epoch, card) = shared.card(JOB, PeerId(peer), &mut buffer).unwrap();
             assert_eq!((epoch, card), (Epoch(peer + 70), &[peer as u8; 5][..]));
             let identity = Identity { job: JOB, owner: PeerId(peer), epoch };
-            let inbox = shared.inbox(&GEOMETRY, PeerId(peer)).unwrap();
+            // SAFETY: the only one that this rank sends into it by.
+            let inbox = unsafe { shared.inbox(&GEOMETRY, PeerId(peer)) }.unwrap();
             transport.attach(PeerId(peer), inbox, identity).unwrap();
         }
     }
