@@ -48,6 +48,11 @@ fn a_limit_of_files_is_told_with_need_and_have() {
 fn too_few_descriptors_are_told() {
     let output = shell("ulimit -n 20; exec $RUN -n 30 $RANK greet");
     says(&output, 1, &["Too many open files", "try ulimit -n 1024"]);
+    // Whatever it is that there is none for.
+    for most in [8, 9, 11, 14, 18, 24] {
+        let output = shell(&format!("ulimit -n {most}; exec $RUN -n 4 $RANK greet"));
+        says(&output, 1, &["Too many open files", "ulimit -n 1024"]);
+    }
 }
 
 /// A start that waits for its ranks to join outlives the test's watchdog.

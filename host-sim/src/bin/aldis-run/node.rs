@@ -9,7 +9,7 @@ use std::time::Instant;
 use aldis_host_sim::board::Label;
 use aldis_host_sim::segment::{self, BoardView, SegmentError};
 use aldis_host_sim::shape::Plan;
-use aldis_host_sim::wireup::{self, Channel};
+use aldis_host_sim::wireup::{self, Channel, WireError};
 use aldis_sys::Errno;
 use aldis_sys::event::PollFlags;
 use aldis_sys::file::{AccessFlags, access, chdir, metadata};
@@ -77,8 +77,7 @@ impl Node {
         let cores = cores::in_order();
         let mut round = cores.iter().copied().filter(|_| order.binds).cycle();
         for (rank, board) in (order.first..).zip(boards) {
-            let (ours, theirs) =
-                Channel::pair().map_err(|error| Refusal { text: error.to_string(), code: 1 })?;
+            let (ours, theirs) = Channel::pair().map_err(no_channel)?;
             let plan = spawn::Plan { order, rank, socket: &theirs, core: round.next() };
             let spawned = spawn::spawn(&plan)
                 .map_err(|error| Refusal { text: error.to_string(), code: error.exit_code() })?;
@@ -264,8 +263,18 @@ impl Node {
     }
 }
 
+fn no_channel(error: WireError) -> Refusal {
+    match error {
+        WireError::System { call, errno } => system(call)(errno),
+        _ => Refusal { text: error.to_string(), code: 1 },
+    }
+}
+
 fn system(call: &'static str) -> impl Fn(Errno) -> Refusal {
-    move |errno| Refusal { text: format!("{call} failed: {}", errno.desc()), code: 1 }
+    move |errno| {
+        let remedy = if errno == Errno::EMFILE { spawn::remedy(errno) } else { "" };
+        Refusal { text: format!("{call} failed: {}{remedy}", errno.desc()), code: 1 }
+    }
 }
 
 fn remedy(error: SegmentError) -> &'static str {

@@ -95,9 +95,20 @@ impl fmt::Display for SpawnError {
                 write!(f, "cannot start {} (execve): {why}", program.display())
             }
             Self::System { program, call, error } => {
-                write!(f, "cannot start {}: {call} failed: {error}", program.display())
+                let remedy = error.raw_os_error().map_or("", |number| remedy(Errno::from_raw(number)));
+                write!(f, "cannot start {}: {call} failed: {error}{remedy}", program.display())
             }
         }
+    }
+}
+
+/// What a user can do about a limit that keeps a rank from being started; empty if it is no limit.
+pub(crate) const fn remedy(errno: Errno) -> &'static str {
+    match errno {
+        Errno::EMFILE | Errno::ENFILE => "; try fewer ranks, or ulimit -n 1024",
+        Errno::EAGAIN => "; try fewer ranks, end other processes, or raise ulimit -u",
+        Errno::E2BIG => "; the arguments and the environment are too long",
+        _ => "",
     }
 }
 
