@@ -299,7 +299,10 @@ impl Connection {
     /// The socket takes nothing any more. What came before its end is still to be read, and then tells why.
     #[cold]
     fn break_off(&mut self, failure: Option<Failure>) {
-        self.failed = failure.or(self.failed);
+        // What fails after the first call came of it.
+        if !matches!(&self.stage, Stage::Open(link) if link.broken) {
+            self.failed = failure.or(self.failed);
+        }
         // Not every failure is the connection's end: without this, the read that is to tell why may find nothing for ever.
         self.wire.cut();
         self.may_read = true;
