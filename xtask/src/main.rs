@@ -9,6 +9,7 @@ mod arrows;
 mod aside;
 mod bench;
 mod board;
+mod check;
 mod children;
 mod conformance;
 mod demo;
@@ -51,6 +52,7 @@ struct Arguments {
 enum Command {
     Bench(bench::Measurements),
     Board(board::Board),
+    Check(check::Check),
     Conformance(conformance::Conformance),
     Demo(demo::Demo),
     Endian(endian::Endian),
@@ -75,6 +77,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Bench(measurements) => measurements.run(),
         Command::Board(board) => board.run(),
+        Command::Check(check) => check.run(),
         Command::Conformance(conformance) => conformance.run(),
         Command::Demo(demo) => demo.run(),
         Command::Endian(endian) => endian.run(),

@@ -23,10 +23,18 @@ pub(crate) struct Workspace {
 pub(crate) struct Package {
     pub(crate) name: String,
     pub(crate) version: String,
+    pub(crate) manifest_path: PathBuf,
     pub(crate) license: Option<String>,
     pub(crate) rust_version: Option<String>,
     pub(crate) features: std::collections::BTreeMap<String, Vec<String>>,
     pub(crate) dependencies: Vec<Dependency>,
+}
+
+impl Package {
+    /// Where it stands.
+    pub(crate) fn folder(&self) -> &Path {
+        self.manifest_path.parent().unwrap_or(checkout())
+    }
 }
 
 /// A dependency as a package declares it.

@@ -1,0 +1,242 @@
+//! `cargo xtask check`: a quick verdict on a change. What it touches is formatted, linted and
+//! tested, then what stands above it, nearest first, for as long as there is time.
+
+mod change;
+mod clock;
+mod plan;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use serde_json::json;
+
+use self::change::Change;
+use self::clock::Clock;
+use self::plan::{Task, Work};
+use crate::steps::Outcome;
+use crate::table::Table;
+use crate::workspace::{self, Workspace};
+use crate::{arrows, fences, shell};
+
+/// Seconds within which there is a verdict.
+const SECONDS: f64 = 60.0;
+
+/// Formats, lints and tests what a change touches, then what stands above it, and says what it left
+/// out.
+///
+/// The change is what differs from the upstream branch, committed or not, or what is named. Tasks
+/// run nearest first; one that took longer the last time than there is time left is left out, and
+/// the command that runs it is printed. The first run in a tree builds what it needs and takes
+/// longer. Before a merge, `cargo xtask test` proves everything.
+#[derive(Args)]
+pub(crate) struct Check {
+    /// Only these files or folders instead of what git tells
+    paths: Vec<PathBuf>,
+    /// What differs from this commit [default: the upstream branch, or HEAD where there is none]
+    #[arg(long, value_name = "REV", conflicts_with = "paths")]
+    since: Option<String>,
+    /// Begin no task that would end later than this
+    #[arg(long, value_name = "S", default_value_t = SECONDS)]
+    seconds: f64,
+    /// Leave nothing out
+    #[arg(long, conflicts_with = "seconds")]
+    all: bool,
+    /// Print the tasks and what each took the last time, and end
+    #[arg(long)]
+    list: bool,
+    /// Print one JSON object a task, and a verdict as the last
+    #[arg(long)]
+    json: bool,
+}
+
+/// How a task went.
+struct Went {
+    name: String,
+    seconds: f64,
+    /// `None` if it was left out.
+    error: Option<Option<String>>,
+    /// The command that repeats it.
+    command: String,
+}
+
+/// A check under way.
+struct Session<'a> {
+    options: &'a Check,
+    workspace: &'a Workspace,
+    clock: Clock,
+    start: Instant,
+    went: Vec<Went>,
+}
+
+impl Check {
+    pub(crate) fn run(self) -> Result<()> {
+        let start = Instant::now();
+        let workspace = Workspace::members()?;
+        let change = match &self.paths[..] {
+            [] => Change::of_git(self.since.as_deref(), &workspace)?,
+            paths => Change::of_paths(paths, &workspace)?,
+        };
+        eprintln!("{change}");
+        let tasks = plan::tasks(&change, &workspace);
+        let mut session = Session {
+            options: &self,
+            workspace: &workspace,
+            clock: Clock::load(&workspace.target),
+            start,
+            went: Vec::new(),
+        };
+        if self.list {
+            session.list(&tasks);
+            return Ok(());
+        }
+        tasks.iter().for_each(|task| session.go(task));
+        session.clock.save()?;
+        session.tell();
+        session.judge()
+    }
+}
+
+impl Session<'_> {
+    fn list(&self, tasks: &[Task]) {
+        let mut table = Table::new(["task", "seconds the last time", "command"]);
+        for task in tasks {
+            let seconds = self.clock.last(&task.name);
+            let seconds = seconds.map_or_else(|| "-".into(), |seconds| format!("{seconds:.1}"));
+            table.row([task.name.clone(), seconds, task.command()]);
+        }
+        println!("{table}");
+    }
+
+    /// Whether a task that took so long the last time would end too late.
+    fn is_late(&self, last: Option<f64>) -> bool {
+        let spent = self.start.elapsed().as_secs_f64();
+        !self.options.all && spent + last.unwrap_or_default() > self.options.seconds
+    }
+
+    fn go(&mut self, task: &Task) {
+        // What was changed is always looked at: a verdict that leaves it out would be none.
+        if !task.is_near && self.is_late(self.clock.last(&task.name)) {
+            let error = None;
+            self.note(Went { name: task.name.clone(), seconds: 0.0, error, command: task.command() });
+            return;
+        }
+        match &task.work {
+            Work::Tests { .. } => self.tests(task),
+            _ => {
+                let outcome = |work: &Work| match work {
+                    Work::Arrows => arrows::check(),
+                    Work::Fences => fences::check(),
+                    _ => shell::run(&mut work.cargo()).map(|()| Outcome::Passed(String::new())),
+                };
+                self.timed(&task.name, task.command(), || outcome(&task.work).map(drop));
+            }
+        }
+    }
+
+    /// Builds the tests of packages and runs their programs, those that end soon first.
+    fn tests(&mut self, task: &Task) {
+        let (mut programs, workspace) = (Vec::new(), self.workspace);
+        self.timed(&task.name, task.command(), || {
+            programs = plan::programs(&task.work, workspace)?;
+            Ok(())
+        });
+        let of = |program: &plan::Program| format!("run {} {}", program.package, program.name);
+        let mut known: Vec<(f64, plan::Program)> = programs
+            .into_iter()
+            .map(|program| (self.clock.last(&of(&program)).unwrap_or_default(), program))
+            .collect();
+        known.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+        for (last, program) in known {
+            let command = program.command();
+            if self.is_late(Some(last)) {
+                self.note(Went { name: of(&program), seconds: 0.0, error: None, command });
+            } else {
+                self.timed(&of(&program), command, || program.run());
+            }
+        }
+    }
+
+    fn timed(&mut self, name: &str, command: String, work: impl FnOnce() -> Result<()>) {
+        let start = Instant::now();
+        let result = work();
+        let seconds = start.elapsed().as_secs_f64();
+        let error = result.err().map(|error| format!("{error:#}"));
+        if error.is_none() {
+            self.clock.note(name, seconds);
+        }
+        self.note(Went { name: name.into(), seconds, error: Some(error), command });
+    }
+
+    fn note(&mut self, went: Went) {
+        if self.options.json {
+            let Went { name, seconds, error, command } = &went;
+            let outcome = match error {
+                None => "left out",
+                Some(None) => "good",
+                Some(Some(_)) => "failed",
+            };
+            println!("{}", json!({"task": name, "outcome": outcome, "seconds": seconds, "command": command}));
+        } else if let Some(error) = &went.error {
+            let word = if error.is_some() { "FAILED" } else { "good" };
+            eprintln!(
+                "{:6.1} s  {:5.1} s  {word}  {}",
+                self.start.elapsed().as_secs_f64(),
+                went.seconds,
+                went.name
+            );
+        }
+        if let Some(Some(error)) = &went.error {
+            eprintln!("{error}\nrepeat it with\n  {}", went.command);
+        }
+        self.went.push(went);
+    }
+
+    fn count(&self, is: impl Fn(&Went) -> bool) -> usize {
+        self.went.iter().filter(|went| is(went)).count()
+    }
+
+    /// Says what was left out.
+    fn tell(&self) {
+        let mut left = BTreeMap::<&str, Vec<&str>>::new();
+        for went in self.went.iter().filter(|went| went.error.is_none()) {
+            left.entry(&went.command).or_default().push(&went.name);
+        }
+        if self.options.json || left.is_empty() {
+            return;
+        }
+        eprintln!("left out for want of time; run");
+        for (command, names) in left {
+            eprintln!("  {command}    # {}", names.join(", "));
+        }
+    }
+
+    fn judge(&self) -> Result<()> {
+        let failed = self.count(|went| matches!(went.error, Some(Some(_))));
+        let left = self.count(|went| went.error.is_none());
+        let (tasks, seconds) = (self.went.len(), self.start.elapsed().as_secs_f64());
+        if self.options.json {
+            println!("{}", json!({"tasks": tasks, "failed": failed, "left_out": left, "seconds": seconds}));
+        }
+        if failed > 0 {
+            bail!("verdict: {failed} of {tasks} tasks failed, after {seconds:.0} s");
+        }
+        if !self.options.json {
+            println!(
+                "verdict: {} of {tasks} tasks are good, {left} left out, after {seconds:.0} s",
+                tasks - left
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Cargo in this checkout.
+fn cargo(arguments: &[&str]) -> Command {
+    let mut cargo = workspace::cargo();
+    cargo.args(arguments);
+    cargo
+}

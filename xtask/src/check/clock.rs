@@ -1,0 +1,55 @@
+//! Seconds that tasks have taken, kept from one check to the next.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+/// The last seconds of each task, in a file below `target`.
+pub(super) struct Clock {
+    file: PathBuf,
+    seconds: BTreeMap<String, f64>,
+}
+
+impl Clock {
+    /// Those of earlier checks; none if there were none, or the file cannot be read.
+    pub(super) fn load(target: &Path) -> Self {
+        let file = target.join("check.json");
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        Self { file, seconds: serde_json::from_str(&text).unwrap_or_default() }
+    }
+
+    /// What a task took the last time.
+    pub(super) fn last(&self, task: &str) -> Option<f64> {
+        self.seconds.get(task).copied()
+    }
+
+    /// Notes what a task has taken. A short time counts half, since what was built already says
+    /// little about the next change.
+    pub(super) fn note(&mut self, task: &str, seconds: f64) {
+        let last = self.last(task).unwrap_or_default();
+        self.seconds.insert(task.into(), seconds.max((last + seconds) / 2.0));
+    }
+
+    pub(super) fn save(&self) -> Result<()> {
+        let text = serde_json::to_string_pretty(&self.seconds)?;
+        fs::write(&self.file, text).with_context(|| format!("writing {}", self.file.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_time_is_kept_at_once_and_forgotten_by_halves() {
+        let mut clock = Clock { file: PathBuf::new(), seconds: BTreeMap::new() };
+        assert_eq!(clock.last("a"), None);
+        clock.note("a", 8.0);
+        clock.note("a", 0.0);
+        assert_eq!(clock.last("a"), Some(4.0));
+        clock.note("a", 9.0);
+        assert_eq!(clock.last("a"), Some(9.0));
+    }
+}

@@ -1,0 +1,248 @@
+//! The tasks of a check, nearest to the change first.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Result, bail};
+use serde::Deserialize;
+
+use super::cargo;
+use super::change::Change;
+use crate::firmware;
+use crate::shell;
+use crate::workspace::Workspace;
+
+/// One task.
+pub(super) struct Task {
+    pub(super) name: String,
+    pub(super) work: Work,
+    /// Of what was changed itself.
+    pub(super) is_near: bool,
+}
+
+/// What a task does.
+pub(super) enum Work {
+    Format {
+        packages: Vec<String>,
+    },
+    Arrows,
+    Fences,
+    /// Clippy on a package and its tests.
+    Lint {
+        package: String,
+    },
+    /// The compiler on the whole workspace, without code being made.
+    Compile,
+    /// The tests of packages, run one program after the other.
+    Tests {
+        packages: Vec<String>,
+        build: Build,
+    },
+}
+
+/// How tests are built.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Build {
+    /// The package alone, with the features that it asks for itself: little is built again.
+    Alone,
+    /// With the whole workspace, as `cargo xtask test` does, and with the programs that tests
+    /// start.
+    Whole,
+}
+
+impl Work {
+    /// The command of cargo that does it, or builds it.
+    pub(super) fn cargo(&self) -> Command {
+        let each = |mut command: Command, packages: &[String]| {
+            command.args(packages.iter().flat_map(|package| ["-p", package]));
+            command
+        };
+        match self {
+            Self::Format { packages } => {
+                let mut command = each(cargo(&["fmt"]), packages);
+                command.arg("--check");
+                command
+            }
+            Self::Arrows => cargo(&["xtask", "test", "--step", "arrows"]),
+            Self::Fences => cargo(&["xtask", "test", "--step", "fences"]),
+            Self::Lint { package } => {
+                let mut command = cargo(&["clippy", "--quiet", "--locked", "-p", package]);
+                command.args(["--all-targets", "--", "-D", "warnings"]);
+                command
+            }
+            Self::Compile => cargo(&["check", "--quiet", "--locked", "--workspace", "--all-targets"]),
+            Self::Tests { packages, build: Build::Alone } => {
+                each(cargo(&["test", "--quiet", "--locked"]), packages)
+            }
+            Self::Tests { build: Build::Whole, .. } => cargo(&["test", "--quiet", "--locked", "--workspace"]),
+        }
+    }
+}
+
+impl Task {
+    pub(super) fn command(&self) -> String {
+        shell::spell(&self.work.cargo())
+    }
+}
+
+/// The tasks for a change.
+pub(super) fn tasks(change: &Change, workspace: &Workspace) -> Vec<Task> {
+    let mut tasks = Vec::new();
+    let mut add = |name: String, work: Work, is_near: bool| tasks.push(Task { name, work, is_near });
+    let near: Vec<String> = change.packages.iter().cloned().collect();
+    if near.is_empty() {
+        return tasks;
+    }
+    add("format".into(), Work::Format { packages: near.clone() }, true);
+    if change.files.iter().any(|file| file.ends_with("Cargo.toml")) {
+        add("arrows".into(), Work::Arrows, true);
+    }
+    add("fences".into(), Work::Fences, true);
+    for package in &near {
+        add(format!("lint {package}"), Work::Lint { package: package.clone() }, true);
+    }
+    let (core, others): (Vec<String>, Vec<String>) =
+        near.into_iter().partition(|name| firmware::CRATES.contains(&name.as_str()));
+    for package in core {
+        let name = format!("build the tests of {package}");
+        add(name, Work::Tests { packages: vec![package], build: Build::Alone }, true);
+    }
+    if !others.is_empty() {
+        let name = format!("build the tests of {}", others.join(", "));
+        add(name, Work::Tests { packages: others, build: Build::Whole }, true);
+    }
+    let above = above(&change.packages, workspace);
+    if !above.is_empty() {
+        add("compile what stands above".into(), Work::Compile, false);
+        let work = Work::Tests { packages: above, build: Build::Whole };
+        add("build the tests of what stands above".into(), work, false);
+    }
+    tasks
+}
+
+/// The packages that use one of these, directly or not, the nearest first.
+fn above(changed: &BTreeSet<String>, workspace: &Workspace) -> Vec<String> {
+    let mut users = BTreeMap::<&str, Vec<&str>>::new();
+    for package in &workspace.packages {
+        for dependency in &package.dependencies {
+            users.entry(&dependency.name).or_default().push(&package.name);
+        }
+    }
+    let mut seen: BTreeSet<&str> = changed.iter().map(String::as_str).collect();
+    let (mut floor, mut above): (Vec<&str>, Vec<String>) = (seen.iter().copied().collect(), Vec::new());
+    while !floor.is_empty() {
+        let next: Vec<&str> = floor.iter().filter_map(|name| users.get(name)).flatten().copied().collect();
+        floor = next.into_iter().filter(|name| seen.insert(name)).collect();
+        above.extend(floor.iter().map(|name| (*name).to_owned()));
+    }
+    above
+}
+
+/// A program of tests.
+pub(super) struct Program {
+    pub(super) package: String,
+    /// `lib`, or the name of what it is built from.
+    pub(super) name: String,
+    kind: String,
+    file: PathBuf,
+    folder: PathBuf,
+}
+
+impl Program {
+    /// The command that builds and runs it again.
+    pub(super) fn command(&self) -> String {
+        let Self { package, name, kind, .. } = self;
+        match kind.as_str() {
+            "test" | "bin" | "bench" | "example" => format!("cargo test -p {package} --{kind} {name}"),
+            _ => format!("cargo test -p {package} --lib"),
+        }
+    }
+
+    /// Runs it; what it says is shown when it fails.
+    pub(super) fn run(&self) -> Result<()> {
+        let mut command = Command::new(&self.file);
+        command.arg("--quiet").current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
+        let (is_good, said) = shell::capture(&mut command)?;
+        if !is_good {
+            bail!("{}", said.trim_end());
+        }
+        Ok(())
+    }
+}
+
+/// What cargo says of something that it has built.
+#[derive(Deserialize)]
+struct Artifact {
+    target: Target,
+    profile: Profile,
+    executable: Option<PathBuf>,
+    manifest_path: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    test: bool,
+}
+
+/// Builds the tests of packages; their programs of them, by package. Those of documentation are
+/// none.
+pub(super) fn programs(work: &Work, workspace: &Workspace) -> Result<Vec<Program>> {
+    let Work::Tests { packages, .. } = work else { return Ok(Vec::new()) };
+    let mut build = work.cargo();
+    build.args(["--no-run", "--message-format", "json-render-diagnostics"]);
+    let (is_good, said) = shell::capture(&mut build)?;
+    if !is_good {
+        bail!("the tests of {} do not compile", packages.join(", "));
+    }
+    let artifacts = said.lines().filter_map(|line| serde_json::from_str::<Artifact>(line).ok());
+    let program = |artifact: Artifact| {
+        let Artifact { target: Target { name, kind }, profile, executable, manifest_path } = artifact;
+        let kind = kind.into_iter().next().unwrap_or_default();
+        let name = if kind == "lib" { kind.clone() } else { name };
+        let package = workspace.packages.iter().find(|package| package.manifest_path == manifest_path)?;
+        let file = executable.filter(|_| profile.test)?;
+        Some(Program { package: package.name.clone(), name, kind, file, folder: package.folder().to_owned() })
+    };
+    let place = |program: &Program| packages.iter().position(|package| *package == program.package);
+    let mut programs: Vec<Program> =
+        artifacts.filter_map(program).filter(|program| place(program).is_some()).collect();
+    programs.sort_by_key(place);
+    Ok(programs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_above_comes_nearest_first() {
+        let workspace = Workspace::members().unwrap();
+        let above = |name: &str| above(&BTreeSet::from([name.to_owned()]), &workspace);
+        let of_kernel = above("aldis-kernel");
+        let place = |name: &str| of_kernel.iter().position(|other| other == name).unwrap();
+        assert!(place("aldis-coll") < place("aldis-fuzz"), "{of_kernel:?}");
+        assert!(!of_kernel.iter().any(|name| name == "aldis-protocols" || name == "aldis-kernel"));
+        assert!(above("xtask").is_empty());
+    }
+
+    #[test]
+    fn what_was_changed_comes_first_and_is_never_left_out() {
+        let workspace = Workspace::members().unwrap();
+        let change = Change { packages: BTreeSet::from(["aldis-drivers".into()]), ..Change::default() };
+        let tasks = tasks(&change, &workspace);
+        let near: Vec<&str> =
+            tasks.iter().filter(|task| task.is_near).map(|task| task.name.as_str()).collect();
+        assert_eq!(near, ["format", "fences", "lint aldis-drivers", "build the tests of aldis-drivers"]);
+        assert!(tasks.iter().skip(near.len()).all(|task| !task.is_near));
+        let is_of_c = |task: &Task| matches!(&task.work, Work::Tests { packages, .. } if packages.iter().any(|name| name == "aldis-mpi-abi"));
+        assert!(tasks.iter().any(is_of_c));
+        assert!(super::tasks(&Change::default(), &workspace).is_empty());
+    }
+}
