@@ -311,9 +311,9 @@ impl Engine<'_> {
         // What has credits goes before the answer: the receive asked about is most often for a
         // message that is under way, and to find that it is not held back takes a look at all that
         // are.
-        let flows = ARE_THERE && row.envelopes_out.available() > 0 && !row.ordered.is_empty();
+        let flows = || ARE_THERE && row.envelopes_out.available() > 0 && !row.ordered.is_empty();
         if let Some(seek) = row.holder.question()
-            && !flows
+            && !flows()
         {
             return self.answer(transport, id, seek);
         }
