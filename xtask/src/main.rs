@@ -19,6 +19,7 @@ mod faults;
 mod fences;
 mod firmware;
 mod fuzz;
+mod house;
 mod licences;
 mod limit;
 mod marked;
@@ -60,6 +61,7 @@ enum Command {
     Fences(fences::Fences),
     Firmware(firmware::Firmware),
     Fuzz(fuzz::Fuzz),
+    House(house::House),
     #[command(subcommand)]
     Mpi(mpi::Command),
     #[command(subcommand)]
@@ -85,6 +87,7 @@ fn main() -> ExitCode {
         Command::Fences(fences) => fences.run(),
         Command::Firmware(firmware) => firmware.run(),
         Command::Fuzz(fuzz) => fuzz.run(),
+        Command::House(house) => house.run(),
         Command::Mpi(command) => command.run(),
         Command::Qemu(command) => command.run(),
         Command::Schedule(schedule) => schedule.run(),

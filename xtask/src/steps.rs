@@ -108,7 +108,7 @@ impl Run {
 /// with nothing built yet.
 fn limit_of(step: &str) -> Duration {
     let minutes = match step {
-        "format" | "arrows" | "fences" | "licences" => 15,
+        "format" | "arrows" | "fences" | "house" | "licences" => 15,
         "clippy" | "tests" | "conformance" => 120,
         _ => 60,
     };

@@ -17,13 +17,13 @@ use crate::table::Table;
 use crate::wild::Wild;
 use crate::workspace::{self, Workspace};
 use crate::{
-    arrows, bench, conformance, endian, faults, fences, fuzz, licences, miri, mpi, qemu, sanitizers, shell,
-    sim, size, storm, verbs,
+    arrows, bench, conformance, endian, faults, fences, fuzz, house, licences, miri, mpi, qemu, sanitizers,
+    shell, sim, size, storm, verbs,
 };
 
 /// Runs everything that proves the project and says plainly what it skipped and how to enable it.
 ///
-/// Formatting, dependency arrows, fences of unsafe code, licences, clippy for each package and
+/// Formatting, dependency arrows, fences of unsafe code, measures of the sources, licences, clippy for each package and
 /// feature, documentation, unit and integration tests, bugs planted for them; then, unless skipped
 /// as slow, a campaign of the simulator, the conformance suite on 300 seeds, a storm of signals,
 /// calls of the system that fail, programs in C, mpi4py's tests and rsmpi's examples over its
@@ -67,7 +67,7 @@ enum When {
     Aside,
 }
 
-const STEPS: [Step; 26] = {
+const STEPS: [Step; 27] = {
     use When::{Always, Aside, Slow};
     const fn step(name: &'static str, when: When, work: fn(&Workspace) -> Result<Outcome>) -> Step {
         Step { name, when, work }
@@ -76,6 +76,7 @@ const STEPS: [Step; 26] = {
         step("format", Always, |_| format()),
         step("arrows", Always, |_| arrows::check()),
         step("fences", Always, |_| fences::check()),
+        step("house", Always, |_| house::check()),
         step("licences", Always, |_| licences::check()),
         step("clippy", Always, clippy),
         step("documentation", Always, |_| documentation()),
