@@ -14,9 +14,9 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde_json::json;
 
-use self::change::Change;
-use self::clock::Clock;
-use self::plan::{Task, Work};
+use self::change::ChangeSet;
+use self::clock::TaskTimes;
+use self::plan::{CheckTask, TaskKind};
 use crate::steps::Outcome;
 use crate::table::Table;
 use crate::workspace::{self, Workspace};
@@ -54,7 +54,7 @@ pub(crate) struct Check {
 }
 
 /// How a task went.
-struct Went {
+struct TaskReport {
     name: String,
     seconds: f64,
     /// `None` if it was left out.
@@ -64,12 +64,12 @@ struct Went {
 }
 
 /// A check under way.
-struct Session<'a> {
+struct CheckSession<'a> {
     options: &'a Check,
     workspace: &'a Workspace,
-    clock: Clock,
+    clock: TaskTimes,
     start: Instant,
-    went: Vec<Went>,
+    went: Vec<TaskReport>,
 }
 
 impl Check {
@@ -77,15 +77,15 @@ impl Check {
         let start = Instant::now();
         let workspace = Workspace::members()?;
         let change = match &self.paths[..] {
-            [] => Change::of_git(self.since.as_deref(), &workspace)?,
-            paths => Change::of_paths(paths, &workspace)?,
+            [] => ChangeSet::of_git(self.since.as_deref(), &workspace)?,
+            paths => ChangeSet::of_paths(paths, &workspace)?,
         };
         eprintln!("{change}");
         let tasks = plan::tasks(&change, &workspace);
-        let mut session = Session {
+        let mut session = CheckSession {
             options: &self,
             workspace: &workspace,
-            clock: Clock::load(&workspace.target),
+            clock: TaskTimes::load(&workspace.target),
             start,
             went: Vec::new(),
         };
@@ -100,8 +100,8 @@ impl Check {
     }
 }
 
-impl Session<'_> {
-    fn list(&self, tasks: &[Task]) {
+impl CheckSession<'_> {
+    fn list(&self, tasks: &[CheckTask]) {
         let mut table = Table::new(["task", "seconds the last time", "command"]);
         for task in tasks {
             let seconds = self.clock.last(&task.name);
@@ -117,19 +117,19 @@ impl Session<'_> {
         !self.options.all && spent + last.unwrap_or_default() > self.options.seconds
     }
 
-    fn go(&mut self, task: &Task) {
+    fn go(&mut self, task: &CheckTask) {
         // What was changed is always looked at: a verdict that leaves it out would be none.
         if !task.is_near && self.is_late(self.clock.last(&task.name)) {
             let error = None;
-            self.note(Went { name: task.name.clone(), seconds: 0.0, error, command: task.command() });
+            self.note(TaskReport { name: task.name.clone(), seconds: 0.0, error, command: task.command() });
             return;
         }
         match &task.work {
-            Work::Tests { .. } => self.tests(task),
+            TaskKind::Tests { .. } => self.tests(task),
             _ => {
-                let outcome = |work: &Work| match work {
-                    Work::Arrows => arrows::check(),
-                    Work::Fences => fences::check(),
+                let outcome = |work: &TaskKind| match work {
+                    TaskKind::Arrows => arrows::check(),
+                    TaskKind::Fences => fences::check(),
                     _ => shell::run(&mut work.cargo()).map(|()| Outcome::Passed(String::new())),
                 };
                 self.timed(&task.name, task.command(), || outcome(&task.work).map(drop));
@@ -138,14 +138,14 @@ impl Session<'_> {
     }
 
     /// Builds the tests of packages and runs their programs, those that end soon first.
-    fn tests(&mut self, task: &Task) {
+    fn tests(&mut self, task: &CheckTask) {
         let (mut programs, workspace) = (Vec::new(), self.workspace);
         self.timed(&task.name, task.command(), || {
             programs = plan::programs(&task.work, workspace)?;
             Ok(())
         });
-        let of = |program: &plan::Program| format!("run {} {}", program.package, program.name);
-        let mut known: Vec<(f64, plan::Program)> = programs
+        let of = |program: &plan::TestProgram| format!("run {} {}", program.package, program.name);
+        let mut known: Vec<(f64, plan::TestProgram)> = programs
             .into_iter()
             .map(|program| (self.clock.last(&of(&program)).unwrap_or_default(), program))
             .collect();
@@ -153,7 +153,7 @@ impl Session<'_> {
         for (last, program) in known {
             let command = program.command();
             if self.is_late(Some(last)) {
-                self.note(Went { name: of(&program), seconds: 0.0, error: None, command });
+                self.note(TaskReport { name: of(&program), seconds: 0.0, error: None, command });
             } else {
                 self.timed(&of(&program), command, || program.run());
             }
@@ -168,12 +168,12 @@ impl Session<'_> {
         if error.is_none() {
             self.clock.note(name, seconds);
         }
-        self.note(Went { name: name.into(), seconds, error: Some(error), command });
+        self.note(TaskReport { name: name.into(), seconds, error: Some(error), command });
     }
 
-    fn note(&mut self, went: Went) {
+    fn note(&mut self, went: TaskReport) {
         if self.options.json {
-            let Went { name, seconds, error, command } = &went;
+            let TaskReport { name, seconds, error, command } = &went;
             let outcome = match error {
                 None => "left out",
                 Some(None) => "good",
@@ -195,7 +195,7 @@ impl Session<'_> {
         self.went.push(went);
     }
 
-    fn count(&self, is: impl Fn(&Went) -> bool) -> usize {
+    fn count(&self, is: impl Fn(&TaskReport) -> bool) -> usize {
         self.went.iter().filter(|went| is(went)).count()
     }
 

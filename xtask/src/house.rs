@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::json;
 
-use self::source::{Source, Tally};
+use self::source::{SourceCounts, SourceFile};
 use crate::shell;
 use crate::steps::Outcome;
 use crate::table::Table;
@@ -54,7 +54,7 @@ pub(crate) struct House {
 }
 
 /// One measure: less is better.
-struct Measure {
+struct HouseMeasure {
     name: String,
     value: f64,
     /// What it is to become, or below what.
@@ -67,7 +67,7 @@ impl House {
     pub(crate) fn run(self) -> Result<()> {
         let measures = measures()?;
         if self.list {
-            for Measure { name, found, .. } in &measures {
+            for HouseMeasure { name, found, .. } in &measures {
                 found.iter().for_each(|one| println!("{name}: {one}"));
             }
             return Ok(());
@@ -80,7 +80,7 @@ impl House {
         }
         let baselines = baselines()?;
         if self.json {
-            for Measure { name, value, aim, .. } in &measures {
+            for HouseMeasure { name, value, aim, .. } in &measures {
                 let baseline = baselines.get(name);
                 println!("{}", json!({"measure": name, "value": value, "baseline": baseline, "aim": aim}));
             }
@@ -107,21 +107,21 @@ fn baselines() -> Result<BTreeMap<String, f64>> {
     serde_json::from_str(&text).with_context(|| format!("reading {BASELINES}"))
 }
 
-fn table(measures: &[Measure], baselines: &BTreeMap<String, f64>) -> Table {
+fn table(measures: &[HouseMeasure], baselines: &BTreeMap<String, f64>) -> Table {
     let mut table = Table::new(["measure", "now", "baseline", "aim"]);
-    for Measure { name, value, aim, .. } in measures {
+    for HouseMeasure { name, value, aim, .. } in measures {
         let baseline = baselines.get(name).map_or_else(|| "-".into(), ToString::to_string);
         table.row([name.clone(), value.to_string(), baseline, aim.to_string()]);
     }
     table
 }
 
-fn judge(measures: &[Measure], baselines: &BTreeMap<String, f64>) -> Result<Outcome> {
-    let worse = |measure: &&Measure| baselines.get(&measure.name).is_none_or(|old| measure.value > *old);
+fn judge(measures: &[HouseMeasure], baselines: &BTreeMap<String, f64>) -> Result<Outcome> {
+    let worse = |measure: &&HouseMeasure| baselines.get(&measure.name).is_none_or(|old| measure.value > *old);
     let worse: Vec<String> = measures
         .iter()
         .filter(worse)
-        .map(|Measure { name, value, .. }| match baselines.get(name) {
+        .map(|HouseMeasure { name, value, .. }| match baselines.get(name) {
             Some(old) => format!("{name}: {value}, was {old}"),
             None => format!("{name}: {value}, which has no baseline"),
         })
@@ -138,20 +138,20 @@ fn judge(measures: &[Measure], baselines: &BTreeMap<String, f64>) -> Result<Outc
 }
 
 /// All measures of the sources that git knows.
-fn measures() -> Result<Vec<Measure>> {
+fn measures() -> Result<Vec<HouseMeasure>> {
     let listed = shell::output(Command::new("git").current_dir(checkout()).args(["ls-files", "-z", "*.rs"]))?;
     let mut sources = Vec::new();
     for name in listed.split('\0').filter(|name| !name.is_empty()) {
         // A file that the change removes.
         let Ok(text) = fs::read_to_string(checkout().join(name)) else { continue };
-        sources.push(Source::parse(name, text)?);
+        sources.push(SourceFile::parse(name, text)?);
     }
-    let mut all = Tally::default();
+    let mut all = SourceCounts::default();
     sources.iter().for_each(|source| all.take(source));
     let percent = |part: usize, whole: usize| (1000.0 * part as f64 / whole.max(1) as f64).round() / 10.0;
     let mut measures = Vec::new();
     let mut add = |name: &str, value: f64, aim: f64, found: Vec<String>| {
-        measures.push(Measure { name: name.into(), value, aim, found });
+        measures.push(HouseMeasure { name: name.into(), value, aim, found });
     };
     for (room, folder) in ROOMS {
         let circles = circles::of(sources.iter().filter(|source| source.name.starts_with(folder)), folder);
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn what_is_worse_or_has_no_baseline_is_named() {
-        let measure = |value| [Measure { name: "a".into(), value, aim: 0.0, found: Vec::new() }];
+        let measure = |value| [HouseMeasure { name: "a".into(), value, aim: 0.0, found: Vec::new() }];
         let baselines = BTreeMap::from([("a".to_owned(), 3.0)]);
         assert!(judge(&measure(3.0), &baselines).is_ok());
         assert!(judge(&measure(2.0), &baselines).is_ok());

@@ -12,7 +12,7 @@ use crate::workspace::{Workspace, checkout};
 
 /// What has changed.
 #[derive(Debug, Default)]
-pub(super) struct Change {
+pub(super) struct ChangeSet {
     /// Files, from the root of the checkout.
     pub(super) files: BTreeSet<PathBuf>,
     /// The packages that have one of them.
@@ -21,7 +21,7 @@ pub(super) struct Change {
     pub(super) is_general: bool,
 }
 
-impl Change {
+impl ChangeSet {
     /// What differs from a commit, committed or not, files that git does not know yet among them.
     pub(super) fn of_git(since: Option<&str>, workspace: &Workspace) -> Result<Self> {
         let base = match since {
@@ -89,7 +89,7 @@ fn is_general(file: &Path) -> bool {
             .any(|name| file == Path::new(name))
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for ChangeSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let files = self.files.len();
         let noun = if files == 1 { "file" } else { "files" };
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn what_cargo_reads_changes_every_package() {
         let workspace = Workspace::members().unwrap();
-        let of = |file: &str| Change::of_files([PathBuf::from(file)].into_iter(), &workspace).unwrap();
+        let of = |file: &str| ChangeSet::of_files([PathBuf::from(file)].into_iter(), &workspace).unwrap();
         assert_eq!(of("Cargo.lock").packages.len(), workspace.packages.len());
         assert!(of("docs/size.md").packages.is_empty());
         assert_eq!(of("kernel/src/lib.rs").packages, BTreeSet::from(["aldis-kernel".to_owned()]));

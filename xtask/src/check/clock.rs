@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 /// The last seconds of each task, in a file below `target`.
-pub(super) struct Clock {
+pub(super) struct TaskTimes {
     file: PathBuf,
     seconds: BTreeMap<String, f64>,
 }
 
-impl Clock {
+impl TaskTimes {
     /// Those of earlier checks; none if there were none, or the file cannot be read.
     pub(super) fn load(target: &Path) -> Self {
         let file = target.join("check.json");
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn a_long_time_is_kept_at_once_and_forgotten_by_halves() {
-        let mut clock = Clock { file: PathBuf::new(), seconds: BTreeMap::new() };
+        let mut clock = TaskTimes { file: PathBuf::new(), seconds: BTreeMap::new() };
         assert_eq!(clock.last("a"), None);
         clock.note("a", 8.0);
         clock.note("a", 0.0);

@@ -8,21 +8,21 @@ use anyhow::{Result, bail};
 use serde::Deserialize;
 
 use super::cargo;
-use super::change::Change;
+use super::change::ChangeSet;
 use crate::firmware;
 use crate::shell;
 use crate::workspace::Workspace;
 
 /// One task.
-pub(super) struct Task {
+pub(super) struct CheckTask {
     pub(super) name: String,
-    pub(super) work: Work,
+    pub(super) work: TaskKind,
     /// Of what was changed itself.
     pub(super) is_near: bool,
 }
 
 /// What a task does.
-pub(super) enum Work {
+pub(super) enum TaskKind {
     Format {
         packages: Vec<String>,
     },
@@ -51,7 +51,7 @@ pub(super) enum Build {
     Whole,
 }
 
-impl Work {
+impl TaskKind {
     /// The command of cargo that does it, or builds it.
     pub(super) fn cargo(&self) -> Command {
         let each = |mut command: Command, packages: &[String]| {
@@ -80,42 +80,42 @@ impl Work {
     }
 }
 
-impl Task {
+impl CheckTask {
     pub(super) fn command(&self) -> String {
         shell::spell(&self.work.cargo())
     }
 }
 
 /// The tasks for a change.
-pub(super) fn tasks(change: &Change, workspace: &Workspace) -> Vec<Task> {
+pub(super) fn tasks(change: &ChangeSet, workspace: &Workspace) -> Vec<CheckTask> {
     let mut tasks = Vec::new();
-    let mut add = |name: String, work: Work, is_near: bool| tasks.push(Task { name, work, is_near });
+    let mut add = |name: String, work: TaskKind, is_near: bool| tasks.push(CheckTask { name, work, is_near });
     let near: Vec<String> = change.packages.iter().cloned().collect();
     if near.is_empty() {
         return tasks;
     }
-    add("format".into(), Work::Format { packages: near.clone() }, true);
+    add("format".into(), TaskKind::Format { packages: near.clone() }, true);
     if change.files.iter().any(|file| file.ends_with("Cargo.toml")) {
-        add("arrows".into(), Work::Arrows, true);
+        add("arrows".into(), TaskKind::Arrows, true);
     }
-    add("fences".into(), Work::Fences, true);
+    add("fences".into(), TaskKind::Fences, true);
     for package in &near {
-        add(format!("lint {package}"), Work::Lint { package: package.clone() }, true);
+        add(format!("lint {package}"), TaskKind::Lint { package: package.clone() }, true);
     }
     let (core, others): (Vec<String>, Vec<String>) =
         near.into_iter().partition(|name| firmware::CRATES.contains(&name.as_str()));
     for package in core {
         let name = format!("build the tests of {package}");
-        add(name, Work::Tests { packages: vec![package], build: Build::Alone }, true);
+        add(name, TaskKind::Tests { packages: vec![package], build: Build::Alone }, true);
     }
     if !others.is_empty() {
         let name = format!("build the tests of {}", others.join(", "));
-        add(name, Work::Tests { packages: others, build: Build::Whole }, true);
+        add(name, TaskKind::Tests { packages: others, build: Build::Whole }, true);
     }
     let above = above(&change.packages, workspace);
     if !above.is_empty() {
-        add("compile what stands above".into(), Work::Compile, false);
-        let work = Work::Tests { packages: above, build: Build::Whole };
+        add("compile what stands above".into(), TaskKind::Compile, false);
+        let work = TaskKind::Tests { packages: above, build: Build::Whole };
         add("build the tests of what stands above".into(), work, false);
     }
     tasks
@@ -140,7 +140,7 @@ fn above(changed: &BTreeSet<String>, workspace: &Workspace) -> Vec<String> {
 }
 
 /// A program of tests.
-pub(super) struct Program {
+pub(super) struct TestProgram {
     pub(super) package: String,
     /// `lib`, or the name of what it is built from.
     pub(super) name: String,
@@ -149,7 +149,7 @@ pub(super) struct Program {
     folder: PathBuf,
 }
 
-impl Program {
+impl TestProgram {
     /// The command that builds and runs it again.
     pub(super) fn command(&self) -> String {
         let Self { package, name, kind, .. } = self;
@@ -173,45 +173,52 @@ impl Program {
 
 /// What cargo says of something that it has built.
 #[derive(Deserialize)]
-struct Artifact {
-    target: Target,
-    profile: Profile,
+struct CargoArtifact {
+    target: CargoTarget,
+    profile: CargoProfile,
     executable: Option<PathBuf>,
     manifest_path: PathBuf,
 }
 
 #[derive(Deserialize)]
-struct Target {
+struct CargoTarget {
     name: String,
     kind: Vec<String>,
 }
 
 #[derive(Deserialize)]
-struct Profile {
+struct CargoProfile {
     test: bool,
 }
 
 /// Builds the tests of packages; their programs of them, by package. Those of documentation are
 /// none.
-pub(super) fn programs(work: &Work, workspace: &Workspace) -> Result<Vec<Program>> {
-    let Work::Tests { packages, .. } = work else { return Ok(Vec::new()) };
+pub(super) fn programs(work: &TaskKind, workspace: &Workspace) -> Result<Vec<TestProgram>> {
+    let TaskKind::Tests { packages, .. } = work else { return Ok(Vec::new()) };
     let mut build = work.cargo();
     build.args(["--no-run", "--message-format", "json-render-diagnostics"]);
     let (is_good, said) = shell::capture(&mut build)?;
     if !is_good {
         bail!("the tests of {} do not compile", packages.join(", "));
     }
-    let artifacts = said.lines().filter_map(|line| serde_json::from_str::<Artifact>(line).ok());
-    let program = |artifact: Artifact| {
-        let Artifact { target: Target { name, kind }, profile, executable, manifest_path } = artifact;
+    let artifacts = said.lines().filter_map(|line| serde_json::from_str::<CargoArtifact>(line).ok());
+    let program = |artifact: CargoArtifact| {
+        let CargoArtifact { target: CargoTarget { name, kind }, profile, executable, manifest_path } =
+            artifact;
         let kind = kind.into_iter().next().unwrap_or_default();
         let name = if kind == "lib" { kind.clone() } else { name };
         let package = workspace.packages.iter().find(|package| package.manifest_path == manifest_path)?;
         let file = executable.filter(|_| profile.test)?;
-        Some(Program { package: package.name.clone(), name, kind, file, folder: package.folder().to_owned() })
+        Some(TestProgram {
+            package: package.name.clone(),
+            name,
+            kind,
+            file,
+            folder: package.folder().to_owned(),
+        })
     };
-    let place = |program: &Program| packages.iter().position(|package| *package == program.package);
-    let mut programs: Vec<Program> =
+    let place = |program: &TestProgram| packages.iter().position(|package| *package == program.package);
+    let mut programs: Vec<TestProgram> =
         artifacts.filter_map(program).filter(|program| place(program).is_some()).collect();
     programs.sort_by_key(place);
     Ok(programs)
@@ -235,14 +242,14 @@ mod tests {
     #[test]
     fn what_was_changed_comes_first_and_is_never_left_out() {
         let workspace = Workspace::members().unwrap();
-        let change = Change { packages: BTreeSet::from(["aldis-drivers".into()]), ..Change::default() };
+        let change = ChangeSet { packages: BTreeSet::from(["aldis-drivers".into()]), ..ChangeSet::default() };
         let tasks = tasks(&change, &workspace);
         let near: Vec<&str> =
             tasks.iter().filter(|task| task.is_near).map(|task| task.name.as_str()).collect();
         assert_eq!(near, ["format", "fences", "lint aldis-drivers", "build the tests of aldis-drivers"]);
         assert!(tasks.iter().skip(near.len()).all(|task| !task.is_near));
-        let is_of_c = |task: &Task| matches!(&task.work, Work::Tests { packages, .. } if packages.iter().any(|name| name == "aldis-mpi-abi"));
+        let is_of_c = |task: &CheckTask| matches!(&task.work, TaskKind::Tests { packages, .. } if packages.iter().any(|name| name == "aldis-mpi-abi"));
         assert!(tasks.iter().any(is_of_c));
-        assert!(super::tasks(&Change::default(), &workspace).is_empty());
+        assert!(super::tasks(&ChangeSet::default(), &workspace).is_empty());
     }
 }

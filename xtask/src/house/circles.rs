@@ -6,7 +6,7 @@ use std::path::Path;
 use syn::visit::{self, Visit};
 use syn::{Item, ItemUse, UseTree};
 
-use super::source::Source;
+use super::source::SourceFile;
 
 /// The module of the crate's root itself.
 const ROOT: &str = "lib";
@@ -16,8 +16,8 @@ type Arrows = BTreeMap<String, BTreeSet<String>>;
 
 /// The circles of a crate whose sources are in this folder: the modules of each that use each other,
 /// directly or by way of others. Tests in files of their own count for their module.
-pub(super) fn of<'a>(sources: impl Iterator<Item = &'a Source>, folder: &str) -> Vec<Vec<String>> {
-    let sources: Vec<&Source> = sources.collect();
+pub(super) fn of<'a>(sources: impl Iterator<Item = &'a SourceFile>, folder: &str) -> Vec<Vec<String>> {
+    let sources: Vec<&SourceFile> = sources.collect();
     let root = format!("{folder}/lib.rs");
     let names: BTreeSet<String> = sources.iter().map(|source| path(source, folder)[0].clone()).collect();
     let given: BTreeMap<String, String> = sources
@@ -31,7 +31,7 @@ pub(super) fn of<'a>(sources: impl Iterator<Item = &'a Source>, folder: &str) ->
         if path[0] == ROOT || path.iter().any(|part| part == "tests") {
             continue;
         }
-        let mut found = Found { path: &path, names: &names, given: &given, uses: BTreeSet::new() };
+        let mut found = PathVisitor { path: &path, names: &names, given: &given, uses: BTreeSet::new() };
         found.visit_file(&source.file);
         found.uses.remove(&path[0]);
         arrows.entry(path[0].clone()).or_default().extend(found.uses);
@@ -40,7 +40,7 @@ pub(super) fn of<'a>(sources: impl Iterator<Item = &'a Source>, folder: &str) ->
 }
 
 /// The module of a file, from the crate's root on.
-fn path(source: &Source, folder: &str) -> Vec<String> {
+fn path(source: &SourceFile, folder: &str) -> Vec<String> {
     let below = Path::new(&source.name).strip_prefix(folder).unwrap_or(Path::new(""));
     let below = below.with_extension("");
     let mut parts: Vec<String> =
@@ -91,14 +91,14 @@ fn flatten(tree: &UseTree, before: &mut Vec<String>, paths: &mut Vec<Vec<String>
 }
 
 /// The modules that a file names.
-struct Found<'a> {
+struct PathVisitor<'a> {
     path: &'a [String],
     names: &'a BTreeSet<String>,
     given: &'a BTreeMap<String, String>,
     uses: BTreeSet<String>,
 }
 
-impl Found<'_> {
+impl PathVisitor<'_> {
     /// Takes a path as it is written in the file.
     fn take(&mut self, parts: &[String]) {
         let ups = parts.iter().take_while(|part| *part == "super").count();
@@ -114,7 +114,7 @@ impl Found<'_> {
     }
 }
 
-impl<'ast> Visit<'ast> for Found<'_> {
+impl<'ast> Visit<'ast> for PathVisitor<'_> {
     fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
         // Tests may use what they like.
         let is_test = |attribute: &syn::Attribute| {
@@ -170,8 +170,8 @@ mod tests {
     use super::*;
 
     fn found(files: &[(&str, &str)]) -> Vec<Vec<String>> {
-        let sources: Vec<Source> =
-            files.iter().map(|(name, text)| Source::parse(name, (*text).into()).unwrap()).collect();
+        let sources: Vec<SourceFile> =
+            files.iter().map(|(name, text)| SourceFile::parse(name, (*text).into()).unwrap()).collect();
         of(sources.iter(), "x/src")
     }
 

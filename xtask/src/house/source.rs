@@ -19,14 +19,14 @@ const OPENINGS: [&str; 8] = ["What", "Whether", "Who", "How", "Where", "As", "It
 const OF_C: &str = "host-sim/mpi-abi/";
 
 /// A file of source.
-pub(super) struct Source {
+pub(super) struct SourceFile {
     /// From the root of the checkout.
     pub(super) name: String,
     text: String,
     pub(super) file: syn::File,
 }
 
-impl Source {
+impl SourceFile {
     pub(super) fn parse(name: &str, text: String) -> Result<Self> {
         let file = syn::parse_file(&text).with_context(|| format!("reading {name}"))?;
         Ok(Self { name: name.into(), text, file })
@@ -35,7 +35,7 @@ impl Source {
 
 /// Counts over files.
 #[derive(Default)]
-pub(super) struct Tally {
+pub(super) struct SourceCounts {
     /// Doc comments, and those that open as they should not.
     pub(super) docs: usize,
     pub(super) openings: Vec<String>,
@@ -60,9 +60,9 @@ pub(super) struct Tally {
     name: String,
 }
 
-impl Tally {
+impl SourceCounts {
     /// Adds a file.
-    pub(super) fn take(&mut self, source: &Source) {
+    pub(super) fn take(&mut self, source: &SourceFile) {
         self.name.clone_from(&source.name);
         for (line, number) in source.text.lines().zip(1..) {
             let place = || format!("{}:{number}", source.name);
@@ -111,7 +111,7 @@ fn docs(text: &str) -> Vec<Vec<&str>> {
     of_docs.map(|block| block.iter().map(|line| line[3..].trim()).collect()).collect()
 }
 
-impl<'ast> Visit<'ast> for Tally {
+impl<'ast> Visit<'ast> for SourceCounts {
     fn visit_signature(&mut self, signature: &'ast Signature) {
         self.functions += 1;
         let typed: Vec<&Type> = signature
@@ -184,9 +184,9 @@ fn is_self(pattern: &Pat) -> bool {
 mod tests {
     use super::*;
 
-    fn tally(text: &str) -> Tally {
-        let mut tally = Tally::default();
-        tally.take(&Source::parse("kernel/src/a.rs", text.into()).unwrap());
+    fn tally(text: &str) -> SourceCounts {
+        let mut tally = SourceCounts::default();
+        tally.take(&SourceFile::parse("kernel/src/a.rs", text.into()).unwrap());
         tally
     }
 
